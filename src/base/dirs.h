@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where scry keeps its files (XDG), and small helpers on files. Paths are written to a caller's buffer of PATH_MAX.
+ */
+#ifndef SCRY_BASE_DIRS_H
+#define SCRY_BASE_DIRS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* The runtime directory (sockets, rings), created 0700. $SCRY_RUNTIME_DIR; else $XDG_RUNTIME_DIR/scry; where that is
+ * unset, unwritable or a socket's path in it would pass 107 bytes, /tmp/scry-UID, whose owner and mode are checked. 0
+ * or -errno with err. */
+int dirs_runtime(char *ret_path, size_t size, struct err *err);
+
+/* The directory of job directories, created: $SCRY_STATE_DIR; else $XDG_STATE_HOME/scry/jobs or
+ * ~/.local/state/scry/jobs. */
+int dirs_jobs(char *ret_path, size_t size, struct err *err);
+
+/* Where scry's own programs (scry-monitor, scry-tracer) are: $SCRY_LIBEXEC; else ../libexec/scry beside the running
+ * program's directory; else that directory itself; else the compiled-in place. Finds `name` and writes its path. */
+int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err);
+
+/* Extension directories searched in order: $SCRY_EXT_PATH (colon-separated), then LIBDIR/scry/ext beside the program.
+ * Calls fn for each one that exists. */
+void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx);
+
+int dirs_make(const char *path, mode_t mode); /* mkdir -p; 0 or -errno */
+
+/* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
+int file_read(const char *path, char **ret_bytes, size_t *ret_len);
+
+/* Writes a file so that readers see the old or the new content, never a part: temporary file, fsync, rename. 0 or
+ * -errno. */
+int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line. Each subcommand is a function in a file of its own name and a row in main.c's table, from which
+ * usage and `scry help` are printed.
+ */
+#ifndef SCRY_CLI_CLI_H
+#define SCRY_CLI_CLI_H
+
+#include <stdbool.h>
+
+enum {
+    EXIT_ERRORS = 1, /* done, but something in it was an error */
+    EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor to do it with */
+};
+
+/* argv[0] is the subcommand's name. Returns the exit status. */
+int cmd_doctor(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_monitor(int argc, char **argv);
+int cmd_omis(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+
+/* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */
+bool cli_color(int fd);
+
+/* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
+int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

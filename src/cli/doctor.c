@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry doctor: what works on this machine, what does not, why, and what to do. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "cli/doctor.h"
+
+static const char help[] =
+    "Usage: scry doctor [--json]\n"
+    "\n"
+    "Shows what of scry works on this machine, what does not, why, and what to do about it.\n"
+    "The exit status is 0 if nothing fails (warnings are no failures), else 1.\n"
+    "\n"
+    "  --json   {\"version\",\"failed\",\"warnings\",\"checks\":[{\"name\",\"state\",\"text\",\"remedy\"}]}\n"
+    "\n"
+    "Example: only what needs attention\n"
+    "\n"
+    "  scry doctor --json | jq '.checks[] | select(.state != \"ok\")'\n";
+
+static const struct {
+    const char *name;
+    void (*run)(struct finding *finding);
+} checks[] = {
+    {"kernel", doctor_kernel},   {"ptrace", doctor_ptrace},     {"session", doctor_traced},
+    {"memory", doctor_memory},   {"perf", doctor_perf},         {"core", doctor_core},
+    {"limits", doctor_files},    {"runtime", doctor_runtime},   {"jobs", doctor_jobs},
+    {"tmp", doctor_tmp},         {"programs", doctor_programs}, {"extensions", doctor_extensions},
+    {"monitor", doctor_monitor}, {"mpi", doctor_mpi},
+};
+
+enum { CHECK_COUNT = sizeof checks / sizeof *checks };
+
+static const struct {
+    const char *word, *color;
+} states[] = {
+    [FINDING_OK] = {"ok", "\033[32m"},
+    [FINDING_WARN] = {"warn", "\033[33m"},
+    [FINDING_FAIL] = {"fail", "\033[31m"},
+};
+
+void finding_set(struct finding *finding, enum finding_state state, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    finding->state = state;
+    vsnprintf(finding->text, sizeof finding->text, format, args);
+    va_end(args);
+}
+
+void finding_remedy(struct finding *finding, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(finding->remedy, sizeof finding->remedy, format, args);
+    va_end(args);
+}
+
+static void print_text(const char *name, const struct finding *finding, bool color)
+{
+    printf("%s%-4s%s  %-10s  %s\n", color ? states[finding->state].color : "", states[finding->state].word,
+           color ? "\033[0m" : "", name, finding->text);
+    if (*finding->remedy)
+        printf("%18s-> %s\n", "", finding->remedy);
+    fflush(stdout);
+}
+
+/* Text that may not be UTF-8 (a path) is shown with the offending bytes replaced. */
+static json_t *json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string)
+        return string;
+    char ascii[sizeof((struct finding *)0)->text];
+    snprintf(ascii, sizeof ascii, "%s", text);
+    for (char *at = ascii; *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    return json_string(ascii);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (strcmp(argv[i], "--json") != 0)
+            return cli_usage_error("doctor", "unexpected argument \"%s\"", argv[i]);
+        json = true;
+    }
+    bool color = cli_color(STDOUT_FILENO);
+    int counts[3] = {0};
+    json_t *list = json_array();
+    for (size_t i = 0; i < CHECK_COUNT; i++) {
+        struct finding finding = {0};
+        checks[i].run(&finding);
+        counts[finding.state]++;
+        if (json)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", checks[i].name, "state",
+                                                  states[finding.state].word, "text", json_text(finding.text), "remedy",
+                                                  json_text(finding.remedy)));
+        else
+            print_text(checks[i].name, &finding, color);
+    }
+    if (json) {
+        json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", SCRY_VERSION, "failed", counts[FINDING_FAIL],
+                                 "warnings", counts[FINDING_WARN], "checks", list);
+        json_dumpf(root, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(root);
+    }
+    json_decref(list);
+    return counts[FINDING_FAIL] ? EXIT_ERRORS : 0;
+}

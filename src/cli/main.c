@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program `scry`: a table of commands. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SCRY_VERSION
+#define SCRY_VERSION "unknown"
+#endif
+
+static int cmd_help(int argc, char **argv);
+static int cmd_version(int argc, char **argv);
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *description;
+} commands[] = {
+#ifdef HAVE_CMD_RUN
+    {"run", cmd_run, "Run a job and follow it; the exit status is the command's own"},
+#endif
+#ifdef HAVE_CMD_EXEC
+    {"exec", cmd_exec, "Run one program of a job inside any launcher"},
+#endif
+#ifdef HAVE_CMD_PS
+    {"ps", cmd_ps, "List jobs and their processes"},
+#endif
+#ifdef HAVE_CMD_TOP
+    {"top", cmd_top, "Watch a job live"},
+#endif
+#ifdef HAVE_CMD_REPORT
+    {"report", cmd_report, "Show what a run was"},
+#endif
+    {"omis", cmd_omis, "Speak the monitor's request language: one shot, from a pipe, or in a shell"},
+    {"monitor", cmd_monitor, "Run the monitor of this node (it is started by itself when needed)"},
+    {"doctor", cmd_doctor, "Show what works on this machine, what does not, and why"},
+    {"help", cmd_help, "Show this list, or the help of one command"},
+    {"version", cmd_version, "Show the version"},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: scry COMMAND [ARGUMENT...]\n\n"
+          "See what a job does on machines that you cannot look into.\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].description);
+    fputs("\n`scry COMMAND --help` tells more and gives an example.\n", out);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    fprintf(stderr, "scry: there is no command \"%s\"; `scry help` lists them\n", name);
+    return EXIT_USAGE;
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    const struct command *command = find_command(name);
+    if (!command)
+        return unknown_command(name);
+    char option[] = "--help";
+    char *arguments[] = {argv[1], option, NULL};
+    return command->run(2, arguments);
+}
+
+static int cmd_version(int argc, char **argv)
+{
+    puts("scry " SCRY_VERSION);
+    return 0;
+}
+
+bool cli_color(int fd)
+{
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(fd) && !(no_color && *no_color) && !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+int cli_usage_error(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "scry %s: ", command);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "; see `scry %s --help`\n", command);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+/* Answers that could not be written, to a full disk for instance, are no success. */
+static int check_output(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    perror("scry: cannot write to standard output");
+    return status ? status : EXIT_ERRORS;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const struct command *command = find_command(name);
+    if (!command)
+        return unknown_command(name);
+    return check_output(command->run(argc - 1, argv + 1));
+}

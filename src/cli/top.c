@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry top: a job live. It reads the job's spool as it grows, so it also works from another node of a shared disk. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "jobdir/dir.h"
+#include "jobdir/report.h"
+#include "jobdir/spool.h"
+#include "jobdir/text.h"
+
+enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, MIN_COLUMNS = 40, MAX_COLUMNS = 512, REFRESH_MS = 500 };
+
+struct view {
+    struct job_report report;
+    struct spool_reader reader;
+    bool by_memory;
+    size_t rows, columns;
+    struct report_style style;
+};
+
+static void print_help(void)
+{
+    printf(
+        "usage: scry top [--once] JOB\n"
+        "\n"
+        "Shows a job while it runs: the node, memory and processors over time, its processes. Keys: q quits, m sorts\n"
+        "by memory, c by processor. JOB is a job's id, a unique prefix of one, @last, or a job directory.\n"
+        "\n"
+        "  --once   print one picture and end (so does output to a pipe)\n"
+        "\n"
+        "example: scry top @last\n");
+}
+
+static void read_new(struct view *view)
+{
+    for (json_t *record; (record = spool_reader_next(&view->reader));) {
+        job_model_apply(&view->report.model, record);
+        json_decref(record);
+    }
+}
+
+/* job.json changes at the start and at the end of a job. */
+static void read_info(struct view *view)
+{
+    struct job_info info;
+    if (job_info_read(view->report.path, &info, NULL) < 0) {
+        job_info_done(&info);
+        return;
+    }
+    job_info_done(&view->report.info);
+    view->report.info = info;
+    view->report.state = job_state(view->report.path, &info);
+}
+
+/* How many columns a text takes: UTF-8 sequences count one, colours nothing. */
+static size_t width_of(const char *text, size_t len)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < len; i++)
+        width += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return width;
+}
+
+/* Appends a line cut to the width of the screen. */
+static void put_line(struct buf *out, const struct view *view, struct buf *line)
+{
+    size_t keep = line->len, width = 0;
+    for (size_t i = 0; i < line->len; i++) {
+        if (((unsigned char)line->data[i] & 0xc0) == 0x80)
+            continue;
+        if (width++ == view->columns) {
+            keep = i;
+            break;
+        }
+    }
+    buf_append(out, line->data ? line->data : "", keep);
+    buf_putc(out, '\n');
+    buf_clear(line);
+}
+
+static void put_heading(struct buf *out, const struct view *view, struct buf *line)
+{
+    if (view->style.colour) {
+        /* reverse video over the whole width */
+        size_t width = width_of(line->data, line->len);
+        for (; width < view->columns; width++)
+            buf_putc(line, ' ');
+        buf_puts(out, "\033[7m");
+    }
+    size_t before = out->len;
+    put_line(out, view, line);
+    if (view->style.colour && out->len > before) {
+        out->len--;
+        buf_puts(out, "\033[0m\n");
+    }
+}
+
+static void put_head(struct buf *out, const struct view *view, struct buf *line)
+{
+    struct job_result result = job_report_result(&view->report);
+    char name[32];
+    buf_puts(line, "scry ");
+    text_show(line, view->report.info.id);
+    if (view->report.info.name[0]) {
+        buf_putc(line, ' ');
+        text_show(line, view->report.info.name);
+    }
+    buf_printf(line, "  %s", job_report_status(&view->report));
+    if (result.signal)
+        buf_printf(line, " %s", text_signal(result.signal, name, sizeof name));
+    else if (view->report.info.ended)
+        buf_printf(line, " %d", result.exit_code);
+    buf_puts(line, "  ");
+    text_seconds(line, result.wall_seconds);
+    put_heading(out, view, line);
+}
+
+static void put_node(struct buf *out, const struct view *view, struct buf *line)
+{
+    const json_t *node = view->report.model.node, *now = view->report.model.node_sample;
+    if (!node)
+        return;
+    const char *host = json_string_value(json_object_get(node, "host"));
+    double all = json_number_value(json_object_get(node, "memory_bytes"));
+    double unused = json_number_value(json_object_get(now, "memory_free_bytes"));
+    buf_puts(line, "node  ");
+    text_show(line, host ? host : "?");
+    buf_printf(line, "  load %.2f on %lld processors  memory ", json_number_value(json_object_get(now, "load")),
+               (long long)json_integer_value(json_object_get(node, "cpus")));
+    if (all > unused)
+        text_size(line, (uint64_t)(all - unused));
+    buf_puts(line, " of ");
+    text_size(line, (uint64_t)all);
+    double paging = json_number_value(json_object_get(now, "pages_out"));
+    if (paging > 0)
+        buf_printf(line, "  paging out %.0f/s", paging);
+    double waiting = json_number_value(json_object_get(now, "disk_wait"));
+    if (waiting > 0)
+        buf_printf(line, "  %.0f waiting for disks", waiting);
+    put_line(out, view, line);
+}
+
+static void put_course(struct buf *out, const struct view *view, struct buf *line, const char *label,
+                       const struct series *series)
+{
+    size_t room = view->columns > 34 ? view->columns - 34 : 8;
+    if (series->used == 0)
+        return;
+    buf_printf(line, "%-6s", label);
+    series_sparkline(series, line, series->used < room ? series->used : room, 0, view->style.ascii);
+    buf_putc(line, ' ');
+}
+
+static void put_courses(struct buf *out, const struct view *view, struct buf *line)
+{
+    const struct job_model *model = &view->report.model;
+    put_course(out, view, line, "cpu", &model->cpu_series);
+    buf_printf(line, "%.2f now, most %.2f", model->cpu_share, series_max(&model->cpu_series));
+    put_line(out, view, line);
+    put_course(out, view, line, "mem", &model->rss_series);
+    text_size(line, model->rss);
+    buf_puts(line, " now, most ");
+    text_size(line, model->peak_tree_rss);
+    put_line(out, view, line);
+    buf_printf(line, "%llu processes (%llu so far), %llu threads, cpu ", (unsigned long long)model->processes,
+               (unsigned long long)model->started_total, (unsigned long long)model->threads);
+    text_seconds(line, (double)model->cpu_ns / 1e9);
+    put_line(out, view, line);
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
+    if (left->cpu_share != right->cpu_share)
+        return left->cpu_share < right->cpu_share ? 1 : -1;
+    if (left->cpu_ns != right->cpu_ns)
+        return left->cpu_ns < right->cpu_ns ? 1 : -1;
+    return left->pid - right->pid;
+}
+
+static int by_memory(const void *a, const void *b)
+{
+    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
+    if (left->rss != right->rss)
+        return left->rss < right->rss ? 1 : -1;
+    return left->pid - right->pid;
+}
+
+static void put_process(struct buf *out, const struct view *view, struct buf *line, const struct job_process *process)
+{
+    struct buf text = BUF_INIT;
+    buf_printf(line, "%8d %c %6.1f ", process->pid, process->state, 100 * process->cpu_share);
+    text_size(&text, process->rss);
+    buf_printf(line, "%8s ", text.data ? text.data : "");
+    buf_clear(&text);
+    text_seconds(&text, (double)process->cpu_ns / 1e9);
+    buf_printf(line, "%12s %7llu  ", text.data ? text.data : "", (unsigned long long)process->threads);
+    text_show(line, process->name);
+    put_line(out, view, line);
+    buf_done(&text);
+}
+
+static void put_processes(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const struct job_model *model = &view->report.model;
+    size_t count = HASH_COUNT(model->alive), used = 0;
+    _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
+    for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
+        list[used++] = process;
+    buf_puts(line, "     PID S   CPU %   MEMORY     CPU TIME THREADS  NAME");
+    put_heading(out, view, line);
+    if (used)
+        qsort(list, used, sizeof *list, view->by_memory ? by_memory : by_cpu);
+    for (size_t i = 0; i < used && i < rows; i++)
+        put_process(out, view, line, list[i]);
+}
+
+static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const json_t *warnings = view->report.info.warnings ? view->report.info.warnings : view->report.model.warnings;
+    size_t count = json_array_size(warnings), first = count > rows ? count - rows : 0;
+    for (size_t i = first; i < count; i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(warnings, i), "text"));
+        buf_puts(line, "warning: ");
+        text_show(line, text ? text : "?");
+        put_line(out, view, line);
+    }
+}
+
+static void draw(struct buf *out, const struct view *view)
+{
+    enum { FIXED_ROWS = 6, WARNING_ROWS = 2 };
+    struct buf line = BUF_INIT;
+    put_head(out, view, &line);
+    put_node(out, view, &line);
+    put_courses(out, view, &line);
+    put_warnings(out, view, &line, WARNING_ROWS);
+    size_t used = 1;
+    for (size_t i = 0; i < out->len; i++)
+        used += out->data[i] == '\n';
+    put_processes(out, view, &line, view->rows > used + 1 ? view->rows - used - 1 : 1);
+    buf_done(&line);
+}
+
+static void measure(struct view *view, int fd)
+{
+    struct winsize size = {0};
+    view->rows = DEFAULT_ROWS;
+    view->columns = DEFAULT_COLUMNS;
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col) {
+        view->rows = size.ws_row;
+        view->columns = size.ws_col < MIN_COLUMNS ? MIN_COLUMNS : size.ws_col;
+    }
+    if (view->columns > MAX_COLUMNS)
+        view->columns = MAX_COLUMNS;
+}
+
+static int write_all(int fd, const struct buf *text)
+{
+    for (size_t put = 0; put < text->len;) {
+        ssize_t got = write(fd, text->data + put, text->len - put);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return -1;
+        put += (size_t)got;
+    }
+    return 0;
+}
+
+/* ---- the terminal ---- */
+
+static struct termios saved_modes;
+static const char ENTER[] = "\033[?1049h\033[?25l", LEAVE[] = "\033[?25h\033[?1049l";
+
+static void restore_terminal(void)
+{
+    ssize_t put = write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
+    (void)put;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved_modes);
+}
+
+static void on_deadly_signal(int signo)
+{
+    restore_terminal();
+    signal(signo, SIG_DFL);
+    raise(signo);
+}
+
+static void on_resize(int signo)
+{
+    /* its arrival ends the wait */
+}
+
+static bool take_terminal(void)
+{
+    if (tcgetattr(STDIN_FILENO, &saved_modes) < 0)
+        return false;
+    struct termios modes = saved_modes;
+    modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    modes.c_cc[VMIN] = 0;
+    modes.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
+    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
+        struct sigaction action = {.sa_handler = on_deadly_signal};
+        sigaction(deadly[i], &action, NULL);
+    }
+    struct sigaction resize = {.sa_handler = on_resize};
+    sigaction(SIGWINCH, &resize, NULL);
+    ssize_t put = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
+    (void)put;
+    return true;
+}
+
+/* Each line ends with "erase to its end", the picture with "erase below": no flicker. */
+static int show(const struct view *view)
+{
+    _cleanup_(buf_done) struct buf picture = BUF_INIT, screen = BUF_INIT;
+    draw(&picture, view);
+    buf_puts(&screen, "\033[H");
+    size_t row = 0;
+    for (size_t i = 0; i < picture.len && row + 1 < view->rows; i++) {
+        if (picture.data[i] == '\n') {
+            buf_puts(&screen, "\033[K\r\n");
+            row++;
+        } else {
+            buf_putc(&screen, picture.data[i]);
+        }
+    }
+    buf_puts(&screen, "\033[Jq quit  c by cpu  m by memory");
+    return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
+}
+
+/* false: quit */
+static bool take_keys(struct view *view)
+{
+    char keys[16];
+    ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
+    for (ssize_t i = 0; i < got; i++) {
+        if (keys[i] == 'q' || keys[i] == 'Q')
+            return false;
+        if (keys[i] == 'm' || keys[i] == 'M')
+            view->by_memory = true;
+        if (keys[i] == 'c' || keys[i] == 'C')
+            view->by_memory = false;
+    }
+    return got != 0; /* end of file: the terminal is gone */
+}
+
+static int run_live(struct view *view)
+{
+    if (!take_terminal()) {
+        log_error("standard input is no terminal: try --once");
+        return EXIT_ERRORS;
+    }
+    for (;;) {
+        measure(view, STDOUT_FILENO);
+        if (show(view) < 0)
+            break;
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        int ready = poll(&input, 1, REFRESH_MS);
+        if (ready > 0 && !take_keys(view))
+            break;
+        read_new(view);
+        if (!view->report.info.ended)
+            read_info(view);
+    }
+    restore_terminal();
+    return 0;
+}
+
+static int run_once(struct view *view)
+{
+    _cleanup_(buf_done) struct buf picture = BUF_INIT;
+    measure(view, STDOUT_FILENO);
+    draw(&picture, view);
+    fwrite(picture.data ? picture.data : "", 1, picture.len, stdout);
+    return picture.failed ? EXIT_ERRORS : 0;
+}
+
+static int run(const char *job, bool once)
+{
+    char path[PATH_MAX];
+    struct err err = {0};
+    struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
+    int status = EXIT_ERRORS;
+    view.report.path = path;
+    if (jobdir_find(job, path, sizeof path, &err) < 0 || job_info_read(path, &view.report.info, &err) < 0 ||
+        job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, path, &err) < 0) {
+        log_error("%s", err.text);
+    } else {
+        view.report.state = job_state(path, &view.report.info);
+        read_new(&view);
+        status = once || !isatty(STDOUT_FILENO) ? run_once(&view) : run_live(&view);
+    }
+    spool_reader_close(&view.reader);
+    job_report_done(&view.report);
+    return status;
+}
+
+int cmd_top(int argc, char **argv)
+{
+    bool once = false;
+    const char *job = NULL;
+    log_open("scry top", 0);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help();
+            return 0;
+        } else if (strcmp(argv[i], "--once") == 0) {
+            once = true;
+        } else if (argv[i][0] == '-') {
+            return cli_usage_error("top", "unknown option %s", argv[i]);
+        } else if (job) {
+            return cli_usage_error("top", "too many jobs: %s", argv[i]);
+        } else {
+            job = argv[i];
+        }
+    }
+    return job ? run(job, once) : cli_usage_error("top", "name a job (@last is the latest)");
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What scry's own tools need of libomis beyond the six procedures of <omis.h>. Present in the static form only
+ * (client_dep); the shared library exports omis_* and nothing else. The same rule as for <omis.h> holds: one thread at
+ * a time.
+ */
+#ifndef SCRY_CLIENT_CLIENT_H
+#define SCRY_CLIENT_CLIENT_H
+
+#include <stdbool.h>
+
+#include <omis.h>
+
+#include "base/span.h"
+
+typedef void client_callback_fn(Omis_reply reply, void *param);
+
+/* omis_request for a text whose length is known: it may hold anything, also binary data that is cut short. */
+Omis_reply client_request(struct span text, client_callback_fn *callback, void *param, Omis_flags flags);
+
+/* Why the last omis_init of this process failed, for people; "" when it did not. Valid until the next omis_init. */
+const char *client_error(void);
+
+/* The identifier that the monitor gave this tool, 0 when there is no connection. */
+int client_tool_id(void);
+
+/* false before omis_init, after omis_finalize and as soon as the library has noticed that the connection is lost. */
+bool client_connected(void);
+
+/* true while callbacks of requests that were not answered for the last time (FRAME_LAST) are registered: answers to
+ * requests under way, and conditional requests that are defined. */
+bool client_pending(void);
+
+/* A reply made here, with one element: the form in which the library reports what never reached the monitor. Freed by
+ * omis_reply_free; never NULL. */
+Omis_reply client_reply(Omis_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

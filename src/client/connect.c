@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connecting to the monitor: greeting it, and starting it where none runs. A tool may have threads, handlers for
+ * SIGCHLD and descriptors open, none of which may get into the monitor or be disturbed. */
+#include "client/session.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "wire/local.h"
+
+extern char **environ;
+
+enum {
+    CONNECT_TRIES = 4,        /* a monitor that ends while we greet it is asked for again */
+    OLD_MONITOR_WAIT_MS = 20, /* between two looks at a monitor that is ending */
+    OLD_MONITOR_WAITS = 250,  /* looks, altogether 5 s */
+};
+
+/* ---- starting ---- */
+
+/* Waits until the child has ended; false if it did not within the time. The status is 0 when somebody else in the tool
+ * has taken it (a SIGCHLD handler that waits for everybody, SIGCHLD ignored): whether the monitor runs is then seen by
+ * connecting. */
+static bool wait_for_child(pid_t pid, int *ret_status)
+{
+    *ret_status = 0;
+    _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd >= 0) {
+        struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+        uint64_t until = clock_now_ns() + (uint64_t)START_TIMEOUT_MS * 1000000;
+        for (;;) {
+            uint64_t now = clock_now_ns();
+            int count = now < until ? poll(&ended, 1, (int)((until - now) / 1000000) + 1) : 0;
+            if (count > 0)
+                break;
+            if (count == 0 || errno != EINTR)
+                return false;
+        }
+    }
+    while (waitpid(pid, ret_status, 0) < 0)
+        if (errno != EINTR)
+            break; /* ECHILD: taken by somebody else */
+    return true;
+}
+
+/* What the child said on its standard error, as one line. */
+static void read_message(int fd, char *text, size_t size)
+{
+    size_t len = 0;
+    while (len + 1 < size) {
+        ssize_t got = read(fd, text + len, size - 1 - len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        len += (size_t)got;
+    }
+    while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
+        len--;
+    text[len] = 0;
+    for (char *at = text; *at; at++)
+        if (*at == '\n')
+            *at = ' ';
+}
+
+static int spawn_program(const char *path, int message_fd, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int code = posix_spawn_file_actions_init(&actions);
+    if (code)
+        return -code;
+    code = posix_spawnattr_init(&attributes);
+    if (code) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -code;
+    }
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!code)
+        code = posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    if (!code)
+        code = posix_spawn_file_actions_adddup2(&actions, message_fd, 2);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    if (!code)
+        code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+#endif
+    char name[] = "scry-monitor", option[] = "--daemon";
+    char *argv[] = {name, option, NULL};
+    if (!code)
+        code = posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -code;
+}
+
+/* Runs `scry-monitor --daemon`, whose first process ends when the monitor can be connected to, or could not start. */
+static int run_monitor(struct err *err)
+{
+    char path[PATH_MAX];
+    int code = dirs_libexec("scry-monitor", path, sizeof path, err);
+    if (code < 0)
+        return code;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot start the monitor");
+    _cleanup_(closep) int message = ends[0];
+    /* Not waited for: whoever keeps the other end open must not keep us. */
+    fcntl(message, F_SETFL, O_NONBLOCK);
+    /* A tool without standard streams gets low numbers, which the child needs for its own. */
+    int other_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+    close(ends[1]);
+    if (other_end < 0)
+        return err_errno(err, -errno, "cannot start the monitor");
+    pid_t pid;
+    code = spawn_program(path, other_end, &pid);
+    close(other_end);
+    if (code < 0)
+        return err_errno(err, code, "cannot start the monitor %s", path);
+    int status;
+    if (!wait_for_child(pid, &status)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return err_set(err, -ETIMEDOUT, "the monitor %s was not ready after %d seconds", path, START_TIMEOUT_MS / 1000);
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    char text[384];
+    read_message(message, text, sizeof text);
+    if (*text)
+        return err_set(err, -ECANCELED, "the monitor could not start: %s", text);
+    if (WIFSIGNALED(status))
+        return err_set(err, -ECANCELED, "the monitor could not start: %s was killed by signal %d", path,
+                       WTERMSIG(status));
+    return err_set(err, -ECANCELED, "the monitor could not start: %s ended with status %d", path, WEXITSTATUS(status));
+}
+
+/* Whether the process in the pid file exists: a monitor that listens no more, but has not ended yet. */
+static bool old_monitor_lives(const char *runtime)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/monitor.pid", runtime);
+    _cleanup_(freep) char *text = NULL;
+    int pid = file_read(path, &text, NULL) == 0 ? atoi(text) : 0;
+    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* Several tools may find no monitor at the same moment: one starts it, the others wait for the lock and then connect.
+ * A monitor that is ending does not let a new one in before it has released what it held. */
+static int start_and_connect(const char *runtime, const char *socket_path, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/starter.lock", runtime);
+    _cleanup_(closep) int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock < 0)
+        return err_errno(err, -errno, "cannot open %s", path);
+    while (flock(lock, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "cannot lock %s", path);
+    for (int looks = 0;; looks++) {
+        int fd = local_connect(socket_path, err);
+        if (fd != -ENOENT && fd != -ECONNREFUSED)
+            return fd;
+        int code = run_monitor(err);
+        if (code == 0)
+            return local_connect(socket_path, err);
+        if (code != -ECANCELED || looks == OLD_MONITOR_WAITS || !old_monitor_lives(runtime))
+            return code;
+        poll(NULL, 0, OLD_MONITOR_WAIT_MS);
+    }
+}
+
+/* ---- greeting ---- */
+
+/* WELCOME or a refusal. -ECONNRESET: the monitor ended before it answered. */
+static int read_welcome(int fd, struct frame_reader *reader, int *tool_id, struct err *err)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)ANSWER_TIMEOUT_MS * 1000000;
+    struct frame frame;
+    int code;
+    while ((code = frame_reader_next(reader, &frame)) == 0) {
+        uint64_t now = clock_now_ns();
+        struct pollfd input = {.fd = fd, .events = POLLIN};
+        int count = now < until ? poll(&input, 1, (int)((until - now) / 1000000) + 1) : 0;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return err_set(err, -ETIMEDOUT, "the monitor does not answer: it has said nothing for %d seconds",
+                           ANSWER_TIMEOUT_MS / 1000);
+        size_t size;
+        char *room = frame_reader_room(reader, &size);
+        if (!room)
+            return err_set(err, -ENOMEM, "out of memory");
+        ssize_t got = recv(fd, room, size, MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (got <= 0)
+            return err_set(err, -ECONNRESET, "the monitor closed the connection without a word");
+        frame_reader_fed(reader, (size_t)got);
+    }
+    if (code != 1)
+        return err_set(err, -EPROTO, "what answers there is no monitor of scry");
+    if (frame.type == FRAME_GOODBYE)
+        return err_set(err, -EPROTO, "the monitor refused the connection: %.*s", SPAN_ARG(frame.payload));
+    uint32_t words[2];
+    if (frame.type != FRAME_WELCOME || frame.payload.len < sizeof words)
+        return err_set(err, -EPROTO, "what answers there is no monitor of scry");
+    memcpy(words, frame.payload.ptr, sizeof words);
+    if (le32toh(words[0]) != WIRE_VERSION)
+        return err_set(err, -EPROTO,
+                       "the running monitor speaks protocol %u, this program %u: let its jobs finish, or connect with "
+                       "the programs of its version",
+                       le32toh(words[0]), WIRE_VERSION);
+    *tool_id = (int)le32toh(words[1]);
+    return 0;
+}
+
+static int greet(int fd, struct frame_reader *reader, int *tool_id, struct err *err)
+{
+    uint32_t words[2] = {htole32(WIRE_VERSION), htole32((uint32_t)*tool_id)};
+    const char *name = program_invocation_short_name ? program_invocation_short_name : "";
+    _cleanup_(buf_done) struct buf hello = BUF_INIT;
+    frame_append(&hello, FRAME_HELLO, 0, 0, span_of((const char *)words, sizeof words), span_str(name));
+    if (hello.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    /* An empty socket buffer takes this at once; if the monitor is gone, read_welcome sees it. A refusal may have been
+     * sent before: it is read even if the sending failed. */
+    while (send(fd, hello.data, hello.len, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+    return read_welcome(fd, reader, tool_id, err);
+}
+
+int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
+                   struct err *err)
+{
+    char runtime[PATH_MAX] = "", path[PATH_MAX + 16];
+    if (options->path[0]) {
+        snprintf(path, sizeof path, "%s", options->path);
+    } else {
+        int code = dirs_runtime(runtime, sizeof runtime, err);
+        if (code < 0)
+            return code;
+        snprintf(path, sizeof path, "%s/monitor.sock", runtime);
+    }
+    for (int tries = 1;; tries++) {
+        int id = *tool_id;
+        _cleanup_(closep) int fd = local_connect(path, err);
+        bool missing = fd == -ENOENT || fd == -ECONNREFUSED;
+        if (missing && options->start == START_NEVER)
+            return err_set(err, fd, "no monitor runs at %s", path);
+        if (missing)
+            fd = start_and_connect(runtime, path, err);
+        if (fd < 0)
+            return fd;
+        int code = greet(fd, reader, &id, err);
+        if (code == 0) {
+            *tool_id = id;
+            *ret_fd = TAKE_FD(fd);
+            return 0;
+        }
+        frame_reader_done(reader);
+        *reader = (struct frame_reader){0};
+        if (code != -ECONNRESET || options->start == START_NEVER || tries == CONNECT_TRIES)
+            return code;
+    }
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies that are made by the library itself, and the end of every reply. */
+#include "client/session.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is returned when there is no memory for a reply that says so. Arrays, since a tool may write to a reply. */
+static char no_memory_objects[] = "";
+static char no_memory_text[] = "out of memory: the tool has no memory left for the reply";
+static Omis_object_result no_memory_results[] = {{no_memory_objects, OMIS_NO_MEMORY, no_memory_text}, {NULL, 0, NULL}};
+static Omis_service_result no_memory_reply[] = {no_memory_results, NULL};
+
+/* One block, as reply_decode makes them, so that free() is the end of both. */
+struct local_reply {
+    Omis_service_result services[2];
+    Omis_object_result results[2];
+    char objects[1];
+    char text[];
+};
+
+Omis_reply local_reply_no_memory(void)
+{
+    return no_memory_reply;
+}
+
+Omis_reply local_reply_new(Omis_status status, const char *text)
+{
+    size_t len = text ? strlen(text) : 0;
+    struct local_reply *reply = calloc(1, sizeof *reply + len + 1);
+    if (!reply)
+        return no_memory_reply;
+    if (len)
+        memcpy(reply->text, text, len);
+    reply->results[0] = (Omis_object_result){reply->objects, status, text ? reply->text : NULL};
+    reply->services[0] = reply->results;
+    return reply->services; /* the first member: the block's own address */
+}
+
+Omis_reply client_reply(Omis_status status, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return local_reply_new(status, text);
+}
+
+void local_reply_free(Omis_reply reply)
+{
+    if (reply != no_memory_reply)
+        free(reply);
+}
+
+/* OMIS_DONT_RETURN_OK: nothing but the news that all went well. */
+static bool only_ok(Omis_reply reply)
+{
+    if (!reply[0] || (reply[0]->status != OMIS_OK && reply[0]->status != OMIS_CSR_TRIGGERED))
+        return false;
+    for (size_t i = 1; reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++)
+            if (result->status != OMIS_OK || (result->result && *result->result))
+                return false;
+    return true;
+}
+
+/* OMIS_DONT_RETURN_EN_DIS: "enabled" or "disabled", and no error in it. */
+static bool only_enabled_or_disabled(Omis_reply reply)
+{
+    if (!reply[0] || (reply[0]->status != OMIS_CSR_ENABLED && reply[0]->status != OMIS_CSR_DISABLED))
+        return false;
+    for (size_t i = 1; reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++)
+            if (result->status >= OMIS_FIRST_ERROR)
+                return false;
+    return true;
+}
+
+bool local_reply_unwanted(Omis_reply reply, Omis_flags flags)
+{
+    return ((flags & OMIS_DONT_RETURN_OK) && only_ok(reply)) ||
+           ((flags & OMIS_DONT_RETURN_EN_DIS) && only_enabled_or_disabled(reply));
+}

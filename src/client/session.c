@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/session.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "lang/reply.h"
+
+enum { KEEP_BUFFER_SIZE = 1 << 20 }; /* a larger send buffer is given back when it is empty */
+
+/* ---- the queue of deliveries, and the descriptor that shows it ---- */
+
+static void show_queue(struct session *session)
+{
+    bool wanted = session->queued > 0 || session->dropped > 0;
+    if (session->event_fd < 0 || wanted == session->signalled)
+        return;
+    uint64_t count = 1;
+    ssize_t done =
+        wanted ? write(session->event_fd, &count, sizeof count) : read(session->event_fd, &count, sizeof count);
+    if (done == sizeof count)
+        session->signalled = wanted;
+}
+
+void session_queue(struct session *session, client_callback_fn *callback, void *param, Omis_reply reply)
+{
+    struct delivery *delivery = NULL;
+    if (callback || session->error_handler)
+        delivery = malloc(sizeof *delivery);
+    if (delivery) {
+        *delivery = (struct delivery){NULL, callback, param, reply};
+        *session->last = delivery;
+        session->last = &delivery->next;
+        session->queued++;
+    } else {
+        local_reply_free(reply);
+        if (session->error_handler)
+            session->dropped++;
+    }
+    show_queue(session);
+}
+
+struct delivery *session_next(struct session *session)
+{
+    if (session->dropped && !session->first) {
+        Omis_reply reply = client_reply(OMIS_NO_MEMORY, "out of memory: %llu replies of the monitor were lost",
+                                        (unsigned long long)session->dropped);
+        session->dropped = 0;
+        session_queue(session, NULL, NULL, reply);
+    }
+    struct delivery *delivery = session->first;
+    if (delivery) {
+        session->first = delivery->next;
+        if (!session->first)
+            session->last = &session->first;
+        session->queued--;
+    }
+    show_queue(session);
+    return delivery;
+}
+
+/* Whether a pass of omis_handler also waits for room in the kernel's buffer. */
+static void watch_output(struct session *session)
+{
+    bool wanted = session->flushing && session->sent < session->out.len;
+    if (session->epoll_fd < 0 || session->fd < 0 || wanted == session->watching_output)
+        return;
+    struct epoll_event event = {.events = EPOLLIN | (wanted ? (uint32_t)EPOLLOUT : 0)};
+    if (epoll_ctl(session->epoll_fd, EPOLL_CTL_MOD, session->fd, &event) == 0)
+        session->watching_output = wanted;
+}
+
+int session_descriptor(struct session *session)
+{
+    if (session->epoll_fd >= 0)
+        return session->epoll_fd;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC), event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_fd < 0 || event_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event) < 0 ||
+        (session->fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, session->fd, &event) < 0)) {
+        if (epoll_fd >= 0)
+            close(epoll_fd);
+        if (event_fd >= 0)
+            close(event_fd);
+        return -1;
+    }
+    session->epoll_fd = epoll_fd;
+    session->event_fd = event_fd;
+    session->signalled = session->watching_output = false;
+    show_queue(session);
+    watch_output(session);
+    return epoll_fd;
+}
+
+/* ---- beginning and end ---- */
+
+void session_init(struct session *session)
+{
+    uint32_t generation = session->generation;
+    *session = (struct session){.fd = -1, .epoll_fd = -1, .event_fd = -1, .generation = generation + 1};
+    session->last = &session->first;
+}
+
+void session_open(struct session *session, int fd, int tool_id)
+{
+    session->fd = fd;
+    session->tool_id = tool_id;
+    session->pid = getpid();
+    session->open = true;
+}
+
+static struct pending *find_pending(struct session *session, uint32_t id)
+{
+    struct pending *pending = NULL;
+    HASH_FIND(hh, session->pending, &id, sizeof id, pending);
+    return pending;
+}
+
+static void forget_pending(struct session *session, struct pending *pending)
+{
+    HASH_DEL(session->pending, pending);
+    free(pending);
+}
+
+/* The descriptor is taken out of the set explicitly: a forked child's copy would keep it there. */
+static void close_socket(struct session *session)
+{
+    if (session->fd < 0)
+        return;
+    if (session->epoll_fd >= 0 && session->pid == getpid())
+        epoll_ctl(session->epoll_fd, EPOLL_CTL_DEL, session->fd, NULL);
+    close(session->fd);
+    session->fd = -1;
+}
+
+void session_close(struct session *session)
+{
+    close_socket(session);
+    if (session->epoll_fd >= 0)
+        close(session->epoll_fd);
+    if (session->event_fd >= 0)
+        close(session->event_fd);
+    struct pending *pending, *after;
+    HASH_ITER(hh, session->pending, pending, after)
+    {
+        forget_pending(session, pending);
+    }
+    while (session->first) {
+        struct delivery *delivery = session->first;
+        session->first = delivery->next;
+        local_reply_free(delivery->reply);
+        free(delivery);
+    }
+    frame_reader_done(&session->reader);
+    buf_done(&session->out);
+    session_init(session);
+}
+
+void session_lose(struct session *session, const char *why)
+{
+    if (session->fd < 0)
+        return;
+    close_socket(session);
+    snprintf(session->lost_why, sizeof session->lost_why, "the monitor's connection was lost: %s", why);
+    buf_done(&session->out);
+    session->sent = 0;
+    frame_reader_done(&session->reader);
+    session->reader = (struct frame_reader){0};
+    struct pending *pending, *after;
+    HASH_ITER(hh, session->pending, pending, after)
+    {
+        bool waited = session->waiter && session->waiter->id == pending->id;
+        if (!pending->answered && !waited)
+            session_queue(session, pending->callback, pending->param,
+                          local_reply_new(OMIS_INTERNAL_ERROR, session->lost_why));
+        forget_pending(session, pending);
+    }
+    session_queue(session, NULL, NULL, local_reply_new(OMIS_INTERNAL_ERROR, session->lost_why));
+}
+
+/* ---- sending ---- */
+
+uint32_t session_add_request(struct session *session, struct span text, client_callback_fn *callback, void *param,
+                             Omis_flags flags)
+{
+    uint32_t id;
+    do
+        id = ++session->last_id;
+    while (id == 0 || find_pending(session, id)); /* after four thousand million requests */
+    struct pending *pending = NULL;
+    if (callback) {
+        pending = calloc(1, sizeof *pending);
+        if (!pending)
+            return 0;
+        *pending = (struct pending){.id = id, .callback = callback, .param = param, .flags = flags};
+        HASH_ADD(hh, session->pending, id, sizeof id, pending);
+        if (!pending->hh.tbl) {
+            free(pending);
+            return 0;
+        }
+    }
+    uint32_t word = htole32(flags);
+    size_t before = session->out.len;
+    frame_append(&session->out, FRAME_REQUEST, 0, id, span_of((const char *)&word, sizeof word), text);
+    if (session->out.failed) {
+        /* What stands in the buffer before this frame is whole. */
+        session->out.failed = false;
+        session->out.len = before;
+        if (pending)
+            forget_pending(session, pending);
+        return 0;
+    }
+    return id;
+}
+
+void session_send(struct session *session)
+{
+    session->flushing = true;
+    while (session->fd >= 0 && session->sent < session->out.len) {
+        ssize_t put = send(session->fd, session->out.data + session->sent, session->out.len - session->sent,
+                           MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
+            break;
+        if (put < 0) {
+            /* It may have said why before it went away. */
+            const char *reason = strerrordesc_np(errno);
+            session_take_in(session, HANDLER_READ_LIMIT);
+            session_lose(session, reason ? reason : "sending failed");
+            return;
+        }
+        session->sent += (size_t)put;
+    }
+    if (session->sent == session->out.len) {
+        session->flushing = false;
+        session->sent = 0;
+        if (session->out.cap > KEEP_BUFFER_SIZE)
+            buf_done(&session->out);
+        else
+            buf_clear(&session->out);
+    } else if (session->sent > KEEP_BUFFER_SIZE && session->sent > session->out.len / 2) {
+        buf_drop(&session->out, session->sent);
+        session->sent = 0;
+    }
+    watch_output(session);
+}
+
+/* ---- receiving ---- */
+
+static Omis_reply decode(struct span payload)
+{
+    Omis_reply reply;
+    int code = reply_decode(payload, &reply);
+    if (code == 0 && reply[0] && reply[0]->obj_list) /* every tool looks at element 0 */
+        return reply;
+    if (code == 0)
+        local_reply_free(reply);
+    if (code == -ENOMEM)
+        return local_reply_no_memory();
+    return local_reply_new(OMIS_INTERNAL_ERROR, "the monitor sent a reply that cannot be understood");
+}
+
+static void take_reply(struct session *session, uint32_t id, bool last, Omis_reply reply)
+{
+    struct pending *pending = find_pending(session, id);
+    struct waiter *waiter = session->waiter;
+    if (waiter && id != 0 && waiter->id == id && !waiter->reply)
+        /* An empty last frame: the monitor kept back what was only an OK. Whoever waits is told so. */
+        waiter->reply = reply ? reply : local_reply_new(OMIS_OK, NULL);
+    else if (reply && pending && !local_reply_unwanted(reply, pending->flags))
+        session_queue(session, pending->callback, pending->param, reply);
+    else
+        local_reply_free(reply);
+    if (pending) {
+        pending->answered = true;
+        if (last)
+            forget_pending(session, pending);
+    }
+}
+
+/* The answer to FINALIZE, or the monitor's last word. */
+static void take_goodbye(struct session *session, struct span text)
+{
+    if (session->waiter && session->waiter->id == 0) {
+        session->goodbye = true;
+        return;
+    }
+    char why[256];
+    snprintf(why, sizeof why, "the monitor closed it%s%.*s", text.len ? ": " : "", SPAN_ARG(text));
+    session_lose(session, why);
+}
+
+static void take_frame(struct session *session, const struct frame *frame)
+{
+    switch (frame->type) {
+    case FRAME_REPLY: {
+        bool last = frame->flags & FRAME_LAST;
+        take_reply(session, frame->id, last, last && frame->payload.len == 0 ? NULL : decode(frame->payload));
+        break;
+    }
+    case FRAME_ERROR:
+        if (session->error_handler)
+            session_queue(session, NULL, NULL, decode(frame->payload));
+        break;
+    case FRAME_GOODBYE:
+        take_goodbye(session, frame->payload);
+        break;
+    default: /* not for tools */
+        break;
+    }
+}
+
+/* Handles the frames that are whole. */
+static void take_frames(struct session *session)
+{
+    while (session->fd >= 0) {
+        struct frame frame;
+        int code = frame_reader_next(&session->reader, &frame);
+        if (code == 0)
+            return;
+        if (code == 1) {
+            take_frame(session, &frame);
+        } else if (code == -EMSGSIZE) {
+            Omis_reply reply = client_reply(OMIS_INTERNAL_ERROR,
+                                            "the reply was longer than %d bytes and was dropped: "
+                                            "ask for less at a time",
+                                            FRAME_PAYLOAD_LIMIT);
+            if (frame.type == FRAME_REPLY)
+                take_reply(session, frame.id, frame.flags & FRAME_LAST, reply);
+            else
+                session_queue(session, NULL, NULL, reply);
+        } else {
+            session_lose(session, "it sent bytes that are no frames of the protocol");
+        }
+    }
+}
+
+/* One recv. >0: bytes were taken; 0: nothing there, or the connection is lost. */
+static size_t receive(struct session *session, int flags)
+{
+    size_t room;
+    char *to = frame_reader_room(&session->reader, &room);
+    if (!to) {
+        session_lose(session, "this tool has no memory left for what the monitor sends");
+        return 0;
+    }
+    ssize_t got;
+    do
+        got = recv(session->fd, to, room, flags);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) {
+        frame_reader_fed(&session->reader, (size_t)got);
+        take_frames(session);
+        return (size_t)got;
+    }
+    if (got == 0) {
+        session_lose(session, "the monitor has ended");
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        const char *reason = strerrordesc_np(errno);
+        session_lose(session, reason ? reason : "receiving failed");
+    }
+    return 0;
+}
+
+void session_take_in(struct session *session, size_t limit)
+{
+    size_t taken = 0;
+    take_frames(session);
+    while (session->fd >= 0 && taken < limit) {
+        size_t got = receive(session, MSG_DONTWAIT);
+        if (got == 0)
+            return;
+        taken += got;
+    }
+}
+
+/* Waits for input, and for room if something is unsent. false: the time is over. */
+static bool wait_for_socket(struct session *session, uint64_t until_ns)
+{
+    bool unsent = session->sent < session->out.len;
+    struct pollfd events = {.fd = session->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
+    int timeout = -1;
+    if (until_ns) {
+        uint64_t now = clock_now_ns();
+        if (now >= until_ns)
+            return false;
+        timeout = (int)((until_ns - now) / 1000000) + 1;
+    }
+    int count = poll(&events, 1, timeout);
+    if (count > 0 && (events.revents & (POLLIN | POLLHUP | POLLERR)))
+        session_take_in(session, HANDLER_READ_LIMIT);
+    if (count > 0 && (events.revents & POLLOUT))
+        session_send(session);
+    return true;
+}
+
+void session_wait(struct session *session, struct waiter *waiter, int timeout_ms)
+{
+    uint64_t until = timeout_ms < 0 ? 0 : clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    session->waiter = waiter;
+    take_frames(session); /* what came behind WELCOME */
+    session_send(session);
+    while (session->fd >= 0 && !waiter->reply && !(waiter->id == 0 && session->goodbye)) {
+        if (!until && session->sent == session->out.len)
+            receive(session, 0); /* the common case: one system call */
+        else if (!wait_for_socket(session, until))
+            break;
+    }
+    session->waiter = NULL;
+    if (session->fd < 0 && !waiter->reply && waiter->id != 0)
+        waiter->reply = local_reply_new(OMIS_INTERNAL_ERROR, session->lost_why);
+}
+
+void session_drain(struct session *session)
+{
+    while (session->fd >= 0 && session->out.len - session->sent > UNSENT_LIMIT)
+        wait_for_socket(session, 0);
+}

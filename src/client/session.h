@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of libomis: one connection to the monitor, the callbacks that wait for replies, and the queue of replies
+ * that wait for omis_handler.
+ *
+ *     omis.c         the six procedures: locking, the state a call is allowed in
+ *     options.c      what omis_init takes out of argv and the environment
+ *     connect.c      connecting, greeting and starting the monitor
+ *     session.c      sending, receiving, the queue, the loss of the connection
+ *     local_reply.c  replies made here, filters of the DONT_RETURN flags
+ *
+ * Nothing here locks or calls back; omis.c does both. Callbacks are called without the lock, so they may call anything.
+ */
+#ifndef SCRY_CLIENT_SESSION_H
+#define SCRY_CLIENT_SESSION_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <omis.h>
+
+#define HASH_NONFATAL_OOM 1 /* the default ends the program, which a library may not do */
+#include <uthash.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "client/client.h"
+#include "wire/frame.h"
+
+enum {
+    BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes kept back for OMIS_BUFFER_REQUEST before they are sent anyway */
+    UNSENT_LIMIT = 4 << 20,            /* bytes the kernel did not take yet; above it, requests wait for the monitor */
+    HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler takes in, so that it always comes back */
+    ANSWER_TIMEOUT_MS = 10000,         /* for WELCOME and GOODBYE, which a living monitor sends at once */
+    START_TIMEOUT_MS = 30000,          /* for a monitor being started */
+};
+
+/* A request with a callback that was not answered for the last time. */
+struct pending {
+    uint32_t id;
+    client_callback_fn *callback;
+    void *param;
+    Omis_flags flags;
+    bool answered; /* the first reply has come */
+    UT_hash_handle hh;
+};
+
+/* A call that blocks for the first reply to `id`. */
+struct waiter {
+    uint32_t id;
+    Omis_reply reply; /* NULL: not yet */
+};
+
+/* A reply on its way to the tool. */
+struct delivery {
+    struct delivery *next;
+    client_callback_fn *callback; /* NULL: for the error handler */
+    void *param;
+    Omis_reply reply;
+};
+
+struct session {
+    bool open; /* between omis_init and omis_finalize */
+    pid_t pid; /* of the process that called omis_init */
+    uint32_t generation;
+    int tool_id;
+    bool stop_at_finalize;
+    void (*error_handler)(Omis_reply reply);
+
+    int fd; /* -1: the connection is lost */
+    char lost_why[ERR_TEXT_SIZE];
+    struct frame_reader reader;
+    bool goodbye; /* the monitor's answer to FINALIZE has come */
+
+    struct buf out; /* frames to send */
+    size_t sent;    /* bytes of out that the kernel has taken */
+    bool flushing;  /* out is more than OMIS_BUFFER_REQUEST kept back: send as soon as the kernel takes it */
+
+    uint32_t last_id;
+    struct pending *pending; /* by id */
+    struct waiter *waiter;
+
+    struct delivery *first, **last;
+    size_t queued;
+    uint64_t dropped; /* replies lost because there was no memory to queue them */
+
+    /* What omis_fd hands out: an epoll descriptor over the socket and an eventfd that is set while replies are queued.
+     * Made by the first omis_fd. */
+    int epoll_fd, event_fd;
+    bool signalled, watching_output;
+};
+
+/* ---- options.c ---- */
+
+enum start_policy { START_IF_NEEDED, START_NEVER };
+
+struct client_options {
+    char path[PATH_MAX]; /* "" : the monitor of this user on this node */
+    enum start_policy start;
+    bool stop_at_finalize;
+};
+
+/* Takes --omis-... out of argv (both may be NULL). 0 or -EINVAL; argv is then as before. */
+int client_options_take(struct client_options *ret_options, int *argc, char ***argv, struct err *err);
+
+/* ---- connect.c ---- */
+
+/* Connects and exchanges HELLO and WELCOME, starting the monitor where that is allowed. 0 or -errno: -EPROTO for a
+ * refusal or an answer that makes no sense, -ETIMEDOUT for none. *tool_id is in and out. */
+int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
+                   struct err *err);
+
+/* ---- session.c ---- */
+
+void session_init(struct session *session);                      /* to the closed state, whatever was there before */
+void session_open(struct session *session, int fd, int tool_id); /* the reader was filled by client_connect */
+void session_close(struct session *session);                     /* frees everything; undelivered replies too */
+
+/* Appends a request's frame to what is to be sent and registers the callback. Returns its id, or 0 when out of memory.
+ */
+uint32_t session_add_request(struct session *session, struct span text, client_callback_fn *callback, void *param,
+                             Omis_flags flags);
+
+/* Sends what the kernel takes without waiting. A connection that turns out to be lost is handled here. */
+void session_send(struct session *session);
+
+/* Takes in at most `limit` bytes that have arrived, never waits. */
+void session_take_in(struct session *session, size_t limit);
+
+/* Sends and receives until the first reply to waiter->id is there, the connection is lost (the reply says so), or, for
+ * id 0, GOODBYE has come or the time is over. */
+void session_wait(struct session *session, struct waiter *waiter, int timeout_ms);
+
+/* Waits until no more than UNSENT_LIMIT bytes are unsent. */
+void session_drain(struct session *session);
+
+/* The next delivery, or NULL; the caller frees it. */
+struct delivery *session_next(struct session *session);
+
+/* Queues a reply for a callback, or for the error handler (callback NULL). */
+void session_queue(struct session *session, client_callback_fn *callback, void *param, Omis_reply reply);
+
+/* Closes a connection that is of no use any more and tells everyone who waits for something from it. */
+void session_lose(struct session *session, const char *why);
+
+/* The descriptor of omis_fd, or -1. */
+int session_descriptor(struct session *session);
+
+/* ---- local_reply.c ---- */
+
+Omis_reply local_reply_new(Omis_status status, const char *text); /* never NULL */
+Omis_reply local_reply_no_memory(void);
+void local_reply_free(Omis_reply reply);
+bool local_reply_unwanted(Omis_reply reply, Omis_flags flags);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "lang/reply.h"
+#include "monitor/execute.h"
+#include "monitor/monitor.h"
+#include "monitor/tool.h"
+#include "wire/frame.h"
+#include "wire/local.h"
+
+enum {
+    QUEUE_LIMIT = 16 << 20, /* bytes waiting for a tool to read them */
+    KEEP_BUFFER = 1 << 20,  /* a larger buffer is given back when it is empty */
+};
+
+struct connection {
+    struct session session; /* first: the engine knows only this */
+    struct server *server;
+    int fd;
+    struct loop_source *source;
+    struct frame_reader reader;
+    struct buf out;
+    size_t out_sent;
+    uint32_t events;
+    uint64_t dropped;
+    bool closing; /* close when everything is sent */
+    bool broken;  /* the peer is gone, or speaks nonsense */
+    unsigned busy;
+    struct connection *next, *previous;
+};
+
+struct server {
+    struct loop *loop;
+    struct monitor *monitor;
+    int fd, reserve_fd; /* reserve: to say no when all descriptors are used */
+    struct loop_source *source;
+    struct connection *connections;
+    size_t count;
+    void (*idle)(void *ctx, bool stop);
+    void *ctx;
+    bool stop_wanted;
+};
+
+static uint32_t get_u32(const char *bytes)
+{
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* ---- output ---- */
+
+static size_t waiting(const struct connection *connection)
+{
+    return connection->out.len - connection->out_sent;
+}
+
+static void want_events(struct connection *connection)
+{
+    bool full = waiting(connection) > QUEUE_LIMIT;
+    uint32_t events = (full || connection->closing ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
+    if (events != connection->events && !connection->broken) {
+        connection->events = events;
+        loop_set_events(connection->source, events);
+    }
+}
+
+static void flush(struct connection *connection)
+{
+    while (waiting(connection) && !connection->broken) {
+        ssize_t sent = send(connection->fd, connection->out.data + connection->out_sent, waiting(connection),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0)
+            connection->out_sent += (size_t)sent;
+        else if (errno == EAGAIN)
+            break;
+        else if (errno != EINTR)
+            connection->broken = true;
+    }
+    if (!waiting(connection)) {
+        connection->out_sent = 0;
+        if (connection->out.cap > KEEP_BUFFER)
+            buf_done(&connection->out);
+        else
+            buf_clear(&connection->out);
+    } else if (connection->out_sent > QUEUE_LIMIT / 2) {
+        buf_drop(&connection->out, connection->out_sent);
+        connection->out_sent = 0;
+    }
+}
+
+static void send_frame(struct connection *connection, uint8_t type, uint8_t flags, uint32_t id, struct span payload)
+{
+    if (connection->broken)
+        return;
+    frame_append(&connection->out, type, flags, id, payload, span_of("", 0));
+    if (connection->out.failed) {
+        log_error("out of memory: a tool (pid %d) is disconnected", connection->session.peer_pid);
+        connection->broken = true;
+        return;
+    }
+    /* replies of one batch of requests leave together, when the batch is done */
+    if (!connection->busy)
+        flush(connection);
+    want_events(connection);
+}
+
+static void send_reply(struct session *session, uint32_t id, bool last, bool droppable, struct span encoded)
+{
+    struct connection *connection = (struct connection *)session;
+    if (droppable && waiting(connection) > QUEUE_LIMIT) {
+        connection->dropped++;
+        return;
+    }
+    send_frame(connection, FRAME_REPLY, last ? FRAME_LAST : 0, id, encoded);
+}
+
+static void send_error(struct session *session, struct span encoded)
+{
+    send_frame((struct connection *)session, FRAME_ERROR, 0, 0, encoded);
+}
+
+static void say_goodbye(struct connection *connection, const char *why)
+{
+    send_frame(connection, FRAME_GOODBYE, 0, 0, span_str(why));
+    connection->closing = true;
+}
+
+/* ---- input ---- */
+
+static void hello(struct connection *connection, const struct frame *frame)
+{
+    char text[128];
+    if (frame->payload.len < 8) {
+        connection->broken = true;
+        return;
+    }
+    uint32_t version = get_u32(frame->payload.ptr), id = get_u32(frame->payload.ptr + 4);
+    if (version != WIRE_VERSION) {
+        snprintf(text, sizeof text,
+                 "this monitor speaks protocol version %d, the tool version %u: use tools of the same scry",
+                 WIRE_VERSION, version);
+        say_goodbye(connection, text);
+        return;
+    }
+    if (connection->session.tool) {
+        say_goodbye(connection, "this connection has said hello before");
+        return;
+    }
+    connection->session.tool = tool_join(connection->server->monitor, id);
+    if (!connection->session.tool) {
+        snprintf(text, sizeof text, "there is no tool with the id %u", id);
+        say_goodbye(connection, text);
+        return;
+    }
+    struct buf payload = BUF_INIT;
+    buf_put_u32(&payload, WIRE_VERSION);
+    buf_put_u32(&payload, connection->session.tool->id);
+    send_frame(connection, FRAME_WELCOME, 0, frame->id, span_of(payload.data, payload.len));
+    buf_done(&payload);
+}
+
+static void finalize(struct connection *connection, const struct frame *frame)
+{
+    if (frame->payload.len >= 4 && get_u32(frame->payload.ptr))
+        connection->server->stop_wanted = true;
+    if (connection->session.tool)
+        tool_leave(&connection->session);
+    say_goodbye(connection, "");
+}
+
+static void handle_frame(struct connection *connection, const struct frame *frame)
+{
+    if (frame->type == FRAME_HELLO) {
+        hello(connection, frame);
+    } else if (frame->type == FRAME_FINALIZE) {
+        finalize(connection, frame);
+    } else if (frame->type == FRAME_REQUEST && connection->session.tool && frame->payload.len >= 4) {
+        struct span text = span_of(frame->payload.ptr + 4, frame->payload.len - 4);
+        execute_request(&connection->session, frame->id, get_u32(frame->payload.ptr), text);
+    } else {
+        say_goodbye(connection, "this is not what a tool may send here");
+    }
+}
+
+static void too_long(struct connection *connection, const struct frame *frame)
+{
+    if (connection->session.tool && frame->type == FRAME_REQUEST)
+        reply_status(&connection->session, frame->id, true, OMIS_PARAMETER_ERROR,
+                     "the request is longer than %d bytes: send it in parts", FRAME_PAYLOAD_LIMIT);
+    else
+        connection->broken = true;
+}
+
+static void handle_frames(struct connection *connection)
+{
+    struct frame frame;
+    int code;
+    while (!connection->closing && !connection->broken &&
+           (code = frame_reader_next(&connection->reader, &frame)) != 0) {
+        if (code == -EMSGSIZE)
+            too_long(connection, &frame);
+        else if (code < 0)
+            connection->broken = true;
+        else
+            handle_frame(connection, &frame);
+        if (waiting(connection) > QUEUE_LIMIT)
+            break; /* the rest when it has read its replies */
+    }
+}
+
+static void tell_dropped(struct connection *connection)
+{
+    if (!connection->dropped || waiting(connection) > QUEUE_LIMIT / 2 || !connection->session.tool)
+        return;
+    uint64_t dropped = connection->dropped;
+    connection->dropped = 0;
+    session_error(&connection->session, OMIS_UNSPECIFIED_ERROR,
+                  "%llu replies of triggered requests were dropped because this tool did not read them in time",
+                  (unsigned long long)dropped);
+}
+
+static void connection_free(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->session.tool)
+        tool_leave(&connection->session);
+    loop_remove(connection->source);
+    close(connection->fd);
+    frame_reader_done(&connection->reader);
+    buf_done(&connection->out);
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        server->connections = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    server->count--;
+    free(connection);
+    if (server->count == 0 && server->idle)
+        server->idle(server->ctx, server->stop_wanted);
+}
+
+static void receive(struct connection *connection)
+{
+    size_t room;
+    char *to = frame_reader_room(&connection->reader, &room);
+    if (!to) {
+        connection->broken = true;
+        return;
+    }
+    ssize_t got = recv(connection->fd, to, room, MSG_DONTWAIT);
+    if (got > 0)
+        frame_reader_fed(&connection->reader, (size_t)got);
+    else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+        connection->broken = true;
+}
+
+static void connection_ready(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    struct connection *connection = ctx;
+    connection->busy++;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(connection);
+    handle_frames(connection);
+    connection->busy--;
+    flush(connection);
+    tell_dropped(connection);
+    if (connection->broken || (connection->closing && !waiting(connection)))
+        connection_free(connection);
+    else
+        want_events(connection);
+}
+
+/* ---- accepting ---- */
+
+static void refuse(int fd, const char *why)
+{
+    struct buf frame = BUF_INIT;
+    frame_append(&frame, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
+    if (!frame.failed && send(fd, frame.data, frame.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log_info("a refused connection could not be told why");
+    buf_done(&frame);
+    close(fd);
+}
+
+static void add_connection(struct server *server, int fd)
+{
+    uid_t uid;
+    pid_t pid;
+    if (local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
+        log_warning("a connection of user %u (pid %d) was refused", uid, pid);
+        refuse(fd, "this monitor serves another user");
+        return;
+    }
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (connection) {
+        connection->server = server;
+        connection->fd = fd;
+        connection->session.peer_pid = pid;
+        connection->session.reply = send_reply;
+        connection->session.error = send_error;
+        connection->events = EPOLLIN;
+        connection->source = loop_add_fd(server->loop, fd, EPOLLIN, connection_ready, connection);
+    }
+    if (!connection || !connection->source) {
+        free(connection);
+        refuse(fd, "the monitor is out of memory");
+        return;
+    }
+    connection->next = server->connections;
+    if (server->connections)
+        server->connections->previous = connection;
+    server->connections = connection;
+    server->count++;
+}
+
+static void accept_ready(void *ctx, int fd, uint32_t events)
+{
+    (void)events;
+    struct server *server = ctx;
+    for (;;) {
+        int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (peer >= 0) {
+            add_connection(server, peer);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno != EMFILE && errno != ENFILE)
+            return;
+        /* all descriptors are used: take the connection with the reserve, to say so instead of leaving it hanging */
+        close(server->reserve_fd);
+        peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (peer >= 0)
+            refuse(peer, "the monitor has as many connections as it may have open files (ulimit -n)");
+        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (peer < 0)
+            return;
+    }
+}
+
+int server_new(struct server **ret_server, struct loop *loop, struct monitor *monitor, int fd,
+               void (*idle)(void *ctx, bool stop), void *ctx)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return -ENOMEM;
+    *server = (struct server){.loop = loop, .monitor = monitor, .fd = fd, .idle = idle, .ctx = ctx};
+    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    server->source = loop_add_fd(loop, fd, EPOLLIN, accept_ready, server);
+    if (!server->source) {
+        free(server);
+        return -ENOMEM;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+void server_free(struct server *server)
+{
+    if (!server)
+        return;
+    server->idle = NULL;
+    while (server->connections)
+        connection_free(server->connections);
+    loop_remove(server->source);
+    close(server->fd);
+    close(server->reserve_fd);
+    free(server);
+}
+
+size_t server_connections(const struct server *server)
+{
+    return server->count;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads scry_ext_PREFIX.so files from the extension path (specification 6.2). */
+#ifndef SCRY_DAEMON_EXTENSIONS_H
+#define SCRY_DAEMON_EXTENSIONS_H
+
+struct monitor;
+
+/* Loads all; what cannot be loaded is logged and left out. */
+void extensions_load(struct monitor *monitor);
+
+#endif

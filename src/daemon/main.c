@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-monitor: the node monitor of one user. Started on demand (libomis, scry run) with --daemon, or by hand with
+ * `scry monitor`. Ends when nobody has been connected for a while.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "daemon/connection.h"
+#include "daemon/extensions.h"
+#include "daemon/reference.h"
+#include "monitor/monitor.h"
+#include "service/service.h"
+#include "wire/local.h"
+
+enum { IDLE_SECONDS = 60 };
+
+struct daemon {
+    struct loop *loop;
+    struct monitor *monitor;
+    struct server *server;
+    struct loop_source *idle_timer;
+    uint64_t idle_ns;
+    char socket_path[PATH_MAX], pid_path[PATH_MAX];
+    int pid_fd;
+};
+
+static void stop_loop(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    if (server_connections(daemon->server) == 0)
+        loop_stop(daemon->loop);
+}
+
+static void stop_signal(void *ctx, int fd, uint32_t signo)
+{
+    (void)fd;
+    (void)signo;
+    loop_stop(((struct daemon *)ctx)->loop);
+}
+
+/* The last tool has gone. The timer is armed only now: a monitor with tools has no wake-up of this kind. */
+static void became_idle(void *ctx, bool stop)
+{
+    struct daemon *daemon = ctx;
+    loop_remove(daemon->idle_timer);
+    daemon->idle_timer = loop_add_timer(daemon->loop, stop ? 1 : daemon->idle_ns, 0, stop_loop, daemon);
+}
+
+/* One monitor per user per node: the lock on the pid file is held for life. */
+static int take_pid_file(struct daemon *daemon, struct err *err)
+{
+    daemon->pid_fd = open(daemon->pid_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (daemon->pid_fd < 0)
+        return err_errno(err, -errno, "cannot open %s", daemon->pid_path);
+    if (flock(daemon->pid_fd, LOCK_EX | LOCK_NB) < 0) {
+        char pid[32] = "";
+        ssize_t len = pread(daemon->pid_fd, pid, sizeof pid - 1, 0);
+        if (len > 0)
+            pid[strcspn(pid, "\n")] = 0;
+        return err_set(err, -EADDRINUSE, "a monitor is running already (pid %s)", pid);
+    }
+    char pid[32];
+    int len = snprintf(pid, sizeof pid, "%d\n", getpid());
+    if (ftruncate(daemon->pid_fd, 0) < 0 || pwrite(daemon->pid_fd, pid, (size_t)len, 0) != len)
+        return err_errno(err, -errno, "cannot write %s", daemon->pid_path);
+    return 0;
+}
+
+/* A pidfd for each of a thousand processes; children get the old limit back (monitor/tracing.c). */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+        return;
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
+    setenv("SCRY_NOFILE", text, 1);
+    limit.rlim_cur = limit.rlim_max > 65536 ? 65536 : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int daemon_start(struct daemon *daemon, struct err *err)
+{
+    char dir[PATH_MAX - 32];
+    int code = dirs_runtime(dir, sizeof dir, err);
+    if (code < 0)
+        return code;
+    snprintf(daemon->socket_path, sizeof daemon->socket_path, "%s/monitor.sock", dir);
+    snprintf(daemon->pid_path, sizeof daemon->pid_path, "%s/monitor.pid", dir);
+    code = take_pid_file(daemon, err);
+    if (code == 0 && (code = loop_new(&daemon->loop)) < 0)
+        err_errno(err, code, "cannot start the event loop");
+    if (code == 0)
+        code = monitor_new(&daemon->monitor, daemon->loop, service_register_all, err);
+    if (code < 0)
+        return code;
+    extensions_load(daemon->monitor);
+    int fd = local_listen(daemon->socket_path, err);
+    if (fd < 0)
+        return fd;
+    code = server_new(&daemon->server, daemon->loop, daemon->monitor, fd, became_idle, daemon);
+    if (code < 0)
+        return err_errno(err, code, "cannot serve %s", daemon->socket_path);
+    loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon);
+    loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon);
+    became_idle(daemon, false); /* whoever started us should come soon */
+    return 0;
+}
+
+static void daemon_end(struct daemon *daemon)
+{
+    /* first nobody new, then everything released */
+    unlink(daemon->socket_path);
+    server_free(daemon->server);
+    monitor_free(daemon->monitor);
+    loop_free(daemon->loop);
+    unlink(daemon->pid_path);
+    if (daemon->pid_fd >= 0)
+        close(daemon->pid_fd);
+}
+
+/* ---- becoming a daemon ---- */
+
+static void redirect_streams(void)
+{
+    char dir[PATH_MAX - 32], path[PATH_MAX];
+    struct err err;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), log = -1;
+    if (dirs_runtime(dir, sizeof dir, &err) == 0) {
+        snprintf(path, sizeof path, "%s/monitor.log", dir);
+        log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    }
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(log >= 0 ? log : null, STDERR_FILENO);
+    if (log > STDERR_FILENO)
+        close(log);
+    if (null > STDERR_FILENO)
+        close(null);
+}
+
+/* The parent waits until the child is ready, so that whoever started us can connect. Returns the descriptor to report
+ * on, in the child. */
+static int detach(void)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) < 0) {
+        log_error("cannot make a pipe: %s", strerror(errno));
+        exit(EXIT_FAILURE);
+    }
+    pid_t child = fork();
+    if (child < 0) {
+        log_error("cannot fork: %s", strerror(errno));
+        exit(EXIT_FAILURE);
+    }
+    if (child > 0) {
+        char byte;
+        close(ready[1]);
+        ssize_t got = read(ready[0], &byte, 1);
+        _exit(got == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    close(ready[0]);
+    setsid();
+    return ready[1];
+}
+
+static void close_descriptors(void)
+{
+    close_range(3, ~0u, 0);
+}
+
+static const char usage[] =
+    "Usage: scry monitor [--daemon] [--idle SECONDS]\n"
+    "\n"
+    "The node monitor: tools and scry run start it when they need it, and it ends when nobody has been\n"
+    "connected for SECONDS (60). By hand, for instance to see its messages:\n"
+    "\n"
+    "    SCRY_LOG=debug scry monitor --idle 3600\n";
+
+/* Prints the page of services, without serving anybody. */
+static int print_reference(void)
+{
+    struct loop *loop;
+    struct monitor *monitor;
+    struct err err = {.text = "out of memory"};
+    if (loop_new(&loop) < 0 || monitor_new(&monitor, loop, service_register_all, &err) < 0) {
+        log_error("%s", err.text);
+        return EXIT_FAILURE;
+    }
+    extensions_load(monitor);
+    reference_print(monitor, stdout);
+    monitor_free(monitor);
+    loop_free(loop);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_idle_ns)
+{
+    static const struct option options[] = {{"daemon", no_argument, NULL, 'd'},
+                                            {"idle", required_argument, NULL, 'i'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"reference", no_argument, NULL, 'r'},
+                                            {NULL, 0, NULL, 0}};
+    const char *idle = getenv("SCRY_IDLE");
+    int option;
+    while ((option = getopt_long(argc, argv, "dh", options, NULL)) != -1) {
+        if (option == 'd')
+            *ret_daemon = true;
+        else if (option == 'i')
+            idle = optarg;
+        else if (option == 'h') {
+            fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        } else if (option == 'r') {
+            exit(print_reference());
+        } else
+            return -1;
+    }
+    char *end = (char[]){""};
+    double seconds = idle && *idle ? strtod(idle, &end) : IDLE_SECONDS;
+    if (*end || !(seconds >= 0 && seconds <= 1e9) || optind < argc) {
+        log_error("%s: expected a number of seconds; see --help", optind < argc ? argv[optind] : idle);
+        return -1;
+    }
+    *ret_idle_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool as_daemon = false;
+    struct daemon daemon = {.pid_fd = -1};
+    log_open("scry-monitor", 0);
+    if (parse_options(argc, argv, &as_daemon, &daemon.idle_ns) < 0)
+        return EXIT_FAILURE;
+    close_descriptors();
+    int ready = as_daemon ? detach() : -1;
+    if (as_daemon && chdir("/") < 0)
+        log_warning("cannot change to /: %s", strerror(errno));
+    umask(077);
+    unsetenv("DEBUGINFOD_URLS");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    mallopt(M_ARENA_MAX, 1);
+    raise_limits();
+    struct err err;
+    if (daemon_start(&daemon, &err) < 0) {
+        log_error("%s", err.text);
+        return EXIT_FAILURE;
+    }
+    if (as_daemon) {
+        redirect_streams();
+        log_open("scry-monitor", 1);
+        if (write(ready, "r", 1) != 1)
+            log_warning("whoever started the monitor is gone");
+        close(ready);
+    }
+    int code = loop_run(daemon.loop);
+    if (code < 0)
+        log_error("the event loop failed: %s", strerror(-code));
+    daemon_end(&daemon);
+    return code < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "jobdir/text.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+
+/* The members of job_get_info's answer, and of its two flat lists (doc/reference/services.md). */
+enum {
+    JOB_CURSOR,
+    JOB_TIME,
+    JOB_SINGLY,
+    JOB_REASON,
+    JOB_LOST,
+    JOB_STARTED,
+    JOB_ENDED,
+    JOB_ENDED_CPU,
+    JOB_PEAK_PROCESSES,
+    JOB_PEAK_THREADS,
+    JOB_FORGOTTEN,
+    JOB_ENDED_COUNT,
+    JOB_ENDED_LIST,
+    JOB_ALIVE_COUNT,
+    JOB_ALIVE_LIST,
+    JOB_MEMBERS
+};
+enum { END_PID, END_PPID, END_START, END_END, END_CPU, END_STATUS, END_THREADS, END_PEAK, END_NAME, END_MEMBERS };
+enum {
+    ALIVE_PID,
+    ALIVE_PPID,
+    ALIVE_START,
+    ALIVE_CPU,
+    ALIVE_RSS,
+    ALIVE_PEAK,
+    ALIVE_THREADS,
+    ALIVE_STATE,
+    ALIVE_NAME,
+    ALIVE_MEMBERS
+};
+
+/* The first result of the action `index` (from 1), or NULL with err. */
+static const char *result_of(Omis_reply reply, size_t index, struct err *err)
+{
+    if (!reply || !reply[0]) {
+        err_set(err, -EBADMSG, "the monitor's reply is empty");
+        return NULL;
+    }
+    for (size_t i = 0; i <= index; i++) {
+        if (!reply[i]) {
+            err_set(err, -EBADMSG, "the monitor's reply has no answer to action %zu", index);
+            return NULL;
+        }
+        const Omis_object_result *result = reply[i];
+        if ((i == 0 || i == index) && result->obj_list && result->status >= OMIS_FIRST_ERROR) {
+            err_set(err, -EIO, "%s: %s", omis_status_name(result->status), result->result ? result->result : "");
+            return NULL;
+        }
+    }
+    if (!reply[index]->obj_list || !reply[index]->result) {
+        err_set(err, -EBADMSG, "the monitor gave no result for action %zu", index);
+        return NULL;
+    }
+    return reply[index]->result;
+}
+
+int answer_token(Omis_reply reply, char *ret_token, size_t size, struct err *err)
+{
+    const char *text = result_of(reply, 2, err);
+    if (!text)
+        return err && err->code ? err->code : -EBADMSG;
+    if ((size_t)snprintf(ret_token, size, "%s", text) >= size)
+        return err_set(err, -EBADMSG, "the monitor's token for the job is too long");
+    return 0;
+}
+
+static uint64_t as_count(const struct value *value)
+{
+    if (value->kind != VALUE_INTEGER || value->integer.negative)
+        return 0;
+    return value->integer.bits;
+}
+
+static double as_number(const struct value *value)
+{
+    if (value->kind == VALUE_FLOATING)
+        return value->floating.number;
+    return value->kind == VALUE_INTEGER ? (double)(int64_t)value->integer.bits : 0;
+}
+
+/* What is not known is -1. */
+static json_t *as_json_count(const struct value *value, uint64_t unit)
+{
+    if (value->kind != VALUE_INTEGER || value->integer.negative)
+        return json_null();
+    return json_integer((json_int_t)(value->integer.bits * unit));
+}
+
+static const char *text_of(struct arena *arena, const struct value *value)
+{
+    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
+    return text ? text : "";
+}
+
+static json_t *as_json_text(struct arena *arena, const struct value *value)
+{
+    return text_json(text_of(arena, value));
+}
+
+/* Bits 0 to 3 in order: name; os_name, os_version, os_release, os_nodename, os_boottime; cpu_arch, cpu_num,
+ * cpu_maxproc, cpu_clock, cpu_intbench, cpu_fpbench; mem_numpages, mem_pagesize, mem_bench. */
+enum {
+    NODE_NAME,
+    NODE_OS,
+    NODE_RELEASE = 3,
+    NODE_ARCH = 6,
+    NODE_CPUS = 7,
+    NODE_PAGES = 12,
+    NODE_PAGE_BYTES = 13,
+    NODE_STATIC_MEMBERS = 15
+};
+/* Bits 8 to 12: cpu_rql, cpu_dwj, cpu_pwj, cpu_slj, cpu_swj, cpu_rql1, cpu_rql5, cpu_rql15; mem_freepages,
+ * mem_usedpages, mem_freeswap; vm_swap, vm_swapin, vm_swapout, vm_page, vm_pagein, vm_pageout; dsk_rawrd, dsk_rawwr,
+ * dsk_nfsrd, dsk_nfswr, dsk_sysrd, dsk_syswr; net_lpkt, net_fpkt, ... */
+enum {
+    NODE_RUN_QUEUE,
+    NODE_DISK_WAIT,
+    NODE_LOAD1 = 5,
+    NODE_FREE_PAGES = 8,
+    NODE_FREE_SWAP = 10,
+    NODE_PAGES_IN = 15,
+    NODE_PAGES_OUT,
+    NODE_DISK_READS,
+    NODE_DISK_WRITES,
+    NODE_LOCAL_PACKETS = 23,
+    NODE_FAST_PACKETS,
+    NODE_SAMPLE_MEMBERS = 30
+};
+
+static void put_node(struct answer_context *context, struct arena *arena, const struct value *values)
+{
+    context->page_bytes = as_count(&values[NODE_PAGE_BYTES]);
+    recorder_put_take(context->recorder, "node",
+                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "host", as_json_text(arena, &values[NODE_NAME]), "os",
+                                as_json_text(arena, &values[NODE_OS]), "release",
+                                as_json_text(arena, &values[NODE_RELEASE]), "arch",
+                                as_json_text(arena, &values[NODE_ARCH]), "cpus", as_json_count(&values[NODE_CPUS], 1),
+                                "memory_bytes", as_json_count(&values[NODE_PAGES], context->page_bytes)));
+    context->node_known = true;
+}
+
+static json_t *node_sample(const struct answer_context *context, const struct value *values)
+{
+    uint64_t page = context->page_bytes;
+    return json_pack(
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "load", as_number(&values[NODE_LOAD1]), "run_queue",
+        as_json_count(&values[NODE_RUN_QUEUE], 1), "disk_wait", as_json_count(&values[NODE_DISK_WAIT], 1),
+        "memory_free_bytes", as_json_count(&values[NODE_FREE_PAGES], page), "swap_free_bytes",
+        as_json_count(&values[NODE_FREE_SWAP], page), "pages_in", as_json_count(&values[NODE_PAGES_IN], 1), "pages_out",
+        as_json_count(&values[NODE_PAGES_OUT], 1), "disk_reads", as_json_count(&values[NODE_DISK_READS], 1),
+        "disk_writes", as_json_count(&values[NODE_DISK_WRITES], 1), "packets",
+        as_json_count(&values[NODE_FAST_PACKETS], 1));
+}
+
+/* The node's values, or NULL: then the sample goes on without them. */
+static json_t *take_node(Omis_reply reply, struct answer_context *context, struct arena *arena)
+{
+    const char *text = result_of(reply, 1, NULL);
+    const struct value *values;
+    size_t count, wanted = NODE_SAMPLE_MEMBERS + (context->node_known ? 0 : NODE_STATIC_MEMBERS);
+    if (!text || values_parse(arena, span_str(text), &values, &count, NULL) < 0 || count < wanted)
+        return NULL;
+    if (!context->node_known) {
+        put_node(context, arena, values);
+        values += NODE_STATIC_MEMBERS;
+    }
+    return node_sample(context, values);
+}
+
+static void put_method(struct answer_context *context, struct arena *arena, const struct value *values)
+{
+    struct job_model *model = &context->recorder->model;
+    bool singly = as_count(&values[JOB_SINGLY]) != 0;
+    const char *reason = text_of(arena, &values[JOB_REASON]);
+    if (model->samples == 0 || singly != model->singly)
+        recorder_put_take(context->recorder, "method",
+                          json_pack("{s:b, s:o}", "singly", singly, "reason", text_json(reason)));
+}
+
+static void put_ended(struct answer_context *context, struct arena *arena, const struct value *row)
+{
+    struct recorder *recorder = context->recorder;
+    pid_t pid = (pid_t)as_count(&row[END_PID]);
+    const char *name = text_of(arena, &row[END_NAME]);
+    int status = row[END_STATUS].integer.negative ? recorder_status(recorder, pid) : (int)as_count(&row[END_STATUS]);
+    recorder_put_take(
+        recorder, "process_end",
+        json_pack("{s:i, s:I, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", pid, "ppid",
+                  (json_int_t)as_count(&row[END_PPID]), "start", recorder_seconds(recorder, as_count(&row[END_START])),
+                  "name", text_json(name), "end", recorder_seconds(recorder, as_count(&row[END_END])), "cpu_ns",
+                  (json_int_t)as_count(&row[END_CPU]), "status",
+                  status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
+                  (json_int_t)as_count(&row[END_THREADS]), "peak_rss", (json_int_t)as_count(&row[END_PEAK])));
+    recorder_ended(recorder, pid, name, status);
+}
+
+/* A record when the process is new or has a new name. Names are compared as they are stored. */
+static void put_alive(struct answer_context *context, struct arena *arena, const struct value *row)
+{
+    struct recorder *recorder = context->recorder;
+    pid_t pid = (pid_t)as_count(&row[ALIVE_PID]);
+    double start = recorder_seconds(recorder, as_count(&row[ALIVE_START]));
+    json_t *name = text_json(text_of(arena, &row[ALIVE_NAME]));
+    struct job_process *process;
+    HASH_FIND_INT(recorder->model.alive, &pid, process);
+    if (process && process->start - start < 0.05 && start - process->start < 0.05 && name &&
+        strcmp(process->name, json_string_value(name)) == 0) {
+        json_decref(name);
+        return;
+    }
+    recorder_put_take(recorder, "process",
+                      json_pack("{s:i, s:I, s:f, s:o}", "pid", pid, "ppid", (json_int_t)as_count(&row[ALIVE_PPID]),
+                                "start", start, "name", name));
+}
+
+/* One row of the sample, or NULL when nothing changed since the last. */
+static json_t *alive_row(const struct answer_context *context, struct arena *arena, const struct value *row)
+{
+    pid_t pid = (pid_t)as_count(&row[ALIVE_PID]);
+    const char *state = text_of(arena, &row[ALIVE_STATE]);
+    uint64_t rss = as_count(&row[ALIVE_RSS]), peak = as_count(&row[ALIVE_PEAK]), cpu_ns = as_count(&row[ALIVE_CPU]),
+             threads = as_count(&row[ALIVE_THREADS]);
+    struct job_process *process;
+    HASH_FIND_INT(context->recorder->model.alive, &pid, process);
+    if (process && process->state == *state && process->rss == rss && process->cpu_ns == cpu_ns &&
+        process->threads == threads && process->peak_rss >= peak)
+        return NULL;
+    return json_pack("[i, s, I, I, I, I]", pid, state, (json_int_t)rss, (json_int_t)peak, (json_int_t)cpu_ns,
+                     (json_int_t)threads);
+}
+
+static void put_sample(struct answer_context *context, struct arena *arena, const struct value *values, json_t *node)
+{
+    const struct value *rows = values[JOB_ALIVE_LIST].list.items;
+    size_t count = values[JOB_ALIVE_LIST].list.count / ALIVE_MEMBERS;
+    uint64_t rss = 0, threads = 0, cpu_ns = as_count(&values[JOB_ENDED_CPU]);
+    json_t *alive = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct value *row = rows + i * ALIVE_MEMBERS;
+        put_alive(context, arena, row);
+        json_t *changed = alive_row(context, arena, row);
+        if (changed)
+            json_array_append_new(alive, changed);
+        rss += as_count(&row[ALIVE_RSS]);
+        threads += as_count(&row[ALIVE_THREADS]);
+        cpu_ns += as_count(&row[ALIVE_CPU]);
+    }
+    recorder_put_take(context->recorder, "sample",
+                      json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o}", "tree", "processes",
+                                (json_int_t)count, "threads", (json_int_t)threads, "rss", (json_int_t)rss, "cpu_ns",
+                                (json_int_t)cpu_ns, "started", (json_int_t)as_count(&values[JOB_STARTED]), "ended",
+                                (json_int_t)as_count(&values[JOB_ENDED]), "peak_processes",
+                                (json_int_t)as_count(&values[JOB_PEAK_PROCESSES]), "peak_threads",
+                                (json_int_t)as_count(&values[JOB_PEAK_THREADS]), "node", node, "alive", alive));
+}
+
+static bool is_list_of(const struct value *value, size_t members)
+{
+    return value->kind == VALUE_LIST && value->list.count % members == 0;
+}
+
+int answer_sample(Omis_reply reply, struct answer_context *context, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    const struct value *values;
+    size_t count;
+    const char *text = result_of(reply, 2, err);
+    if (!text)
+        return -EBADMSG;
+    int code = values_parse(&arena, span_str(text), &values, &count, err);
+    if (code < 0)
+        return code;
+    if (count < JOB_MEMBERS || !is_list_of(&values[JOB_ENDED_LIST], END_MEMBERS) ||
+        !is_list_of(&values[JOB_ALIVE_LIST], ALIVE_MEMBERS))
+        return err_set(err, -EBADMSG,
+                       "the monitor's answer about the job has an unknown shape: is it of this version?");
+    json_t *node = take_node(reply, context, &arena);
+    put_method(context, &arena, values);
+    const struct value *rows = values[JOB_ENDED_LIST].list.items;
+    for (size_t i = 0; i + END_MEMBERS <= values[JOB_ENDED_LIST].list.count; i += END_MEMBERS)
+        put_ended(context, &arena, rows + i);
+    put_sample(context, &arena, values, node);
+    context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
+    context->cursor = as_count(&values[JOB_CURSOR]);
+    return 0;
+}

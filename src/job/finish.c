@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/finish.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "job/crash.h"
+#include "jobdir/report.h"
+#include "jobdir/text.h"
+
+static uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static const char *command_name(const struct job *job)
+{
+    const char *path = job->options->command[0], *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Without a monitor, or when it did not see the end of the command: what its parent knows. */
+static void put_command(struct job *job)
+{
+    struct job_process *process;
+    struct job_model *model = &job->recorder.model;
+    pid_t pid = job->launch.pid;
+    bool unseen = model->started_total == 0 && model->samples == 0;
+    HASH_FIND_INT(model->alive, &pid, process);
+    if (!process && !unseen)
+        return;
+    double end = recorder_seconds(&job->recorder, job->end_ns);
+    char name[16];
+    snprintf(name, sizeof name, "%s", command_name(job));
+    recorder_put_take(&job->recorder, "process_end",
+                      json_pack("{s:i, s:i, s:f, s:o, s:f, s:I, s:i, s:I, s:I}", "pid", pid, "ppid", getpid(), "start",
+                                process ? process->start : 0.0, "name", text_json(process ? process->name : name),
+                                "end", end, "cpu_ns", (json_int_t)(process ? process->cpu_ns : job->cpu_ns), "status",
+                                job->status, "threads", (json_int_t)(process ? process->peak_threads : 1), "peak_rss",
+                                (json_int_t)(process ? process->peak_rss : job->largest_rss)));
+    recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
+}
+
+/* The kernel's figure for the largest process counts scry run's own size as that of the child it forked, so it is a
+ * bound only where nothing larger came and nothing was sampled. */
+static uint64_t peak_rss(const struct job *job)
+{
+    uint64_t sampled = job->recorder.model.peak_rss;
+    return job->largest_rss > job->fork_rss || sampled == 0 ? max_count(job->largest_rss, sampled) : sampled;
+}
+
+static void set_result(struct job *job, int exit_code)
+{
+    const struct job_model *model = &job->recorder.model;
+    uint64_t peak = peak_rss(job), alive = HASH_COUNT(model->alive);
+    job->info.ended = true;
+    job->info.result = (struct job_result){
+        .started = job->exec_code == 0,
+        .exit_code = exit_code,
+        .signal = job->exec_code == 0 && WIFSIGNALED(job->status) ? WTERMSIG(job->status) : 0,
+        .core_dumped = WIFSIGNALED(job->status) && WCOREDUMP(job->status),
+        .wall_seconds = recorder_seconds(&job->recorder, job->end_ns),
+        .cpu_seconds = (double)max_count(job->cpu_ns, model->cpu_ns) / NS_PER_SECOND,
+        .peak_rss_bytes = peak,
+        .peak_tree_rss_bytes = max_count(peak, model->peak_tree_rss),
+        .processes = max_count(max_count(model->started_total, model->ended_omitted + model->ended_count + alive),
+                               job->exec_code == 0),
+        .processes_at_once = max_count(model->peak_processes, job->exec_code == 0),
+        .threads_at_once = max_count(model->peak_threads, job->exec_code == 0),
+        .left_running = job->seen_to_end ? alive : 0,
+    };
+}
+
+static void warn_memory(struct job *job)
+{
+    struct trouble_counts now, *before = &job->trouble_before;
+    trouble_count(&now);
+    uint64_t group = now.group_known ? now.group_oom_kills - before->group_oom_kills : 0;
+    uint64_t node = now.node_oom_kills - before->node_oom_kills;
+    bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
+    if (group)
+        recorder_warn(&job->recorder, "out_of_memory",
+                      "out of memory: the kernel killed %llu process%s of this job's control group",
+                      (unsigned long long)group, group == 1 ? "" : "es");
+    else if (node && killed)
+        recorder_warn(&job->recorder, "out_of_memory",
+                      "out of memory: the kernel killed %llu process%s on this node meanwhile, this job's probably "
+                      "among them",
+                      (unsigned long long)node, node == 1 ? "" : "es");
+    else if (killed)
+        recorder_warn(&job->recorder, "killed",
+                      "killed by SIGKILL, and not by the kernel for lack of memory as far as it counts: a batch "
+                      "system's limit, or somebody's kill -9");
+}
+
+static void warn_hidden_signal(struct job *job)
+{
+    int signo = job->info.result.exit_code - 128;
+    char name[32];
+    if (job->info.result.signal || json_array_size(job->recorder.model.crashes) || signo < 1 || signo > SIGRTMIN)
+        return;
+    recorder_warn(&job->recorder, "signal", "exit status %d is how a shell reports that a command was killed by %s",
+                  job->info.result.exit_code, text_signal(signo, name, sizeof name));
+}
+
+static void add_warnings(struct job *job)
+{
+    struct recorder *recorder = &job->recorder;
+    struct spool *spool = &recorder->spool;
+    warn_memory(job);
+    warn_hidden_signal(job);
+    uint64_t lost = job->watch.lost + job->watch.lost_before;
+    if (lost)
+        recorder_warn(recorder, "lost", "%llu process records were lost before they were seen: counts may be short",
+                      (unsigned long long)lost);
+    if (recorder->crashes_omitted)
+        recorder_warn(recorder, "crashes", "%llu more processes crashed",
+                      (unsigned long long)recorder->crashes_omitted);
+    if (job->watch.gap_open)
+        recorder_warn(recorder, "gap", "not watched from %.1f s to the end: %s",
+                      recorder_seconds(recorder, job->watch.answered_ns), job->watch.lost_why);
+    if (spool->stopped)
+        recorder_warn(recorder, "recording_stopped", "recording stopped: %s; %llu records were lost", spool->reason,
+                      (unsigned long long)spool->lost);
+}
+
+static void put_end(struct job *job)
+{
+    const struct job_result *result = &job->info.result;
+    recorder_put_take(&job->recorder, "end",
+                      json_pack("{s:b, s:i, s:i, s:b, s:f, s:f}", "started", result->started, "exit_code",
+                                result->exit_code, "signal", result->signal, "core_dumped", result->core_dumped,
+                                "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds));
+}
+
+static void write_report(const struct job *job, const struct job_report *report)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[PATH_MAX + 16];
+    job_report_text(&text, report, (struct report_style){0});
+    snprintf(path, sizeof path, "%s/report.txt", job->dir);
+    if (!text.failed && text.data)
+        file_replace(path, text.data, text.len, 0600);
+}
+
+void finish(struct job *job, int exit_code, struct buf *text)
+{
+    struct recorder *recorder = &job->recorder;
+    watch_close(&job->watch);
+    if (job->exec_code == 0)
+        put_command(job);
+    set_result(job, exit_code);
+    crash_explain(job);
+    add_warnings(job);
+    put_end(job);
+    spool_flush(&recorder->spool);
+    job->info.result.lost_records = recorder->spool.lost;
+    job->info.warnings = recorder->model.warnings;
+    job->info.crashes = recorder->model.crashes;
+    struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
+    if (job->dir[0]) {
+        spool_close(&recorder->spool);
+        int code = job_info_write(job->dir, &job->info);
+        if (code < 0)
+            recorder_warn(recorder, "job_json", "%s/job.json could not be written: %s", job->dir, strerror(-code));
+        report.model = recorder->model;
+        write_report(job, &report);
+    }
+    job_report_summary(text, &report, report_style_for(STDERR_FILENO));
+}
+
+void finish_done(struct job *job)
+{
+    spool_close(&job->recorder.spool);
+    job_model_done(&job->recorder.model);
+    json_decref(job->info.argv);
+    if (job->signals.fd >= 0)
+        close(job->signals.fd);
+}
+
+void finish_failed(struct job *job)
+{
+    char path[PATH_MAX + 32];
+    static const char *const files[] = {"spool/records.jsonl", "spool", "job.json"};
+    finish_done(job);
+    for (size_t i = 0; job->dir[0] && i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", job->dir, files[i]);
+        remove(path);
+    }
+    if (job->dir[0])
+        rmdir(job->dir);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a job: the result, warnings, job.json, report.txt and the summary. */
+#ifndef SCRY_JOB_FINISH_H
+#define SCRY_JOB_FINISH_H
+
+#include "base/buf.h"
+#include "job/job.h"
+
+/* Appends the summary to `text`. */
+void finish(struct job *job, int exit_code, struct buf *text);
+/* The job was not started: takes its directory away again. */
+void finish_failed(struct job *job);
+void finish_done(struct job *job);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job as scry run holds it. */
+#ifndef SCRY_JOB_JOB_H
+#define SCRY_JOB_JOB_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "job/launch.h"
+#include "job/options.h"
+#include "job/recorder.h"
+#include "job/signals.h"
+#include "job/trouble.h"
+#include "job/watch.h"
+#include "jobdir/dir.h"
+#include "jobdir/info.h"
+
+struct job {
+    const struct run_options *options;
+    char id[JOB_ID_SIZE], dir[PATH_MAX]; /* dir "": it could not be made */
+    char host[256], user[256], cwd[PATH_MAX], boot_id[64];
+    struct job_info info;
+    struct signals signals;
+    struct launch launch;
+    struct recorder recorder;
+    struct watch watch;
+    struct trouble_counts trouble_before;
+    uint64_t sample_ns;   /* when the next one is due */
+    uint64_t fork_rss;    /* scry run's own peak when it forked: the kernel counts it as the child's */
+    uint64_t cpu_ns;      /* of all that were waited for, by us or by those we waited for */
+    uint64_t largest_rss; /* of these */
+    uint64_t end_ns;
+    bool ended, seen_to_end; /* the last sample was taken after the end */
+    int status;              /* wait status */
+    int exec_code;           /* -errno of execvp */
+};
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static _Noreturn void child(char **command, int go_fd, int error_fd, bool traceable, const struct signals *signals)
+{
+    char go;
+    ssize_t got;
+    if (traceable)
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* an error where Yama is absent: nothing is restricted then */
+    do
+        got = read(go_fd, &go, 1);
+    while (got < 0 && errno == EINTR);
+    if (got != 1)
+        _exit(125); /* scry run died before the start */
+    signals_restore(signals);
+    execvp(command[0], command);
+    int code = errno;
+    ssize_t put = write(error_fd, &code, sizeof code);
+    (void)put;
+    _exit(launch_exit_code(-code));
+}
+
+/* Descriptors 0-2 may be closed in what we were given: ours must not be taken for the job's streams. */
+static int pipe_above_standard(int ret_ends[2])
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++) {
+        ret_ends[i] = fcntl(ends[i], F_DUPFD_CLOEXEC, 3);
+        close(ends[i]);
+    }
+    if (ret_ends[0] >= 0 && ret_ends[1] >= 0)
+        return 0;
+    int code = -errno;
+    for (int i = 0; i < 2; i++)
+        if (ret_ends[i] >= 0)
+            close(ret_ends[i]);
+    return code;
+}
+
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+                const struct signals *signals, struct err *err)
+{
+    int go[2], error[2];
+    int code = pipe_above_standard(go);
+    if (code < 0)
+        return err_errno(err, code, "cannot start the job");
+    code = pipe_above_standard(error);
+    if (code < 0) {
+        close(go[0]);
+        close(go[1]);
+        return err_errno(err, code, "cannot start the job");
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(go[1]);
+        close(error[0]);
+        if (dir)
+            setenv("SCRY_JOB", dir, 1);
+        else
+            unsetenv("SCRY_JOB"); /* of a job around this one */
+        child(command, go[0], error[1], traceable, signals);
+    }
+    code = errno;
+    close(go[0]);
+    close(error[1]);
+    if (pid < 0) {
+        close(go[1]);
+        close(error[0]);
+        return err_errno(err, -code, "cannot start the job");
+    }
+    *ret_launch = (struct launch){.pid = pid, .go_fd = go[1], .error_fd = error[0]};
+    return 0;
+}
+
+int launch_release(struct launch *launch)
+{
+    int code = 0;
+    ssize_t got;
+    char go = 1;
+    while (write(launch->go_fd, &go, 1) < 0 && errno == EINTR)
+        ;
+    close(launch->go_fd);
+    do
+        got = read(launch->error_fd, &code, sizeof code);
+    while (got < 0 && errno == EINTR);
+    close(launch->error_fd);
+    launch->go_fd = launch->error_fd = -1;
+    return got == sizeof code ? -code : 0;
+}
+
+int launch_exit_code(int code)
+{
+    return code == -ENOENT ? 127 : 126;
+}

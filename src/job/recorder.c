@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/recorder.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "jobdir/text.h"
+
+double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
+{
+    return monotonic_ns > recorder->start_ns ? (double)(monotonic_ns - recorder->start_ns) / NS_PER_SECOND : 0;
+}
+
+void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
+{
+    if (record) {
+        json_object_set_new(record, "type", json_string(type));
+        json_object_set_new(record, "t", json_real(recorder_seconds(recorder, clock_now_ns())));
+        job_model_apply(&recorder->model, record);
+    }
+    spool_put_take(&recorder->spool, record);
+}
+
+void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    recorder_put_take(recorder, "warning", json_pack("{s:s, s:o}", "kind", kind, "text", text_json(text)));
+}
+
+void recorder_reaped(struct recorder *recorder, pid_t pid, int status)
+{
+    size_t slot = recorder->reaped_count++ % RECORDER_REAPED;
+    recorder->reaped[slot].pid = pid;
+    recorder->reaped[slot].status = status;
+}
+
+int recorder_status(const struct recorder *recorder, pid_t pid)
+{
+    for (size_t i = 0; i < RECORDER_REAPED && i < recorder->reaped_count; i++)
+        if (recorder->reaped[i].pid == pid)
+            return recorder->reaped[i].status;
+    return JOB_STATUS_UNKNOWN;
+}
+
+/* The signals of faults: nobody sends them to end a process in an orderly way. */
+static bool is_crash(int signo)
+{
+    return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE || signo == SIGABRT ||
+           signo == SIGSYS || signo == SIGTRAP;
+}
+
+void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status)
+{
+    if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !is_crash(WTERMSIG(status)))
+        return;
+    if (json_array_size(recorder->model.crashes) >= RECORDER_CRASHES) {
+        recorder->crashes_omitted++;
+        return;
+    }
+    recorder_put_take(recorder, "crash",
+                      json_pack("{s:i, s:o, s:i, s:b}", "pid", pid, "name", text_json(name), "signal", WTERMSIG(status),
+                                "core_dumped", WCOREDUMP(status) != 0));
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes known of a job goes through here: into the model for the summary, and into the spool. */
+#ifndef SCRY_JOB_RECORDER_H
+#define SCRY_JOB_RECORDER_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "jobdir/model.h"
+#include "jobdir/spool.h"
+
+enum { RECORDER_REAPED = 64, RECORDER_CRASHES = 20 };
+
+struct recorder {
+    struct spool spool;
+    struct job_model model;
+    uint64_t start_ns; /* CLOCK_MONOTONIC; "t" counts from here */
+    struct {
+        pid_t pid;
+        int status;
+    } reaped[RECORDER_REAPED]; /* by scry run: whose end the monitor may have seen without its status */
+    uint64_t reaped_count;
+    uint64_t crashes_omitted;
+};
+
+double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);
+/* Adopts the record (NULL: out of memory, counted as lost), completes it with "type" and "t" (now). */
+void recorder_put_take(struct recorder *recorder, const char *type, json_t *record);
+void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Remembers the wait status of a process that scry run waited for; recorder_status finds it, or JOB_STATUS_UNKNOWN. */
+void recorder_reaped(struct recorder *recorder, pid_t pid, int status);
+int recorder_status(const struct recorder *recorder, pid_t pid);
+
+/* A process ended with this status: notes a crash if it was one. */
+void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry run is the job's parent and subreaper. One thread, one loop: signals, the monitor's replies, the sampling time.
+ * Nothing in it waits for the monitor or gives up because of it: the job comes first.
+ */
+#include "job/supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "job/finish.h"
+#include "job/job.h"
+#include "jobdir/dir.h"
+#include "jobdir/text.h"
+
+enum {
+    START_WAIT_MS = 5000, /* for the monitor to follow the held job */
+    END_WAIT_MS = 2000,   /* for the last sample */
+};
+static const double FIRST_SAMPLE_SECONDS = 0.02; /* then after twice the time, until the period is reached */
+
+/* What scry opens must not become the job's standard streams, nor what scry prints go into what it opened. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void describe(struct job *job)
+{
+    struct job_info *info = &job->info;
+    struct passwd *user = getpwuid(geteuid());
+    gethostname(job->host, sizeof job->host - 1);
+    if (!getcwd(job->cwd, sizeof job->cwd))
+        snprintf(job->cwd, sizeof job->cwd, "?");
+    snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
+    job_boot_id(job->boot_id, sizeof job->boot_id);
+    json_t *argv = json_array();
+    size_t bytes = 0;
+    for (char **arg = job->options->command; *arg && bytes < TEXT_LIMIT; arg++) {
+        bytes += strlen(*arg) + 1;
+        json_array_append_new(argv, text_json(*arg));
+    }
+    *info = (struct job_info){.id = job->id,
+                              .name = job->options->name,
+                              .host = job->host,
+                              .user = job->user,
+                              .cwd = job->cwd,
+                              .boot_id = job->boot_id,
+                              .argv = argv,
+                              .started_ns = clock_wall_ns(),
+                              .sample_seconds = job->options->sample_seconds,
+                              .supervisor = getpid(),
+                              .supervisor_ticks = job_process_ticks(getpid())};
+}
+
+/* Is it the disk's fault, and not the user's? Then the job is run all the same. */
+static bool is_about_room(int code)
+{
+    return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO || code == -ENFILE || code == -EMFILE;
+}
+
+/* 0, or -errno when the job must not be started. */
+static int open_directory(struct job *job, struct err *err)
+{
+    struct err here = {0};
+    int code = jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, &here);
+    if (code < 0 && job->options->dir && !is_about_room(code))
+        return err_set(err, code, "%s", here.text);
+    if (code < 0)
+        job->dir[0] = 0;
+    describe(job);
+    if (job_model_init(&job->recorder.model, 0) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    spool_open(&job->recorder.spool, job->dir, job->id, job->options->max_bytes);
+    if (code < 0) {
+        snprintf(job->recorder.spool.reason, sizeof job->recorder.spool.reason, "%.250s", here.text);
+    } else {
+        code = job_info_write(job->dir, &job->info);
+        if (code < 0)
+            log_debug("%s/job.json: %s", job->dir, strerror(-code));
+    }
+    return 0;
+}
+
+static void say(const struct job *job, const struct buf *text)
+{
+    if (job->options->quiet || text->failed || !text->data)
+        return;
+    for (size_t put = 0; put < text->len;) {
+        ssize_t got = write(STDERR_FILENO, text->data + put, text->len - put);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return; /* nobody reads it: the report has it, too */
+        put += (size_t)got;
+    }
+}
+
+static void announce(const struct job *job)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "scry: job %s", job->id);
+    if (!job->dir[0]) {
+        buf_puts(&text, " is not recorded: ");
+        text_show(&text, job->recorder.spool.reason);
+    } else if (job->options->dir) {
+        buf_puts(&text, " in ");
+        text_show(&text, job->dir);
+    }
+    buf_putc(&text, '\n');
+    say(job, &text);
+}
+
+/* The monitor follows the held child, or the job is run without it. */
+static void start_watching(struct job *job)
+{
+    struct err err = {0};
+    struct watch *watch = &job->watch;
+    if (watch_connect(watch, &err) < 0) {
+        recorder_warn(&job->recorder, "monitor",
+                      "no monitor, so only the command as a whole is known, not its processes: %s", err.text);
+        watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
+        watch->tries = 4;
+        return;
+    }
+    watch_create(watch);
+    if (!watch_wait(watch, START_WAIT_MS) && watch->phase == WATCH_CREATING)
+        recorder_warn(&job->recorder, "monitor", "the monitor did not answer in %d s: the job was started unwatched",
+                      START_WAIT_MS / 1000);
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const char *name_end = file_read(path, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
+    return name_end && name_end[1] == ' ' && name_end[2] == 'T';
+}
+
+/* The command was stopped from the terminal (^Z): so is scry run, for the shell to see it, until both are continued. */
+static void follow_stop(struct job *job, int signo)
+{
+    if (signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU)
+        return;
+    _cleanup_(closep) int tty = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    if (tty < 0 || getpgid(job->launch.pid) != getpgrp())
+        return;
+    double from = recorder_seconds(&job->recorder, clock_now_ns());
+    signals_stop_self(&job->signals, signo);
+    if (is_stopped(job->launch.pid))
+        kill(job->launch.pid, SIGCONT); /* only scry run was continued */
+    recorder_put_take(&job->recorder, "gap",
+                      json_pack("{s:f, s:f, s:s}", "from", from, "to", recorder_seconds(&job->recorder, clock_now_ns()),
+                                "reason", "stopped at the terminal"));
+}
+
+static void add_usage(struct job *job, const struct rusage *usage)
+{
+    job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
+                   (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+    uint64_t largest = (uint64_t)usage->ru_maxrss * 1024;
+    job->largest_rss = largest > job->largest_rss ? largest : job->largest_rss;
+}
+
+/* The command, and the orphans that were handed to us. Their usage has that of the descendants they waited for. */
+static void reap(struct job *job)
+{
+    int status;
+    struct rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
+        if (WIFSTOPPED(status)) {
+            if (pid == job->launch.pid)
+                follow_stop(job, WSTOPSIG(status));
+            continue;
+        }
+        add_usage(job, &usage);
+        recorder_reaped(&job->recorder, pid, status);
+        if (pid == job->launch.pid) {
+            job->ended = true;
+            job->status = status;
+            job->end_ns = clock_now_ns();
+        }
+    }
+}
+
+static void take_signals(struct job *job)
+{
+    struct signalfd_siginfo info;
+    while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            continue;
+        /* `fg` continues the whole process group, the command included */
+        if (info.ssi_signo == SIGCONT && (pid_t)info.ssi_pid == getppid() && !is_stopped(job->launch.pid))
+            continue;
+        if (!job->ended)
+            signals_pass_on(&job->signals, &info, job->launch.pid);
+    }
+    reap(job);
+}
+
+/* Samples come close together at first, so that short jobs are seen, too. */
+static void plan_sample(struct job *job)
+{
+    uint64_t now = clock_now_ns(), start = job->recorder.start_ns;
+    double passed = (double)(now - start) / NS_PER_SECOND, period = job->options->sample_seconds;
+    double next = passed < FIRST_SAMPLE_SECONDS / 2 ? FIRST_SAMPLE_SECONDS : passed * 2;
+    if (next > passed + period)
+        next = (floor(passed / period) + 1) * period;
+    job->sample_ns = start + (uint64_t)(next * NS_PER_SECOND);
+}
+
+static void supervise(struct job *job)
+{
+    plan_sample(job);
+    while (!job->ended) {
+        uint64_t now = clock_now_ns();
+        if (now >= job->sample_ns) {
+            watch_tick(&job->watch);
+            spool_flush(&job->recorder.spool);
+            plan_sample(job);
+            continue;
+        }
+        uint64_t wait_ms = (job->sample_ns - now) / 1000000 + 1;
+        struct pollfd inputs[2] = {{.fd = job->signals.fd, .events = POLLIN},
+                                   {.fd = watch_fd(&job->watch), .events = POLLIN}};
+        poll(inputs, 2, wait_ms > 60000 ? 60000 : (int)wait_ms);
+        if (inputs[1].revents)
+            watch_handle(&job->watch);
+        if (inputs[0].revents)
+            take_signals(job);
+    }
+}
+
+/* The last sample has the processes that ended since the one before. */
+static void watch_end(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    if (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING)
+        watch_wait(watch, END_WAIT_MS);
+    if (watch->phase == WATCH_IDLE) {
+        watch_tick(watch);
+        job->seen_to_end = watch_wait(watch, END_WAIT_MS);
+    }
+    reap(job);
+}
+
+static int exit_code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int start(struct job *job, struct err *err)
+{
+    int code = signals_init(&job->signals);
+    if (code < 0)
+        return err_errno(err, code, "cannot handle signals");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    jobdir_new_id(job->id);
+    job->recorder.start_ns = clock_now_ns();
+    code = open_directory(job, err);
+    if (code < 0)
+        return code;
+    announce(job);
+    trouble_count(&job->trouble_before);
+    code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
+                       &job->signals, err);
+    if (code < 0)
+        return code;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own);
+    job->fork_rss = (uint64_t)own.ru_maxrss * 1024;
+    job->watch = (struct watch){.phase = WATCH_OFF,
+                                .recorder = &job->recorder,
+                                .dir = job->dir,
+                                .root = job->launch.pid,
+                                .crash_stack = job->options->crash_stack};
+    start_watching(job);
+    job->info.root = job->launch.pid;
+    job->info.root_ticks = job_process_ticks(job->launch.pid);
+    job->info.started_ns = clock_wall_ns();
+    job->recorder.start_ns = clock_now_ns();
+    if (job->dir[0])
+        job_info_write(job->dir, &job->info);
+    return 0;
+}
+
+int job_run(const struct run_options *options)
+{
+    _cleanup_(freep) struct job *job = calloc(1, sizeof *job);
+    struct err err = {0};
+    fill_standard_streams();
+    if (!job) {
+        log_error("out of memory");
+        return JOB_FAILED_BEFORE_START;
+    }
+    job->options = options;
+    int code = start(job, &err);
+    if (code < 0) {
+        log_error("%s", err.text);
+        finish_failed(job);
+        return JOB_FAILED_BEFORE_START;
+    }
+    job->exec_code = launch_release(&job->launch);
+    supervise(job);
+    watch_end(job);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
+    finish(job, exit_code, &text);
+    if (job->exec_code < 0)
+        log_error("%s: %s", options->command[0],
+                  job->exec_code == -ENOENT ? "command not found" : strerror(-job->exec_code));
+    say(job, &text);
+    bool interrupted =
+        job->signals.saw_terminal_interrupt && WIFSIGNALED(job->status) && WTERMSIG(job->status) == SIGINT;
+    finish_done(job);
+    if (interrupted)
+        signals_die_of_interrupt(); /* the shell sees 130 all the same, and stops its script */
+    return exit_code;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "job/options.h"
+
+enum { WORDS = 12 };
+
+/* Parses a command line given as words separated by single blanks. */
+static int parse(struct run_options *options, const char *line, struct err *err)
+{
+    static char copy[512], *argv[WORDS + 1];
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    char *rest = copy;
+    for (char *word; argc < WORDS && (word = strsep(&rest, " "));)
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    *err = (struct err){0};
+    return run_options_parse(options, argc, argv, err);
+}
+
+static void check_bad(const char *line, const char *expected)
+{
+    struct run_options options;
+    struct err err;
+    assert_true(parse(&options, line, &err) < 0);
+    if (!strstr(err.text, expected))
+        fail_msg("'%s' says '%s', not '%s'", line, err.text, expected);
+    run_options_done(&options);
+}
+
+static void test_command_line(void **state)
+{
+    struct run_options options;
+    struct err err;
+    assert_int_equal(parse(&options, "run -q -o d --name=n --sample 0.5 --max-size 1.5G -- make -j2", &err), 0);
+    assert_true(options.quiet);
+    assert_string_equal(options.dir, "d");
+    assert_string_equal(options.name, "n");
+    assert_true(options.sample_seconds == 0.5);
+    assert_true(options.max_bytes == UINT64_C(3) << 29);
+    assert_false(options.crash_stack);
+    assert_string_equal(options.command[0], "make");
+    assert_string_equal(options.command[1], "-j2"); /* the command's own options are left alone */
+    assert_null(options.command[2]);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run -qod make -q", &err), 0);
+    assert_string_equal(options.dir, "d");
+    assert_string_equal(options.command[0], "make");
+    assert_string_equal(options.command[1], "-q");
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    assert_true(options.sample_seconds == 1);
+    assert_true(options.max_bytes == UINT64_C(2) << 30);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --help", &err), 0);
+    assert_true(options.help);
+    run_options_done(&options);
+}
+
+static void test_errors(void **state)
+{
+    check_bad("run", "no command");
+    check_bad("run -q --", "no command");
+    check_bad("run --nonsense x", "unknown option --nonsense");
+    check_bad("run -x true", "unknown option -x");
+    check_bad("run --sample 0 true", "expected seconds");
+    check_bad("run --sample nan true", "expected seconds");
+    check_bad("run --sample 1x true", "expected seconds");
+    check_bad("run --max-size 5Q true", "expected a size");
+    check_bad("run --name", "needs a value");
+    check_bad("run --trace fn:x true", "--trace: not available in this version");
+    check_bad("run --args true", "not available in this version");
+    check_bad("run --quiet=perhaps true", "yes or no");
+    check_bad("run --config /nonexistent/x true", "/nonexistent/x");
+}
+
+static void write_config(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_precedence(void **state)
+{
+    char path[] = "/tmp/scry-options-XXXXXX", line[128];
+    struct run_options options;
+    struct err err;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    write_config(path, "# of the file\n\n sample 7\n--name=file\nmax-size = 3M\nq\n");
+    setenv("SCRY_SAMPLE", "5", 1);
+    setenv("SCRY_NAME", "environment", 1);
+    snprintf(line, sizeof line, "run --config %s --name line true", path);
+    assert_int_equal(parse(&options, line, &err), 0);
+    assert_string_equal(options.name, "line");
+    assert_true(options.sample_seconds == 5);
+    assert_int_equal(options.max_bytes, 3 << 20);
+    assert_true(options.quiet);
+    run_options_done(&options);
+    setenv("SCRY_SAMPLE", "often", 1);
+    check_bad("run true", "SCRY_SAMPLE: expected seconds");
+    unsetenv("SCRY_SAMPLE");
+    unsetenv("SCRY_NAME");
+    write_config(path, "name x\nfoo bar\n");
+    snprintf(line, sizeof line, "run --config %s true", path);
+    check_bad(line, "line 2: foo: no option");
+    write_config(path, "sample\n");
+    check_bad(line, "line 1: sample needs a value");
+    unlink(path);
+}
+
+static void test_size(void **state)
+{
+    uint64_t bytes;
+    assert_true(size_parse("512", &bytes) && bytes == 512);
+    assert_true(size_parse("64K", &bytes) && bytes == 65536);
+    assert_true(size_parse("64k", &bytes) && bytes == 65536);
+    assert_true(size_parse("2GiB", &bytes) && bytes == UINT64_C(2) << 30);
+    assert_true(size_parse("2 GB", &bytes) && bytes == UINT64_C(2) << 30);
+    assert_true(size_parse("0", &bytes) && bytes == 0);
+    assert_false(size_parse("", &bytes));
+    assert_false(size_parse("-1", &bytes));
+    assert_false(size_parse("1e30", &bytes));
+    assert_false(size_parse("12x", &bytes));
+    assert_false(size_parse("inf", &bytes));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_size),
+    };
+    return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
+}

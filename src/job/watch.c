@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "client/client.h"
+#include "job/answer.h"
+#include "lang/value.h"
+
+enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
+static const uint64_t SILENCE_NS = UINT64_C(30) * NS_PER_SECOND; /* then the monitor is given up */
+
+static void on_reply(Omis_reply reply, void *param)
+{
+    struct watch *watch = param;
+    omis_reply_free(watch->reply);
+    watch->reply = reply;
+}
+
+static void on_error(Omis_reply reply)
+{
+    omis_reply_free(reply); /* the loss of the connection is seen by client_connected() */
+}
+
+int watch_connect(struct watch *watch, struct err *err)
+{
+    char name[] = "scry-run";
+    char *arguments[] = {name, NULL}, **argv = arguments;
+    int argc = 1;
+    /* A monitor started now must not become our child when its starter ends: it outlives us. */
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    Omis_status status = omis_init(&argc, &argv, on_error, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (status >= OMIS_FIRST_ERROR)
+        return err_set(err, -ENOTCONN, "%s", client_error());
+    return 0;
+}
+
+static void send_request(struct watch *watch, const struct buf *text, enum watch_phase phase)
+{
+    watch->phase = phase;
+    watch->asked_ns = clock_now_ns();
+    if (!text->failed)
+        client_request(span_of(text->data, text->len), on_reply, watch, 0);
+}
+
+void watch_create(struct watch *watch)
+{
+    struct buf text = BUF_INIT;
+    buf_puts(&text, ":node_attach2(\"\") job_create(");
+    value_print_string(&text, span_str(watch->dir ? watch->dir : ""));
+    buf_printf(&text, ",%d)", watch->root);
+    send_request(watch, &text, WATCH_CREATING);
+    buf_done(&text);
+}
+
+static void ask(struct watch *watch)
+{
+    struct buf text = BUF_INIT;
+    buf_printf(&text, ":node_get_info([],%d) job_get_info([%s],%llu)",
+               watch->node_known ? ANSWER_NODE_SAMPLE : ANSWER_NODE_STATIC, watch->token,
+               (unsigned long long)watch->cursor);
+    send_request(watch, &text, WATCH_ASKING);
+    buf_done(&text);
+}
+
+static void open_gap(struct watch *watch, const char *why)
+{
+    watch->gap_open = watch->was_up;
+    snprintf(watch->lost_why, sizeof watch->lost_why, "%.255s", why);
+}
+
+static void close_gap(struct watch *watch)
+{
+    if (!watch->gap_open)
+        return;
+    struct recorder *recorder = watch->recorder;
+    double from = recorder_seconds(recorder, watch->answered_ns), to = recorder_seconds(recorder, clock_now_ns());
+    recorder_put_take(recorder, "gap", json_pack("{s:f, s:f, s:s}", "from", from, "to", to, "reason", watch->lost_why));
+    recorder_warn(recorder, "gap", "not watched from %.1f s to %.1f s: %s", from, to, watch->lost_why);
+    watch->gap_open = false;
+}
+
+/* The connection is of no use: closed, and opened again later. */
+static void lose(struct watch *watch, const char *why)
+{
+    if (watch->phase != WATCH_OFF && !watch->gap_open)
+        open_gap(watch, why);
+    omis_finalize();
+    omis_reply_free(watch->reply);
+    watch->reply = NULL;
+    watch->phase = WATCH_OFF;
+    uint64_t wait_ms = RETRY_FIRST_MS;
+    for (unsigned i = 0; i < watch->tries && wait_ms < RETRY_LAST_MS; i++)
+        wait_ms *= 2;
+    watch->retry_ns = clock_now_ns() + wait_ms * 1000000;
+    watch->tries++;
+}
+
+static void created(struct watch *watch)
+{
+    struct err err = {0};
+    if (answer_token(watch->reply, watch->token, sizeof watch->token, &err) < 0) {
+        if (!watch->was_up && watch->tries == 0)
+            recorder_warn(watch->recorder, "monitor", "the job cannot be followed: %s", err.text);
+        lose(watch, err.text);
+        watch->tries = 30; /* it will not be better in a moment */
+        return;
+    }
+    watch->phase = WATCH_IDLE;
+    watch->cursor = 0;
+    watch->lost_before += watch->lost;
+    watch->lost = 0;
+    watch->tries = 0;
+    close_gap(watch);
+    watch->was_up = true;
+    watch->answered_ns = clock_now_ns();
+}
+
+static void answered(struct watch *watch)
+{
+    struct err err = {0};
+    struct answer_context context = {.recorder = watch->recorder,
+                                     .cursor = watch->cursor,
+                                     .page_bytes = watch->page_bytes,
+                                     .node_known = watch->node_known};
+    watch->phase = WATCH_IDLE;
+    if (answer_sample(watch->reply, &context, &err) < 0) {
+        lose(watch, err.text);
+        return;
+    }
+    watch->cursor = context.cursor;
+    watch->page_bytes = context.page_bytes;
+    watch->node_known = context.node_known;
+    watch->lost = context.lost;
+    watch->answered_ns = clock_now_ns();
+}
+
+void watch_handle(struct watch *watch)
+{
+    if (watch->phase == WATCH_OFF)
+        return;
+    omis_handler();
+    if (!client_connected()) {
+        lose(watch, "the monitor ended; it is started again");
+        return;
+    }
+    if (!watch->reply)
+        return;
+    if (watch->phase == WATCH_CREATING)
+        created(watch);
+    else if (watch->phase == WATCH_ASKING)
+        answered(watch);
+    omis_reply_free(watch->reply);
+    watch->reply = NULL;
+}
+
+static void connect_again(struct watch *watch)
+{
+    struct err err = {0};
+    if (watch_connect(watch, &err) < 0) {
+        open_gap(watch, err.text);
+        lose(watch, err.text);
+        return;
+    }
+    watch->phase = WATCH_CREATING;
+    watch_create(watch);
+}
+
+void watch_tick(struct watch *watch)
+{
+    uint64_t now = clock_now_ns();
+    if (watch->phase == WATCH_OFF) {
+        if (now >= watch->retry_ns)
+            connect_again(watch);
+    } else if (watch->phase == WATCH_IDLE) {
+        ask(watch);
+    } else if (now - watch->asked_ns > SILENCE_NS) {
+        lose(watch, "the monitor did not answer for 30 seconds");
+    }
+}
+
+int watch_fd(const struct watch *watch)
+{
+    return watch->phase == WATCH_OFF ? -1 : omis_fd();
+}
+
+bool watch_wait(struct watch *watch, int timeout_ms)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    while (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING) {
+        uint64_t now = clock_now_ns();
+        if (now >= until)
+            return false;
+        struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
+        poll(&input, 1, (int)((until - now) / 1000000) + 1);
+        watch_handle(watch);
+    }
+    return watch->phase == WATCH_IDLE;
+}
+
+void watch_close(struct watch *watch)
+{
+    close_gap(watch);
+    if (watch->phase != WATCH_OFF)
+        omis_finalize();
+    omis_reply_free(watch->reply);
+    watch->reply = NULL;
+    watch->phase = WATCH_OFF;
+}

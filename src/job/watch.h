@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry run as a tool of the monitor: follows the job through the services node_get_info and job_*. One request a
+ * sample, never waited for: while the monitor is slow, stopped or dead, the job and its supervision go on. When the
+ * monitor died it is started again, attached to again, and the time between is recorded as a gap.
+ */
+#ifndef SCRY_JOB_WATCH_H
+#define SCRY_JOB_WATCH_H
+
+#include <omis.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "job/recorder.h"
+
+enum watch_phase {
+    WATCH_OFF,      /* no connection: tried again after a while */
+    WATCH_CREATING, /* job_create is under way */
+    WATCH_IDLE,     /* followed; nothing asked */
+    WATCH_ASKING,   /* a sample is under way */
+};
+
+struct watch {
+    enum watch_phase phase;
+    struct recorder *recorder; /* borrowed */
+    const char *dir;           /* of the job; borrowed */
+    pid_t root;
+    bool crash_stack; /* backtraces are wanted */
+    char token[64];
+    uint64_t cursor;
+    uint64_t asked_ns;    /* when the request under way was sent */
+    uint64_t answered_ns; /* when something was last heard: where a gap starts */
+    uint64_t retry_ns;    /* when to connect again */
+    unsigned tries;       /* that failed, one after the other */
+    uint64_t page_bytes;
+    uint64_t lost; /* process records, as far as this monitor said; of earlier monitors in lost_before */
+    uint64_t lost_before;
+    bool node_known, was_up, gap_open;
+    char lost_why[256];
+    Omis_reply reply; /* came, not yet looked at */
+};
+
+/* Connects, starting the monitor if need be. 0 or -errno with err: the job is then run unwatched. */
+int watch_connect(struct watch *watch, struct err *err);
+/* Starts following the (held) process; WATCH_CREATING. */
+void watch_create(struct watch *watch);
+/* Asks for a sample unless one is under way; connects again where that is due. */
+void watch_tick(struct watch *watch);
+/* To be called when watch_fd() is readable, and after each of the above. */
+void watch_handle(struct watch *watch);
+int watch_fd(const struct watch *watch); /* -1: none */
+/* Waits (at most timeout_ms) until what was asked is answered; false if it is not. */
+bool watch_wait(struct watch *watch, int timeout_ms);
+void watch_close(struct watch *watch);
+
+#endif

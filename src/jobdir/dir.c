@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/dir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "jobdir/info.h"
+
+void jobdir_new_id(char ret_id[JOB_ID_SIZE])
+{
+    char host[65] = "", date[32];
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = 0;
+    /* the id becomes a level of broker topics: letters, digits, - and _ only */
+    for (char *at = host; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '-' && *at != '_')
+            *at = '_';
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(date, sizeof date, "%Y%m%dT%H%M%S", &tm);
+    uint32_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = (uint32_t)(clock_now_ns() * 2654435761u);
+    snprintf(ret_id, JOB_ID_SIZE, "%s-%s-%d-%06x", date, host[0] ? host : "host", getpid(), random & 0xffffff);
+}
+
+static int is_empty_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return -errno;
+    int entries = 0;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(dir);
+    return entries == 0;
+}
+
+static int make_wanted(const char *wanted, struct err *err)
+{
+    int code = dirs_make(wanted, 0700);
+    if (code < 0)
+        return err_errno(err, code, "cannot make the job directory %s", wanted);
+    int empty = is_empty_dir(wanted);
+    if (empty < 0)
+        return err_errno(err, empty, "cannot use %s as job directory", wanted);
+    if (!empty)
+        return err_set(err, -EEXIST, "the job directory %s is not empty: name another one, or remove it", wanted);
+    return 0;
+}
+
+int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err)
+{
+    char jobs[PATH_MAX], path[PATH_MAX], sub[PATH_MAX + 8];
+    int have_jobs = dirs_jobs(jobs, sizeof jobs, wanted ? NULL : err);
+    if (wanted) {
+        int code = make_wanted(wanted, err);
+        if (code < 0)
+            return code;
+        if (!realpath(wanted, path))
+            return err_errno(err, -errno, "%s", wanted);
+        if (have_jobs == 0 && (size_t)snprintf(sub, sizeof sub, "%s/%s", jobs, id) < sizeof sub)
+            if (symlink(path, sub) < 0)
+                errno = 0; /* then it is only found by its path */
+    } else {
+        if (have_jobs < 0)
+            return have_jobs;
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", jobs, id) >= sizeof path)
+            return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s/%s", jobs, id);
+        if (mkdir(path, 0700) < 0)
+            return err_errno(err, -errno, "cannot make the job directory %s", path);
+    }
+    snprintf(sub, sizeof sub, "%s/spool", path);
+    if (mkdir(sub, 0700) < 0) {
+        int code = err_errno(err, -errno, "cannot make %s", sub);
+        if (!wanted)
+            rmdir(path);
+        return code;
+    }
+    if ((size_t)snprintf(ret_path, size, "%s", path) >= size)
+        return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s", path);
+    return 0;
+}
+
+static int is_job(const struct dirent *entry)
+{
+    /* an id starts with its date */
+    return strlen(entry->d_name) > 16 && isdigit((unsigned char)entry->d_name[0]) && entry->d_name[8] == 'T';
+}
+
+static void free_entries(struct dirent **entries, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+}
+
+int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
+{
+    char jobs[PATH_MAX];
+    int code = dirs_jobs(jobs, sizeof jobs, err);
+    if (code < 0)
+        return code;
+    struct dirent **entries;
+    int count = scandir(jobs, &entries, is_job, alphasort);
+    if (count < 0)
+        return err_errno(err, -errno, "cannot read %s", jobs);
+    char **paths = calloc((size_t)count + 1, sizeof *paths);
+    size_t used = 0;
+    for (int i = 0; i < count && paths; i++) {
+        struct stat st;
+        if (asprintf(&paths[used], "%s/%s", jobs, entries[i]->d_name) < 0)
+            continue;
+        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode))
+            used++;
+        else
+            free(paths[used]); /* a link to a job directory that was removed */
+    }
+    free_entries(entries, count);
+    if (!paths)
+        return err_set(err, -ENOMEM, "out of memory");
+    *ret_paths = paths;
+    *ret_count = used;
+    return 0;
+}
+
+void jobdir_list_free(char **paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Of the jobs with the same second in their id, the one that says it started last. */
+static const char *find_last(char **paths, size_t count)
+{
+    const char *last = NULL;
+    uint64_t last_ns = 0;
+    for (size_t i = count; i-- > 0;) {
+        if (last && strncmp(base_name(paths[i]), base_name(last), strlen("20260101T000000")) != 0)
+            break;
+        struct job_info info;
+        uint64_t started = job_info_read(paths[i], &info, NULL) == 0 ? info.started_ns : 0;
+        job_info_done(&info);
+        if (!last || started > last_ns) {
+            last = paths[i];
+            last_ns = started;
+        }
+    }
+    return last;
+}
+
+static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
+{
+    size_t matches = 0;
+    const char *first = NULL, *second = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *id = base_name(paths[i]);
+        if (strcmp(id, job) == 0) {
+            *ret_match = paths[i];
+            return 0;
+        }
+        if (strncmp(id, job, strlen(job)) == 0) {
+            matches++;
+            second = first;
+            first = paths[i];
+        }
+    }
+    if (matches > 1)
+        return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id", matches,
+                       job, base_name(first), base_name(second));
+    if (!matches)
+        return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
+    *ret_match = first;
+    return 0;
+}
+
+int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
+{
+    char probe[PATH_MAX];
+    struct stat st;
+    if (!*job)
+        return err_set(err, -ENOENT, "an empty job name: give an id, @last or a directory");
+    if ((size_t)snprintf(probe, sizeof probe, "%s/job.json", job) < sizeof probe && stat(probe, &st) == 0) {
+        if ((size_t)snprintf(ret_path, size, "%s", job) >= size)
+            return err_set(err, -ENAMETOOLONG, "%s: too long", job);
+        return 0;
+    }
+    if (strchr(job, '/') && stat(job, &st) == 0)
+        return err_set(err, -ENOENT, "%s is no job directory: it has no job.json", job);
+    char **paths;
+    size_t count;
+    int code = jobdir_list(&paths, &count, err);
+    if (code < 0)
+        return code;
+    const char *match = NULL;
+    if (strcmp(job, "@last") == 0) {
+        match = find_last(paths, count);
+        if (!match)
+            code = err_set(err, -ENOENT, "no job yet: start one with `scry run -- COMMAND`");
+    } else {
+        code = match_prefix(paths, count, job, &match, err);
+    }
+    if (code == 0 && (size_t)snprintf(ret_path, size, "%s", match) >= size)
+        code = err_set(err, -ENAMETOOLONG, "%s: too long", match);
+    jobdir_list_free(paths, count);
+    return code;
+}

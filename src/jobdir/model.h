@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's state and history, made from its records one after the other. scry run feeds it what it records, reports and
+ * views feed it what they read from the spool: both say the same. Records (jobdir/spool.h), times in seconds since the
+ * start of the job, sizes in bytes:
+ *
+ *   node         host, os, arch, cpus, memory_bytes, page_bytes            what the node is; once
+ *   method       singly, reason        are processes too short to be sampled listed one by one; if not, why
+ *   process      pid, ppid, start, name          first seen, or it has a new name (exec)
+ *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
+ *   sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
+ *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
+ *                       disk_writes, packets}
+ *                alive: [[pid, state, rss, peak_rss, cpu_ns, threads], ...]         those that changed
+ *   gap          from, to, reason      not observed in between
+ *   warning      kind, text
+ *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
+ *   end          the result, as in job.json
+ */
+#ifndef SCRY_JOBDIR_MODEL_H
+#define SCRY_JOBDIR_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "base/err.h"
+#include "jobdir/series.h"
+
+enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_STATUS_UNKNOWN = -1 };
+
+struct job_process {
+    pid_t pid, ppid;
+    double start, end; /* end < 0: alive, as far as is known */
+    char name[JOB_NAME_SIZE];
+    char state; /* the kernel's letter; '?' before it was sampled */
+    int status; /* wait status, or JOB_STATUS_UNKNOWN */
+    uint64_t cpu_ns, rss, peak_rss, threads, peak_threads;
+    double sampled;   /* when cpu_ns was taken */
+    double cpu_share; /* processors used between the last two samples, 1.0 is one */
+    UT_hash_handle hh;
+};
+
+/* All processes of one name. */
+struct job_command {
+    char name[JOB_NAME_SIZE];
+    uint64_t count, cpu_ns, peak_rss;
+    UT_hash_handle hh;
+};
+
+struct job_model {
+    size_t keep_limit;         /* ended processes to keep, set before the first record */
+    struct job_process *alive; /* hash by pid */
+    struct job_process *ended; /* in the order of their ends */
+    size_t ended_count, ended_room;
+    uint64_t ended_omitted;       /* beyond keep_limit */
+    struct job_command *commands; /* hash by name, of ended processes; at most JOB_COMMANDS, then "(others)" */
+
+    uint64_t started_total, ended_total;      /* processes; counted also when they are not listed */
+    uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */
+    double cpu_share;                         /* of the tree, between the last two samples */
+    uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
+    struct series processes_series, rss_series, cpu_series;
+
+    json_t *node, *node_sample, *end; /* the last of each, or NULL */
+    json_t *warnings, *gaps, *crashes;
+    bool singly;
+    char reason[256]; /* why not singly */
+    double last_seconds;
+    double rated_seconds; /* when cpu_share was taken, and the time used until then */
+    uint64_t rated_cpu_ns;
+    uint64_t records, samples, next_seq;
+    uint64_t missing_records; /* holes in the sequence */
+};
+
+int job_model_init(struct job_model *model, size_t keep_limit);
+void job_model_done(struct job_model *model);
+/* Borrowed. Members that are missing or of the wrong type count as 0; unknown types of records are ignored. */
+void job_model_apply(struct job_model *model, const json_t *record);
+
+/* Reads the whole spool of a job directory. What could not be read is described in `problems` (an array of strings).
+ * Only a newer version is an error. */
+int job_model_read(struct job_model *model, const char *path, json_t *problems, struct err *err);
+
+#endif

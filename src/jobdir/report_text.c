@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forms of a report for people. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "jobdir/report.h"
+#include "jobdir/text.h"
+
+enum {
+    SPARK_COLUMNS = 48,
+    SPARK_WINDOWS = 8, /* of a quarter of a second; fewer make no picture */
+    SUMMARY_COMMANDS = 5,
+    REPORT_COMMANDS = 20,
+    REPORT_LINES = 40, /* processes shown singly */
+};
+
+static void put_label(struct buf *out, const char *label)
+{
+    buf_printf(out, "  %-10s ", label);
+}
+
+static void put_outcome(struct buf *out, const struct job_report *report, const struct job_result *result)
+{
+    char name[32];
+    const char *status = job_report_status(report);
+    if (strcmp(status, "not_started") == 0)
+        buf_printf(out, "could not be started: exit status %d", result->exit_code);
+    else if (strcmp(status, "signaled") == 0)
+        buf_printf(out, "was killed by %s (%s)%s", text_signal(result->signal, name, sizeof name),
+                   strsignal(result->signal), result->core_dumped ? ", core dumped" : "");
+    else if (strcmp(status, "exited") == 0)
+        buf_printf(out, "ended: exit status %d", result->exit_code);
+    else if (report->state == JOB_RUNNING)
+        buf_puts(out, "is running");
+    else if (report->state == JOB_UNWATCHED)
+        buf_puts(out, "goes on unwatched: its `scry run` was killed");
+    else if (report->state == JOB_UNREACHABLE)
+        buf_printf(out, "is out of reach: nothing was heard from %s for a while; it may still be running",
+                   report->info.host);
+    else
+        buf_puts(out, "was lost: neither the command nor its `scry run` is there any more, and no end was recorded");
+}
+
+static void put_usage(struct buf *out, const struct job_result *result)
+{
+    put_label(out, "time");
+    buf_puts(out, "wall ");
+    text_seconds(out, result->wall_seconds);
+    buf_puts(out, ", cpu ");
+    text_seconds(out, result->cpu_seconds);
+    if (result->wall_seconds > 0.05)
+        buf_printf(out, " (%.2f processors busy)", result->cpu_seconds / result->wall_seconds);
+    buf_putc(out, '\n');
+    if (result->peak_rss_bytes) {
+        put_label(out, "memory");
+        buf_puts(out, "peak ");
+        text_size(out, result->peak_rss_bytes);
+        buf_puts(out, " in one process");
+        if (result->processes != 1 && result->peak_tree_rss_bytes > result->peak_rss_bytes) {
+            buf_puts(out, ", ");
+            text_size(out, result->peak_tree_rss_bytes);
+            buf_puts(out, " in all together");
+        }
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_processes(struct buf *out, const struct job_report *report, const struct job_result *result)
+{
+    if (!result->processes)
+        return;
+    put_label(out, "processes");
+    buf_printf(out, "%llu", (unsigned long long)result->processes);
+    if (result->processes_at_once && result->processes > 1)
+        buf_printf(out, ", at most %llu at once", (unsigned long long)result->processes_at_once);
+    if (result->threads_at_once > 1)
+        buf_printf(out, ", %llu threads at once", (unsigned long long)result->threads_at_once);
+    if (result->left_running)
+        buf_printf(out, "; %llu still running", (unsigned long long)result->left_running);
+    if (!report->model.singly && report->model.reason[0]) {
+        buf_puts(out, "; short ones not counted: ");
+        text_show(out, report->model.reason);
+    }
+    buf_putc(out, '\n');
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+    const struct job_command *left = *(struct job_command *const *)a, *right = *(struct job_command *const *)b;
+    if (left->cpu_ns != right->cpu_ns)
+        return left->cpu_ns < right->cpu_ns ? 1 : -1;
+    return strcmp(left->name, right->name);
+}
+
+/* The commands by CPU time, malloc'ed. */
+static const struct job_command **sorted_commands(const struct job_model *model, size_t *ret_count)
+{
+    size_t count = HASH_COUNT(model->commands), used = 0;
+    const struct job_command **list = calloc(count + 1, sizeof *list);
+    for (struct job_command *command = model->commands; command && list; command = command->hh.next)
+        list[used++] = command;
+    if (list)
+        qsort(list, used, sizeof *list, by_cpu);
+    *ret_count = used;
+    return list;
+}
+
+static void put_commands(struct buf *out, const struct job_model *model)
+{
+    size_t count;
+    _cleanup_(freep) const struct job_command **list = sorted_commands(model, &count);
+    if (count < 2)
+        return;
+    put_label(out, "commands");
+    for (size_t i = 0; i < count && i < SUMMARY_COMMANDS; i++) {
+        buf_puts(out, i ? ", " : "");
+        text_show(out, list[i]->name);
+        if (list[i]->count > 1)
+            buf_printf(out, " x %llu", (unsigned long long)list[i]->count);
+        buf_putc(out, ' ');
+        text_seconds(out, (double)list[i]->cpu_ns / 1e9);
+    }
+    if (count > SUMMARY_COMMANDS)
+        buf_printf(out, ", %zu more", count - SUMMARY_COMMANDS);
+    buf_putc(out, '\n');
+}
+
+static void put_course(struct buf *out, const struct job_model *model, struct report_style style)
+{
+    if (model->rss_series.used < SPARK_WINDOWS)
+        return;
+    size_t columns = model->rss_series.used < SPARK_COLUMNS ? model->rss_series.used : SPARK_COLUMNS;
+    put_label(out, "");
+    buf_puts(out, "memory ");
+    series_sparkline(&model->rss_series, out, columns, 0, style.ascii);
+    buf_puts(out, " up to ");
+    text_size(out, (uint64_t)series_max(&model->rss_series));
+    buf_putc(out, '\n');
+    put_label(out, "");
+    buf_puts(out, "cpu    ");
+    series_sparkline(&model->cpu_series, out, columns, 0, style.ascii);
+    buf_printf(out, " up to %.1f processors\n", series_max(&model->cpu_series));
+}
+
+static void put_frames(struct buf *out, const json_t *frames)
+{
+    size_t index;
+    json_t *frame;
+    json_array_foreach(frames, index, frame)
+    {
+        const char *function = json_string_value(json_object_get(frame, "function"));
+        const char *file = json_string_value(json_object_get(frame, "file"));
+        const char *module = json_string_value(json_object_get(frame, "module"));
+        buf_printf(out, "    #%-2zu ", index);
+        if (function)
+            text_show(out, function);
+        else
+            buf_printf(out, "0x%llx", (unsigned long long)json_integer_value(json_object_get(frame, "pc")));
+        if (file) {
+            buf_puts(out, " at ");
+            text_show(out, file);
+            buf_printf(out, ":%d", (int)json_integer_value(json_object_get(frame, "line")));
+        } else if (module) {
+            buf_puts(out, " in ");
+            text_show(out, module);
+        }
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_crashes(struct buf *out, const json_t *crashes, struct report_style style)
+{
+    size_t index;
+    json_t *crash;
+    json_array_foreach(crashes, index, crash)
+    {
+        char name[32];
+        const char *process = json_string_value(json_object_get(crash, "name"));
+        const char *core = json_string_value(json_object_get(crash, "core"));
+        const char *note = json_string_value(json_object_get(crash, "note"));
+        int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+        buf_printf(out, "  %scrash%s      ", style.colour ? "\033[1;31m" : "", style.colour ? "\033[0m" : "");
+        text_show(out, process ? process : "?");
+        buf_printf(out, " (pid %d): %s (%s)", (int)json_integer_value(json_object_get(crash, "pid")),
+                   text_signal(signo, name, sizeof name), strsignal(signo));
+        if (core) {
+            buf_puts(out, ", core file ");
+            text_show(out, core);
+        }
+        buf_putc(out, '\n');
+        put_frames(out, json_object_get(crash, "frames"));
+        if (note) {
+            buf_puts(out, "    ");
+            text_show(out, note);
+            buf_putc(out, '\n');
+        }
+    }
+}
+
+static void put_warnings(struct buf *out, const json_t *warnings, struct report_style style)
+{
+    size_t index;
+    json_t *warning;
+    json_array_foreach(warnings, index, warning)
+    {
+        const char *text = json_string_value(json_object_get(warning, "text"));
+        buf_printf(out, "  %swarning%s    ", style.colour ? "\033[1;33m" : "", style.colour ? "\033[0m" : "");
+        text_show(out, text ? text : "?");
+        buf_putc(out, '\n');
+    }
+}
+
+static const json_t *longer(const json_t *a, const json_t *b)
+{
+    return json_array_size(a) >= json_array_size(b) ? a : b;
+}
+
+static void put_body(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    struct job_result result = job_report_result(report);
+    if (result.started) {
+        put_usage(out, &result);
+        put_processes(out, report, &result);
+    }
+    put_commands(out, &report->model);
+    put_course(out, &report->model, style);
+    put_crashes(out, longer(report->info.crashes, report->model.crashes), style);
+    put_warnings(out, longer(report->info.warnings, report->model.warnings), style);
+}
+
+static void put_head(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    struct job_result result = job_report_result(report);
+    bool bad = report->info.ended ? result.exit_code != 0 : report->state != JOB_RUNNING;
+    buf_printf(out, "scry: %sjob ", style.colour ? (bad ? "\033[1;31m" : "\033[1;32m") : "");
+    text_show(out, report->info.id);
+    if (report->info.name[0]) {
+        buf_puts(out, " (");
+        text_show(out, report->info.name);
+        buf_putc(out, ')');
+    }
+    buf_putc(out, ' ');
+    put_outcome(out, report, &result);
+    buf_printf(out, "%s\n", style.colour ? "\033[0m" : "");
+}
+
+void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    put_head(out, report, style);
+    put_body(out, report, style);
+    put_label(out, "more");
+    buf_puts(out, "scry report ");
+    text_show(out, report->info.id);
+    buf_putc(out, '\n');
+}
+
+static void put_command_line(struct buf *out, const struct job_info *info)
+{
+    size_t index;
+    json_t *arg;
+    struct buf line = BUF_INIT;
+    put_label(out, "command");
+    json_array_foreach(info->argv, index, arg)
+    {
+        buf_puts(&line, index ? " " : "");
+        text_show(&line, json_string_value(arg) ? json_string_value(arg) : "?");
+        if (line.len > 300) {
+            line.len = 300;
+            buf_puts(&line, "...");
+            break;
+        }
+    }
+    buf_append(out, line.data ? line.data : "", line.len);
+    buf_done(&line);
+    buf_putc(out, '\n');
+    put_label(out, "where");
+    text_show(out, info->user);
+    buf_putc(out, '@');
+    text_show(out, info->host);
+    buf_putc(out, ':');
+    text_show(out, info->cwd);
+    buf_putc(out, '\n');
+}
+
+static void put_started(struct buf *out, const struct job_info *info)
+{
+    char text[64];
+    time_t seconds = (time_t)(info->started_ns / 1000000000u);
+    struct tm tm;
+    localtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%a %d %b %Y, %H:%M:%S %Z", &tm);
+    put_label(out, "started");
+    buf_printf(out, "%s\n", text);
+}
+
+static void put_command_table(struct buf *out, const struct job_model *model)
+{
+    size_t count;
+    _cleanup_(freep) const struct job_command **list = sorted_commands(model, &count);
+    if (!count)
+        return;
+    buf_puts(out, "\nCommands that ended             count    cpu        largest\n");
+    for (size_t i = 0; i < count && i < REPORT_COMMANDS; i++) {
+        struct buf name = BUF_INIT, cpu = BUF_INIT;
+        text_show(&name, list[i]->name);
+        text_seconds(&cpu, (double)list[i]->cpu_ns / 1e9);
+        buf_printf(out, "  %-28.28s %7llu    %-10s ", name.data ? name.data : "", (unsigned long long)list[i]->count,
+                   cpu.data ? cpu.data : "");
+        if (list[i]->peak_rss)
+            text_size(out, list[i]->peak_rss);
+        else
+            buf_puts(out, "-"); /* too short to be sampled */
+        buf_putc(out, '\n');
+        buf_done(&name);
+        buf_done(&cpu);
+    }
+    if (count > REPORT_COMMANDS)
+        buf_printf(out, "  ... and %zu more (--json lists all)\n", count - REPORT_COMMANDS);
+}
+
+static int by_process_cpu(const void *a, const void *b)
+{
+    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
+    if (left->cpu_ns != right->cpu_ns)
+        return left->cpu_ns < right->cpu_ns ? 1 : -1;
+    return left->pid - right->pid;
+}
+
+static void put_process_line(struct buf *out, const struct job_process *process)
+{
+    struct buf text = BUF_INIT;
+    char name[32];
+    text_show(&text, process->name);
+    buf_printf(out, "  %8d %8d  %-16.16s", process->pid, process->ppid, text.data ? text.data : "");
+    buf_clear(&text);
+    text_seconds(&text, process->start);
+    buf_printf(out, " %11s", text.data ? text.data : "");
+    buf_clear(&text);
+    text_seconds(&text, (double)process->cpu_ns / 1e9);
+    buf_printf(out, " %11s", text.data ? text.data : "");
+    buf_clear(&text);
+    if (process->peak_rss)
+        text_size(&text, process->peak_rss);
+    else
+        buf_putc(&text, '-');
+    buf_printf(out, " %8s %7llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
+    if (process->end < 0)
+        buf_puts(out, "alive");
+    else if (process->status == JOB_STATUS_UNKNOWN)
+        buf_puts(out, "ended");
+    else if (WIFSIGNALED(process->status))
+        buf_puts(out, text_signal(WTERMSIG(process->status), name, sizeof name));
+    else
+        buf_printf(out, "exit %d", WEXITSTATUS(process->status));
+    buf_putc(out, '\n');
+    buf_done(&text);
+}
+
+static void put_process_table(struct buf *out, const struct job_model *model)
+{
+    size_t count = 0, all = model->ended_count + HASH_COUNT(model->alive);
+    _cleanup_(freep) const struct job_process **list = calloc(all + 1, sizeof *list);
+    if (!list || !all)
+        return;
+    for (size_t i = 0; i < model->ended_count; i++)
+        list[count++] = &model->ended[i];
+    for (const struct job_process *process = model->alive; process && count < all; process = process->hh.next)
+        list[count++] = process;
+    qsort(list, count, sizeof *list, by_process_cpu);
+    buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
+    for (size_t i = 0; i < count && i < REPORT_LINES; i++)
+        put_process_line(out, list[i]);
+    if (count + model->ended_omitted > REPORT_LINES)
+        buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
+                   (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
+}
+
+static void put_gaps(struct buf *out, const struct job_report *report)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach(report->model.gaps, index, item)
+    {
+        const char *reason = json_string_value(json_object_get(item, "reason"));
+        buf_printf(out, "%s  not watched from %.1f s to %.1f s: ", index ? "" : "\nGaps\n",
+                   json_number_value(json_object_get(item, "from")), json_number_value(json_object_get(item, "to")));
+        text_show(out, reason ? reason : "?");
+        buf_putc(out, '\n');
+    }
+    json_array_foreach(report->problems, index, item)
+    {
+        buf_puts(out, index ? "  " : "\nNot all of the job directory could be read\n  ");
+        text_show(out, json_string_value(item));
+        buf_putc(out, '\n');
+    }
+}
+
+void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    put_head(out, report, style);
+    put_command_line(out, &report->info);
+    put_started(out, &report->info);
+    put_body(out, report, style);
+    put_command_table(out, &report->model);
+    put_process_table(out, &report->model);
+    put_gaps(out, report);
+}

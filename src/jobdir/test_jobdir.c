@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/dirs.h"
+#include "jobdir/dir.h"
+#include "jobdir/report.h"
+#include "jobdir/spool.h"
+#include "jobdir/text.h"
+
+/* ---- a place for each test ---- */
+
+struct place {
+    char root[64], jobs[96];
+};
+
+static int set_up(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    snprintf(place->root, sizeof place->root, "/tmp/scry-jobdir-XXXXXX");
+    assert_non_null(mkdtemp(place->root));
+    snprintf(place->jobs, sizeof place->jobs, "%s/jobs", place->root);
+    setenv("SCRY_STATE_DIR", place->jobs, 1);
+    *state = place;
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+}
+
+static int tear_down(void **state)
+{
+    struct place *place = *state;
+    remove_tree(place->root);
+    free(place);
+    return 0;
+}
+
+static void write_file(const char *dir, const char *name, const char *text, size_t len)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), (ssize_t)len);
+    close(fd);
+}
+
+static char *read_name(const char *dir, const char *name, size_t *ret_len)
+{
+    char path[512], *text;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(file_read(path, &text, ret_len), 0);
+    return text;
+}
+
+/* ---- text ---- */
+
+static void check_show(const char *text, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    text_show(&out, text);
+    assert_string_equal(out.data ? out.data : "", expected);
+    buf_done(&out);
+}
+
+static void test_text(void **state)
+{
+    check_show("plain", "plain");
+    check_show("Gr\xc3\xb6\xc3\x9f"
+               "e",
+               "Gr\xc3\xb6\xc3\x9f"
+               "e");
+    check_show("\033[2Jx\n", "\\x1b[2Jx\\x0a");
+    check_show("\xff\xc3", "\\xff\\xc3");
+    check_show("\xc2\x9b"
+               "31m",
+               "\\xc2\\x9b"
+               "31m");                             /* CSI as one C1 character */
+    check_show("\xed\xa0\x80", "\\xed\\xa0\\x80"); /* a surrogate */
+    check_show("\xc0\xaf", "\\xc0\\xaf");          /* overlong */
+    json_t *json = text_json("a\xff"
+                             "b\n");
+    assert_string_equal(json_string_value(json), "a\\xff"
+                                                 "b\n");
+    json_decref(json);
+    json = text_json(NULL);
+    assert_true(json_is_null(json));
+    char *huge = malloc(TEXT_LIMIT * 2 + 1);
+    memset(huge, 'x', TEXT_LIMIT * 2);
+    huge[TEXT_LIMIT * 2] = 0;
+    json = text_json(huge);
+    assert_int_equal(json_string_length(json), TEXT_LIMIT + 3);
+    json_decref(json);
+    free(huge);
+}
+
+static void check_size(uint64_t bytes, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    text_size(&out, bytes);
+    assert_string_equal(out.data, expected);
+    buf_done(&out);
+}
+
+static void check_seconds(double seconds, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    text_seconds(&out, seconds);
+    assert_string_equal(out.data, expected);
+    buf_done(&out);
+}
+
+static void test_units(void **state)
+{
+    char name[32];
+    check_size(0, "0 B");
+    check_size(999, "999 B");
+    check_size(1024, "1.0 KB");
+    check_size(1023 * 1024, "1.0 MB");
+    check_size(UINT64_C(5) << 30, "5.0 GB");
+    check_size(UINT64_C(300) << 20, "300 MB");
+    check_seconds(0, "0.00 s");
+    check_seconds(0.0123, "12.3 ms");
+    check_seconds(1.234, "1.23 s");
+    check_seconds(12.34, "12.3 s");
+    check_seconds(125, "2 min 05 s");
+    check_seconds(7320, "2 h 02 min");
+    check_seconds(-1, "0.00 s");
+    assert_string_equal(text_signal(SIGSEGV, name, sizeof name), "SIGSEGV");
+    assert_string_equal(text_signal(200, name, sizeof name), "signal 200");
+}
+
+/* ---- series ---- */
+
+static void test_series(void **state)
+{
+    struct series series = {0};
+    struct buf line = BUF_INIT;
+    assert_true(series_max(&series) == 0);
+    series_sparkline(&series, &line, 10, 0, 1);
+    assert_int_equal(line.len, 0);
+    /* a week of samples with one spike */
+    for (int second = 0; second < 7 * 86400; second += 10)
+        series_add(&series, second, second == 400000 ? 1000 : 1);
+    assert_true(series_max(&series) == 1000);
+    assert_true(series.used <= SERIES_WINDOWS);
+    assert_true(series.width_seconds * SERIES_WINDOWS >= 7 * 86400 - 10);
+    size_t spike = (size_t)(400000 / series.width_seconds);
+    assert_true(series.max[spike] == 1000);
+    series_sparkline(&series, &line, 10, 0, 1);
+    assert_string_equal(line.data, "......@...");
+    buf_done(&line);
+    series_add(&series, 1.0 / 0.0, 1);
+    series_add(&series, -5, 1);
+    series_add(&series, 5, 0.0 / 0.0);
+    assert_true(series_max(&series) == 1000);
+}
+
+/* ---- job.json ---- */
+
+static struct job_info example_info(json_t *argv)
+{
+    return (struct job_info){.id = "20260101T000000-h-1-abcdef",
+                             .name = "na\"me",
+                             .host = "h",
+                             .user = "u",
+                             .cwd = "/",
+                             .boot_id = "b",
+                             .argv = argv,
+                             .started_ns = UINT64_C(1700000000123456789),
+                             .sample_seconds = 0.5,
+                             .supervisor = 10,
+                             .supervisor_ticks = 11,
+                             .root = 12,
+                             .root_ticks = 13};
+}
+
+static void test_info(void **state)
+{
+    struct place *place = *state;
+    struct err err = {0};
+    struct job_info info;
+    assert_int_equal(job_info_read(place->root, &info, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "job.json"));
+    json_t *argv = json_pack("[s, s]", "make", "-j2");
+    struct job_info written = example_info(argv);
+    assert_int_equal(job_info_write(place->root, &written), 0);
+    assert_int_equal(job_info_read(place->root, &info, &err), 0);
+    assert_string_equal(info.name, written.name);
+    assert_string_equal(info.id, written.id);
+    assert_true(info.started_ns == written.started_ns);
+    assert_int_equal(info.supervisor, 10);
+    assert_int_equal(info.root_ticks, 13);
+    assert_int_equal(json_array_size(info.argv), 2);
+    assert_false(info.ended);
+    job_info_done(&info);
+    written.ended = true;
+    written.result = (struct job_result){.started = true,
+                                         .exit_code = 139,
+                                         .signal = SIGSEGV,
+                                         .core_dumped = true,
+                                         .wall_seconds = 1.5,
+                                         .cpu_seconds = 2.25,
+                                         .peak_rss_bytes = 123456789,
+                                         .processes = 7,
+                                         .lost_records = 3};
+    assert_int_equal(job_info_write(place->root, &written), 0);
+    assert_int_equal(job_info_read(place->root, &info, &err), 0);
+    assert_true(info.ended);
+    assert_true(memcmp(&info.result, &written.result, sizeof info.result) == 0);
+    assert_int_equal(job_state(place->root, &info), JOB_ENDED);
+    job_info_done(&info);
+    json_decref(argv);
+}
+
+static void test_info_versions(void **state)
+{
+    struct place *place = *state;
+    struct err err = {0};
+    struct job_info info;
+    static const char newer[] = "{\"format\": \"scry-job\", \"version\": 2, \"scry\": \"9.9\"}";
+    write_file(place->root, "job.json", newer, sizeof newer - 1);
+    assert_int_equal(job_info_read(place->root, &info, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "format 2"));
+    assert_non_null(strstr(err.text, "9.9"));
+    static const char other[] = "{\"format\": \"something\"}";
+    write_file(place->root, "job.json", other, sizeof other - 1);
+    assert_int_equal(job_info_read(place->root, &info, &err), -EBADMSG);
+}
+
+/* What is true although job.json says nothing of an end. */
+static void test_state(void **state)
+{
+    struct place *place = *state;
+    char host[256] = "", boot_id[64];
+    gethostname(host, sizeof host - 1);
+    job_boot_id(boot_id, sizeof boot_id);
+    struct job_info info = example_info(NULL);
+    info.host = host;
+    info.boot_id = boot_id;
+    info.supervisor = getpid();
+    info.supervisor_ticks = job_process_ticks(getpid());
+    info.root = getppid();
+    info.root_ticks = job_process_ticks(getppid());
+    assert_int_equal(job_state(place->root, &info), JOB_RUNNING);
+    info.supervisor_ticks++; /* the pid is another's now */
+    assert_int_equal(job_state(place->root, &info), JOB_UNWATCHED);
+    info.root_ticks++;
+    assert_int_equal(job_state(place->root, &info), JOB_LOST);
+    info.boot_id = "another start of the machine";
+    info.supervisor_ticks--;
+    assert_int_equal(job_state(place->root, &info), JOB_LOST);
+    info.host = "elsewhere";
+    assert_int_equal(job_state(place->root, &info), JOB_UNREACHABLE);
+    char spool[128];
+    snprintf(spool, sizeof spool, "%s/spool", place->root);
+    assert_int_equal(mkdir(spool, 0700), 0);
+    write_file(place->root, "spool/records.jsonl", "", 0);
+    assert_int_equal(job_state(place->root, &info), JOB_RUNNING); /* written to just now */
+}
+
+/* ---- spool ---- */
+
+static void make_job(struct place *place, char *path, size_t size)
+{
+    struct err err = {0};
+    assert_int_equal(jobdir_make("20260101T000000-h-1-abcdef", NULL, path, size, &err), 0);
+}
+
+static size_t count_records(const char *path, uint64_t *ret_unread)
+{
+    struct spool_reader reader;
+    struct err err = {0};
+    size_t count = 0;
+    assert_int_equal(spool_reader_open(&reader, path, &err), 0);
+    for (json_t *record; (record = spool_reader_next(&reader)); count++)
+        json_decref(record);
+    *ret_unread = reader.unread;
+    spool_reader_close(&reader);
+    return count;
+}
+
+static void put(struct spool *spool, int number)
+{
+    spool_put_take(spool, json_pack("{s:s, s:f, s:i}", "type", "x", "t", (double)number, "number", number));
+}
+
+static void test_spool(void **state)
+{
+    char path[256];
+    struct spool spool;
+    struct spool_reader reader;
+    struct err err = {0};
+    make_job(*state, path, sizeof path);
+    spool_open(&spool, path, "id", 1 << 20);
+    assert_false(spool.stopped);
+    assert_int_equal(spool_reader_open(&reader, path, &err), 0);
+    json_t *record = spool_reader_next(&reader);
+    assert_string_equal(json_string_value(json_object_get(record, "format")), "scry-spool");
+    json_decref(record);
+    assert_null(spool_reader_next(&reader));
+    for (int i = 1; i <= 100; i++) { /* read while it grows */
+        put(&spool, i);
+        assert_null(spool_reader_next(&reader));
+        spool_flush(&spool);
+        record = spool_reader_next(&reader);
+        assert_int_equal(json_integer_value(json_object_get(record, "number")), i);
+        assert_int_equal(json_integer_value(json_object_get(record, "seq")), i);
+        json_decref(record);
+    }
+    spool_close(&spool);
+    spool_reader_close(&reader);
+    char reserve[300];
+    snprintf(reserve, sizeof reserve, "%s/spool/reserve", path);
+    assert_int_equal(access(reserve, F_OK), -1);
+}
+
+/* However short the file is, whole records are read and the rest is named. */
+static void test_spool_cut(void **state)
+{
+    char path[256];
+    struct spool spool;
+    make_job(*state, path, sizeof path);
+    spool_open(&spool, path, "id", 1 << 20);
+    for (int i = 1; i <= 10; i++)
+        put(&spool, i);
+    spool_close(&spool);
+    size_t len;
+    char *text = read_name(path, "spool/records.jsonl", &len);
+    for (size_t cut = 0; cut <= len; cut++) {
+        uint64_t unread;
+        size_t lines = 0;
+        for (size_t i = 0; i < cut; i++)
+            lines += text[i] == '\n';
+        write_file(path, "spool/records.jsonl", text, cut);
+        assert_int_equal(count_records(path, &unread), lines);
+        assert_int_equal(unread, 0);
+        struct job_model model;
+        struct err err = {0};
+        json_t *problems = json_array();
+        assert_int_equal(job_model_init(&model, 10), 0);
+        assert_int_equal(job_model_read(&model, path, problems, &err), 0);
+        bool whole = cut == 0 || text[cut - 1] == '\n';
+        assert_int_equal(json_array_size(problems), (lines == 0) + !whole);
+        json_decref(problems);
+        job_model_done(&model);
+    }
+    free(text);
+}
+
+static void test_spool_damaged(void **state)
+{
+    char path[256];
+    uint64_t unread;
+    make_job(*state, path, sizeof path);
+    static const char damaged[] = "{\"seq\":0,\"t\":0.0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":1}\n"
+                                  "\0\0\0\377\n{}\n[1]\n{\"t\":1,\"type\":\"x\",\"seq\":4}\n";
+    write_file(path, "spool/records.jsonl", damaged, sizeof damaged - 1);
+    assert_int_equal(count_records(path, &unread), 2);
+    assert_int_equal(unread, 3);
+    struct job_model model;
+    struct err err = {0};
+    json_t *problems = json_array();
+    assert_int_equal(job_model_init(&model, 10), 0);
+    assert_int_equal(job_model_read(&model, path, problems, &err), 0);
+    assert_int_equal(model.missing_records, 3);
+    assert_int_equal(json_array_size(problems), 2);
+    job_model_done(&model);
+    static const char newer[] = "{\"seq\":0,\"t\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":77}\n";
+    write_file(path, "spool/records.jsonl", newer, sizeof newer - 1);
+    assert_int_equal(job_model_init(&model, 10), 0);
+    assert_int_equal(job_model_read(&model, path, problems, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "77"));
+    job_model_done(&model);
+    json_decref(problems);
+}
+
+static void test_spool_limit(void **state)
+{
+    char path[256];
+    struct spool spool;
+    uint64_t unread;
+    make_job(*state, path, sizeof path);
+    spool_open(&spool, path, "id", 400);
+    for (int i = 0; i < 20; i++) {
+        put(&spool, i);
+        spool_flush(&spool);
+    }
+    assert_true(spool.stopped);
+    assert_non_null(strstr(spool.reason, "--max-size"));
+    assert_true(spool.written > 1);
+    assert_int_equal(spool.written + spool.lost, 21);
+    assert_int_equal(count_records(path, &unread), spool.written);
+    spool_close(&spool);
+}
+
+/* A write that fails in the middle leaves whole records only. */
+static void test_spool_write_error(void **state)
+{
+    char path[256];
+    struct spool spool;
+    uint64_t unread;
+    struct rlimit old, small;
+    make_job(*state, path, sizeof path);
+    spool_open(&spool, path, "id", 1 << 20);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = 300;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int i = 0; i < 20; i++) {
+        put(&spool, i);
+        spool_flush(&spool);
+    }
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_true(spool.stopped);
+    assert_non_null(strstr(spool.reason, strerror(EFBIG)));
+    assert_int_equal(spool.written + spool.lost, 21);
+    assert_int_equal(count_records(path, &unread), spool.written);
+    assert_int_equal(unread, 0);
+    spool_close(&spool);
+    spool_open(&spool, "/nonexistent/scry", "id", 1 << 20);
+    put(&spool, 1);
+    assert_true(spool.stopped);
+    assert_int_equal(spool.lost, 1);
+    spool_close(&spool);
+}
+
+/* ---- model ---- */
+
+static void apply(struct job_model *model, const char *text)
+{
+    json_error_t where;
+    json_t *record = json_loads(text, 0, &where);
+    assert_non_null(record);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+static void test_model(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 2), 0);
+    apply(&model, "{\"type\":\"process\",\"t\":0,\"pid\":10,\"ppid\":1,\"start\":0,\"name\":\"sh\"}");
+    apply(&model, "{\"type\":\"process\",\"t\":0,\"pid\":11,\"ppid\":10,\"start\":0.1,\"name\":\"sh\"}");
+    apply(&model,
+          "{\"type\":\"sample\",\"t\":1,\"tree\":{\"processes\":2,\"threads\":5,\"rss\":3000,\"cpu_ns\":500000000,"
+          "\"started\":2,\"ended\":0},\"alive\":[[10,\"S\",1000,1000,0,1],[11,\"R\",2000,2500,500000000,4]]}");
+    assert_int_equal(HASH_COUNT(model.alive), 2);
+    assert_int_equal(model.peak_rss, 2500);
+    assert_int_equal(model.peak_threads, 5);
+    assert_true(model.cpu_share > 0.49 && model.cpu_share < 0.51);
+    /* a new name, then the end of the one and a new process with its pid */
+    apply(&model, "{\"type\":\"process\",\"t\":1,\"pid\":11,\"ppid\":10,\"start\":0.1,\"name\":\"cc\"}");
+    apply(&model, "{\"type\":\"process\",\"t\":2,\"pid\":11,\"ppid\":10,\"start\":1.9,\"name\":\"ld\"}");
+    assert_int_equal(model.ended_count, 1);
+    assert_string_equal(model.ended[0].name, "cc");
+    assert_int_equal(model.ended[0].status, JOB_STATUS_UNKNOWN);
+    /* short ones come with everything at once */
+    apply(&model, "{\"type\":\"process_end\",\"t\":2,\"pid\":12,\"ppid\":10,\"start\":1,\"name\":\"true\",\"end\":1.1,"
+                  "\"cpu_ns\":1000,\"status\":0,\"threads\":1,\"peak_rss\":0}");
+    apply(&model, "{\"type\":\"process_end\",\"t\":2,\"pid\":13,\"ppid\":10,\"start\":1,\"name\":\"true\",\"end\":1.1,"
+                  "\"cpu_ns\":500,\"status\":null,\"threads\":1,\"peak_rss\":0}");
+    assert_int_equal(model.ended_count, 2);
+    assert_int_equal(model.ended_omitted, 1);
+    struct job_command *command;
+    HASH_FIND_STR(model.commands, "true", command);
+    assert_int_equal(command->count, 2);
+    assert_int_equal(command->cpu_ns, 1500);
+    assert_int_equal(HASH_COUNT(model.alive), 2);
+    /* nonsense changes nothing and harms nobody */
+    apply(&model, "{\"type\":\"sample\",\"t\":3,\"tree\":7,\"alive\":[1,[],[10],[\"x\",{}]]}");
+    apply(&model, "{\"type\":\"process_end\",\"t\":-3}");
+    apply(&model, "{\"type\":\"unheard of\",\"t\":3}");
+    apply(&model, "{\"t\":3}");
+    job_model_done(&model);
+}
+
+/* Processes without number use one entry. */
+static void test_model_commands(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 0), 0);
+    for (int i = 0; i < JOB_COMMANDS + 50; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"type\":\"process_end\",\"t\":1,\"pid\":%d,\"ppid\":1,\"start\":0,\"name\":\"n%d\",\"end\":1,"
+                 "\"cpu_ns\":1,\"status\":0,\"threads\":1,\"peak_rss\":0}",
+                 100 + i, i);
+        apply(&model, text);
+    }
+    struct job_command *others;
+    HASH_FIND_STR(model.commands, "(others)", others);
+    assert_non_null(others);
+    assert_int_equal(others->count, 50);
+    job_model_done(&model);
+}
+
+/* ---- finding jobs ---- */
+
+static void make_described(const char *id, uint64_t started_ns)
+{
+    char path[256];
+    struct err err = {0};
+    struct job_info info = example_info(NULL);
+    assert_int_equal(jobdir_make(id, NULL, path, sizeof path, &err), 0);
+    info.id = id;
+    info.started_ns = started_ns;
+    assert_int_equal(job_info_write(path, &info), 0);
+}
+
+static void test_find(void **state)
+{
+    struct place *place = *state;
+    char path[256], again[256];
+    struct err err = {0};
+    assert_int_equal(jobdir_find("@last", path, sizeof path, &err), -ENOENT);
+    make_described("20260101T000000-h-1-aaaaaa", 5);
+    make_described("20260102T000000-h-1-aaaaaa", 9); /* the same second: the one that started last */
+    make_described("20260102T000000-h-2-bbbbbb", 8);
+    assert_int_equal(jobdir_find("@last", path, sizeof path, &err), 0);
+    assert_non_null(strstr(path, "20260102T000000-h-1-aaaaaa"));
+    assert_int_equal(jobdir_find("20260101", path, sizeof path, &err), 0);
+    assert_non_null(strstr(path, "20260101T000000-h-1-aaaaaa"));
+    assert_int_equal(jobdir_find("20260102", path, sizeof path, &err), -ENOTUNIQ);
+    assert_non_null(strstr(err.text, "2 jobs"));
+    assert_int_equal(jobdir_find("2027", path, sizeof path, &err), -ENOENT);
+    assert_int_equal(jobdir_find("", path, sizeof path, &err), -ENOENT);
+    assert_int_equal(jobdir_find(place->root, path, sizeof path, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "job.json"));
+    /* one made elsewhere is found by its id, too */
+    char elsewhere[128];
+    snprintf(elsewhere, sizeof elsewhere, "%s/else/where", place->root);
+    assert_int_equal(jobdir_make("20260103T000000-h-1-cccccc", elsewhere, path, sizeof path, &err), 0);
+    struct job_info info = example_info(NULL);
+    assert_int_equal(job_info_write(path, &info), 0);
+    assert_int_equal(jobdir_find("20260103", again, sizeof again, &err), 0);
+    assert_int_equal(jobdir_find(elsewhere, again, sizeof again, &err), 0);
+    assert_int_equal(jobdir_make("x", elsewhere, path, sizeof path, &err), -EEXIST);
+    remove_tree(elsewhere);
+    char **paths;
+    size_t count;
+    assert_int_equal(jobdir_list(&paths, &count, &err), 0);
+    assert_int_equal(count, 3);
+    jobdir_list_free(paths, count);
+    char id[JOB_ID_SIZE], other[JOB_ID_SIZE];
+    jobdir_new_id(id);
+    jobdir_new_id(other);
+    assert_string_not_equal(id, other);
+    assert_null(strpbrk(id, "./ "));
+}
+
+/* ---- reports ---- */
+
+/* A job directory cut off anywhere gives a report or an error, never nonsense. */
+static void test_report_cut(void **state)
+{
+    char path[256];
+    struct err err = {0};
+    struct job_report report;
+    struct spool spool;
+    json_t *argv = json_pack("[s]", "true");
+    struct job_info info = example_info(argv);
+    make_job(*state, path, sizeof path);
+    info.ended = true;
+    info.result = (struct job_result){.started = true, .exit_code = 3, .wall_seconds = 2, .processes = 1};
+    assert_int_equal(job_info_write(path, &info), 0);
+    spool_open(&spool, path, "id", 1 << 20);
+    spool_put_take(&spool, json_pack("{s:s, s:f, s:i, s:i, s:b}", "type", "end", "t", 2.0, "exit_code", 3, "signal", 0,
+                                     "started", 1));
+    spool_close(&spool);
+    size_t len;
+    char *text = read_name(path, "job.json", &len);
+    for (size_t cut = 0; cut <= len; cut++) {
+        write_file(path, "job.json", text, cut);
+        assert_int_equal(job_report_load(&report, path, &err), 0);
+        assert_int_equal(job_report_result(&report).exit_code, 3);
+        assert_string_equal(job_report_status(&report), "exited");
+        assert_int_equal(json_array_size(report.problems), cut < len);
+        struct buf out = BUF_INIT;
+        job_report_text(&out, &report, (struct report_style){0});
+        assert_non_null(strstr(out.data, "exit status 3"));
+        buf_done(&out);
+        json_t *json = job_report_json(&report);
+        assert_int_equal(json_integer_value(json_object_get(json, "exit_code")), 3);
+        json_decref(json);
+        job_report_done(&report);
+    }
+    free(text);
+    json_decref(argv);
+    char file[300];
+    snprintf(file, sizeof file, "%s/spool/records.jsonl", path);
+    unlink(file);
+    snprintf(file, sizeof file, "%s/job.json", path);
+    unlink(file);
+    assert_int_equal(job_report_load(&report, path, &err), -ENOENT);
+    job_report_done(&report);
+}
+
+int main(void)
+{
+#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_series),
+        IN_PLACE(test_info),
+        IN_PLACE(test_info_versions),
+        IN_PLACE(test_state),
+        IN_PLACE(test_spool),
+        IN_PLACE(test_spool_cut),
+        IN_PLACE(test_spool_damaged),
+        IN_PLACE(test_spool_limit),
+        IN_PLACE(test_spool_write_error),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_commands),
+        IN_PLACE(test_find),
+        IN_PLACE(test_report_cut),
+    };
+    return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/text.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The length of the valid UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and what lies beyond U+10FFFF are
+ * invalid (RFC 3629). */
+static size_t utf8_length(const unsigned char *at, size_t left)
+{
+    size_t len = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    if (len == 0 || len > left)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+        (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+static void append_text(struct buf *out, const char *text, size_t limit, bool escape_controls)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t left = strlen(text);
+    while (left) {
+        if (out->len >= limit) {
+            buf_puts(out, "...");
+            return;
+        }
+        size_t len = utf8_length(at, left);
+        bool control = len == 1 && (at[0] < 0x20 || at[0] == 0x7f);
+        control = control || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0); /* C1: some terminals obey them */
+        if (len == 0 || (control && escape_controls)) {
+            buf_printf(out, "\\x%02x", at[0]);
+            len = len ? len : 1;
+            for (size_t i = 1; i < len; i++)
+                buf_printf(out, "\\x%02x", at[i]);
+        } else {
+            buf_append(out, at, len);
+        }
+        at += len;
+        left -= len;
+    }
+}
+
+json_t *text_json(const char *bytes)
+{
+    if (!bytes)
+        return json_null();
+    struct buf clean = BUF_INIT;
+    append_text(&clean, bytes, TEXT_LIMIT, false);
+    json_t *json = clean.failed ? NULL : json_stringn(clean.data ? clean.data : "", clean.len);
+    buf_done(&clean);
+    return json;
+}
+
+void text_show(struct buf *out, const char *text)
+{
+    append_text(out, text, SIZE_MAX, true);
+}
+
+void text_size(struct buf *out, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    buf_printf(out, value < 9.95 && unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+void text_seconds(struct buf *out, double seconds)
+{
+    if (!(seconds > 0))
+        seconds = 0;
+    if (seconds > 0 && seconds < 0.0995)
+        buf_printf(out, "%.1f ms", seconds * 1000);
+    else if (seconds < 9.995)
+        buf_printf(out, "%.2f s", seconds);
+    else if (seconds < 99.95)
+        buf_printf(out, "%.1f s", seconds);
+    else if (seconds < 3599.5)
+        buf_printf(out, "%d min %02d s", (int)(seconds + 0.5) / 60, (int)(seconds + 0.5) % 60);
+    else if (seconds < 48 * 3600.0)
+        buf_printf(out, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
+    else
+        buf_printf(out, "%.0f d %02d h", floor(seconds / 86400), (int)fmod(seconds / 3600, 24));
+}
+
+const char *text_signal(int signo, char *room, size_t size)
+{
+    const char *name = sigabbrev_np(signo);
+    if (name)
+        snprintf(room, size, "SIG%s", name);
+    else
+        snprintf(room, size, "signal %d", signo);
+    return room;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of a job (arguments, process names, paths) on their way to JSON and to people: what is not UTF-8 becomes \xNN,
+ * so that nothing is lost and every reader copes; what would move a terminal's cursor is escaped before it is shown.
+ */
+#ifndef SCRY_JOBDIR_TEXT_H
+#define SCRY_JOBDIR_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+enum { TEXT_LIMIT = 64 << 10 }; /* bytes of one string kept in a job directory; longer ones are cut and marked */
+
+/* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
+json_t *text_json(const char *bytes);
+
+/* Appends the text for a terminal or a report: control characters as \xNN. */
+void text_show(struct buf *out, const char *text);
+
+/* "640 B", "12.3 MB", "2.0 GB": binary multiples, as tools for memory print them. */
+void text_size(struct buf *out, uint64_t bytes);
+
+/* "4.2 ms", "0.42 s", "12.3 s", "3 min 05 s", "2 h 07 min", "3 d 04 h". */
+void text_seconds(struct buf *out, double seconds);
+
+/* "SIGSEGV" for 11; "signal 77" where there is no name. Into a buffer of at least 32 bytes. */
+const char *text_signal(int signo, char *room, size_t size);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lang/reply.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "lang/lexer.h"
+#include "lang/request.h"
+
+enum { NO_RESULT = 0xffffffff, RESULT_SIZE = 12 /* of an empty result */ };
+
+static uint32_t get_u32(const char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
+}
+
+/* ---- building ---- */
+
+static void patch_u32(struct reply_builder *reply, size_t at, uint32_t value)
+{
+    uint32_t le = htole32(value);
+    if (!reply->bytes.failed)
+        memcpy(reply->bytes.data + at, &le, sizeof le);
+}
+
+void reply_begin(struct reply_builder *reply)
+{
+    struct buf bytes = reply->bytes;
+    buf_clear(&bytes);
+    *reply = (struct reply_builder){.bytes = bytes, .only_ok = true};
+    buf_put_u32(&reply->bytes, 0);
+}
+
+void reply_service(struct reply_builder *reply)
+{
+    if (reply->bytes.len == 0 && !reply->bytes.failed)
+        reply_begin(reply);
+    patch_u32(reply, 0, ++reply->service_count);
+    reply->count_at = reply->bytes.len;
+    reply->last_at = 0;
+    reply->result_count = 0;
+    buf_put_u32(&reply->bytes, 0);
+}
+
+static bool equals_last(const struct reply_builder *reply, Omis_status status, const struct span *text)
+{
+    if (!reply->last_at || reply->bytes.failed)
+        return false;
+    const char *last = reply->bytes.data + reply->last_at;
+    uint32_t objects_len = get_u32(last + 4);
+    uint32_t text_len = get_u32(last + 8 + objects_len);
+    if (get_u32(last) != (uint32_t)status || !objects_len)
+        return false;
+    if (!text || text_len == NO_RESULT)
+        return !text && text_len == NO_RESULT;
+    return span_eq(*text, span_of(last + RESULT_SIZE + objects_len, text_len));
+}
+
+static void put_text(struct reply_builder *reply, const struct span *text)
+{
+    buf_put_u32(&reply->bytes, text ? (uint32_t)text->len : NO_RESULT);
+    if (text)
+        buf_append(&reply->bytes, text->ptr, text->len);
+}
+
+void reply_result(struct reply_builder *reply, struct span objects, Omis_status status, const struct span *text)
+{
+    if (reply->service_count == 0)
+        reply_service(reply);
+    struct buf *bytes = &reply->bytes;
+    if (objects.len >= UINT32_MAX / 2 || (text && text->len >= NO_RESULT)) {
+        bytes->failed = true;
+        return;
+    }
+    if (reply->service_count > 1 && (status != OMIS_OK || text))
+        reply->only_ok = false;
+    uint32_t last_len = reply->last_at && !bytes->failed ? get_u32(bytes->data + reply->last_at + 4) : 0;
+    if (objects.len && last_len < UINT32_MAX / 2 && equals_last(reply, status, text)) {
+        bytes->len = reply->last_at + 8 + last_len; /* the objects' end; the text is put behind them again */
+        buf_putc(bytes, ',');
+        buf_append(bytes, objects.ptr, objects.len);
+        patch_u32(reply, reply->last_at + 4, last_len + 1 + (uint32_t)objects.len);
+        put_text(reply, text);
+        return;
+    }
+    reply->last_at = bytes->len;
+    reply->result_count++;
+    buf_put_u32(bytes, (uint32_t)status);
+    buf_put_u32(bytes, (uint32_t)objects.len);
+    buf_append(bytes, objects.ptr, objects.len);
+    put_text(reply, text);
+    patch_u32(reply, reply->count_at, reply->result_count);
+}
+
+void reply_done(struct reply_builder *reply)
+{
+    buf_done(&reply->bytes);
+}
+
+/* ---- decoding ---- */
+
+struct cursor {
+    const char *at, *end;
+};
+
+static bool take_u32(struct cursor *cursor, uint32_t *ret_value)
+{
+    if (cursor->end - cursor->at < 4)
+        return false;
+    *ret_value = get_u32(cursor->at);
+    cursor->at += 4;
+    return true;
+}
+
+static bool take_bytes(struct cursor *cursor, size_t len, struct span *ret_bytes)
+{
+    if (len > (size_t)(cursor->end - cursor->at))
+        return false;
+    *ret_bytes = span_of(cursor->at, len);
+    cursor->at += len;
+    return true;
+}
+
+struct result {
+    Omis_status status;
+    struct span objects, text;
+    bool has_text;
+};
+
+/* In a result of an action, reply_result_length must find the end without leaving the text. (Element 0 and errors are
+ * texts for people.) */
+static bool is_scannable(const struct result *result, bool action)
+{
+    return !action || result->status >= OMIS_FIRST_ERROR || !result->text.len ||
+           lexer_length(result->text.ptr, result->text.ptr + result->text.len, REQUEST_SIZE_LIMIT) <= result->text.len;
+}
+
+static bool take_result(struct cursor *cursor, bool action, struct result *ret_result)
+{
+    uint32_t status, len;
+    struct result result = {0};
+    if (!take_u32(cursor, &status) || !take_u32(cursor, &len) || !take_bytes(cursor, len, &result.objects) ||
+        !take_u32(cursor, &len))
+        return false;
+    result.status = (Omis_status)status;
+    result.has_text = len != NO_RESULT;
+    if (result.has_text && !take_bytes(cursor, len, &result.text))
+        return false;
+    if (result.objects.len && memchr(result.objects.ptr, 0, result.objects.len))
+        return false;
+    *ret_result = result;
+    return is_scannable(&result, action);
+}
+
+/* The sizes of the three parts of the block: pointers, results, characters. */
+struct shape {
+    size_t services, results, characters;
+};
+
+static bool measure(struct span bytes, struct shape *ret_shape)
+{
+    struct cursor cursor = {bytes.ptr, bytes.ptr + bytes.len};
+    struct shape shape = {0};
+    uint32_t services, results;
+    if (!take_u32(&cursor, &services))
+        return false;
+    /* a count that the bytes cannot hold fails in the loops, before anything is allocated for it */
+    for (uint32_t i = 0; i < services; i++) {
+        if (!take_u32(&cursor, &results))
+            return false;
+        for (uint32_t j = 0; j < results; j++) {
+            struct result result;
+            if (!take_result(&cursor, i > 0, &result))
+                return false;
+            shape.characters += result.objects.len + 1 + (result.has_text ? result.text.len + 1 : 0);
+        }
+        shape.results += (size_t)results + 1;
+    }
+    shape.services = (size_t)services + 1;
+    *ret_shape = shape;
+    return cursor.at == cursor.end;
+}
+
+static char *put_string(char **to, struct span text)
+{
+    char *string = *to;
+    if (text.len)
+        memcpy(string, text.ptr, text.len);
+    string[text.len] = 0;
+    *to += text.len + 1;
+    return string;
+}
+
+int reply_decode(struct span bytes, Omis_reply *ret_reply)
+{
+    struct shape shape;
+    if (!bytes.ptr || !measure(bytes, &shape))
+        return -EBADMSG;
+    size_t pointers = shape.services * sizeof(Omis_service_result), size = shape.results * sizeof(Omis_object_result);
+    if (__builtin_add_overflow(size, pointers, &size) || __builtin_add_overflow(size, shape.characters, &size))
+        return -ENOMEM;
+    char *block = malloc(size);
+    if (!block)
+        return -ENOMEM;
+    Omis_reply reply = (Omis_reply)(void *)block;
+    Omis_object_result *results = (Omis_object_result *)(void *)(block + pointers);
+    char *characters = (char *)(results + shape.results);
+    struct cursor cursor = {bytes.ptr + 4, bytes.ptr + bytes.len};
+    for (size_t i = 0; i + 1 < shape.services; i++) {
+        uint32_t count = 0;
+        take_u32(&cursor, &count); /* measured: cannot fail */
+        reply[i] = results;
+        for (; count; count--) {
+            struct result result = {0};
+            take_result(&cursor, false, &result);
+            *results++ = (Omis_object_result){.obj_list = put_string(&characters, result.objects),
+                                              .status = result.status,
+                                              .result = result.has_text ? put_string(&characters, result.text) : NULL};
+        }
+        *results++ = (Omis_object_result){0};
+    }
+    reply[shape.services - 1] = NULL;
+    *ret_reply = reply;
+    return 0;
+}
+
+size_t reply_result_length(const char *result)
+{
+    return result ? lexer_length(result, NULL, REQUEST_SIZE_LIMIT) : 0;
+}
+
+/* ---- names ---- */
+
+const char *omis_status_name(Omis_status status)
+{
+#define NAME(name) \
+    { \
+        name, #name, #name "|OMIS_FATAL" \
+    }
+    static const struct {
+        Omis_status status;
+        const char *name, *fatal;
+    } names[] = {
+        NAME(OMIS_OK),
+        NAME(OMIS_CSR_DEFINED),
+        NAME(OMIS_CSR_ENABLED),
+        NAME(OMIS_CSR_DISABLED),
+        NAME(OMIS_CSR_DELETED),
+        NAME(OMIS_CSR_TRIGGERED),
+        NAME(OMIS_SYNTAX_ERROR),
+        NAME(OMIS_UNKNOWN_SERVICE),
+        NAME(OMIS_UNSUPPORTED_SERVICE),
+        NAME(OMIS_UNKNOWN_ECP),
+        NAME(OMIS_UNKNOWN_OBJECT),
+        NAME(OMIS_TYPE_MISMATCH),
+        NAME(OMIS_PARAMETER_ERROR),
+        NAME(OMIS_OS_ERROR),
+        NAME(OMIS_NO_PERMISSION),
+        NAME(OMIS_NO_MEMORY),
+        NAME(OMIS_INTERNAL_ERROR),
+        NAME(OMIS_UNSPECIFIED_ERROR),
+    };
+#undef NAME
+    bool fatal = status >= OMIS_FIRST_ERROR && (status & OMIS_FATAL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].status == (fatal ? status & ~OMIS_FATAL : status))
+            return fatal ? names[i].fatal : names[i].name;
+    return "unknown status";
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies (specification 7.3): built service by service, sent as bytes, and decoded into the structure of omis.h.
+ *
+ * Encoding, little-endian:   u32 service_count { u32 result_count { u32 status, u32 objects_len, objects,
+ *                            u32 result_len or 0xffffffff for NULL, result } }
+ */
+#ifndef SCRY_LANG_REPLY_H
+#define SCRY_LANG_REPLY_H
+
+#include <omis.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/span.h"
+
+/* Building. Zero-initialised is ready; errors are sticky in bytes.failed. */
+struct reply_builder {
+    struct buf bytes;
+    uint32_t service_count;
+    size_t count_at; /* where the result count of the open service stands */
+    size_t last_at;  /* where the last result starts, for merging; 0 when none */
+    uint32_t result_count;
+    bool only_ok; /* so far every result beyond element 0 is OMIS_OK without text (OMIS_DONT_RETURN_OK) */
+};
+
+void reply_begin(struct reply_builder *reply); /* clears, keeps its memory */
+
+/* Opens the next element; element 0 is the request as a whole. */
+void reply_service(struct reply_builder *reply);
+
+/* Adds a result to the open element. objects: one token, or "" . A result equal to the one before it (same status, same
+ * text, both with objects) is merged with it by appending to its object list. `text` NULL: no result. */
+void reply_result(struct reply_builder *reply, struct span objects, Omis_status status, const struct span *text);
+
+void reply_done(struct reply_builder *reply); /* frees; the bytes are complete after every call before */
+
+/* Decoding. Foreign bytes: everything is checked. *ret_reply is one block from malloc, freed by free(); each string is
+ * NUL-terminated. 0, -EBADMSG or -ENOMEM. */
+int reply_decode(struct span bytes, Omis_reply *ret_reply);
+
+/* The length of a result that may hold NULs in binary data (LENGTH#BYTES), found by the language's rules. Only for
+ * results of actions (element 1 and up) whose status is below OMIS_FIRST_ERROR: error texts are for people and end at
+ * the first NUL. NULL has length 0. */
+size_t reply_result_length(const char *result);
+
+/* "OMIS_UNKNOWN_OBJECT", ...; with OMIS_FATAL: "OMIS_OS_ERROR|OMIS_FATAL". Never NULL. */
+const char *omis_status_name(Omis_status status);
+
+#endif

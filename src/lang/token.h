@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokens (specification 7.2.2) as this monitor writes them: PREFIX NODE '_' SERIAL, for instance p_2_17 or pa_c_1_4; a
+ * node is n_NODE. Opaque to tools; unique over the whole monitoring system; never reused. u_0 is the undefined token.
+ */
+#ifndef SCRY_LANG_TOKEN_H
+#define SCRY_LANG_TOKEN_H
+
+#include "base/buf.h"
+#include "base/span.h"
+#include "lang/signature.h"
+
+struct token {
+    char class[TOKEN_CLASS_SIZE]; /* "p", "pa_c", ... */
+    uint32_t node;                /* 0 in u_0 */
+    uint64_t serial;              /* 0 for nodes and u_0 */
+};
+
+/* true if the text has a token's shape. Whether the object exists is not known here. */
+bool token_parse(struct span text, struct token *ret_token);
+void token_print(struct buf *out, const struct token *token);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/cells.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct cell_memory {
+    code_cell *cells;
+    int fd;
+    int next;    /* never used so far */
+    int *unused; /* given back */
+    int unused_count, unused_cap;
+};
+
+int cells_new(struct cell_memory **ret_cells)
+{
+    struct cell_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return -ENOMEM;
+    size_t size = CODE_CELLS * sizeof(code_cell);
+    memory->fd = memfd_create("scry-cells", MFD_CLOEXEC);
+    if (memory->fd < 0 || ftruncate(memory->fd, (off_t)size) < 0)
+        goto fail;
+    memory->cells = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    if (memory->cells == MAP_FAILED)
+        goto fail;
+    *ret_cells = memory;
+    return 0;
+fail:;
+    int code = -errno;
+    if (memory->fd >= 0)
+        close(memory->fd);
+    free(memory);
+    return code;
+}
+
+void cells_free(struct cell_memory *memory)
+{
+    if (!memory)
+        return;
+    munmap(memory->cells, CODE_CELLS * sizeof(code_cell));
+    close(memory->fd);
+    free(memory->unused);
+    free(memory);
+}
+
+int cells_fd(const struct cell_memory *memory)
+{
+    return memory->fd;
+}
+
+int cell_new(struct cell_memory *memory)
+{
+    int cell = memory->unused_count        ? memory->unused[--memory->unused_count]
+               : memory->next < CODE_CELLS ? memory->next++
+                                           : -1;
+    if (cell >= 0)
+        atomic_store(&memory->cells[cell], 0);
+    return cell;
+}
+
+void cell_free(struct cell_memory *memory, int cell)
+{
+    if (cell < 0 || cell >= memory->next)
+        return;
+    if (memory->unused_count == memory->unused_cap) {
+        int cap = memory->unused_cap ? 2 * memory->unused_cap : 16;
+        int *unused = realloc(memory->unused, (size_t)cap * sizeof *unused);
+        if (!unused)
+            return; /* one cell is lost, nothing else */
+        memory->unused = unused;
+        memory->unused_cap = cap;
+    }
+    memory->unused[memory->unused_count++] = cell;
+}
+
+code_cell *cell_at(struct cell_memory *memory, int cell)
+{
+    return cell >= 0 && cell < memory->next ? &memory->cells[cell] : NULL;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cells: 64-bit numbers in memory shared with the tracer (and later the agents), where lowered actions keep their
+ * results. */
+#ifndef SCRY_MONITOR_CELLS_H
+#define SCRY_MONITOR_CELLS_H
+
+#include "shm/code.h"
+
+struct cell_memory;
+
+int cells_new(struct cell_memory **ret_cells); /* 0 or -errno */
+void cells_free(struct cell_memory *cells);
+int cells_fd(const struct cell_memory *cells);
+int cell_new(struct cell_memory *cells); /* index, or -1 when all are used */
+void cell_free(struct cell_memory *cells, int cell);
+code_cell *cell_at(struct cell_memory *cells, int cell); /* NULL if the index is not one */
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/csr.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/reply.h"
+#include "lang/token.h"
+#include "monitor/call.h"
+#include "monitor/event.h"
+#include "monitor/lower.h"
+#include "monitor/monitor.h"
+#include "monitor/process.h"
+
+static void csr_free(struct scry_object *object)
+{
+    struct csr *csr = (struct csr *)object;
+    arena_done(&csr->arena);
+    free(csr->program);
+    free(csr);
+}
+
+struct csr *csr_new(struct session *session, struct arena *arena_take)
+{
+    struct monitor *monitor = session->tool->monitor;
+    struct csr *csr = calloc(1, sizeof *csr);
+    if (!csr)
+        return NULL;
+    csr->session = session;
+    csr->arena = *arena_take;
+    *arena_take = ARENA_INIT;
+    csr->object.free = csr_free;
+    object_init(&csr->object, monitor, object_class_get(monitor, "c"), session->tool);
+    return csr;
+}
+
+struct csr_target *csr_target(const struct csr *csr, const struct process *process)
+{
+    for (struct csr_target *target = csr->targets; target; target = target->next)
+        if (target->process == process)
+            return target;
+    return NULL;
+}
+
+/* ---- replies about changes of state ---- */
+
+static void reply_change(struct csr *csr, Omis_status change, const struct csr_target *targets, size_t limit, bool last)
+{
+    struct reply_builder reply = {0};
+    bool failed = false;
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), change, NULL);
+    reply_service(&reply);
+    size_t count = 0;
+    for (const struct csr_target *target = targets; target && count < limit; target = target->next, count++) {
+        struct span text = span_str(target->text ? target->text : "");
+        reply_result(&reply, span_str(target->process->object.token), target->status, target->text ? &text : NULL);
+        failed |= target->status >= OMIS_FIRST_ERROR;
+    }
+    if (!count)
+        reply_result(&reply, span_of("", 0), OMIS_OK, NULL);
+    bool quiet = (csr->flags & OMIS_DONT_RETURN_EN_DIS) && !failed && change != OMIS_CSR_DELETED;
+    if (!quiet && csr->session)
+        csr->session->reply(csr->session, csr->request_id, last, false, span_of(reply.bytes.data, reply.bytes.len));
+    reply_done(&reply);
+}
+
+/* ---- what an event definition covers ---- */
+
+static bool token_names(struct span token, const struct scry_object *object)
+{
+    return object && span_is(token, object->token);
+}
+
+/* Calls match for each token of the event's object argument; [] matches everything. */
+static bool covers(const struct csr *csr, bool (*match)(struct span token, const void *ctx), const void *ctx)
+{
+    int index = csr->event_service->object_arg;
+    if (index < 0)
+        return false;
+    const struct value *arg = &csr->event_args[index];
+    if (arg->kind != VALUE_LIST)
+        return match(arg->text, ctx);
+    if (arg->list.count == 0)
+        return true;
+    for (size_t i = 0; i < arg->list.count; i++)
+        if (match(arg->list.items[i].text, ctx))
+            return true;
+    return false;
+}
+
+static bool names_node(const struct scry_object *object, struct span token)
+{
+    struct token node;
+    return token_parse(token, &node) && strcmp(node.class, "n") == 0 && node.node == object->monitor->node_number;
+}
+
+static bool match_thread(struct span token, const void *ctx)
+{
+    const struct thread *thread = ctx;
+    return token_names(token, &thread->object) || token_names(token, &thread->process->object) ||
+           names_node(&thread->object, token);
+}
+
+/* A process is concerned when it, its node, or any of its threads is named. */
+static bool match_process(struct span token, const void *ctx)
+{
+    const struct process *process = ctx;
+    if (token_names(token, &process->object) || names_node(&process->object, token))
+        return true;
+    const struct scry_object *object = object_find(process->object.monitor, token);
+    return object && object_is(object, "t") && ((const struct thread *)object)->process == process;
+}
+
+static bool match_object(struct span token, const void *ctx)
+{
+    return token_names(token, ctx);
+}
+
+bool csr_covers_thread(const struct csr *csr, const struct thread *thread)
+{
+    return covers(csr, match_thread, thread);
+}
+
+bool csr_covers_process(const struct csr *csr, const struct process *process)
+{
+    return covers(csr, match_process, process);
+}
+
+bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
+{
+    return covers(csr, match_object, object);
+}
+
+static bool is_thread_token(struct span token, const void *ctx)
+{
+    (void)ctx;
+    return token.len > 2 && memcmp(token.ptr, "t_", 2) == 0;
+}
+
+bool csr_names_threads(const struct csr *csr)
+{
+    const struct value *arg =
+        csr->event_service->object_arg < 0 ? NULL : &csr->event_args[csr->event_service->object_arg];
+    return arg && !(arg->kind == VALUE_LIST && arg->list.count == 0) && covers(csr, is_thread_token, NULL);
+}
+
+/* ---- arming ---- */
+
+static bool concerns_processes(const struct csr *csr)
+{
+    const char *class_name = csr->event_service->object_class;
+    return class_name && (strcmp(class_name, "p") == 0 || strcmp(class_name, "t") == 0);
+}
+
+static void target_result(struct csr_target *target, int code, const struct err *err)
+{
+    free(target->text);
+    target->text = err->text[0] ? strdup(err->text) : NULL; /* also what a success has to say */
+    target->status = code < 0 ? status_of_errno(code) : OMIS_OK;
+}
+
+/* Sets up whatever detects the event in a process; the target tells how it went. */
+static void target_arm(struct csr *csr, struct csr_target *target)
+{
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    struct err err = {0};
+    int code = 0;
+    target->status = OMIS_OK; /* so that its need counts */
+    if (ops && ops->arm)
+        code = ops->arm(csr, target->process, &err);
+    if (code == 0 && ops && ops->need)
+        code = tracing_update(target->process, csr, &err);
+    target_result(target, code, &err);
+}
+
+static struct csr_target *target_add(struct csr *csr, struct process *process)
+{
+    struct csr_target *target = calloc(1, sizeof *target);
+    if (!target)
+        return NULL;
+    target->process = process;
+    struct csr_target **at = &csr->targets;
+    while (*at)
+        at = &(*at)->next;
+    *at = target;
+    target_arm(csr, target);
+    return target;
+}
+
+static void target_disarm(struct csr *csr, struct csr_target *target)
+{
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (ops && ops->disarm && target->status < OMIS_FIRST_ERROR)
+        ops->disarm(csr, target->process);
+    if (ops && ops->need)
+        tracing_unsettle(target->process);
+}
+
+static void target_free(struct csr_target *target)
+{
+    free(target->text);
+    free(target);
+}
+
+static void link_enabled(struct csr *csr)
+{
+    /* at the end: requests run in the order in which they were enabled */
+    struct csr *last = csr->event_service->enabled;
+    while (last && last->next_enabled)
+        last = last->next_enabled;
+    csr->previous_enabled = last;
+    csr->next_enabled = NULL;
+    if (last)
+        last->next_enabled = csr;
+    else
+        csr->event_service->enabled = csr;
+}
+
+static void unlink_enabled(struct csr *csr)
+{
+    if (csr->previous_enabled)
+        csr->previous_enabled->next_enabled = csr->next_enabled;
+    else
+        csr->event_service->enabled = csr->next_enabled;
+    if (csr->next_enabled)
+        csr->next_enabled->previous_enabled = csr->previous_enabled;
+    csr->next_enabled = csr->previous_enabled = NULL;
+}
+
+void csr_enable(struct csr *csr)
+{
+    if (csr->enabled || csr->object.gone)
+        return;
+    csr->enabled = true;
+    link_enabled(csr);
+    free(csr->program);
+    csr->program = lower_csr(csr);
+    if (concerns_processes(csr))
+        for (struct attachment *a = csr->object.owner->attachments; a; a = a->next_of_tool)
+            if (csr_covers_process(csr, a->process))
+                target_add(csr, a->process);
+    reply_change(csr, OMIS_CSR_ENABLED, csr->targets, SIZE_MAX, false);
+}
+
+/* Without a reply. */
+static struct csr_target *disarm_all(struct csr *csr)
+{
+    csr->enabled = false;
+    unlink_enabled(csr);
+    struct csr_target *targets = csr->targets;
+    csr->targets = NULL;
+    for (struct csr_target *target = targets; target; target = target->next)
+        target_disarm(csr, target);
+    return targets;
+}
+
+static void free_targets(struct csr_target *targets)
+{
+    while (targets) {
+        struct csr_target *next = targets->next;
+        target_free(targets);
+        targets = next;
+    }
+}
+
+void csr_disable(struct csr *csr)
+{
+    if (!csr->enabled)
+        return;
+    struct csr_target *targets = disarm_all(csr);
+    reply_change(csr, OMIS_CSR_DISABLED, targets, SIZE_MAX, false);
+    free_targets(targets);
+}
+
+void csr_delete(struct csr *csr)
+{
+    if (csr->object.gone)
+        return;
+    struct csr_target *targets = csr->enabled ? disarm_all(csr) : NULL;
+    reply_change(csr, OMIS_CSR_DELETED, NULL, 0, csr->executing == 0);
+    free_targets(targets);
+    object_end(&csr->object);
+}
+
+void csr_drop(struct csr *csr)
+{
+    csr->session = NULL;
+    if (csr->enabled)
+        free_targets(disarm_all(csr));
+    object_end(&csr->object);
+}
+
+/* ---- processes that come and go ---- */
+
+void csr_process_attached(struct tool *tool, struct process *process)
+{
+    for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
+        struct csr *csr = (struct csr *)object;
+        if (!object_is(object, "c") || !csr->enabled || !concerns_processes(csr) || csr_target(csr, process) ||
+            !csr_covers_process(csr, process))
+            continue;
+        struct csr_target *target = target_add(csr, process);
+        if (target)
+            reply_change(csr, OMIS_CSR_ENABLED, target, 1, false);
+    }
+}
+
+static void remove_target(struct csr *csr, struct process *process, bool disarm, bool tell)
+{
+    for (struct csr_target **at = &csr->targets; *at; at = &(*at)->next) {
+        struct csr_target *target = *at;
+        if (target->process != process)
+            continue;
+        *at = target->next;
+        if (disarm)
+            target_disarm(csr, target);
+        if (tell)
+            reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
+        target_free(target);
+        return;
+    }
+}
+
+void csr_process_detached(struct tool *tool, struct process *process)
+{
+    for (struct scry_object *object = tool->owned; object; object = object->next_owned)
+        if (object_is(object, "c") && ((struct csr *)object)->enabled)
+            remove_target((struct csr *)object, process, true, true);
+}
+
+void csr_process_executed(struct process *process)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            struct csr_target *target = object_is(object, "c") && csr->enabled ? csr_target(csr, process) : NULL;
+            if (!target || strcmp(csr->event_service->row->name, "thread_reached_addr") != 0)
+                continue;
+            free(target->text);
+            target->text = strdup("the process executed another program, where the address means something else");
+            target->status = OMIS_UNKNOWN_OBJECT;
+            reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
+        }
+}
+
+void csr_process_gone(struct process *process)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned)
+            if (object_is(object, "c"))
+                remove_target((struct csr *)object, process, true, false);
+}
+
+void csr_rearm(struct monitor *monitor)
+{
+    for (struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
+        for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            const struct event_ops *ops = object_is(object, "c") ? event_ops_of(csr->event_service) : NULL;
+            if (!ops || !ops->need)
+                continue;
+            for (struct csr_target *target = csr->targets; target; target = target->next) {
+                struct err err = {0};
+                target_result(target, tracing_update(target->process, csr, &err), &err);
+            }
+        }
+}

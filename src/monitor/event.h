@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: raised where they are detected, matched against the enabled conditional requests of their service, whose
+ * action lists then run (specification 7.2.3). The object of the event waits (hold) until all lists, and those of user
+ * events raised from them, are done.
+ */
+#ifndef SCRY_MONITOR_EVENT_H
+#define SCRY_MONITOR_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lang/value.h"
+#include "monitor/csr.h"
+#include "monitor/registry.h"
+#include "monitor/tracing.h"
+
+struct process;
+struct thread;
+
+enum { EVENT_CHAIN_LIMIT = 64 };
+
+struct event {
+    struct service *service;
+    struct process *process; /* NULL: cannot be attributed to one */
+    struct thread *thread;   /* likewise */
+    /* of a user event raised with resume 0: the source of the event it was raised from, what $proc and $thread name */
+    struct process *source_process;
+    struct thread *source_thread;
+    struct scry_object *object; /* where it occurred, for the reply's object list; NULL: the undefined object */
+    uint64_t time_ns;
+    const struct value *outputs; /* service specific context parameters, in the order of the signature */
+    size_t output_count;
+    int first_par;                  /* of services with open outputs: the number of outputs[0] in parN */
+    const struct tracer_event *raw; /* where the tracer saw it */
+    unsigned chain;                 /* user events raised from user events */
+};
+
+/* How an event service works. A pointer to this is the `event` of its row. */
+struct event_ops {
+    const char *object_class; /* "p", "t", "e": what its objects are; its first argument names them */
+    /* Checks the arguments when a request is defined and keeps what it made of them in csr->event_data (in csr->arena).
+     * 0, or a status with err. May be NULL. */
+    Omis_status (*define)(struct csr *csr, struct err *err);
+    /* What the tracer must do for it. NULL: nothing. */
+    void (*need)(struct csr *csr, struct process *process, struct trace_need *need);
+    /* Other mechanisms. NULL: none. */
+    int (*arm)(struct csr *csr, struct process *process, struct err *err);
+    void (*disarm)(struct csr *csr, struct process *process);
+    /* Beyond its objects: does this event match? NULL: yes. */
+    bool (*match)(const struct csr *csr, const struct event *event);
+};
+
+static inline const struct event_ops *event_ops_of(const struct service *service)
+{
+    return service->row->event;
+}
+
+/* Runs the action lists of all matching conditional requests, now. Must be between monitor_enter and monitor_leave. */
+void event_raise(struct monitor *monitor, struct event *event);
+
+/* Raises it when the running action list has ended, or at once if none runs. Outputs are copied. `hold_with_current`:
+ * the object of the event that the running list belongs to stays held until this one is done (it always is: lists run
+ * one after the other). */
+int event_queue(struct monitor *monitor, const struct event *event);
+
+/* Runs what was queued. */
+void event_run_queue(struct monitor *monitor);
+
+/* The value of a context parameter. false: there is none of this name. */
+bool event_param(const struct event *event, const struct csr *csr, struct span name, struct arena *arena,
+                 struct value *ret_value);
+
+/* Whether a parameter name can exist for events of this service (at definition). */
+bool event_param_known(const struct service *service, struct span name);
+
+#endif

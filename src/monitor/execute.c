@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/execute.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "monitor/convert.h"
+#include "monitor/csr.h"
+#include "monitor/event.h"
+#include "monitor/node.h"
+
+/* ---- replies of only one element ---- */
+
+static void reply_status_span(struct session *session, uint32_t id, bool last, Omis_status status, struct span text)
+{
+    struct reply_builder reply = {0};
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, text.len ? &text : NULL);
+    session->reply(session, id, last, false, span_of(reply.bytes.data, reply.bytes.len));
+    reply_done(&reply);
+}
+
+void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
+{
+    char text[2 * ERR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    reply_status_span(session, id, last, status, span_str(text));
+}
+
+/* ---- checks made before anything is executed ---- */
+
+struct check {
+    struct monitor *monitor;
+    struct arena *arena;
+    const struct service *event; /* NULL: unconditional */
+    Omis_status status;
+    struct err err;
+};
+
+static bool check_fail(struct check *check, Omis_status status)
+{
+    check->status = status;
+    return false;
+}
+
+/* Context parameters may be used in actions of conditional requests only, and must be known to the event. */
+static bool check_params(struct check *check, const struct value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct value *value = &values[i];
+        if (value->kind == VALUE_LIST && !check_params(check, value->list.items, value->list.count))
+            return false;
+        if (value->kind != VALUE_PARAM)
+            continue;
+        if (!check->event) {
+            err_set(&check->err, -EINVAL,
+                    "at byte %u: $%.*s: event context parameters exist only in the actions of a conditional request",
+                    value->offset, SPAN_ARG(value->text));
+            return check_fail(check, OMIS_UNKNOWN_ECP);
+        }
+        if (!event_param_known(check->event, value->text)) {
+            err_set(&check->err, -EINVAL, "at byte %u: the event %s has no parameter $%.*s", value->offset,
+                    check->event->row->name, SPAN_ARG(value->text));
+            return check_fail(check, OMIS_UNKNOWN_ECP);
+        }
+    }
+    return true;
+}
+
+static const char *missing_reason(const struct service *service)
+{
+    return service->row->missing ? service->row->missing() : NULL;
+}
+
+/* Finds the service, checks its kind and brings the arguments into its signature's shape. */
+static struct service *check_call(struct check *check, struct call_text *text, bool is_event)
+{
+    struct service *service = registry_find(check->monitor->registry, text->name);
+    if (!service) {
+        err_set(&check->err, -ENOENT, "at byte %u: there is no service %.*s", text->offset, SPAN_ARG(text->name));
+        check_fail(check, OMIS_UNKNOWN_SERVICE);
+        return NULL;
+    }
+    if ((service->row->kind == SCRY_EVENT) != is_event) {
+        err_set(&check->err, -EINVAL, "at byte %u: %s is %s", text->offset, service->row->name,
+                is_event ? "no event service: it cannot stand before ':'"
+                         : "an event service: it can only stand before ':'");
+        check_fail(check, OMIS_PARAMETER_ERROR);
+        return NULL;
+    }
+    if (!check_params(check, text->args, text->argc))
+        return NULL;
+    const char *missing = missing_reason(service);
+    if (missing && !is_event) {
+        err_set(&check->err, -EOPNOTSUPP, "unsupported: %s: %s", service->row->name, missing);
+        check_fail(check, OMIS_UNSUPPORTED_SERVICE);
+        return NULL;
+    }
+    switch (signature_check(&service->signature, text->name, text->args, text->argc, check->arena, &text->args,
+                            &check->err)) {
+    case CHECK_TYPE_MISMATCH:
+        check_fail(check, OMIS_TYPE_MISMATCH);
+        return NULL;
+    case CHECK_NO_MEMORY:
+        err_set(&check->err, -ENOMEM, "out of memory");
+        check_fail(check, OMIS_NO_MEMORY);
+        return NULL;
+    case CHECK_OK:
+        break;
+    }
+    text->argc = service->signature.param_count;
+    return service;
+}
+
+/* The services of all actions, in the arena; NULL with the check's status. */
+static struct service **check_actions(struct check *check, struct request *request)
+{
+    struct service **services = arena_alloc(check->arena, (request->action_count + 1) * sizeof(struct service *));
+    if (!services) {
+        err_set(&check->err, -ENOMEM, "out of memory");
+        check_fail(check, OMIS_NO_MEMORY);
+        return NULL;
+    }
+    for (size_t i = 0; i < request->action_count; i++) {
+        services[i] = check_call(check, &request->actions[i], false);
+        if (!services[i])
+            return NULL;
+    }
+    return services;
+}
+
+/* ---- execution ---- */
+
+/* Replaces event context parameters by their values, copying only what has some. */
+static bool substitute(struct execution *execution, const struct value *values, size_t count,
+                       const struct value **ret_values, bool *ret_changed)
+{
+    struct value *copy = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct value replacement = values[i];
+        bool changed = false;
+        if (values[i].kind == VALUE_LIST) {
+            const struct value *items;
+            if (!substitute(execution, values[i].list.items, values[i].list.count, &items, &changed))
+                return false;
+            replacement.list.items = items;
+        } else if (values[i].kind == VALUE_PARAM) {
+            if (!event_param(execution->event, execution->csr, values[i].text, &execution->arena, &replacement))
+                return false;
+            changed = true;
+        }
+        if (!changed)
+            continue;
+        if (!copy) {
+            copy = arena_alloc(&execution->arena, count * sizeof *copy);
+            if (!copy)
+                return false;
+            memcpy(copy, values, count * sizeof *copy);
+        }
+        copy[i] = replacement;
+        *ret_changed = true;
+    }
+    *ret_values = copy ? copy : values;
+    return true;
+}
+
+/* Puts the parameters' values in and checks the arguments again now that all types are known. */
+static bool resolve_args(struct scry_call *call, const struct call_text *text)
+{
+    call->args = text->args;
+    call->argc = text->argc;
+    if (!call->event)
+        return true;
+    bool changed = false;
+    const struct value *args;
+    if (!substitute(call->execution, text->args, text->argc, &args, &changed)) {
+        call_fail(call, NULL, OMIS_UNKNOWN_ECP, "an event context parameter of %s is not set by this event",
+                  call->service->row->name);
+        return false;
+    }
+    if (!changed)
+        return true;
+    struct err err;
+    enum check_result result =
+        signature_check(&call->service->signature, text->name, args, text->argc, call->arena, &call->args, &err);
+    if (result == CHECK_OK)
+        return true;
+    call_fail(call, NULL, result == CHECK_NO_MEMORY ? OMIS_NO_MEMORY : OMIS_TYPE_MISMATCH, "%s",
+              result == CHECK_NO_MEMORY ? "out of memory" : err.text);
+    return false;
+}
+
+static void execute_action(struct execution *execution, struct service *service, const struct call_text *text)
+{
+    struct scry_call call = {.monitor = execution->monitor,
+                             .session = execution->session,
+                             .tool = execution->tool,
+                             .service = service,
+                             .event = execution->event,
+                             .csr = execution->csr,
+                             .execution = execution,
+                             .arena = &execution->arena,
+                             .reply = &execution->reply};
+    reply_service(&execution->reply);
+    if (resolve_args(&call, text) && convert_objects(&call))
+        service->row->run(&call);
+    /* nothing to work on is no error: an OK for "all objects" (7.3.1) */
+    if (call.answers == 0)
+        call_ok(&call, NULL);
+    if (call.any_text)
+        execution->only_ok = false;
+}
+
+static void execute_list(struct execution *execution, struct service **services, const struct request *request)
+{
+    execution->only_ok = true;
+    for (size_t i = 0; i < request->action_count; i++)
+        execute_action(execution, services[i], &request->actions[i]);
+}
+
+static void execution_init(struct execution *execution, struct session *session)
+{
+    *execution = (struct execution){.monitor = session->tool->monitor, .session = session, .tool = session->tool};
+    execution->id = ++execution->monitor->last_execution;
+    execution->arena = ARENA_INIT;
+}
+
+static void execution_done(struct execution *execution)
+{
+    arena_done(&execution->arena);
+    reply_done(&execution->reply);
+}
+
+static struct span reply_bytes(const struct execution *execution)
+{
+    return span_of(execution->reply.bytes.data, execution->reply.bytes.len);
+}
+
+static void send_reply(struct execution *execution, uint32_t id, bool last, bool droppable)
+{
+    if (execution->reply.bytes.failed)
+        reply_status(execution->session, id, last, OMIS_NO_MEMORY, "out of memory: the reply is too large");
+    else if (execution->reply.bytes.len > REQUEST_SIZE_LIMIT)
+        reply_status(execution->session, id, last, OMIS_NO_MEMORY,
+                     "the reply has %zu bytes, more than the %d a reply may have: ask for less at once",
+                     execution->reply.bytes.len, REQUEST_SIZE_LIMIT);
+    else
+        execution->session->reply(execution->session, id, last, droppable, reply_bytes(execution));
+}
+
+static void execute_unconditional(struct session *session, uint32_t id, struct request *request,
+                                  struct service **services)
+{
+    struct execution execution;
+    execution_init(&execution, session);
+    reply_begin(&execution.reply);
+    reply_service(&execution.reply);
+    reply_result(&execution.reply, span_of("", 0), OMIS_OK, NULL);
+    execute_list(&execution, services, request);
+    send_reply(&execution, id, true, false);
+    execution_done(&execution);
+}
+
+/* The object where it happened: of a user event that of the event it was raised from, if that is known. */
+static const char *event_place(const struct event *event)
+{
+    if (event->process)
+        return event->object->token;
+    if (event->source_thread)
+        return event->source_thread->object.token;
+    if (event->source_process)
+        return event->source_process->object.token;
+    return event->object && !object_is(event->object, "e") ? event->object->token : TOKEN_UNDEFINED;
+}
+
+void execute_triggered(struct csr *csr, const struct event *event)
+{
+    struct execution execution;
+    execution_init(&execution, csr->session);
+    execution.event = event;
+    execution.csr = csr;
+    reply_begin(&execution.reply);
+    reply_service(&execution.reply);
+    struct span where = span_str(event_place(event));
+    reply_result(&execution.reply, where, OMIS_CSR_TRIGGERED, NULL);
+    /* the list may delete its own request: its memory stays until the monitor is idle, but its session may not */
+    uint32_t id = csr->request_id, flags = csr->flags;
+    csr->executing++;
+    execute_list(&execution, csr->actions, &csr->request);
+    bool last = --csr->executing == 0 && csr->object.gone; /* it deleted itself */
+    bool quiet = execution.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
+    if (csr->session && !quiet)
+        send_reply(&execution, id, last, !last);
+    execution_done(&execution);
+}
+
+/* ---- definition of a conditional request ---- */
+
+static void reply_defined(struct csr *csr, Omis_status status, const char *why)
+{
+    struct reply_builder reply = {0};
+    struct span token = span_str(csr->object.token), text = span_str(why ? why : "");
+    bool ok = status == OMIS_OK;
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), OMIS_CSR_DEFINED, ok ? &token : NULL);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, ok ? NULL : &text);
+    csr->session->reply(csr->session, csr->request_id, !ok, false, span_of(reply.bytes.data, reply.bytes.len));
+    reply_done(&reply);
+}
+
+/* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
+static Omis_status check_event_tokens(struct csr *csr, struct err *err)
+{
+    const struct service *service = csr->event_service;
+    if (service->object_arg < 0)
+        return OMIS_OK;
+    const struct value *arg = &csr->event_args[service->object_arg];
+    const struct value *tokens = arg->kind == VALUE_LIST ? arg->list.items : arg;
+    size_t count = arg->kind == VALUE_LIST ? arg->list.count : 1;
+    for (size_t i = 0; i < count; i++)
+        if (!object_was_issued(csr->object.monitor, tokens[i].text)) {
+            err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
+            return OMIS_UNKNOWN_OBJECT;
+        }
+    return OMIS_OK;
+}
+
+static Omis_status define_event(struct csr *csr, struct err *err)
+{
+    const char *missing = missing_reason(csr->event_service);
+    if (missing) {
+        err_set(err, -EOPNOTSUPP, "unsupported: %s: %s", csr->event_service->row->name, missing);
+        return OMIS_UNSUPPORTED_SERVICE;
+    }
+    Omis_status status = check_event_tokens(csr, err);
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (status == OMIS_OK && ops && ops->define)
+        status = ops->define(csr, err);
+    return status;
+}
+
+static void define_conditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena,
+                               struct request *request, struct service *event, struct service **services)
+{
+    struct csr *csr = csr_new(session, arena);
+    if (!csr) {
+        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    csr->request_id = id;
+    csr->flags = flags;
+    csr->request = *request;
+    csr->event_service = event;
+    csr->event_args = request->event->args;
+    csr->actions = services;
+    struct err err = {0};
+    Omis_status status = define_event(csr, &err);
+    reply_defined(csr, status, err.text);
+    if (status != OMIS_OK)
+        object_end(&csr->object);
+}
+
+/* ---- debugging output ---- */
+
+static void debug_request(struct session *session, const struct request *request, uint64_t parse_ns)
+{
+    session_error(session, OMIS_OK, "%s request of %zu action%s, parsed and checked in %.1f us",
+                  request->event ? "conditional" : "unconditional", request->action_count,
+                  request->action_count == 1 ? "" : "s", (double)parse_ns / 1e3);
+}
+
+static Omis_status status_of_parse(int code)
+{
+    return code == -EINVAL   ? OMIS_SYNTAX_ERROR
+           : code == -ENOMEM ? OMIS_NO_MEMORY
+                             : OMIS_PARAMETER_ERROR; /* -ERANGE, -E2BIG */
+}
+
+void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
+{
+    struct monitor *monitor = session->tool->monitor;
+    uint64_t start = clock_now_ns();
+    struct arena arena = ARENA_INIT;
+    struct request request;
+    struct check check = {.monitor = monitor, .arena = &arena};
+    monitor_enter(monitor);
+    struct span copy = arena_span(&arena, text); /* the tree of a conditional request outlives the frame */
+    int code = copy.ptr ? request_parse(&arena, copy, &request, &check.err) : -ENOMEM;
+    if (!copy.ptr)
+        err_set(&check.err, code, "out of memory");
+    struct service *event = NULL, **services = NULL;
+    if (code < 0) {
+        check.status = status_of_parse(code);
+    } else {
+        if (request.event)
+            event = check_call(&check, request.event, true);
+        check.event = event;
+        if (!request.event || event)
+            services = check_actions(&check, &request);
+    }
+    uint64_t checked = clock_now_ns();
+    if ((flags & OMIS_DEBUG) && services) /* before the reply: a tool that waits for it has both */
+        debug_request(session, &request, checked - start);
+    if (!services)
+        reply_status(session, id, true, check.status, "%s", check.err.text);
+    else if (event)
+        define_conditional(session, id, flags, &arena, &request, event, services);
+    else
+        execute_unconditional(session, id, &request, services);
+    if ((flags & OMIS_DEBUG) && services)
+        session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);
+    monitor_leave(monitor);
+    arena_done(&arena);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request: parse, check, execute or define, reply. See the architecture, "The life of a request".
+ */
+#ifndef SCRY_MONITOR_EXECUTE_H
+#define SCRY_MONITOR_EXECUTE_H
+
+#include "base/arena.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "monitor/tool.h"
+
+struct csr;
+struct event;
+struct process;
+struct service;
+
+struct execution {
+    uint64_t id;
+    struct monitor *monitor;
+    struct session *session;
+    struct tool *tool;
+    struct arena arena;
+    const struct event *event;
+    struct csr *csr;
+    struct process **attached; /* what [] meant when it was first needed */
+    size_t attached_count;
+    bool attached_known;
+    struct reply_builder reply;
+    bool only_ok; /* nothing in the reply but OK */
+};
+
+/* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */
+void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text);
+
+/* Runs a conditional request's actions for an event and sends the reply. */
+void execute_triggered(struct csr *csr, const struct event *event);
+
+/* Answers with only element 0. */
+void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#endif

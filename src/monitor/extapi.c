@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of scry/ext.h: thin, and the only way for extensions into the engine. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <scry/ext.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lang/request.h"
+#include "monitor/call.h"
+#include "monitor/cells.h"
+#include "monitor/event.h"
+#include "monitor/lower.h"
+
+/* ---- registration ---- */
+
+int scry_register_service(const struct scry_service *service)
+{
+    struct registry *registry = monitor_current()->registry;
+    struct err err;
+    if (registry_add(registry, service, registry->registering, &err) == 0)
+        return 0;
+    log_error("%s", err.text);
+    return -1;
+}
+
+int scry_register_class(const char *token_class, void (*destroy)(void *data), const char *doc)
+{
+    struct monitor *monitor = monitor_current();
+    const char *prefix = monitor->registry->registering;
+    size_t len = strlen(prefix);
+    if (strncmp(token_class, prefix, len) != 0 || token_class[len] != '_' || strlen(token_class) != len + 2) {
+        log_error("token class %s: must be \"%s_\" and one character", token_class, prefix);
+        return -1;
+    }
+    if (object_class_find(monitor, span_str(token_class))) {
+        log_error("token class %s exists already", token_class);
+        return -1;
+    }
+    struct object_class *class = object_class_get(monitor, token_class);
+    if (!class)
+        return -1;
+    class->destroy = destroy;
+    class->doc = doc;
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+int64_t scry_arg_integer(struct scry_call *call, size_t index)
+{
+    return call_integer(call, index);
+}
+
+double scry_arg_floating(struct scry_call *call, size_t index)
+{
+    const struct value *value = &call->args[index];
+    if (value->kind == VALUE_FLOATING)
+        return value->floating.number;
+    return value->integer.negative ? (double)(int64_t)value->integer.bits : (double)value->integer.bits;
+}
+
+const char *scry_arg_string(struct scry_call *call, size_t index, size_t *ret_len)
+{
+    struct span text = call->args[index].text;
+    if (ret_len)
+        *ret_len = text.len;
+    return arena_dup(call->arena, text.ptr, text.len);
+}
+
+size_t scry_arg_count(struct scry_call *call, size_t index)
+{
+    const struct value *value = &call->args[index];
+    return value->kind == VALUE_LIST ? value->list.count : 1;
+}
+
+static const struct value *element_of(const struct scry_call *call, size_t index, size_t element)
+{
+    const struct value *value = &call->args[index];
+    return value->kind == VALUE_LIST ? &value->list.items[element] : value;
+}
+
+int64_t scry_arg_list_integer(struct scry_call *call, size_t index, size_t element)
+{
+    return (int64_t)element_of(call, index, element)->integer.bits;
+}
+
+const char *scry_arg_list_text(struct scry_call *call, size_t index, size_t element, size_t *ret_len)
+{
+    struct buf text = BUF_INIT;
+    value_print(&text, element_of(call, index, element));
+    const char *copy = text.failed ? NULL : arena_dup(call->arena, text.data, text.len);
+    if (ret_len)
+        *ret_len = text.len;
+    buf_done(&text);
+    return copy;
+}
+
+/* ---- objects ---- */
+
+size_t scry_object_count(struct scry_call *call)
+{
+    return call->object_count;
+}
+
+struct scry_object *scry_object_at(struct scry_call *call, size_t index)
+{
+    return call->objects[index];
+}
+
+const char *scry_object_token(struct scry_object *object)
+{
+    return object->token;
+}
+
+void *scry_object_data(struct scry_object *object)
+{
+    return object->data;
+}
+
+struct scry_object *scry_object_new(struct scry_call *call, const char *token_class, void *data)
+{
+    struct object_class *class = object_class_find(call->monitor, span_str(token_class));
+    struct scry_object *object = class && !class->builtin ? calloc(1, sizeof *object) : NULL;
+    if (!object)
+        return NULL;
+    object->data = data;
+    object_init(object, call->monitor, class, call->tool);
+    return object;
+}
+
+void scry_object_destroy(struct scry_object *object)
+{
+    object_end(object);
+}
+
+/* ---- answers ---- */
+
+void scry_ok(struct scry_call *call, struct scry_object *object)
+{
+    call_ok(call, object);
+}
+
+void scry_result(struct scry_call *call, struct scry_object *object, const char *format, ...)
+{
+    struct buf text = BUF_INIT;
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&text, format, args);
+    va_end(args);
+    call_text(call, object, &text);
+    buf_done(&text);
+}
+
+void scry_result_integer(struct scry_call *call, struct scry_object *object, int64_t value)
+{
+    struct buf text = BUF_INIT;
+    value_print_int(&text, value);
+    call_text(call, object, &text);
+    buf_done(&text);
+}
+
+void scry_result_floating(struct scry_call *call, struct scry_object *object, double value)
+{
+    struct buf text = BUF_INIT;
+    value_print_floating(&text, value);
+    call_text(call, object, &text);
+    buf_done(&text);
+}
+
+void scry_result_string(struct scry_call *call, struct scry_object *object, const char *string, size_t len)
+{
+    struct buf text = BUF_INIT;
+    value_print_string(&text, span_of(string, len));
+    call_text(call, object, &text);
+    buf_done(&text);
+}
+
+void scry_fail(struct scry_call *call, struct scry_object *object, Omis_status status, const char *format, ...)
+{
+    char text[ERR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    call_fail(call, object, status, "%s", text);
+}
+
+/* ---- time ---- */
+
+double scry_call_time(struct scry_call *call)
+{
+    return (double)(call->event ? call->event->time_ns : clock_now_ns()) / 1e9;
+}
+
+uint64_t scry_now_ns(void)
+{
+    return clock_now_ns();
+}
+
+/* ---- events ---- */
+
+int scry_event_raise(const char *name, struct scry_object *object, const char *const *params, size_t count)
+{
+    struct monitor *monitor = monitor_current();
+    struct service *service = registry_find(monitor->registry, span_str(name));
+    if (!service || service->row->kind != SCRY_EVENT || count > SIGNATURE_OUTPUTS)
+        return -1;
+    if (!service->enabled)
+        return 0;
+    struct arena arena = ARENA_INIT;
+    struct value outputs[SIGNATURE_OUTPUTS];
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        const struct value *values;
+        size_t found;
+        if (values_parse(&arena, span_str(params[i]), &values, &found, NULL) < 0 || found != 1)
+            result = -1;
+        else
+            outputs[i] = values[0];
+    }
+    struct event event = {.service = service,
+                          .object = object,
+                          .time_ns = clock_now_ns(),
+                          .outputs = outputs,
+                          .output_count = count,
+                          .first_par = 1};
+    if (result == 0)
+        result = event_queue(monitor, &event) < 0 ? -1 : 0;
+    if (result == 0 && !monitor->busy) {
+        monitor_enter(monitor);
+        monitor_leave(monitor);
+    }
+    arena_done(&arena);
+    return result;
+}
+
+/* ---- cells ---- */
+
+int scry_cell_new(void)
+{
+    return cell_new(monitor_current()->cells);
+}
+
+void scry_cell_free(int cell)
+{
+    cell_free(monitor_current()->cells, cell);
+}
+
+int64_t scry_cell_get(int cell)
+{
+    code_cell *at = cell_at(monitor_current()->cells, cell);
+    return at ? atomic_load(at) : 0;
+}
+
+void scry_cell_set(int cell, int64_t value)
+{
+    code_cell *at = cell_at(monitor_current()->cells, cell);
+    if (at)
+        atomic_store(at, value);
+}
+
+int64_t scry_cell_add(int cell, int64_t value)
+{
+    code_cell *at = cell_at(monitor_current()->cells, cell);
+    return at ? (int64_t)((uint64_t)atomic_fetch_add(at, value) + (uint64_t)value) : 0;
+}
+
+/* ---- lowering ---- */
+
+static struct code_insn *insn_new(struct scry_code *code, enum code_op op)
+{
+    struct code_program *program = &code->program;
+    if (program->count == CODE_INSN_LIMIT)
+        return NULL;
+    struct code_insn *insn = &program->insns[program->count++];
+    *insn = (struct code_insn){.op = (uint8_t)op};
+    return insn;
+}
+
+static int lower_operand(const struct value *value, const struct csr *csr, uint8_t *ret_kind, int64_t *ret_value)
+{
+    if (value->kind == VALUE_INTEGER) {
+        *ret_kind = CODE_IMMEDIATE;
+        *ret_value = (int64_t)value->integer.bits;
+        return 0;
+    }
+    (void)csr; /* a breakpoint has no parameters of its own; $time is a floating, not an integer */
+    return -1;
+}
+
+int scry_lower_add(struct scry_code *code, int cell, struct scry_call *call, size_t arg_index)
+{
+    uint8_t kind;
+    int64_t value;
+    if (lower_operand(&call->args[arg_index], code->csr, &kind, &value) < 0)
+        return -1;
+    struct code_insn *insn = insn_new(code, CODE_ADD);
+    if (!insn)
+        return -1;
+    insn->cell = (uint32_t)cell;
+    insn->a_kind = kind;
+    insn->a = value;
+    return 0;
+}
+
+int scry_lower_timer_start(struct scry_code *code, int started_cell)
+{
+    struct code_insn *insn = insn_new(code, CODE_TIMER_START);
+    if (!insn)
+        return -1;
+    insn->cell = (uint32_t)started_cell;
+    return 0;
+}
+
+int scry_lower_timer_stop(struct scry_code *code, int started_cell, int total_cell)
+{
+    struct code_insn *insn = insn_new(code, CODE_TIMER_STOP);
+    if (!insn)
+        return -1;
+    insn->cell = (uint32_t)started_cell;
+    insn->other = (uint32_t)total_cell;
+    return 0;
+}
+
+int scry_lower_unless(struct scry_code *code, struct scry_call *call, size_t left_arg, const char *comparison,
+                      size_t right_arg)
+{
+    static const char *const names[CODE_COMPARISON_COUNT] = {"==", "!=", "<", "<=", ">", ">="};
+    uint8_t a_kind, b_kind;
+    int64_t a, b;
+    int found = -1;
+    for (int i = 0; i < CODE_COMPARISON_COUNT; i++)
+        if (strcmp(comparison, names[i]) == 0)
+            found = i;
+    if (found < 0 || lower_operand(&call->args[left_arg], code->csr, &a_kind, &a) < 0 ||
+        lower_operand(&call->args[right_arg], code->csr, &b_kind, &b) < 0)
+        return -1;
+    struct code_insn *insn = insn_new(code, CODE_UNLESS);
+    if (!insn)
+        return -1;
+    insn->comparison = (uint8_t)found;
+    insn->a_kind = a_kind;
+    insn->b_kind = b_kind;
+    insn->a = a;
+    insn->b = b;
+    return 0;
+}

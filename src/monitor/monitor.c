@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/monitor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "monitor/cells.h"
+#include "monitor/event.h"
+#include "monitor/node.h"
+#include "monitor/process.h"
+#include "monitor/registry.h"
+#include "monitor/tool.h"
+#include "monitor/tracing.h"
+
+static struct monitor *current;
+
+struct monitor *monitor_current(void)
+{
+    return current;
+}
+
+/* The classes of the specification (7.2.2). */
+static const struct {
+    const char *name, *doc;
+} builtin_classes[] = {
+    {"n", "node"},
+    {"p", "process"},
+    {"t", "thread"},
+    {"q", "message queue"},
+    {"m", "message"},
+    {"e", "user-defined event"},
+    {"c", "conditional service request"},
+};
+
+int monitor_new(struct monitor **ret_monitor, struct loop *loop, int (*register_services)(struct monitor *),
+                struct err *err)
+{
+    struct monitor *monitor = calloc(1, sizeof *monitor);
+    if (!monitor)
+        return err_set(err, -ENOMEM, "out of memory");
+    monitor->loop = loop;
+    monitor->node_number = 1;
+    current = monitor;
+    monitor->registry = calloc(1, sizeof *monitor->registry);
+    int code = monitor->registry ? 0 : -ENOMEM;
+    for (size_t i = 0; code == 0 && i < sizeof builtin_classes / sizeof *builtin_classes; i++) {
+        struct object_class *class = object_class_get(monitor, builtin_classes[i].name);
+        if (!class) {
+            code = -ENOMEM;
+            break;
+        }
+        class->builtin = true;
+        class->doc = builtin_classes[i].doc;
+    }
+    if (code == 0)
+        code = cells_new(&monitor->cells);
+    if (code == 0)
+        code = node_new(monitor, &monitor->node);
+    if (code < 0)
+        err_errno(err, code, "cannot start the engine");
+    if (code == 0 && (code = register_services(monitor)) < 0)
+        err_set(err, code, "cannot register the built-in services");
+    if (code < 0) {
+        monitor_free(monitor);
+        return code;
+    }
+    *ret_monitor = monitor;
+    return 0;
+}
+
+static void empty_graveyard(struct monitor *monitor)
+{
+    while (monitor->graveyard) {
+        struct scry_object *object = monitor->graveyard;
+        monitor->graveyard = object->next_grave;
+        if (object->class->destroy)
+            object->class->destroy(object->data);
+        if (object->free)
+            object->free(object);
+        else
+            free(object);
+    }
+}
+
+void monitor_enter(struct monitor *monitor)
+{
+    monitor->busy++;
+}
+
+void monitor_leave(struct monitor *monitor)
+{
+    if (monitor->busy == 1) {
+        event_run_queue(monitor);
+        tracing_settle(monitor);
+    }
+    if (--monitor->busy == 0)
+        empty_graveyard(monitor);
+}
+
+void monitor_free(struct monitor *monitor)
+{
+    if (!monitor)
+        return;
+    tracing_stop(monitor);
+    process_free_all(monitor);
+    empty_graveyard(monitor);
+    node_free(monitor->node);
+    cells_free(monitor->cells);
+    registry_free(monitor->registry);
+    struct object_class *class, *next;
+    HASH_ITER(hh, monitor->classes, class, next)
+    {
+        HASH_DELETE(hh, monitor->classes, class);
+        free(class);
+    }
+    free(monitor);
+    current = NULL;
+}

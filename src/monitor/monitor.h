@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
+ * One thread; everything a request causes on this node is finished before the next one is looked at, so an action list
+ * is never interrupted by another one here.
+ */
+#ifndef SCRY_MONITOR_MONITOR_H
+#define SCRY_MONITOR_MONITOR_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/loop.h"
+#include "monitor/object.h"
+#include "shm/code.h"
+
+struct node;
+struct process;
+struct registry;
+struct tracer;
+struct raised_event;
+struct execution;
+
+struct monitor {
+    struct loop *loop; /* borrowed */
+    uint32_t node_number;
+    struct object_class *classes; /* hash by name */
+    struct scry_object *objects;  /* hash by token */
+    struct registry *registry;
+    struct node *node;         /* this machine */
+    struct process *processes; /* hash by pid: those that have a token */
+    struct tool *tools;        /* hash by id */
+    uint32_t last_tool_id;
+
+    struct tracer *tracer; /* NULL until needed */
+    struct loop_source *tracer_source, *tracer_deferred;
+    uint64_t tracer_restarts;
+
+    struct cell_memory *cells;
+    struct loop_source *sampler; /* runs while processes are attached */
+
+    /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
+    unsigned busy;
+    uint64_t last_execution;
+    struct scry_object *graveyard;
+    struct raised_event *raised_first, *raised_last;
+    struct process *unsettled; /* processes whose need of the tracer may have changed */
+};
+
+/* Registers the built-in services through `register_services`, sets up the local node. 0 or -errno. */
+int monitor_new(struct monitor **ret_monitor, struct loop *loop, int (*register_services)(struct monitor *),
+                struct err *err);
+void monitor_free(struct monitor *monitor);
+
+/* The one monitor of this program: what the functions of scry/ext.h, which have no context, work on. */
+struct monitor *monitor_current(void);
+
+/* Brackets everything that may run action lists. monitor_leave runs the events raised meanwhile, gives processes back
+ * that nobody needs traced any more, and frees what ended. */
+void monitor_enter(struct monitor *monitor);
+void monitor_leave(struct monitor *monitor);
+
+#endif

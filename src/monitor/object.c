@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/object.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/token.h"
+#include "monitor/monitor.h"
+#include "monitor/tool.h"
+
+struct object_class *object_class_find(struct monitor *monitor, struct span name)
+{
+    struct object_class *class;
+    HASH_FIND(hh, monitor->classes, name.ptr, name.len, class);
+    return class;
+}
+
+struct object_class *object_class_get(struct monitor *monitor, const char *name)
+{
+    struct object_class *class = object_class_find(monitor, span_str(name));
+    if (class || strlen(name) >= sizeof class->name)
+        return class;
+    class = calloc(1, sizeof *class);
+    if (!class)
+        return NULL;
+    snprintf(class->name, sizeof class->name, "%s", name);
+    HASH_ADD_KEYPTR(hh, monitor->classes, class->name, strlen(class->name), class);
+    return class;
+}
+
+void object_init(struct scry_object *object, struct monitor *monitor, struct object_class *class, struct tool *owner)
+{
+    object->monitor = monitor;
+    object->class = class;
+    object->serial = ++class->last_serial;
+    /* a node's token is its number alone: it is the same seen from every node */
+    if (strcmp(class->name, "n") == 0)
+        snprintf(object->token, sizeof object->token, "n_%u", monitor->node_number);
+    else
+        snprintf(object->token, sizeof object->token, "%s_%u_%llu", class->name, monitor->node_number,
+                 (unsigned long long)object->serial);
+    HASH_ADD_KEYPTR(hh, monitor->objects, object->token, strlen(object->token), object);
+    object->owner = owner;
+    if (owner) {
+        object->next_owned = owner->owned;
+        if (owner->owned)
+            owner->owned->previous_owned = object;
+        owner->owned = object;
+    }
+}
+
+void object_end(struct scry_object *object)
+{
+    if (object->gone)
+        return;
+    object->gone = true;
+    struct monitor *monitor = object->monitor;
+    HASH_DELETE(hh, monitor->objects, object);
+    if (object->owner) {
+        if (object->previous_owned)
+            object->previous_owned->next_owned = object->next_owned;
+        else
+            object->owner->owned = object->next_owned;
+        if (object->next_owned)
+            object->next_owned->previous_owned = object->previous_owned;
+    }
+    object->next_grave = monitor->graveyard;
+    monitor->graveyard = object;
+}
+
+struct scry_object *object_find(struct monitor *monitor, struct span token)
+{
+    struct scry_object *object;
+    HASH_FIND(hh, monitor->objects, token.ptr, token.len, object);
+    return object;
+}
+
+bool object_was_issued(struct monitor *monitor, struct span text)
+{
+    struct token token;
+    if (!token_parse(text, &token) || token.node != monitor->node_number)
+        return false;
+    struct object_class *class = object_class_find(monitor, span_str(token.class));
+    return class && token.serial <= class->last_serial && (token.serial > 0 || strcmp(token.class, "n") == 0);
+}

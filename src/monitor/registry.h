@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The services this monitor knows, by name, and the extensions they came with. Built-in services are rows of the same
+ * table type as those of extensions (scry/ext.h); a row's signature is parsed once, here.
+ */
+#ifndef SCRY_MONITOR_REGISTRY_H
+#define SCRY_MONITOR_REGISTRY_H
+
+#include <stdbool.h>
+
+#include <scry/ext.h>
+#include <uthash.h>
+
+#include "base/err.h"
+#include "base/span.h"
+#include "lang/signature.h"
+
+struct csr;
+
+struct service {
+    const struct scry_service *row;
+    struct signature signature;
+    int object_arg;                   /* index of the argument it works on; -1: no object is concerned */
+    const char *object_class;         /* class of object_arg: "p", "pa_c" */
+    char extension[TOKEN_CLASS_SIZE]; /* prefix; "" is the basic monitoring system */
+    struct csr *enabled;              /* of event services: list of enabled conditional requests */
+    UT_hash_handle hh;
+};
+
+struct registry {
+    struct service *services;           /* hash by name, in order of registration */
+    char registering[TOKEN_CLASS_SIZE]; /* the prefix of the extension whose register function runs; "" */
+    char extensions[64][TOKEN_CLASS_SIZE];
+    size_t extension_count;
+};
+
+/* -EEXIST, -EINVAL (signature, prefix), -ENOMEM. `extension`: prefix or "". */
+int registry_add(struct registry *registry, const struct scry_service *row, const char *extension, struct err *err);
+struct service *registry_find(struct registry *registry, struct span name);
+int registry_add_extension(struct registry *registry, const char *prefix, struct err *err);
+bool registry_has_extension(const struct registry *registry, struct span prefix);
+/* Forgets an extension that failed to register, with what it had registered so far. */
+void registry_remove_extension(struct registry *registry, const char *prefix);
+void registry_free(struct registry *registry);
+
+#endif

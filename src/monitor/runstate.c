@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/runstate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "monitor/event.h"
+
+bool runstate_must_wait(const struct thread *thread)
+{
+    for (const struct thread_claim *claim = thread->claims; claim; claim = claim->next)
+        if (claim->stopped || claim->suspends)
+            return true;
+    return false;
+}
+
+static bool is_stopped(const struct thread *thread)
+{
+    for (const struct thread_claim *claim = thread->claims; claim; claim = claim->next)
+        if (claim->stopped)
+            return true;
+    return false;
+}
+
+/* One thread of a change, with what is needed to undo it. */
+struct change {
+    struct thread *thread;
+    struct thread_claim *claim;
+    bool was_stopped;
+    int code;
+    const char *why; /* in the call's arena; NULL: what the code says */
+};
+
+/* thread_stop and thread_continue are one switch for all tools; suspend counts belong to the tool. */
+static void claim_change(struct change *change, enum runstate_change what)
+{
+    struct thread *thread = change->thread;
+    switch (what) {
+    case RUNSTATE_STOP:
+        change->claim->stopped = true;
+        break;
+    case RUNSTATE_CONTINUE:
+        for (struct thread_claim *claim = thread->claims; claim; claim = claim->next)
+            claim->stopped = false;
+        break;
+    case RUNSTATE_SUSPEND:
+        change->claim->suspends++;
+        break;
+    case RUNSTATE_RESUME:
+        change->claim->suspends--;
+        break;
+    }
+}
+
+static void claim_undo(struct change *change, enum runstate_change what)
+{
+    if (what == RUNSTATE_STOP && !change->was_stopped)
+        change->claim->stopped = false;
+    else if (what == RUNSTATE_SUSPEND)
+        change->claim->suspends--;
+}
+
+/* Tells the tracer about all threads of one process whose state changed: changes[from..to). */
+static void apply_to_process(struct scry_call *call, struct change *changes, size_t from, size_t to)
+{
+    struct monitor *monitor = call->monitor;
+    struct process *process = changes[from].thread->process;
+    pid_t *tids = calloc(2 * (to - from), sizeof *tids);
+    int *codes = calloc(to - from, sizeof *codes);
+    for (int stop = 1; stop >= 0; stop--) {
+        size_t count = 0;
+        for (size_t i = from; tids && codes && i < to; i++)
+            if (changes[i].code == 0 && runstate_must_wait(changes[i].thread) == (bool)stop &&
+                changes[i].thread->stopped != (bool)stop)
+                tids[count++] = changes[i].thread->tid;
+        if (!count)
+            continue;
+        struct err err = {0};
+        int code = stop || process->trace.seized ? tracing_seize(process, &err) : 0;
+        memset(codes, 0, count * sizeof *codes);
+        if (code == 0)
+            code = stop ? tracer_stop(monitor->tracer, tids, count, codes)
+                        : tracer_continue(monitor->tracer, tids, count, codes);
+        for (size_t i = from, k = 0; i < to && k < count; i++) {
+            if (changes[i].thread->tid != tids[k])
+                continue;
+            changes[i].code = code < 0 && codes[k] == 0 && code != -ETIME ? code : codes[k];
+            if (changes[i].code == 0)
+                changes[i].thread->stopped = stop;
+            else if (err.text[0])
+                changes[i].why = arena_dup(call->arena, err.text, strlen(err.text));
+            k++;
+        }
+    }
+    if (!tids || !codes)
+        for (size_t i = from; i < to; i++)
+            changes[i].code = -ENOMEM;
+    free(tids);
+    free(codes);
+    tracing_unsettle(process);
+}
+
+static void raise_change(struct monitor *monitor, const char *service, struct process *process, struct thread *thread)
+{
+    struct event event = {.service = registry_find(monitor->registry, span_str(service)),
+                          .process = process,
+                          .thread = thread,
+                          .object = thread ? &thread->object : &process->object,
+                          .time_ns = clock_now_ns()};
+    if (event.service && event.service->enabled)
+        event_queue(monitor, &event);
+}
+
+/* proc_has_been_stopped and proc_has_been_continued: when that became true of all threads. */
+static void raise_process_change(struct monitor *monitor, struct process *process)
+{
+    bool all = process->threads != NULL;
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next)
+        all &= is_stopped(thread);
+    if (all == process->all_stopped)
+        return;
+    process->all_stopped = all;
+    raise_change(monitor, all ? "proc_has_been_stopped" : "proc_has_been_continued", process, NULL);
+}
+
+static const char *stop_failure(int code)
+{
+    switch (code) {
+    case -ETIME:
+        return "the thread does not stop: it is in an uninterruptible system call";
+    case -ESRCH:
+        return "the thread has ended";
+    default:
+        return strerrordesc_np(-code);
+    }
+}
+
+void runstate_apply(struct scry_call *call, enum runstate_change what)
+{
+    size_t count = call->object_count;
+    struct change *changes = arena_zalloc(call->arena, count + 1, sizeof *changes);
+    if (!changes) {
+        call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = &changes[i];
+        change->thread = call_thread(call, i);
+        change->was_stopped = is_stopped(change->thread);
+        change->claim = thread_claim(change->thread, call->tool, true);
+        if (!change->claim)
+            change->code = -ENOMEM;
+        else if (what == RUNSTATE_RESUME && change->claim->suspends == 0)
+            change->code = -EALREADY;
+        else
+            claim_change(change, what);
+    }
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && changes[to].thread->process == changes[from].thread->process;)
+            to++;
+        apply_to_process(call, changes, from, to);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = &changes[i];
+        struct scry_object *object = &change->thread->object;
+        if (change->code == -EALREADY) {
+            call_fail(call, object, OMIS_PARAMETER_ERROR, "this tool has not suspended %s", object->token);
+        } else if (change->code < 0) {
+            claim_undo(change, what);
+            call_fail(call, object, status_of_errno(change->code), "%s",
+                      change->why ? change->why : stop_failure(change->code));
+        } else {
+            call_ok(call, object);
+            if (is_stopped(change->thread) != change->was_stopped)
+                raise_change(call->monitor,
+                             change->was_stopped ? "thread_has_been_continued" : "thread_has_been_stopped",
+                             change->thread->process, change->thread);
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || changes[i].thread->process != changes[i - 1].thread->process)
+            raise_process_change(call->monitor, changes[i].thread->process);
+}
+
+void runstate_release(struct tool *tool, struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+        struct thread_claim **at = &thread->claims;
+        bool was_stopped = is_stopped(thread);
+        while (*at && (*at)->tool != tool)
+            at = &(*at)->next;
+        if (!*at)
+            continue;
+        struct thread_claim *claim = *at;
+        *at = claim->next;
+        free(claim);
+        if (thread->stopped && !runstate_must_wait(thread)) {
+            if (process->trace.seized && monitor->tracer)
+                tracer_continue(monitor->tracer, &thread->tid, 1, NULL);
+            thread->stopped = false;
+        }
+        if (was_stopped && !is_stopped(thread))
+            raise_change(monitor, "thread_has_been_continued", process, thread);
+    }
+    raise_process_change(monitor, process);
+    tracing_unsettle(process);
+}
+
+void runstate_restore(struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+        struct err err;
+        thread->stopped = false;
+        if (runstate_must_wait(thread) && tracing_seize(process, &err) == 0)
+            thread->stopped = tracer_stop(monitor->tracer, &thread->tid, 1, NULL) == 0;
+    }
+}

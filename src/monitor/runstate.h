@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or held by an event). Stop and
+ * continue are one idempotent switch; suspends count per tool; holds are the tracer's. This is the only place that
+ * decides.
+ */
+#ifndef SCRY_MONITOR_RUNSTATE_H
+#define SCRY_MONITOR_RUNSTATE_H
+
+#include "monitor/call.h"
+
+enum runstate_change { RUNSTATE_STOP, RUNSTATE_CONTINUE, RUNSTATE_SUSPEND, RUNSTATE_RESUME };
+
+/* Applies the change to all threads of the call and answers for each. */
+void runstate_apply(struct scry_call *call, enum runstate_change change);
+
+bool runstate_must_wait(const struct thread *thread);
+
+/* A tool lets go of a process: its stops and suspends end. */
+void runstate_release(struct tool *tool, struct process *process);
+
+/* After the tracer was lost and restarted: stops again what must be. */
+void runstate_restore(struct process *process);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/switching.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "base/log.h"
+#include "monitor/event.h"
+#include "monitor/monitor.h"
+#include "monitor/process.h"
+#include "probe/switches.h"
+
+struct watched_thread {
+    struct switch_watch *watch;
+    pid_t tid;
+    struct switches *switches;
+    struct loop_source *source;
+    bool blocked; /* the last switch-out was not a preemption */
+    struct watched_thread *next;
+};
+
+struct switch_watch {
+    struct process *process;
+    unsigned users; /* armed conditional requests */
+    struct watched_thread *threads;
+};
+
+static void raise(struct process *process, struct thread *thread, const char *service, uint64_t time_ns)
+{
+    struct monitor *monitor = process->object.monitor;
+    struct event event = {.service = registry_find(monitor->registry, span_str(service)),
+                          .process = process,
+                          .thread = thread,
+                          .object = thread ? &thread->object : &process->object,
+                          .time_ns = time_ns};
+    if (event.service && event.service->enabled)
+        event_raise(monitor, &event);
+}
+
+static void switched(void *ctx, const struct switch_record *record)
+{
+    struct watched_thread *watched = ctx;
+    struct process *process = watched->watch->process;
+    struct thread *thread = process_thread(process, watched->tid);
+    if (!thread)
+        return;
+    if (record->in) {
+        if (watched->blocked)
+            raise(process, thread, "thread_has_been_unblocked", record->time_ns);
+        raise(process, thread, "thread_has_been_scheduled", record->time_ns);
+        raise(process, NULL, "proc_has_been_scheduled", record->time_ns);
+        watched->blocked = false;
+        return;
+    }
+    watched->blocked = !record->preempted;
+    raise(process, thread, "thread_has_been_descheduled", record->time_ns);
+    raise(process, NULL, "proc_has_been_descheduled", record->time_ns);
+    if (watched->blocked)
+        raise(process, thread, "thread_has_blocked", record->time_ns);
+}
+
+static void readable(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    struct watched_thread *watched = ctx;
+    struct monitor *monitor = watched->watch->process->object.monitor;
+    uint64_t lost = 0;
+    monitor_enter(monitor);
+    /* an action list may end the watch: hold it until we are done */
+    watched->watch->users++;
+    struct switch_watch *watch = watched->watch;
+    struct process *process = watch->process;
+    switches_read(watched->switches, switched, watched, &lost);
+    if (lost)
+        log_info("process %d: %llu context switches were not told", process->pid, (unsigned long long)lost);
+    if (events & (EPOLLHUP | EPOLLERR)) { /* the thread is gone */
+        loop_remove(watched->source);
+        watched->source = NULL;
+    }
+    if (--watch->users == 0)
+        switching_end(process);
+    monitor_leave(monitor);
+}
+
+static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
+{
+    for (struct watched_thread *t = watch->threads; t; t = t->next)
+        if (t->tid == tid)
+            return 0;
+    struct watched_thread *watched = calloc(1, sizeof *watched);
+    if (!watched)
+        return err_set(err, -ENOMEM, "out of memory");
+    watched->watch = watch;
+    watched->tid = tid;
+    int code = switches_open(&watched->switches, tid, err);
+    if (code < 0) {
+        free(watched);
+        return code;
+    }
+    watched->source =
+        loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
+    watched->next = watch->threads;
+    watch->threads = watched;
+    return 0;
+}
+
+void switching_refresh(struct process *process)
+{
+    if (!process->switching)
+        return;
+    process_refresh(process, 0);
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+        struct err err = {0};
+        if (watch_thread(process->switching, thread->tid, &err) < 0)
+            log_info("%s", err.text);
+    }
+}
+
+int switching_arm(struct csr *csr, struct process *process, struct err *err)
+{
+    (void)csr;
+    if (!process->switching) {
+        process->switching = calloc(1, sizeof *process->switching);
+        if (!process->switching)
+            return err_set(err, -ENOMEM, "out of memory");
+        process->switching->process = process;
+    }
+    process_refresh(process, 0);
+    int code = 0;
+    for (struct thread *thread = process->threads; thread && code == 0; thread = thread->hh.next) {
+        code = watch_thread(process->switching, thread->tid, err);
+        if (code == -ESRCH)
+            code = 0; /* it ended meanwhile */
+    }
+    if (code < 0 && process->switching->users == 0)
+        switching_end(process);
+    if (code == 0) {
+        process->switching->users++;
+        err_set(err, 0, "asynchronous: the event is told after it happened, the thread is not held");
+    }
+    return code;
+}
+
+void switching_disarm(struct csr *csr, struct process *process)
+{
+    (void)csr;
+    if (process->switching && process->switching->users && --process->switching->users == 0)
+        switching_end(process);
+}
+
+void switching_end(struct process *process)
+{
+    struct switch_watch *watch = process->switching;
+    process->switching = NULL;
+    if (!watch)
+        return;
+    while (watch->threads) {
+        struct watched_thread *watched = watch->threads;
+        watch->threads = watched->next;
+        loop_remove(watched->source);
+        switches_close(watched->switches);
+        free(watched);
+    }
+    free(watch);
+}

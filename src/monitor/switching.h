@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scheduling events: context switches of watched processes, from the kernel's perf records, as events of the
+ * specification (scheduled, descheduled, blocked, unblocked). They are told afterwards: the thread is not held.
+ */
+#ifndef SCRY_MONITOR_SWITCHING_H
+#define SCRY_MONITOR_SWITCHING_H
+
+#include "base/err.h"
+
+struct csr;
+struct process;
+struct switch_watch;
+
+/* event_ops.arm and .disarm of the scheduling events. */
+int switching_arm(struct csr *csr, struct process *process, struct err *err);
+void switching_disarm(struct csr *csr, struct process *process);
+
+/* Watches threads that appeared since; called by the sampler. */
+void switching_refresh(struct process *process);
+void switching_end(struct process *process);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/traced.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "monitor/csr.h"
+#include "monitor/event.h"
+#include "monitor/monitor.h"
+#include "monitor/process.h"
+
+struct sighting {
+    struct monitor *monitor;
+    struct process *process;
+    struct thread *thread; /* NULL if out of memory */
+    const struct tracer_event *raw;
+};
+
+static void raise(const struct sighting *seen, const char *service, const struct value *outputs, size_t count,
+                  int first_par)
+{
+    struct event event = {.service = registry_find(seen->monitor->registry, span_str(service)),
+                          .process = seen->process,
+                          .thread = seen->thread,
+                          .object = seen->thread ? &seen->thread->object : &seen->process->object,
+                          .time_ns = seen->raw->time_ns,
+                          .outputs = outputs,
+                          .output_count = count,
+                          .first_par = first_par,
+                          .raw = seen->raw};
+    if (event.service && event.service->enabled)
+        event_raise(seen->monitor, &event);
+}
+
+/* par0: the call's number when it starts, its result when it ends (as for library calls); par1...: the parameters; at
+ * the end par1 is the result, too, and the parameters follow (8.1.3, service 17). */
+static void raise_syscall(const struct sighting *seen, bool ended)
+{
+    const struct tracer_event *raw = seen->raw;
+    struct value outputs[8];
+    size_t count = 0;
+    if (ended) {
+        outputs[count++] = value_int(raw->result);
+        outputs[count++] = value_int(raw->result);
+    } else {
+        outputs[count++] = value_uint(raw->number);
+    }
+    for (uint32_t i = 0; i < raw->arg_count && i < 6; i++)
+        outputs[count++] = value_uint(raw->args[i]);
+    raise(seen, ended ? "thread_has_ended_sys_call" : "thread_has_started_sys_call", outputs, count, 0);
+}
+
+static void raise_new_thread(const struct sighting *seen, struct process *process, pid_t tid)
+{
+    struct thread *thread = process_thread(process, tid);
+    if (!thread)
+        return;
+    thread->parent_tid = seen->raw->tid;
+    struct value token = value_token(span_str(thread->object.token));
+    raise(seen, "thread_creates_thread", &token, 1, 0);
+}
+
+/* First the process, then its initial thread (8.1.3, service 4). */
+static void raise_new_process(const struct sighting *seen)
+{
+    struct err err;
+    struct process *child = process_get(seen->monitor, seen->raw->child, &err);
+    if (!child)
+        return; /* killed before we could look */
+    struct value token = value_token(span_str(child->object.token));
+    raise(seen, "thread_creates_proc", &token, 1, 0);
+    raise_new_thread(seen, child, child->pid);
+}
+
+static void executed(struct process *process)
+{
+    free(process->trace.breaks);
+    process->trace.breaks = NULL;
+    process->trace.break_count = 0;
+    struct thread *thread, *next;
+    HASH_ITER(hh, process->threads, thread, next)
+    {
+        if (thread->tid != process->pid)
+            thread_ended(thread);
+    }
+    csr_process_executed(process);
+    tracing_unsettle(process);
+}
+
+/* When the last thread goes, so does the process, and its memory can still be read now. */
+static void thread_exits(const struct sighting *seen)
+{
+    struct thread *thread = seen->thread;
+    if (!thread || thread->exit_reported)
+        return;
+    raise(seen, "thread_has_terminated", NULL, 0, 0);
+    thread->exit_reported = true;
+    process_refresh(seen->process, 0);
+    for (struct thread *other = seen->process->threads; other; other = other->hh.next)
+        if (!other->exit_reported)
+            return;
+    if (!seen->process->exit_reported) {
+        seen->process->exit_reported = true;
+        struct sighting last = *seen;
+        last.thread = NULL;
+        raise(&last, "proc_has_terminated", NULL, 0, 0);
+    }
+}
+
+static void translate(const struct sighting *seen)
+{
+    const struct tracer_event *raw = seen->raw;
+    struct value number;
+    switch (raw->kind) {
+    case TRACER_BREAK:
+        raise(seen, "thread_reached_addr", NULL, 0, 0);
+        break;
+    case TRACER_STEP:
+        raise(seen,
+              seen->thread && seen->thread->step == TRACER_STEP_OVER ? "thread_executed_insn_call"
+                                                                     : "thread_executed_insn",
+              NULL, 0, 0);
+        break;
+    case TRACER_SYSCALL_ENTER:
+    case TRACER_SYSCALL_EXIT:
+        raise_syscall(seen, raw->kind == TRACER_SYSCALL_EXIT);
+        break;
+    case TRACER_SIGNAL:
+        number = value_int(raw->signo);
+        raise(seen, "thread_received_signal", &number, 1, 0);
+        break;
+    case TRACER_NEW_PROCESS:
+        raise_new_process(seen);
+        break;
+    case TRACER_NEW_THREAD:
+        raise_new_thread(seen, seen->process, raw->child);
+        break;
+    case TRACER_EXEC:
+        executed(seen->process);
+        break;
+    case TRACER_THREAD_EXIT:
+        thread_exits(seen);
+        break;
+    case TRACER_GONE:
+        free(seen->process->trace.breaks);
+        seen->process->trace = (struct trace_state){.holds = seen->process->trace.holds};
+        break;
+    }
+}
+
+void traced_event(void *ctx, const struct tracer_event *raw)
+{
+    struct monitor *monitor = ctx;
+    struct sighting seen = {.monitor = monitor, .process = process_find(monitor, raw->pid), .raw = raw};
+    if (!seen.process) {
+        tracing_release_hold(monitor, NULL, raw->hold);
+        return;
+    }
+    monitor_enter(monitor);
+    if (raw->hold)
+        seen.process->trace.holds++;
+    if (raw->kind != TRACER_GONE)
+        seen.thread = process_thread(seen.process, raw->tid);
+    translate(&seen);
+    /* the object may not change its state until the lists of raised user events are done, too */
+    event_run_queue(monitor);
+    tracing_release_hold(monitor, seen.process, raw->hold);
+    monitor_leave(monitor);
+}

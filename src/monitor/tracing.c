@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/tracing.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "base/dirs.h"
+#include "base/log.h"
+#include "monitor/cells.h"
+#include "monitor/csr.h"
+#include "monitor/event.h"
+#include "monitor/monitor.h"
+#include "monitor/process.h"
+#include "monitor/runstate.h"
+#include "monitor/steps.h"
+#include "monitor/traced.h"
+
+enum { TRACER_RESTARTS = 3 };
+
+/* ---- the tracer process ---- */
+
+/* The kernel detached everything when the tracer died; start over where that is possible. */
+static void tracer_lost(struct monitor *monitor)
+{
+    log_error("the tracer (pid %d) died; breakpoints and stops are set up again", tracer_pid(monitor->tracer));
+    loop_remove(monitor->tracer_source);
+    monitor->tracer_source = NULL;
+    tracer_stop_all(monitor->tracer);
+    monitor->tracer = NULL;
+    monitor->tracer_restarts++;
+    for (struct process *process = monitor->processes; process; process = process->hh.next) {
+        free(process->trace.breaks);
+        process->trace = (struct trace_state){0};
+        for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+            thread->stopped = false;
+            thread->step = TRACER_STEP_NONE;
+        }
+    }
+    if (monitor->tracer_restarts > TRACER_RESTARTS)
+        return;
+    csr_rearm(monitor);
+    for (struct process *process = monitor->processes; process; process = process->hh.next)
+        runstate_restore(process);
+}
+
+static void tracer_readable(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    struct monitor *monitor = ctx;
+    monitor_enter(monitor);
+    if (monitor->tracer && tracer_dispatch(monitor->tracer) < 0)
+        tracer_lost(monitor);
+    monitor_leave(monitor);
+}
+
+static void tracer_has_pending(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    monitor->tracer_deferred = NULL;
+    tracer_readable(ctx, -1, 0);
+}
+
+/* The soft limit of open files before the monitor raised its own. */
+static bool original_limit(struct rlimit *ret_limit)
+{
+    const char *text = getenv("SCRY_NOFILE");
+    if (!text || getrlimit(RLIMIT_NOFILE, ret_limit) < 0)
+        return false;
+    ret_limit->rlim_cur = strtoull(text, NULL, 10);
+    return true;
+}
+
+static int need_tracer(struct monitor *monitor, struct err *err)
+{
+    if (monitor->tracer)
+        return 0;
+    if (monitor->tracer_restarts > TRACER_RESTARTS)
+        return err_set(err, -EPIPE, "the tracer died %d times: tracing is off until the monitor is restarted",
+                       TRACER_RESTARTS + 1);
+    char path[PATH_MAX];
+    int code = dirs_libexec("scry-tracer", path, sizeof path, err);
+    if (code == 0) {
+        /* programs that the tracer starts shall have the limits the monitor was started with */
+        struct rlimit raised, original;
+        bool lower = original_limit(&original) && getrlimit(RLIMIT_NOFILE, &raised) == 0;
+        if (lower)
+            setrlimit(RLIMIT_NOFILE, &original);
+        code = tracer_start(&monitor->tracer, path, cells_fd(monitor->cells), traced_event, monitor, err);
+        if (lower)
+            setrlimit(RLIMIT_NOFILE, &raised);
+    }
+    if (code < 0)
+        return code;
+    monitor->tracer_source = loop_add_fd(monitor->loop, tracer_fd(monitor->tracer), EPOLLIN, tracer_readable, monitor);
+    if (!monitor->tracer_source) {
+        tracer_stop_all(monitor->tracer);
+        monitor->tracer = NULL;
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int tracing_need_tracer(struct monitor *monitor, struct err *err)
+{
+    return need_tracer(monitor, err);
+}
+
+void tracing_stop(struct monitor *monitor)
+{
+    loop_remove(monitor->tracer_source);
+    loop_remove(monitor->tracer_deferred);
+    monitor->tracer_source = monitor->tracer_deferred = NULL;
+    if (monitor->tracer)
+        tracer_stop_all(monitor->tracer);
+    monitor->tracer = NULL;
+}
+
+int tracing_seize(struct process *process, struct err *err)
+{
+    struct monitor *monitor = process->object.monitor;
+    if (process->trace.seized)
+        return 0;
+    int code = need_tracer(monitor, err);
+    if (code == 0)
+        code = tracer_seize(monitor->tracer, process->pid, err);
+    if (code < 0)
+        return code;
+    process->trace.seized = true;
+    tracing_unsettle(process);
+    return 0;
+}
+
+static void give_back(struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    if (monitor->tracer)
+        tracer_release(monitor->tracer, process->pid);
+    free(process->trace.breaks);
+    process->trace = (struct trace_state){0};
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next)
+        thread->step = TRACER_STEP_NONE;
+}
+
+/* ---- what a process needs ---- */
+
+void trace_need_break(struct trace_need *need, uint64_t addr, struct csr *csr)
+{
+    if (need->break_count == need->break_cap) {
+        size_t cap = need->break_cap ? 2 * need->break_cap : 8;
+        struct trace_break *breaks = realloc(need->breaks, cap * sizeof *breaks);
+        if (!breaks) {
+            need->failed = true;
+            return;
+        }
+        need->breaks = breaks;
+        need->break_cap = cap;
+    }
+    need->breaks[need->break_count++] =
+        (struct trace_break){.addr = addr, .csr_serial = csr->object.serial, .csr = csr};
+}
+
+static void compute_need(struct process *process, struct trace_need *need)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            const struct event_ops *ops =
+                object_is(object, "c") && csr->enabled ? event_ops_of(csr->event_service) : NULL;
+            struct csr_target *target = ops && ops->need ? csr_target(csr, process) : NULL;
+            if (!target || target->status >= OMIS_FIRST_ERROR)
+                continue;
+            need->any = true;
+            ops->need(csr, process, need);
+        }
+    for (struct thread *thread = process->threads; thread && !need->any; thread = thread->hh.next)
+        need->any = thread->stopped || runstate_must_wait(thread);
+    need->any |= process->trace.holds > 0;
+}
+
+static struct trace_break *find_break(struct trace_break *breaks, size_t count, const struct trace_break *wanted)
+{
+    for (size_t i = 0; i < count; i++)
+        if (breaks[i].addr == wanted->addr && breaks[i].csr_serial == wanted->csr_serial)
+            return &breaks[i];
+    return NULL;
+}
+
+static void clear_breaks(struct process *process, const struct trace_need *need)
+{
+    struct trace_state *trace = &process->trace;
+    size_t kept = 0;
+    for (size_t i = 0; i < trace->break_count; i++) {
+        struct trace_break *now = &trace->breaks[i];
+        if (find_break(need->breaks, need->break_count, now))
+            trace->breaks[kept++] = *now;
+        else
+            tracer_break_clear(process->object.monitor->tracer, process->pid, now->addr, now->csr_serial);
+    }
+    trace->break_count = kept;
+}
+
+/* The error returned is the first one that concerns `csr`, or any when it is NULL. */
+static int set_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
+{
+    struct trace_state *trace = &process->trace;
+    struct trace_break *all = realloc(trace->breaks, (trace->break_count + need->break_count + 1) * sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    trace->breaks = all;
+    int result = 0;
+    for (size_t i = 0; i < need->break_count; i++) {
+        struct trace_break *wanted = &need->breaks[i];
+        if (find_break(trace->breaks, trace->break_count, wanted))
+            continue;
+        struct err why = {0};
+        wanted->program = wanted->csr->program && !csr_names_threads(wanted->csr) ? wanted->csr->program : NULL;
+        int code = tracer_break_set(process->object.monitor->tracer, process->pid, wanted->addr, wanted->csr_serial,
+                                    wanted->program, &wanted->original, &why);
+        if (code == 0)
+            trace->breaks[trace->break_count++] = *wanted;
+        else if (result == 0 && (!csr || wanted->csr == csr))
+            result = why.text[0] ? err_set(err, code, "%s", why.text)
+                                 : err_errno(err, code, "cannot set a breakpoint at %#llx in process %d",
+                                             (unsigned long long)wanted->addr, process->pid);
+    }
+    return result;
+}
+
+int tracing_update(struct process *process, struct csr *csr, struct err *err)
+{
+    struct trace_need need = {0};
+    compute_need(process, &need);
+    int code = need.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+    if (!need.any) {
+        if (process->trace.seized)
+            give_back(process);
+    } else if (code == 0 && (code = tracing_seize(process, err)) == 0) {
+        struct tracer *tracer = process->object.monitor->tracer;
+        if (memcmp(&need.watch, &process->trace.watch, sizeof need.watch) != 0) {
+            code = tracer_watch(tracer, process->pid, &need.watch);
+            if (code == 0)
+                process->trace.watch = need.watch;
+            else
+                err_errno(err, code, "cannot watch process %d", process->pid);
+        }
+        clear_breaks(process, &need);
+        int break_code = set_breaks(process, &need, csr, err);
+        int step_code = steps_update(process, csr, err);
+        code = code ? code : break_code ? break_code : step_code;
+    }
+    free(need.breaks);
+    return code;
+}
+
+void tracing_unsettle(struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    if (process->is_unsettled || process->object.gone)
+        return;
+    process->is_unsettled = true;
+    process->next_unsettled = monitor->unsettled;
+    monitor->unsettled = process;
+}
+
+void tracing_settle(struct monitor *monitor)
+{
+    struct process *process = monitor->unsettled;
+    monitor->unsettled = NULL;
+    while (process) {
+        struct process *next = process->next_unsettled;
+        process->is_unsettled = false;
+        struct err err = {0};
+        if (process->trace.seized && tracing_update(process, NULL, &err) < 0)
+            log_info("process %d: %s", process->pid, err.text);
+        process = next;
+    }
+    if (monitor->tracer && tracer_pending(monitor->tracer) && !monitor->tracer_deferred)
+        monitor->tracer_deferred = loop_add_deferred(monitor->loop, tracer_has_pending, monitor);
+}
+
+void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len)
+{
+    for (size_t i = 0; i < process->trace.break_count; i++) {
+        const struct trace_break *at = &process->trace.breaks[i];
+        if (at->addr >= addr && at->addr - addr < len)
+            ((uint8_t *)bytes)[at->addr - addr] = at->original;
+    }
+}
+
+void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold)
+{
+    if (!hold)
+        return;
+    if (process) {
+        process->trace.holds--;
+        tracing_unsettle(process);
+    }
+    if (monitor->tracer)
+        tracer_release_hold(monitor->tracer, hold);
+}

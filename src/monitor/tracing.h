@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tracer is asked to do for each process: derived, never accumulated. tracing_update computes from the enabled
+ * conditional requests and the run states what a process needs and brings the tracer there; a process that needs
+ * nothing is given back.
+ */
+#ifndef SCRY_MONITOR_TRACING_H
+#define SCRY_MONITOR_TRACING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "probe/tracer.h"
+
+struct csr;
+struct monitor;
+struct process;
+struct thread;
+
+struct trace_break {
+    uint64_t addr;
+    uint64_t csr_serial;
+    struct csr *csr; /* only valid while needs are computed */
+    const struct code_program *program;
+    uint8_t original;
+};
+
+struct trace_need {
+    bool any; /* the process must be seized */
+    struct tracer_watch watch;
+    struct trace_break *breaks;
+    size_t break_count, break_cap;
+    bool failed; /* out of memory */
+};
+
+struct trace_state { /* how the tracer is set up now */
+    bool seized;
+    struct tracer_watch watch;
+    struct trace_break *breaks;
+    size_t break_count;
+    unsigned holds; /* events being handled for threads of this process */
+};
+
+/* For event services: adds a breakpoint to a need. */
+void trace_need_break(struct trace_need *need, uint64_t addr, struct csr *csr);
+
+/* Brings the tracer to what the process needs. The error returned is the one that concerns `csr` (or seizing as such);
+ * NULL: any. */
+int tracing_update(struct process *process, struct csr *csr, struct err *err);
+
+/* Marks a process whose need may have become smaller; looked at when the execution is over. */
+void tracing_unsettle(struct process *process);
+void tracing_settle(struct monitor *monitor);
+
+/* Starts the tracer if it does not run, and seizes the process if it is not. For services that need it once. */
+int tracing_seize(struct process *process, struct err *err);
+
+/* Starts the tracer if it does not run. */
+int tracing_need_tracer(struct monitor *monitor, struct err *err);
+
+/* Hides int3 bytes of ours in what was read from [addr, addr + len). */
+void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len);
+
+void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold);
+
+void tracing_stop(struct monitor *monitor);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer to node_get_info: the members in the order of the specification (8.1.1), printed in the language's syntax.
+ */
+#include "probe/node.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "probe/node_internal.h"
+
+#define SECOND_NS ((uint64_t)NS_PER_SECOND)
+/* At the very beginning a shorter interval is better than no answer. */
+#define FIRST_INTERVAL_NS (SECOND_NS / 10)
+#define SLEEPING_MAX_AGE_NS (15 * SECOND_NS)
+
+enum { GROUPS = 14 };
+
+struct node_probe {
+    struct node_facts facts;
+    struct node_bench bench;
+    struct node_sample last, before;
+    int64_t sleeping;
+    uint64_t sleeping_time_ns;
+};
+
+struct printer {
+    struct node_probe *probe;
+    struct buf *out;
+    bool first;
+    double rates[NODE_COUNTERS]; /* per second; negative: unknown */
+};
+
+int node_probe_new(struct node_probe **ret_probe)
+{
+    struct node_probe *probe = calloc(1, sizeof *probe);
+    if (!probe)
+        return -ENOMEM;
+    node_facts_read(&probe->facts);
+    node_sample_take(&probe->last, &probe->facts);
+    *ret_probe = probe;
+    return 0;
+}
+
+void node_probe_free(struct node_probe *probe)
+{
+    free(probe);
+}
+
+void node_probe_sample(struct node_probe *probe)
+{
+    if (clock_now_ns() - probe->last.time_ns < SECOND_NS)
+        return;
+    probe->before = probe->last;
+    node_sample_take(&probe->last, &probe->facts);
+}
+
+static void compute_rates(struct printer *printer)
+{
+    struct node_probe *probe = printer->probe;
+    node_probe_sample(probe);
+    struct node_sample from = probe->before, to = probe->last;
+    if (!from.time_ns) {
+        from = probe->last;
+        if (clock_now_ns() - from.time_ns >= FIRST_INTERVAL_NS)
+            node_sample_take(&to, &probe->facts);
+    }
+    double seconds = (double)(to.time_ns - from.time_ns) / 1e9;
+    for (int i = 0; i < NODE_COUNTERS; i++) {
+        int64_t a = from.count[i], b = to.count[i];
+        printer->rates[i] = seconds <= 0 || a < 0 || b < a ? -1 : (double)(b - a) / seconds;
+    }
+}
+
+/* ---- printing: as lang/value.h prints ---- */
+static void separate(struct printer *printer)
+{
+    if (!printer->first)
+        buf_putc(printer->out, ',');
+    printer->first = false;
+}
+
+static void put_int(struct printer *printer, int64_t number)
+{
+    separate(printer);
+    buf_printf(printer->out, "%lld", (long long)number);
+}
+
+/* The shortest form that reads back the same; what is unknown is -1.0. */
+static void put_float(struct printer *printer, double number)
+{
+    char text[40];
+    separate(printer);
+    if (!isfinite(number) || number < 0)
+        number = -1;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
+    buf_puts(printer->out, text);
+    if (!strpbrk(text, ".e"))
+        buf_puts(printer->out, ".0");
+}
+
+/* Names of systems and interfaces are ASCII; anything else is escaped in octal, which ends by itself. */
+static void put_string(struct printer *printer, const char *text)
+{
+    separate(printer);
+    buf_putc(printer->out, '"');
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            buf_printf(printer->out, "\\%c", *c);
+        else if ((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f)
+            buf_putc(printer->out, *c);
+        else
+            buf_printf(printer->out, "\\%03o", (unsigned char)*c);
+    }
+    buf_putc(printer->out, '"');
+}
+
+static void put_rate(struct printer *printer, enum node_counter counter)
+{
+    double rate = printer->rates[counter];
+    put_int(printer, rate < 0 ? -1 : (int64_t)(rate + 0.5));
+}
+
+/* Both together, unknown when one of them is. */
+static void put_rates(struct printer *printer, enum node_counter one, enum node_counter other)
+{
+    double a = printer->rates[one], b = printer->rates[other];
+    put_int(printer, a < 0 || b < 0 ? -1 : (int64_t)(a + b + 0.5));
+}
+
+/* ---- static members ---- */
+static void put_name(struct printer *printer)
+{
+    put_string(printer, printer->probe->facts.system.nodename);
+}
+
+static void put_system(struct printer *printer)
+{
+    const struct node_facts *facts = &printer->probe->facts;
+    put_string(printer, facts->system.sysname);
+    put_string(printer, facts->system.version);
+    put_string(printer, facts->system.release);
+    put_string(printer, facts->system.nodename);
+    put_int(printer, facts->boot_time);
+}
+
+static void put_processors(struct printer *printer)
+{
+    const struct node_facts *facts = &printer->probe->facts;
+    node_bench_run(&printer->probe->bench);
+    put_string(printer, facts->system.machine);
+    put_int(printer, facts->cpus);
+    put_int(printer, facts->max_processes);
+    put_int(printer, facts->cpu_mhz);
+    put_float(printer, printer->probe->bench.integer);
+    put_float(printer, printer->probe->bench.floating);
+}
+
+static void put_memory(struct printer *printer)
+{
+    node_bench_run(&printer->probe->bench);
+    put_int(printer, printer->probe->facts.pages);
+    put_int(printer, printer->probe->facts.page_size);
+    put_float(printer, printer->probe->bench.memory);
+}
+
+static void put_disks(struct printer *printer)
+{
+    const struct node_facts *facts = &printer->probe->facts;
+    put_int(printer, (int64_t)facts->disk_count);
+    put_int(printer, facts->disk_pages);
+    put_int(printer, facts->tmp_pages);
+    put_int(printer, facts->swap_pages);
+    put_float(printer, -1); /* a benchmark would disturb the disks of whoever computes here */
+}
+
+static void put_links(struct printer *printer)
+{
+    const struct node_facts *facts = &printer->probe->facts;
+    put_int(printer, (int64_t)facts->link_count);
+    separate(printer);
+    buf_putc(printer->out, '[');
+    printer->first = true;
+    for (size_t i = 0; i < facts->link_count; i++) {
+        put_string(printer, facts->links[i].type);
+        put_string(printer, facts->links[i].address);
+        put_int(printer, facts->links[i].kbytes_per_s);
+        put_float(printer, -1); /* a loopback never leaves the kernel: it would measure the processor */
+    }
+    printer->first = false;
+    buf_putc(printer->out, ']');
+}
+
+static void put_login_limit(struct printer *printer)
+{
+    put_int(printer, -1); /* Linux has no such limit for the node; PAM may set one per user */
+}
+
+/* ---- dynamic members ---- */
+static void put_activity(struct printer *printer)
+{
+    put_rate(printer, COUNT_SWITCHES);
+    put_int(printer, -1); /* execs: not counted, see node_rates.c */
+    put_int(printer, -1); /* system calls: not counted */
+}
+
+static void put_queues(struct printer *printer)
+{
+    struct node_probe *probe = printer->probe;
+    _cleanup_(freep) char *stat = NULL;
+    int64_t running = -1, blocked = -1;
+    if (file_read("/proc/stat", &stat, NULL) == 0) {
+        /* Running and ready tasks. Who asks is one of them and would be seen on an idle node, too: leave it out. */
+        running = node_find_number(stat, "procs_running");
+        running -= running > 0;
+        blocked = node_find_number(stat, "procs_blocked");
+    }
+    put_int(printer, running);
+    put_int(printer, blocked);
+    put_int(printer, -1); /* in page wait: Linux counts those under waiting for the disk */
+    if (!probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > SLEEPING_MAX_AGE_NS) {
+        probe->sleeping = node_count_sleeping(); /* looks at every process: seldom */
+        probe->sleeping_time_ns = clock_now_ns();
+    }
+    put_int(printer, probe->sleeping);
+    put_int(printer, 0); /* Linux swaps pages, never whole processes */
+    char text[NODE_FILE];
+    double load[3] = {-1, -1, -1};
+    if (node_read_text(text, sizeof text, "/proc/loadavg"))
+        sscanf(text, "%lf %lf %lf", &load[0], &load[1], &load[2]);
+    for (int i = 0; i < 3; i++)
+        put_float(printer, load[i]);
+}
+
+static void put_free_memory(struct printer *printer)
+{
+    char text[4096] = "";
+    int64_t page = printer->probe->facts.page_size;
+    node_read_text(text, sizeof text, "/proc/meminfo");
+    /* Free is what nobody uses, used is the rest: caches, which the kernel gives back at need, are in use. */
+    int64_t total = node_find_number(text, "MemTotal"), free_kb = node_find_number(text, "MemFree");
+    int64_t swap = node_find_number(text, "SwapFree");
+    put_int(printer, free_kb < 0 ? -1 : free_kb * 1024 / page);
+    put_int(printer, free_kb < 0 || total < 0 ? -1 : (total - free_kb) * 1024 / page);
+    put_int(printer, swap < 0 ? -1 : swap * 1024 / page);
+}
+
+static void put_paging(struct printer *printer)
+{
+    for (int i = 0; i < 3; i++)
+        put_int(printer, 0); /* swaps of whole processes do not happen; swapped pages are among those below */
+    put_rates(printer, COUNT_PAGE_IN, COUNT_PAGE_OUT);
+    put_rate(printer, COUNT_PAGE_IN);
+    put_rate(printer, COUNT_PAGE_OUT);
+}
+
+static void put_disk_rates(struct printer *printer)
+{
+    put_rate(printer, COUNT_DISK_READS);
+    put_rate(printer, COUNT_DISK_WRITES);
+    put_rate(printer, COUNT_NFS_READS);
+    put_rate(printer, COUNT_NFS_WRITES);
+    put_int(printer, -1); /* read and write calls: counted per process only */
+    put_int(printer, -1);
+}
+
+static void put_packets(struct printer *printer)
+{
+    put_rate(printer, COUNT_LOCAL_PACKETS);
+    put_rates(printer, COUNT_FAST_RECEIVED, COUNT_FAST_SENT);
+    put_rate(printer, COUNT_FAST_RECEIVED);
+    put_rate(printer, COUNT_FAST_SENT);
+    put_rates(printer, COUNT_SLOW_RECEIVED, COUNT_SLOW_SENT);
+    put_rate(printer, COUNT_SLOW_RECEIVED);
+    put_rate(printer, COUNT_SLOW_SENT);
+}
+
+static void put_users(struct printer *printer)
+{
+    struct node_users users;
+    node_users_read(&users);
+    put_int(printer, users.local);
+    put_int(printer, users.local_active);
+    put_int(printer, users.remote);
+    put_int(printer, users.remote_active);
+}
+
+static const struct {
+    void (*put)(struct printer *printer);
+    bool rates;
+} groups[GROUPS] = {
+    {put_name},         {put_system},           {put_processors},     {put_memory}, {put_disks},
+    {put_links},        {put_login_limit},      {put_activity, true}, {put_queues}, {put_free_memory},
+    {put_paging, true}, {put_disk_rates, true}, {put_packets, true},  {put_users},
+};
+
+int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err)
+{
+    if (flags >> GROUPS)
+        return err_set(err, -EINVAL, "flags 0x%llx of node_get_info: only the bits 0 to %d have a meaning",
+                       (unsigned long long)flags, GROUPS - 1);
+    struct printer printer = {.probe = probe, .out = out, .first = true};
+    bool have_rates = false;
+    for (int i = 0; i < GROUPS; i++) {
+        if (!(flags >> i & 1))
+            continue;
+        if (groups[i].rates && !have_rates) {
+            compute_rates(&printer);
+            have_rates = true;
+        }
+        groups[i].put(&printer);
+    }
+    return out->failed ? err_set(err, -ENOMEM, "out of memory while printing the facts of this node") : 0;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process or thread from outside: /proc/PID/stat, status, io, cmdline, environ, task (proc(5)). */
+#include "probe/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "probe/proc_file.h"
+
+enum {
+    STAT_TEXT = 1024,   /* 52 numbers of at most 20 digits are 1092, but most are small: 350 bytes are usual */
+    STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */
+    IO_TEXT = 512,      /* seven lines */
+    LIST_CHUNK = 4096,  /* arguments and environments */
+    FIELD_STATE = 3,    /* proc(5) counts from 1; the name in brackets is 2 */
+    FIELD_EXIT_CODE = 52,
+};
+
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+    static long ticks_per_second;
+    if (!ticks_per_second)
+        ticks_per_second = sysconf(_SC_CLK_TCK);
+    return ticks * (uint64_t)(NS_PER_SECOND / ticks_per_second);
+}
+
+static int parse_stat(char *text, struct proc_stat *ret_stat)
+{
+    /* The name may hold anything, ')' and blanks too: it ends at the last bracket, since numbers follow. */
+    char *open = strchr(text, '('), *close = strrchr(text, ')');
+    if (!open || !close || close < open || close[1] != ' ' || !close[2])
+        return -EBADMSG;
+    uint64_t field[FIELD_EXIT_CODE + 1] = {0};
+    char *rest = close + 3;
+    int count = FIELD_STATE;
+    while (count < FIELD_EXIT_CODE && *rest == ' ') {
+        char *end;
+        errno = 0;
+        field[count + 1] = *++rest == '-' ? (uint64_t)strtoll(rest, &end, 10) : strtoull(rest, &end, 10);
+        if (end == rest)
+            break;
+        count++;
+        rest = end;
+    }
+    if (count < 39)
+        return -EBADMSG;
+    struct proc_stat stat = {
+        .pid = (pid_t)strtol(text, NULL, 10),
+        .state = close[2],
+        .ppid = (pid_t)field[4],
+        .pgrp = (pid_t)field[5],
+        .session = (pid_t)field[6],
+        .minor_faults = field[10],
+        .major_faults = field[12],
+        .user_ns = ticks_to_ns(field[14]),
+        .system_ns = ticks_to_ns(field[15]),
+        .priority = (long)field[18],
+        .nice = (long)field[19],
+        .threads = (long)field[20],
+        .start_ticks = field[22],
+        .memory_bytes = field[23],
+        .resident_bytes = field[24] * (uint64_t)sysconf(_SC_PAGESIZE),
+        .start_stack = field[28],
+        .processor = (int)field[39],
+        .exit_code = (int)field[FIELD_EXIT_CODE],
+    };
+    size_t len = (size_t)(close - open - 1);
+    if (len > sizeof stat.comm - 1)
+        len = sizeof stat.comm - 1;
+    memcpy(stat.comm, open + 1, len);
+    *ret_stat = stat;
+    return 0;
+}
+
+static int read_stat(pid_t pid, pid_t tid, struct proc_stat *ret_stat)
+{
+    char text[STAT_TEXT + 128];
+    int r = proc_file_read(pid, tid, "stat", text, sizeof text, NULL);
+    return r < 0 ? r : parse_stat(text, ret_stat);
+}
+
+int proc_stat_read(pid_t pid, pid_t tid, struct proc_stat *ret_stat)
+{
+    int r = read_stat(pid, tid, ret_stat);
+    /* A leader that ended before its threads looks like a zombie, yet the process lives. */
+    if (r == 0 && !tid && ret_stat->state == 'Z' && ret_stat->threads > 1)
+        ret_stat->state = proc_process_state(ret_stat);
+    return r;
+}
+
+enum proc_state proc_state_of(const struct proc_stat *stat)
+{
+    switch (stat->state) {
+    case 'R':
+        return PROC_RUNNING;
+    case 'Z':
+    case 'X':
+        return PROC_ZOMBIE;
+    case 'T':
+    case 't':
+        return PROC_STOPPED;
+    default: /* S, D, I (idle kernel thread), P (parked) */
+        return PROC_SLEEPING;
+    }
+}
+
+char proc_process_state(const struct proc_stat *stat)
+{
+    /* The liveliest wins; the kernel's line for the process shows its leader only. */
+    static const char order[] = "RDSITtZX";
+    if (stat->threads <= 1 || stat->state == 'R')
+        return stat->state;
+    _cleanup_(freep) pid_t *tids = NULL;
+    size_t count;
+    if (proc_threads(stat->pid, &tids, &count) < 0)
+        return stat->state;
+    const char *best = strchr(order, stat->state);
+    for (size_t i = 0; i < count && best != order; i++) {
+        struct proc_stat thread;
+        if (tids[i] == stat->pid || read_stat(stat->pid, tids[i], &thread) < 0)
+            continue;
+        const char *rank = strchr(order, thread.state);
+        if (rank && (!best || rank < best))
+            best = rank;
+    }
+    return best ? *best : stat->state;
+}
+
+int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status)
+{
+    char text[STATUS_TEXT];
+    int r = proc_file_read(pid, tid, "status", text, sizeof text, NULL);
+    if (r < 0)
+        return r;
+    /* Only the first line holds foreign text (the name), and the kernel escapes newlines in it. */
+    *ret_status = (struct proc_status){
+        .uid = (uid_t)proc_field(text, "Uid"),
+        .gid = (gid_t)proc_field(text, "Gid"),
+        .tracer = (pid_t)proc_field(text, "TracerPid"),
+        .peak_resident_bytes = proc_field(text, "VmHWM") * 1024,
+        .swap_bytes = proc_field(text, "VmSwap") * 1024,
+        .voluntary_switches = proc_field(text, "voluntary_ctxt_switches"),
+        .involuntary_switches = proc_field(text, "nonvoluntary_ctxt_switches"),
+    };
+    return 0;
+}
+
+int proc_switches(pid_t pid, uint64_t *ret_voluntary, uint64_t *ret_involuntary)
+{
+    _cleanup_(freep) pid_t *tids = NULL;
+    size_t count;
+    int r = proc_threads(pid, &tids, &count);
+    if (r < 0)
+        return r;
+    uint64_t voluntary = 0, involuntary = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct proc_status status;
+        r = proc_status_read(pid, tids[i], &status);
+        if (r == -ESRCH)
+            continue; /* ended since */
+        if (r < 0)
+            return r;
+        voluntary += status.voluntary_switches;
+        involuntary += status.involuntary_switches;
+    }
+    *ret_voluntary = voluntary;
+    *ret_involuntary = involuntary;
+    return 0;
+}
+
+int proc_io_read(pid_t pid, struct proc_io *ret_io)
+{
+    char text[IO_TEXT];
+    int r = proc_file_read(pid, 0, "io", text, sizeof text, NULL);
+    if (r < 0)
+        return r;
+    *ret_io = (struct proc_io){
+        .reads = proc_field(text, "syscr"),
+        .writes = proc_field(text, "syscw"),
+        .read_bytes = proc_field(text, "read_bytes"),
+        .written_bytes = proc_field(text, "write_bytes"),
+    };
+    return 0;
+}
+
+static int append_file(pid_t pid, const char *name, struct buf *buf)
+{
+    char path[PROC_PATH_SIZE];
+    proc_path(path, pid, 0, name);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return proc_errno(pid, errno);
+    for (;;) {
+        char *to = buf_reserve(buf, LIST_CHUNK);
+        if (!to)
+            return -ENOMEM;
+        ssize_t got = read(fd, to, LIST_CHUNK);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return proc_errno(pid, errno);
+        buf->len += (size_t)got;
+        buf->data[buf->len] = 0;
+        if (got == 0)
+            return 0;
+    }
+}
+
+int proc_cmdline(pid_t pid, struct buf *ret_bytes)
+{
+    return append_file(pid, "cmdline", ret_bytes);
+}
+
+int proc_environ(pid_t pid, struct buf *ret_bytes)
+{
+    return append_file(pid, "environ", ret_bytes);
+}
+
+static int read_link(pid_t pid, const char *name, char *ret_path, size_t size)
+{
+    char path[PROC_PATH_SIZE];
+    proc_path(path, pid, 0, name);
+    ssize_t len = readlink(path, ret_path, size);
+    if (len < 0)
+        return proc_errno(pid, errno);
+    if ((size_t)len >= size)
+        return -ENAMETOOLONG;
+    ret_path[len] = 0;
+    return 0;
+}
+
+int proc_exe(pid_t pid, char *ret_path, size_t size)
+{
+    return read_link(pid, "exe", ret_path, size);
+}
+
+int proc_cwd(pid_t pid, char *ret_path, size_t size)
+{
+    return read_link(pid, "cwd", ret_path, size);
+}
+
+static int compare_tids(const void *a, const void *b)
+{
+    pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+    return (x > y) - (x < y);
+}
+
+int proc_threads(pid_t pid, pid_t **ret_tids, size_t *ret_count)
+{
+    char path[PROC_PATH_SIZE];
+    proc_path(path, pid, 0, "task");
+    DIR *dir = opendir(path);
+    if (!dir)
+        return proc_errno(pid, errno);
+    _cleanup_(freep) pid_t *tids = NULL;
+    size_t count = 0, room = 0;
+    const struct dirent *entry;
+    int r = 0;
+    while (r == 0 && (errno = 0, entry = readdir(dir))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (tid <= 0)
+            continue;
+        if (count == room) {
+            pid_t *grown = realloc(tids, (room = room ? room * 2 : 16) * sizeof *tids);
+            if (!grown)
+                r = -ENOMEM;
+            else
+                tids = grown;
+        }
+        if (r == 0)
+            tids[count++] = tid;
+    }
+    if (r == 0 && errno)
+        r = proc_errno(pid, errno);
+    closedir(dir);
+    if (r == 0 && count == 0)
+        r = -ESRCH;
+    if (r < 0)
+        return r;
+    qsort(tids, count, sizeof *tids, compare_tids);
+    *ret_tids = TAKE_PTR(tids);
+    *ret_count = count;
+    return 0;
+}
+
+int proc_traced_by(pid_t pid, pid_t *ret_tracer, char *ret_comm, size_t size)
+{
+    _cleanup_(freep) pid_t *tids = NULL;
+    size_t count;
+    int r = proc_threads(pid, &tids, &count);
+    if (r < 0)
+        return r;
+    pid_t tracer = 0;
+    for (size_t i = 0; i < count && !tracer; i++) {
+        struct proc_status status;
+        r = proc_status_read(pid, tids[i], &status);
+        if (r < 0 && r != -ESRCH)
+            return r;
+        if (r == 0)
+            tracer = status.tracer;
+    }
+    struct proc_stat stat = {0};
+    if (tracer && read_stat(tracer, 0, &stat) < 0)
+        stat.comm[0] = 0; /* outside our pid namespace, or gone since */
+    if (size) {
+        size_t len = strnlen(stat.comm, size - 1);
+        memcpy(ret_comm, stat.comm, len);
+        ret_comm[len] = 0;
+    }
+    *ret_tracer = tracer;
+    return 0;
+}
+
+/* The sp of a thread that waits in the kernel; 0 while it runs, since nothing is stopped to find out. */
+static uint64_t stack_pointer(pid_t pid, pid_t tid)
+{
+    char text[256];
+    if (proc_file_read(pid, tid, "syscall", text, sizeof text, NULL) < 0)
+        return 0;
+    /* "running", "-1 SP PC" when blocked outside a system call, or "NR ARG0 ... ARG5 SP PC" */
+    char *last = strrchr(text, ' ');
+    if (!last)
+        return 0;
+    *last = 0;
+    char *sp = strrchr(text, ' ');
+    return sp ? strtoull(sp + 1, NULL, 16) : 0;
+}
+
+int proc_stack_size(pid_t pid, pid_t tid, uint64_t *ret_bytes)
+{
+    struct proc_maps maps;
+    int r = proc_maps_read(pid, &maps);
+    if (r < 0)
+        return r;
+    const struct proc_map *found = NULL;
+    if (tid && tid != pid) {
+        uint64_t sp = stack_pointer(pid, tid);
+        found = sp ? proc_maps_find(&maps, sp) : NULL;
+    } else {
+        for (size_t i = 0; i < maps.count && !found; i++)
+            if (strcmp(maps.maps[i].path, "[stack]") == 0)
+                found = &maps.maps[i];
+    }
+    *ret_bytes = found ? found->end - found->start : 0;
+    proc_maps_done(&maps);
+    return 0;
+}
+
+int proc_set_nice(pid_t pid, pid_t tid, int nice)
+{
+    if (tid)
+        return setpriority(PRIO_PROCESS, (id_t)tid, nice) < 0 ? proc_errno(pid, errno) : 0;
+    /* Nice is per thread on Linux. A thread born while we walk inherits its creator's value, old or new: walk until
+     * the set of threads stays the same. */
+    size_t before = 0;
+    for (int round = 0; round < 8; round++) {
+        _cleanup_(freep) pid_t *tids = NULL;
+        size_t count;
+        int r = proc_threads(pid, &tids, &count);
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < count; i++)
+            if (setpriority(PRIO_PROCESS, (id_t)tids[i], nice) < 0 && errno != ESRCH)
+                return proc_errno(pid, errno);
+        if (count == before)
+            return 0;
+        before = count;
+    }
+    return 0;
+}

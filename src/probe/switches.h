@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Context switches of threads (perf software event, context_switch records): who got the processor, who lost it and
+ * whether it blocked (a switch-out without the PREEMPT bit). Asynchronous: a thread cannot be held by it. -EACCES with
+ * a reason where perf_event_paranoid forbids it.
+ */
+#ifndef SCRY_PROBE_SWITCHES_H
+#define SCRY_PROBE_SWITCHES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct switches;
+
+struct switch_record {
+    pid_t pid, tid;
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    bool in;          /* scheduled; otherwise descheduled */
+    bool preempted;   /* of a switch-out: still runnable */
+};
+typedef void switch_fn(void *ctx, const struct switch_record *record);
+
+/* Watches one thread from now on. */
+int switches_open(struct switches **ret_switches, pid_t tid, struct err *err);
+/* An epoll descriptor that is readable when there are records; switches_read makes it quiet again. It does not tell the
+ * end of the thread: the last notice may come before that. */
+int switches_fd(const struct switches *switches);
+/* Hands out what is there; *ret_lost is what the kernel dropped. */
+int switches_read(struct switches *switches, switch_fn *fn, void *ctx, uint64_t *ret_lost);
+void switches_close(struct switches *switches);
+
+/* NULL, or why it cannot work on this machine; the text lives until the thread's next call. */
+const char *switches_missing(void);
+
+#endif

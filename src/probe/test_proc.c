@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes and threads from outside: real children in the states that matter. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "probe/proc.h"
+
+/* Runs fn in a child that waits for nothing; *ret_ready is readable when the child said so. */
+static pid_t start(void (*fn)(int say), int *ret_ready)
+{
+    int ready[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ready[0]);
+        fn(ready[1]);
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    close(ready[1]);
+    *ret_ready = ready[0];
+    return pid;
+}
+
+static int64_t await_number(int fd)
+{
+    int64_t number = 0;
+    assert_int_equal(read(fd, &number, sizeof number), sizeof number);
+    return number;
+}
+
+static void say_number(int fd, int64_t number)
+{
+    if (write(fd, &number, sizeof number) != sizeof number)
+        _exit(99);
+}
+
+static void finish(pid_t pid, int fd)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(fd);
+}
+
+/* Waits until the state is the wanted one; a child takes its time to fall asleep. */
+static void await_state(pid_t pid, pid_t tid, char state)
+{
+    struct proc_stat stat = {0};
+    for (uint64_t end = clock_now_ns() + 10 * (uint64_t)NS_PER_SECOND; clock_now_ns() < end;) {
+        assert_int_equal(proc_stat_read(pid, tid, &stat), 0);
+        if (stat.state == state)
+            return;
+        sched_yield();
+    }
+    fail_msg("state is %c, not %c", stat.state, state);
+}
+
+/* An id that no process has: a child that was waited for. */
+static pid_t gone_pid(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+    return pid;
+}
+
+static void sleeper(int say)
+{
+    prctl(PR_SET_NAME, "a) R 1 ((b");
+    say_number(say, 0);
+    for (;;)
+        pause();
+}
+
+static void test_stat(void **state)
+{
+    int fd;
+    pid_t pid = start(sleeper, &fd);
+    await_number(fd);
+    await_state(pid, 0, 'S');
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_string_equal(stat.comm, "a) R 1 ((b");
+    assert_int_equal(stat.pid, pid);
+    assert_int_equal(stat.ppid, getpid());
+    assert_int_equal(stat.pgrp, getpgrp());
+    assert_int_equal(stat.session, getsid(0));
+    assert_int_equal(stat.threads, 1);
+    assert_int_equal(stat.nice, getpriority(PRIO_PROCESS, 0));
+    assert_int_equal(stat.priority, 20 + stat.nice);
+    assert_int_equal(proc_state_of(&stat), PROC_SLEEPING);
+    assert_true(stat.memory_bytes > stat.resident_bytes && stat.resident_bytes > 4096);
+    assert_true(stat.minor_faults > 0);
+
+    /* a second look has the same birth, another process another one or another pid */
+    struct proc_stat again, own;
+    assert_int_equal(proc_stat_read(pid, pid, &again), 0);
+    assert_int_equal(again.start_ticks, stat.start_ticks);
+    assert_int_equal(proc_stat_read(getpid(), 0, &own), 0);
+    assert_int_equal(own.state, 'R');
+    assert_int_equal(proc_state_of(&own), PROC_RUNNING);
+    assert_true(own.start_ticks <= stat.start_ticks);
+
+    kill(pid, SIGSTOP);
+    await_state(pid, 0, 'T');
+    proc_stat_read(pid, 0, &stat);
+    assert_int_equal(proc_state_of(&stat), PROC_STOPPED);
+    finish(pid, fd);
+}
+
+static void exits_seven(int say)
+{
+    _exit(7);
+}
+
+static void test_zombie_and_gone(void **state)
+{
+    int fd, status;
+    pid_t pid = start(exits_seven, &fd);
+    await_state(pid, 0, 'Z');
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_int_equal(proc_state_of(&stat), PROC_ZOMBIE);
+    assert_int_equal(WEXITSTATUS(stat.exit_code), 7);
+    struct buf bytes = BUF_INIT;
+    assert_int_equal(proc_cmdline(pid, &bytes), 0);
+    assert_int_equal(bytes.len, 0);
+    char byte;
+    assert_int_equal(proc_memory_read(pid, (uintptr_t)&byte, &byte, 1, NULL), -ESRCH);
+    struct proc_module *modules;
+    size_t count;
+    assert_int_equal(proc_modules(pid, &modules, &count), -ESRCH);
+    waitpid(pid, &status, 0);
+
+    struct proc_status gone_status;
+    struct proc_io io;
+    uint64_t voluntary, involuntary;
+    pid_t *tids, tracer;
+    char text[PATH_MAX];
+    assert_int_equal(proc_stat_read(pid, 0, &stat), -ESRCH);
+    assert_int_equal(proc_stat_read(getpid(), pid, &stat), -ESRCH);
+    assert_int_equal(proc_status_read(pid, 0, &gone_status), -ESRCH);
+    assert_int_equal(proc_switches(pid, &voluntary, &involuntary), -ESRCH);
+    assert_int_equal(proc_io_read(pid, &io), -ESRCH);
+    assert_int_equal(proc_cmdline(pid, &bytes), -ESRCH);
+    assert_int_equal(proc_exe(pid, text, sizeof text), -ESRCH);
+    assert_int_equal(proc_threads(pid, &tids, &count), -ESRCH);
+    assert_int_equal(proc_traced_by(pid, &tracer, text, sizeof text), -ESRCH);
+    assert_int_equal(proc_pidfd(pid), -ESRCH);
+    assert_int_equal(proc_modules(pid, &modules, &count), -ESRCH);
+    assert_int_equal(proc_set_nice(pid, 0, 5), -ESRCH);
+    assert_int_equal(proc_set_nice(pid, pid, 5), -ESRCH);
+    assert_int_equal(proc_memory_read(pid, (uintptr_t)&byte, &byte, 1, NULL), -ESRCH);
+    assert_int_equal(proc_memory_write(pid, (uintptr_t)&byte, &byte, 1, NULL), -ESRCH);
+    buf_done(&bytes);
+    close(fd);
+}
+
+static void *pause_thread(void *arg)
+{
+    say_number(*(int *)arg, syscall(SYS_gettid));
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void *switching_thread(void *arg)
+{
+    struct timespec moment = {.tv_nsec = 1000};
+    for (int i = 0; i < 200; i++)
+        nanosleep(&moment, NULL);
+    return pause_thread(arg);
+}
+
+static void leader_leaves(int say)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, switching_thread, &say);
+    pthread_exit(NULL);
+}
+
+static void test_leader_gone(void **state)
+{
+    int fd;
+    pid_t pid = start(leader_leaves, &fd);
+    pid_t tid = (pid_t)await_number(fd);
+    await_state(pid, tid, 'S');
+    await_state(pid, pid, 'Z');
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_int_equal(stat.state, 'S'); /* the process lives */
+    assert_int_equal(proc_state_of(&stat), PROC_SLEEPING);
+    pid_t *tids;
+    size_t count;
+    assert_int_equal(proc_threads(pid, &tids, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(tids[0], pid);
+    assert_int_equal(tids[1], tid);
+    free(tids);
+    finish(pid, fd);
+}
+
+static void two_threads(int say)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, switching_thread, &say);
+    for (;;)
+        pause();
+}
+
+static void *spin_thread(void *arg)
+{
+    say_number(*(int *)arg, syscall(SYS_gettid));
+    for (volatile unsigned long n = 0;; n++)
+        ;
+    return NULL;
+}
+
+static void leader_waits(int say)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, spin_thread, &say);
+    pthread_join(thread, NULL);
+}
+
+static void test_threads(void **state)
+{
+    int fd;
+    pid_t pid = start(two_threads, &fd);
+    pid_t tid = (pid_t)await_number(fd);
+    struct proc_status leader, thread;
+    uint64_t voluntary, involuntary;
+    await_state(pid, tid, 'S');
+    assert_int_equal(proc_status_read(pid, 0, &leader), 0);
+    assert_int_equal(proc_status_read(pid, tid, &thread), 0);
+    assert_int_equal(leader.uid, getuid());
+    assert_int_equal(leader.gid, getgid());
+    assert_true(leader.peak_resident_bytes > 0);
+    assert_true(thread.voluntary_switches >= 200);
+    assert_int_equal(proc_switches(pid, &voluntary, &involuntary), 0);
+    assert_true(voluntary >= 200 + leader.voluntary_switches);
+
+    uint64_t bytes;
+    assert_int_equal(proc_stack_size(pid, tid, &bytes), 0);
+    assert_true(bytes >= 16384);
+    assert_int_equal(proc_stack_size(pid, 0, &bytes), 0);
+    assert_true(bytes >= 4096 && bytes < 64u << 20);
+
+    assert_int_equal(proc_set_nice(pid, tid, 7), 0);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), 7);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), 0);
+    assert_int_equal(proc_set_nice(pid, 0, 9), 0);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), 9);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), 9);
+    finish(pid, fd);
+
+    pid = start(leader_waits, &fd);
+    tid = (pid_t)await_number(fd);
+    await_state(pid, pid, 'S');
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_int_equal(stat.state, 'S');
+    assert_int_equal(proc_process_state(&stat), 'R');
+    finish(pid, fd);
+}
+
+static void worker(int say)
+{
+    char *block = mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(block, 1, 8 << 20);
+    int null = open("/dev/zero", O_RDONLY);
+    for (int i = 0; i < 50; i++)
+        if (read(null, block, 1000) != 1000)
+            _exit(98);
+    struct timespec cpu;
+    do
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    while (cpu.tv_sec == 0 && cpu.tv_nsec < 100000000);
+    say_number(say, (intptr_t)block);
+    for (;;)
+        pause();
+}
+
+static void test_usage(void **state)
+{
+    int fd;
+    pid_t pid = start(worker, &fd);
+    await_number(fd);
+    struct proc_stat stat;
+    struct proc_status status;
+    struct proc_io io;
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_true(stat.user_ns + stat.system_ns >= 80000000);
+    assert_true(stat.resident_bytes >= 8 << 20);
+    assert_int_equal(proc_status_read(pid, 0, &status), 0);
+    assert_true(status.peak_resident_bytes >= 8 << 20);
+    assert_int_equal(proc_io_read(pid, &io), 0);
+    assert_true(io.reads >= 50);
+    finish(pid, fd);
+}
+
+static void test_lists(void **state)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        char first[] = "A=1", second[] = "B=x y\nz";
+        char *const list[] = {first, second, NULL};
+        if (chdir("/proc") == 0)
+            execle("/bin/sleep", "sleep", "60", (char *)NULL, list);
+        _exit(97);
+    }
+    char path[PATH_MAX] = "", cwd[PATH_MAX];
+    for (uint64_t end = clock_now_ns() + 10 * (uint64_t)NS_PER_SECOND; clock_now_ns() < end;) {
+        assert_int_equal(proc_exe(pid, path, sizeof path), 0);
+        if (strstr(path, "sleep"))
+            break;
+    }
+    assert_non_null(strstr(path, "/sleep"));
+    assert_int_equal(proc_exe(pid, path, 4), -ENAMETOOLONG);
+    assert_int_equal(proc_cwd(pid, cwd, sizeof cwd), 0);
+    assert_string_equal(cwd, "/proc");
+    struct buf bytes = BUF_INIT;
+    /* the argument vector is set a moment later than the executable */
+    for (uint64_t end = clock_now_ns() + 10 * (uint64_t)NS_PER_SECOND; clock_now_ns() < end && !bytes.len;) {
+        assert_int_equal(proc_cmdline(pid, &bytes), 0);
+    }
+    assert_int_equal(bytes.len, 9);
+    assert_memory_equal(bytes.data,
+                        "sleep\0"
+                        "60\0",
+                        10);
+    buf_clear(&bytes);
+    assert_int_equal(proc_environ(pid, &bytes), 0);
+    assert_int_equal(bytes.len, 12);
+    assert_memory_equal(bytes.data, "A=1\0B=x y\nz\0", 12);
+    buf_done(&bytes);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void test_traced_by(void **state)
+{
+    int fd;
+    pid_t pid = start(sleeper, &fd), tracer;
+    char comm[16];
+    await_number(fd);
+    assert_int_equal(proc_traced_by(pid, &tracer, comm, sizeof comm), 0);
+    assert_int_equal(tracer, 0);
+    assert_string_equal(comm, "");
+    assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+    char own[16];
+    prctl(PR_GET_NAME, own);
+    assert_int_equal(proc_traced_by(pid, &tracer, comm, sizeof comm), 0);
+    assert_int_equal(tracer, getpid());
+    assert_string_equal(comm, own);
+    finish(pid, fd);
+}
+
+/* A grandchild that its own parent reaps: its end is told to us all the same. */
+static void parent_of_dying(int say)
+{
+    int go[2];
+    if (pipe(go) < 0)
+        _exit(96);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        close(go[1]);
+        _exit(read(go[0], &byte, 1) == 1 ? 42 : 95);
+    }
+    say_number(say, pid);
+    siginfo_t info;
+    pause(); /* SIGUSR1: let it end */
+    if (write(go[1], "", 1) != 1)
+        _exit(94);
+    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* a zombie that is not reaped */
+    say_number(say, 1);
+    pause();
+    waitpid(pid, NULL, 0);
+    say_number(say, 2);
+    pause();
+}
+
+static void on_signal(int signo)
+{
+}
+
+static void test_exit_status(void **state)
+{
+    int fd, status = -1;
+    struct sigaction action = {.sa_handler = on_signal}, old;
+    sigaction(SIGUSR1, &action, &old); /* inherited by the child: ends its pauses */
+    pid_t parent = start(parent_of_dying, &fd);
+    pid_t pid = (pid_t)await_number(fd);
+    int pidfd = proc_pidfd(pid);
+    assert_true(pidfd >= 0);
+    int r = proc_pidfd_exit_status(pidfd, &status);
+    if (r == -ENOTSUP) {
+        print_message("# SKIP: PIDFD_GET_INFO does not tell exit statuses before Linux 6.15\n");
+        close(pidfd);
+        finish(parent, fd);
+        sigaction(SIGUSR1, &old, NULL);
+        skip();
+    }
+    assert_int_equal(r, -EAGAIN);
+    await_state(parent, 0, 'S');
+    assert_int_equal(kill(parent, SIGUSR1), 0);
+    await_number(fd);
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 10000), 1);
+    assert_int_equal(proc_pidfd_exit_status(pidfd, &status), 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    await_state(parent, 0, 'S');
+    kill(parent, SIGUSR1);
+    await_number(fd);
+    status = -1;
+    assert_int_equal(proc_pidfd_exit_status(pidfd, &status), 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    assert_int_equal(proc_signal(pidfd, 0), -ESRCH);
+    close(pidfd);
+
+    pidfd = proc_pidfd(parent);
+    assert_int_equal(proc_signal(pidfd, SIGKILL), 0);
+    waitpid(parent, NULL, 0);
+    assert_int_equal(proc_pidfd_exit_status(pidfd, &status), 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(pidfd);
+    close(fd);
+    sigaction(SIGUSR1, &old, NULL);
+}
+
+static void mapped(int say)
+{
+    char *block = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 4 * 4096; i++)
+        block[i] = (char)(i * 7);
+    mprotect(block, 4096, PROT_READ);
+    mprotect(block + 4096, 4096, PROT_EXEC);
+    munmap(block + 3 * 4096, 4096);
+    say_number(say, (intptr_t)block);
+    for (;;)
+        pause();
+}
+
+static void test_memory(void **state)
+{
+    int fd;
+    pid_t pid = start(mapped, &fd);
+    uint64_t block = (uint64_t)await_number(fd);
+    unsigned char bytes[4 * 4096];
+    size_t done;
+    assert_int_equal(proc_memory_read(pid, block + 1, bytes, 3 * 4096 - 1, &done), 0);
+    assert_int_equal(done, 3 * 4096 - 1);
+    for (size_t i = 0; i < done; i++)
+        assert_int_equal(bytes[i], (unsigned char)((i + 1) * 7));
+    assert_int_equal(proc_memory_read(pid, block + 2 * 4096, bytes, 2 * 4096, &done), -EIO);
+    assert_int_equal(done, 4096);
+    assert_int_equal(proc_memory_read(pid, 8, bytes, 4, &done), -EIO);
+    assert_int_equal(done, 0);
+    assert_int_equal(proc_memory_read(pid, UINT64_MAX - 1, bytes, 8, &done), -EIO);
+    assert_int_equal(done, 0);
+    assert_int_equal(proc_memory_read(pid, block, bytes, 0, &done), 0);
+
+    /* across a read-only and an executable page */
+    memset(bytes, 0xAB, sizeof bytes);
+    assert_int_equal(proc_memory_write(pid, block + 4090, bytes, 12, &done), 0);
+    assert_int_equal(done, 12);
+    unsigned char back[20];
+    assert_int_equal(proc_memory_read(pid, block + 4086, back, 20, NULL), 0);
+    assert_int_equal(back[3], (unsigned char)(4089 * 7));
+    assert_memory_equal(back + 4, bytes, 12);
+    assert_int_equal(back[16], (unsigned char)(4102 * 7));
+    assert_int_equal(proc_memory_write(pid, block + 3 * 4096 - 4, bytes, 12, &done), -EIO);
+    assert_int_equal(done, 4);
+    finish(pid, fd);
+}
+
+/* ---- load modules ---- */
+struct target {
+    pid_t pid;
+    int in;
+    FILE *out;
+    uint64_t main, data, bss;
+};
+
+static void start_target(struct target *target, const char *variable)
+{
+    const char *path = getenv(variable);
+    if (!path)
+        fail_msg("%s is not set: run this test by meson", variable);
+    int in[2], out[2];
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    target->pid = fork();
+    if (target->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        execl(path, path, NULL);
+        _exit(93);
+    }
+    close(in[0]);
+    close(out[1]);
+    target->in = in[1];
+    target->out = fdopen(out[0], "r");
+    unsigned long addresses[3];
+    assert_int_equal(fscanf(target->out, "%lx %lx %lx", &addresses[0], &addresses[1], &addresses[2]), 3);
+    target->main = addresses[0];
+    target->data = addresses[1];
+    target->bss = addresses[2];
+}
+
+static void stop_target(struct target *target)
+{
+    int status;
+    close(target->in);
+    fclose(target->out);
+    waitpid(target->pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static const struct proc_module *find_module(const struct proc_module *modules, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(modules[i].path, name))
+            return &modules[i];
+    return NULL;
+}
+
+static void check_main(const struct target *target, const char *variable, bool libraries)
+{
+    struct proc_module *modules;
+    size_t count;
+    assert_int_equal(proc_modules(target->pid, &modules, &count), 0);
+    char path[PATH_MAX];
+    assert_non_null(realpath(getenv(variable), path));
+    assert_string_equal(modules[0].path, path);
+    assert_true(target->main - modules[0].code_start < modules[0].code_len);
+    assert_true(target->data - modules[0].data_start < modules[0].data_len);
+    assert_true(target->bss - modules[0].bss_start < modules[0].bss_len);
+    assert_true(modules[0].bss_len >= 3 << 20);
+    const struct proc_module *libc = find_module(modules, count, "/libc.so");
+    assert_int_equal(!!libc, libraries);
+    assert_int_equal(!!find_module(modules, count, "/ld-linux"), libraries);
+    assert_non_null(find_module(modules, count, "[vdso]"));
+    assert_string_equal(modules[count - 1].path, "[vdso]");
+    assert_int_equal(count, libraries ? 4 : 2);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char magic[4];
+        assert_true(modules[i].code_len > 0);
+        if (modules[i].bias) {
+            assert_int_equal(proc_memory_read(target->pid, modules[i].bias, magic, 4, NULL), 0);
+            assert_memory_equal(magic, "\177ELF", 4);
+        }
+    }
+    proc_modules_free(modules, count);
+}
+
+static void test_modules(void **state)
+{
+    static const struct {
+        const char *variable;
+        bool libraries;
+    } ways[] = {
+        {"TARGET_PIE", true}, {"TARGET_STATIC", false}, {"TARGET_STATIC_PIE", false}, {"TARGET_STRIPPED", true}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct target target;
+        start_target(&target, ways[i].variable);
+        check_main(&target, ways[i].variable, ways[i].libraries);
+        stop_target(&target);
+    }
+}
+
+static void test_modules_before_linker(void **state)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        execl(getenv("TARGET_PIE"), "target", NULL);
+        _exit(92);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP); /* at its first instruction, in ld.so */
+    struct proc_module *modules;
+    size_t count;
+    assert_int_equal(proc_modules(pid, &modules, &count), 0);
+    assert_int_equal(count, 3);
+    assert_non_null(strstr(modules[0].path, "target"));
+    assert_true(modules[0].code_len > 0 && modules[0].bss_len >= 3 << 20);
+    assert_non_null(strstr(modules[1].path, "/ld-linux"));
+    assert_string_equal(modules[2].path, "[vdso]");
+    proc_modules_free(modules, count);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* As an ordinary user against a process of root. */
+static void test_refused(void **state)
+{
+    if (geteuid() != 0) {
+        print_message("# SKIP: needs root to make a process that may not be looked at\n");
+        skip();
+    }
+    pid_t target = getpid();
+    char byte = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(65534) < 0 || setuid(65534) < 0)
+            _exit(50);
+        struct proc_io io;
+        struct proc_stat stat;
+        struct proc_module *modules;
+        struct buf bytes = BUF_INIT;
+        char path[PATH_MAX];
+        size_t count;
+        int pidfd = proc_pidfd(target);
+        bool right = proc_io_read(target, &io) == -EACCES && proc_exe(target, path, sizeof path) == -EACCES &&
+                     proc_environ(target, &bytes) == -EACCES && proc_stat_read(target, 0, &stat) == 0 &&
+                     proc_modules(target, &modules, &count) == -EACCES &&
+                     proc_memory_read(target, (uintptr_t)&byte, &byte, 1, NULL) == -EACCES &&
+                     proc_memory_write(target, (uintptr_t)&byte, &byte, 1, NULL) == -EACCES &&
+                     proc_set_nice(target, 0, 1) == -EACCES && proc_set_nice(getpid(), 0, -5) == -EACCES &&
+                     pidfd >= 0 && proc_signal(pidfd, SIGKILL) == -EACCES;
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    pid_t gone = gone_pid();
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(gone, 0, &stat), -ESRCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stat),
+        cmocka_unit_test(test_zombie_and_gone),
+        cmocka_unit_test(test_leader_gone),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_traced_by),
+        cmocka_unit_test(test_exit_status),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_modules_before_linker),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
+}

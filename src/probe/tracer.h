@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tracer, seen from the monitor: a separate process (scry-tracer) that owns every ptrace attachment and every int3,
+ * started at the first need. It runs lowered action lists itself. When the monitor's end of the socket closes, it
+ * removes breakpoints, repairs program counters, lets stopped threads run, detaches everything and exits: the targets
+ * never notice.
+ *
+ * All calls are synchronous and bounded (TRACER_TIMEOUT_NS); events that arrive meanwhile are queued and handed out by
+ * tracer_dispatch. One thread. Errors: -ESRCH (gone), -EPERM (not allowed, or traced by somebody else: err says by
+ * whom), -EIO (memory not accessible), -ETIME (a thread would not stop: uninterruptible), -EPIPE (the tracer died).
+ */
+#ifndef SCRY_PROBE_TRACER_H
+#define SCRY_PROBE_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base/err.h"
+#include "shm/code.h"
+
+enum {
+    TRACER_SYSCALLS = 1024,     /* numbers a watch can name */
+    TRACER_XSTATE_SIZE = 16384, /* at most */
+    TRACER_FRAMES = 65536,      /* of one backtrace, at most */
+};
+#define TRACER_TIMEOUT_NS UINT64_C(3000000000)
+
+struct tracer;
+
+enum tracer_event_kind {
+    TRACER_BREAK,         /* about to execute the instruction at addr */
+    TRACER_STEP,          /* executed one instruction (tracer_step) */
+    TRACER_SYSCALL_ENTER, /* number, args */
+    TRACER_SYSCALL_EXIT,  /* number, result */
+    TRACER_SIGNAL,        /* signo is about to be delivered */
+    TRACER_NEW_PROCESS,   /* fork, vfork or clone without CLONE_THREAD: child; it is stopped, too, while held */
+    TRACER_NEW_THREAD,    /* child is the new thread, stopped while held */
+    TRACER_EXEC, /* the process has a new program; tid is now pid, the other threads are gone; breakpoints are gone */
+    TRACER_THREAD_EXIT, /* the thread is about to end, its memory and registers are still there; held like other events
+                         */
+    TRACER_GONE,        /* the process ended or was detached by force; not held */
+};
+
+struct tracer_event {
+    enum tracer_event_kind kind;
+    pid_t pid, tid;
+    uint64_t hold; /* the thread waits until tracer_release_hold(hold); 0: nobody waits */
+    uint64_t time_ns;
+    uint64_t addr;
+    int signo;
+    pid_t child;
+    uint32_t number; /* of the system call */
+    uint32_t arg_count;
+    uint64_t args[6]; /* at the exit those that it was called with */
+    int64_t result;
+};
+
+typedef void tracer_event_fn(void *ctx, const struct tracer_event *event);
+
+/* Starts the program at `path` with a socket. `cells_fd`: the memory of CODE_CELLS cells, or -1. */
+int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tracer_event_fn *fn, void *ctx,
+                 struct err *err);
+void tracer_stop_all(struct tracer *tracer); /* asks it to release everything and exit, waits for that, frees */
+
+int tracer_fd(const struct tracer *tracer); /* readable: call tracer_dispatch */
+pid_t tracer_pid(const struct tracer *tracer);
+bool tracer_pending(const struct tracer *tracer); /* events were queued during a call: call tracer_dispatch */
+int tracer_dispatch(struct tracer *tracer);       /* hands out events; 0, or -EPIPE when the tracer died */
+
+/* ---- processes ---- */
+/* Attaches to all threads of a process, without stopping it longer than needed. Idempotent. */
+int tracer_seize(struct tracer *tracer, pid_t pid, struct err *err);
+/* Removes everything and detaches; a process not seized is fine. Threads that were stopped run. */
+int tracer_release(struct tracer *tracer, pid_t pid);
+/* Leaves one thread of a seized process alone for good. */
+int tracer_release_thread(struct tracer *tracer, pid_t tid);
+
+struct tracer_spawn {
+    const char *path;        /* executable */
+    const char *const *argv; /* with argv[0], NULL-terminated */
+    const char *const *envp; /* NULL: inherited from the monitor */
+    const char *io[3];       /* file names for stdin, stdout, stderr; NULL or "": inherited */
+};
+/* Starts a program and leaves it seized and stopped (as by tracer_stop) at its first instruction. */
+int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t *ret_pid, struct err *err);
+
+/* What to report of a seized process; replaces the former watch. Things not watched are passed on silently. */
+struct tracer_watch {
+    uint64_t signals; /* bit signo - 1 */
+    bool new_process, new_thread, thread_exit;
+    uint64_t syscall_enter[TRACER_SYSCALLS / 64], syscall_exit[TRACER_SYSCALLS / 64];
+};
+int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *watch);
+
+/* ---- run states ---- */
+/* Stops and continues single threads of seized processes (idempotent). On return every thread has stopped, or ret_codes
+ * (may be NULL) tells which not. A thread that is held by an event counts as stopped. Threads created by a stopped
+ * process start as they are. */
+int tracer_stop(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes);
+int tracer_continue(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes);
+int tracer_release_hold(struct tracer *tracer, uint64_t hold);
+
+enum tracer_step_mode { TRACER_STEP_NONE, TRACER_STEP_INTO, TRACER_STEP_OVER /* a call is one instruction */ };
+int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode);
+
+/* ---- registers and code; threads that run are stopped for the moment ---- */
+int tracer_get_regs(struct tracer *tracer, pid_t tid, struct user_regs_struct *ret_regs);
+int tracer_set_regs(struct tracer *tracer, pid_t tid, const struct user_regs_struct *regs);
+int tracer_get_xstate(struct tracer *tracer, pid_t tid, void *ret_bytes, size_t *inout_size); /* NT_X86_XSTATE */
+int tracer_set_xstate(struct tracer *tracer, pid_t tid, const void *bytes, size_t size);
+/* Jumps: rip = addr, a system call in progress is not restarted. */
+int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err);
+/* Calls the function at addr as if from here; when it returns, the thread's registers are what they were. */
+int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err);
+
+struct tracer_frame {
+    uint64_t pc;  /* of the innermost: where it is; of others: the return address */
+    uint64_t cfa; /* canonical frame address: the "fp" of the specification */
+};
+/* At most max_depth frames (0: all, up to TRACER_FRAMES), into a malloc'ed array the caller frees. */
+int tracer_backtrace(struct tracer *tracer, pid_t tid, size_t max_depth, struct tracer_frame **ret_frames,
+                     size_t *ret_count, struct err *err);
+
+/* ---- memory; our own int3 bytes are hidden from reads and kept by writes; the process need not be seized ---- */
+int tracer_write_memory(struct tracer *tracer, pid_t pid, uint64_t addr, const void *bytes, size_t len);
+
+/* ---- breakpoints ---- */
+/* Sets (or extends) the breakpoint at addr in a seized process. `id` names this user of it; several share one int3.
+ * With a program the hit runs it in the tracer and is not reported for this id. ret_original: the byte that int3
+ * replaced. */
+int tracer_break_set(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id, const struct code_program *program,
+                     uint8_t *ret_original, struct err *err);
+int tracer_break_clear(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id);
+
+#endif

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The monitor's side of the tracer (tracer.h). Requests wait for their reply; what arrives meanwhile is queued. All
+ * int3 that are set are remembered here with the bytes they replaced: if the tracer itself is killed, the kernel lets
+ * its tracees go, and the bytes are put back at once from here.
+ */
+#include "probe/tracer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "probe/tracer/protocol.h"
+
+enum { READ_SIZE = 65536, SAFE_FD = 10 };
+
+struct queued {
+    struct tracer_event event;
+    struct queued *next, *prev;
+};
+
+struct changed_key {
+    uint64_t addr, id;
+    uint64_t pid;
+};
+
+struct changed { /* an int3 in a target */
+    struct changed_key key;
+    uint8_t original;
+    UT_hash_handle hh;
+};
+
+struct tracer {
+    int fd;
+    pid_t pid;
+    bool dead;
+    uint64_t serial;
+    struct buf in;
+    struct queued *events;
+    struct changed *changes;
+    tracer_event_fn *fn;
+    void *ctx;
+};
+
+/* ---- what must be repaired if the tracer dies ---- */
+
+static void remember(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id, uint8_t original)
+{
+    struct changed_key key = {addr, id, (uint64_t)pid};
+    struct changed *changed;
+    HASH_FIND(hh, tracer->changes, &key, sizeof key, changed);
+    if (!changed && (changed = calloc(1, sizeof *changed))) {
+        changed->key = key;
+        HASH_ADD(hh, tracer->changes, key, sizeof key, changed);
+    }
+    if (changed)
+        changed->original = original;
+}
+
+static void forget(struct tracer *tracer, struct changed *changed)
+{
+    HASH_DEL(tracer->changes, changed);
+    free(changed);
+}
+
+static void forget_process(struct tracer *tracer, pid_t pid)
+{
+    struct changed *changed, *next;
+    HASH_ITER(hh, tracer->changes, changed, next)
+    {
+        if (changed->key.pid == (uint64_t)pid)
+            forget(tracer, changed);
+    }
+}
+
+static void repair(struct tracer *tracer)
+{
+    struct changed *changed, *next;
+    HASH_ITER(hh, tracer->changes, changed, next)
+    {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/mem", (int)changed->key.pid);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        uint8_t byte;
+        if (fd >= 0 && pread(fd, &byte, 1, (off_t)changed->key.addr) == 1 && byte == 0xcc) {
+            ssize_t put = pwrite(fd, &changed->original, 1, (off_t)changed->key.addr);
+            (void)put;
+        }
+        if (fd >= 0)
+            close(fd);
+        forget(tracer, changed);
+    }
+}
+
+static int died(struct tracer *tracer)
+{
+    if (!tracer->dead) {
+        tracer->dead = true;
+        repair(tracer);
+    }
+    return -EPIPE;
+}
+
+/* ---- messages ---- */
+
+static void queue_event(struct tracer *tracer, const char *bytes, size_t len)
+{
+    struct queued *queued = len == sizeof queued->event ? calloc(1, sizeof *queued) : NULL;
+    if (!queued)
+        return;
+    memcpy(&queued->event, bytes, len);
+    if (queued->event.kind == TRACER_EXEC || queued->event.kind == TRACER_GONE)
+        forget_process(tracer, queued->event.pid);
+    DL_APPEND(tracer->events, queued);
+}
+
+/* Takes the complete messages out of the buffer. 1 when the reply with this number was among them. */
+static int parse(struct tracer *tracer, uint64_t serial, struct wire_message *ret_reply, struct buf *ret_payload)
+{
+    size_t at = 0;
+    int found = 0;
+    struct wire_message message;
+    while (tracer->in.len - at >= sizeof message) {
+        memcpy(&message, tracer->in.data + at, sizeof message);
+        if (message.size < sizeof message || message.size > WIRE_SIZE_LIMIT)
+            return died(tracer);
+        if (tracer->in.len - at < message.size)
+            break;
+        const char *payload = tracer->in.data + at + sizeof message;
+        size_t len = message.size - sizeof message;
+        if (message.kind == WIRE_EVENT) {
+            queue_event(tracer, payload, len);
+        } else if (serial && message.serial == serial && message.kind == WIRE_REPLY) {
+            *ret_reply = message;
+            buf_append(ret_payload, payload, len);
+            found = 1;
+        } else if (message.kind == WIRE_HELLO && ret_reply && !serial) {
+            *ret_reply = message;
+            found = 1;
+        }
+        at += message.size;
+    }
+    buf_drop(&tracer->in, at);
+    return found;
+}
+
+/* Reads what there is. 0 or -EPIPE. */
+static int receive(struct tracer *tracer)
+{
+    for (;;) {
+        char *to = buf_reserve(&tracer->in, READ_SIZE);
+        if (!to)
+            return died(tracer);
+        ssize_t got = recv(tracer->fd, to, READ_SIZE, MSG_DONTWAIT);
+        if (got > 0)
+            tracer->in.len += (size_t)got;
+        if (got == READ_SIZE || (got < 0 && errno == EINTR))
+            continue;
+        if (got > 0 || (got < 0 && errno == EAGAIN))
+            return 0;
+        return died(tracer);
+    }
+}
+
+/* Waits until the socket is ready. 0, -ETIME. */
+static int wait_ready(struct tracer *tracer, short events, uint64_t deadline)
+{
+    struct pollfd poll_fd = {.fd = tracer->fd, .events = events};
+    for (;;) {
+        uint64_t now = clock_now_ns();
+        if (now >= deadline)
+            return -ETIME;
+        int ready = poll(&poll_fd, 1, (int)((deadline - now) / 1000000) + 1);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int send_all(struct tracer *tracer, const void *bytes, size_t len, uint64_t deadline)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t put = send(tracer->fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put > 0) {
+            done += (size_t)put;
+        } else if (put < 0 && errno == EAGAIN) {
+            if (wait_ready(tracer, POLLOUT, deadline) < 0)
+                return died(tracer); /* half a message was sent: nothing can follow it */
+        } else if (put < 0 && errno != EINTR) {
+            return died(tracer);
+        }
+    }
+    return 0;
+}
+
+struct reply {
+    struct wire_message message;
+    struct buf payload;
+};
+
+static int await(struct tracer *tracer, uint64_t serial, uint64_t deadline, struct reply *ret)
+{
+    for (;;) {
+        int code = wait_ready(tracer, POLLIN, deadline);
+        if (code < 0)
+            return code;
+        int received = receive(tracer);
+        code = parse(tracer, serial, &ret->message, &ret->payload);
+        if (code != 0)
+            return code < 0 ? code : 0;
+        if (received < 0)
+            return received;
+    }
+}
+
+/* One request and its reply, whose payload the caller frees also on failure. */
+static int call(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len, struct reply *ret,
+                struct err *err)
+{
+    *ret = (struct reply){.payload = BUF_INIT};
+    if (tracer->dead)
+        return err_set(err, -EPIPE, "the tracer process died");
+    if (len > WIRE_SIZE_LIMIT - sizeof message)
+        return err_set(err, -E2BIG, "%zu bytes are too many for one request", len);
+    message.serial = ++tracer->serial;
+    message.size = (uint32_t)(sizeof message + len);
+    uint64_t deadline = clock_now_ns() + TRACER_TIMEOUT_NS;
+    int code = send_all(tracer, &message, sizeof message, deadline);
+    if (code == 0)
+        code = send_all(tracer, bytes, len, deadline);
+    if (code == 0)
+        code = await(tracer, message.serial, deadline, ret);
+    if (code == -EPIPE)
+        return err_set(err, code, "the tracer process died");
+    if (code < 0)
+        return err_set(err, code, "the tracer did not answer in time");
+    code = ret->message.code;
+    if (code < 0 && ret->payload.len)
+        return err_set(err, code, "%.*s", (int)ret->payload.len, ret->payload.data);
+    return code < 0 ? err_errno(err, code, "thread or process %d", message.id) : code;
+}
+
+static int call_simple(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len,
+                       struct err *err)
+{
+    struct reply reply;
+    int code = call(tracer, message, bytes, len, &reply, err);
+    buf_done(&reply.payload);
+    return code;
+}
+
+/* The same with a payload of exactly this size as its answer. */
+static int call_result(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len,
+                       void *ret_bytes, size_t size)
+{
+    struct reply reply;
+    int code = call(tracer, message, bytes, len, &reply, NULL);
+    if (code == 0 && reply.payload.len != size)
+        code = -EPROTO;
+    if (code == 0 && size)
+        memcpy(ret_bytes, reply.payload.data, size);
+    buf_done(&reply.payload);
+    return code;
+}
+
+/* ---- start and end ---- */
+
+static void run_tracer(const char *path, int fd, int cells_fd)
+{
+    /* both may lie on each other's places */
+    int socket_fd = fcntl(fd, F_DUPFD, SAFE_FD), cells_copy = cells_fd < 0 ? -1 : fcntl(cells_fd, F_DUPFD, SAFE_FD);
+    if (socket_fd < 0 || dup2(socket_fd, WIRE_SOCKET_FD) < 0)
+        _exit(126);
+    if (cells_copy >= 0)
+        dup2(cells_copy, WIRE_CELLS_FD);
+    close_range(cells_copy >= 0 ? WIRE_CELLS_FD + 1 : WIRE_CELLS_FD, ~0U, 0);
+    execl(path, "scry-tracer", (char *)NULL);
+    _exit(127);
+}
+
+static void tracer_free(struct tracer *tracer)
+{
+    struct queued *queued, *next;
+    DL_FOREACH_SAFE(tracer->events, queued, next)
+    free(queued);
+    struct changed *changed, *after;
+    HASH_ITER(hh, tracer->changes, changed, after)
+    forget(tracer, changed);
+    if (tracer->fd >= 0)
+        close(tracer->fd);
+    buf_done(&tracer->in);
+    free(tracer);
+}
+
+int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tracer_event_fn *fn, void *ctx,
+                 struct err *err)
+{
+    int fds[2];
+    struct tracer *tracer = calloc(1, sizeof *tracer);
+    if (!tracer)
+        return err_errno(err, -ENOMEM, "tracer");
+    tracer->fd = -1;
+    tracer->fn = fn;
+    tracer->ctx = ctx;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
+        int code = -errno;
+        tracer_free(tracer);
+        return err_errno(err, code, "socket for the tracer");
+    }
+    tracer->fd = fds[0];
+    tracer->pid = fork();
+    if (tracer->pid == 0)
+        run_tracer(path, fds[1], cells_fd);
+    close(fds[1]);
+    if (tracer->pid < 0) {
+        int code = -errno;
+        tracer_free(tracer);
+        return err_errno(err, code, "the tracer cannot be started");
+    }
+    struct reply hello = {.payload = BUF_INIT};
+    int code = await(tracer, 0, clock_now_ns() + TRACER_TIMEOUT_NS, &hello);
+    if (code == 0 && hello.message.a != WIRE_VERSION)
+        code = err_set(err, -EPROTO, "%s is of another version of scry", path);
+    else if (code < 0)
+        err_set(err, code, "the tracer %s does not start: is scry installed completely?", path);
+    if (code < 0) {
+        kill(tracer->pid, SIGKILL);
+        waitpid(tracer->pid, NULL, 0);
+        tracer_free(tracer);
+        return code;
+    }
+    *ret_tracer = tracer;
+    return 0;
+}
+
+void tracer_stop_all(struct tracer *tracer)
+{
+    if (!tracer)
+        return;
+    struct wire_message bye = {.size = sizeof bye, .kind = WIRE_BYE};
+    if (!tracer->dead)
+        send_all(tracer, &bye, sizeof bye, clock_now_ns() + TRACER_TIMEOUT_NS);
+    shutdown(tracer->fd, SHUT_WR);
+    /* It closes its end by exiting, when everything is released; events it still sends are of no interest. */
+    uint64_t deadline = clock_now_ns() + 2 * TRACER_TIMEOUT_NS;
+    while (!tracer->dead && wait_ready(tracer, POLLIN, deadline) == 0)
+        if (receive(tracer) == 0)
+            buf_clear(&tracer->in);
+    if (!tracer->dead) {
+        kill(tracer->pid, SIGKILL);
+        repair(tracer);
+    }
+    waitpid(tracer->pid, NULL, 0);
+    tracer_free(tracer);
+}
+
+int tracer_fd(const struct tracer *tracer)
+{
+    return tracer->fd;
+}
+
+pid_t tracer_pid(const struct tracer *tracer)
+{
+    return tracer->pid;
+}
+
+bool tracer_pending(const struct tracer *tracer)
+{
+    return tracer->events != NULL;
+}
+
+int tracer_dispatch(struct tracer *tracer)
+{
+    if (!tracer->dead) {
+        receive(tracer);
+        parse(tracer, 0, NULL, NULL);
+    }
+    while (tracer->events) {
+        struct queued *queued = tracer->events;
+        DL_DELETE(tracer->events, queued);
+        tracer->fn(tracer->ctx, &queued->event);
+        free(queued);
+    }
+    return tracer->dead ? -EPIPE : 0;
+}
+
+/* ---- the calls ---- */
+
+#define MESSAGE(...) ((struct wire_message){__VA_ARGS__})
+
+int tracer_seize(struct tracer *tracer, pid_t pid, struct err *err)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_SEIZE, .id = pid), NULL, 0, err);
+}
+
+int tracer_release(struct tracer *tracer, pid_t pid)
+{
+    int code = call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE, .id = pid), NULL, 0, NULL);
+    if (code == 0)
+        forget_process(tracer, pid);
+    return code;
+}
+
+int tracer_release_thread(struct tracer *tracer, pid_t tid)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE_THREAD, .id = tid), NULL, 0, NULL);
+}
+
+static void put_list(struct buf *buf, const char *const *list)
+{
+    size_t count = 0;
+    while (list[count])
+        count++;
+    buf_printf(buf, "%zu", count);
+    buf_putc(buf, 0);
+    for (size_t i = 0; i < count; i++)
+        buf_append(buf, list[i], strlen(list[i]) + 1);
+}
+
+int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t *ret_pid, struct err *err)
+{
+    struct buf bytes = BUF_INIT;
+    struct reply reply;
+    buf_append(&bytes, spawn->path, strlen(spawn->path) + 1);
+    for (int i = 0; i < 3; i++) {
+        const char *name = spawn->io[i] ? spawn->io[i] : "";
+        buf_append(&bytes, name, strlen(name) + 1);
+    }
+    put_list(&bytes, spawn->argv);
+    put_list(&bytes, spawn->envp ? spawn->envp : (const char *const *)environ);
+    if (bytes.failed) {
+        buf_done(&bytes);
+        return err_errno(err, -ENOMEM, "%s", spawn->path);
+    }
+    int code = call(tracer, MESSAGE(.kind = WIRE_SPAWN), bytes.data, bytes.len, &reply, err);
+    if (code == 0)
+        *ret_pid = (pid_t)reply.message.a;
+    buf_done(&reply.payload);
+    buf_done(&bytes);
+    return code;
+}
+
+int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *watch)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_WATCH, .id = pid), watch, sizeof *watch, NULL);
+}
+
+static int switch_threads(struct tracer *tracer, enum wire_kind kind, const pid_t *tids, size_t count, int *ret_codes)
+{
+    struct reply reply;
+    int code = call(tracer, MESSAGE(.kind = kind), tids, count * sizeof *tids, &reply, NULL);
+    if (code == 0 && reply.payload.len != count * sizeof *ret_codes)
+        code = -EPROTO;
+    for (size_t i = 0; i < count; i++) {
+        int one = code;
+        if (code == 0)
+            memcpy(&one, reply.payload.data + i * sizeof one, sizeof one);
+        if (ret_codes)
+            ret_codes[i] = one;
+    }
+    buf_done(&reply.payload);
+    return code;
+}
+
+int tracer_stop(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes)
+{
+    return switch_threads(tracer, WIRE_STOP, tids, count, ret_codes);
+}
+
+int tracer_continue(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes)
+{
+    return switch_threads(tracer, WIRE_CONTINUE, tids, count, ret_codes);
+}
+
+int tracer_release_hold(struct tracer *tracer, uint64_t hold)
+{
+    if (tracer->dead)
+        return -EPIPE;
+    struct wire_message message = {.size = sizeof message, .kind = WIRE_RELEASE_HOLD, .a = hold};
+    return send_all(tracer, &message, sizeof message, clock_now_ns() + TRACER_TIMEOUT_NS);
+}
+
+int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_STEP, .id = tid, .a = mode), NULL, 0, NULL);
+}
+
+int tracer_get_regs(struct tracer *tracer, pid_t tid, struct user_regs_struct *ret_regs)
+{
+    return call_result(tracer, MESSAGE(.kind = WIRE_GET_REGS, .id = tid), NULL, 0, ret_regs, sizeof *ret_regs);
+}
+
+int tracer_set_regs(struct tracer *tracer, pid_t tid, const struct user_regs_struct *regs)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_SET_REGS, .id = tid), regs, sizeof *regs, NULL);
+}
+
+int tracer_get_xstate(struct tracer *tracer, pid_t tid, void *ret_bytes, size_t *inout_size)
+{
+    struct reply reply;
+    int code = call(tracer, MESSAGE(.kind = WIRE_GET_XSTATE, .id = tid), NULL, 0, &reply, NULL);
+    if (code == 0 && reply.payload.len > *inout_size)
+        code = -ENOSPC;
+    if (code == 0) {
+        memcpy(ret_bytes, reply.payload.data, reply.payload.len);
+        *inout_size = reply.payload.len;
+    }
+    buf_done(&reply.payload);
+    return code;
+}
+
+int tracer_set_xstate(struct tracer *tracer, pid_t tid, const void *bytes, size_t size)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_SET_XSTATE, .id = tid), bytes, size, NULL);
+}
+
+int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_GOTO, .id = tid, .a = addr), NULL, 0, err);
+}
+
+int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_CALL, .id = tid, .a = addr), NULL, 0, err);
+}
+
+int tracer_backtrace(struct tracer *tracer, pid_t tid, size_t max_depth, struct tracer_frame **ret_frames,
+                     size_t *ret_count, struct err *err)
+{
+    struct reply reply;
+    int code = call(tracer, MESSAGE(.kind = WIRE_BACKTRACE, .id = tid, .a = max_depth), NULL, 0, &reply, err);
+    if (code == 0) {
+        *ret_count = reply.payload.len / sizeof **ret_frames;
+        *ret_frames = (struct tracer_frame *)buf_take(&reply.payload);
+        if (!*ret_frames)
+            code = err_errno(err, -ENOMEM, "backtrace");
+    }
+    buf_done(&reply.payload);
+    return code;
+}
+
+int tracer_write_memory(struct tracer *tracer, pid_t pid, uint64_t addr, const void *bytes, size_t len)
+{
+    return call_simple(tracer, MESSAGE(.kind = WIRE_WRITE, .id = pid, .a = addr), bytes, len, NULL);
+}
+
+int tracer_break_set(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id, const struct code_program *program,
+                     uint8_t *ret_original, struct err *err)
+{
+    struct reply reply;
+    int code = call(tracer, MESSAGE(.kind = WIRE_BREAK_SET, .id = pid, .a = addr, .b = id), program,
+                    program ? sizeof *program : 0, &reply, err);
+    if (code == 0) {
+        uint8_t original = (uint8_t)reply.message.a;
+        remember(tracer, pid, addr, id, original);
+        if (ret_original)
+            *ret_original = original;
+    }
+    buf_done(&reply.payload);
+    return code;
+}
+
+int tracer_break_clear(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id)
+{
+    int code = call_simple(tracer, MESSAGE(.kind = WIRE_BREAK_CLEAR, .id = pid, .a = addr, .b = id), NULL, 0, NULL);
+    struct changed_key key = {addr, id, (uint64_t)pid};
+    struct changed *changed;
+    HASH_FIND(hh, tracer->changes, &key, sizeof key, changed);
+    if (code == 0 && changed)
+        forget(tracer, changed);
+    return code;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single steps. INTO is the processor's trap flag. OVER is the same, but for calls: the thread runs to a breakpoint of
+ * ours at the return address, which counts when the stack is as high as before (recursion), and only for this thread.
+ * A signal handler that runs before the instruction is passed over in the same way.
+ */
+#include <errno.h>
+#include <sys/ptrace.h>
+
+#include "probe/tracer/tracee.h"
+
+enum { FLAG_TRAP = 0x100 };
+
+int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *err)
+{
+    int code = mode == TRACER_STEP_OVER ? attach_settle(thread->process, err) : 0;
+    if (code < 0 || thread->dead)
+        return code < 0 ? code : -ESRCH;
+    code = thread_halt(thread);
+    if (code < 0)
+        return code;
+    breakpoint_clear_step(thread);
+    thread->step = mode;
+    thread_unpause(thread);
+    return 0;
+}
+
+bool step_prepare(struct thread *thread)
+{
+    if (thread->over_addr)
+        return false; /* on its way through a call */
+    if (thread_load_regs(thread) < 0)
+        return true;
+    if (thread->step == TRACER_STEP_OVER && thread->signal &&
+        breakpoint_set_step(thread, thread->regs.rip, thread->regs.rsp) == 0) {
+        thread->over_handler = true;
+        return false;
+    }
+    uint8_t bytes[INSN_SIZE + 1];
+    size_t len;
+    struct insn insn = {.length = 0};
+    if (space_read_some(thread->process, thread->regs.rip, bytes, sizeof bytes, &len) == 0)
+        insn_decode(&insn, thread->regs.rip, bytes, len);
+    thread->pushf_sp = insn.is_pushf ? thread->regs.rsp - (insn.bytes[0] == 0x66 ? 2 : 8) : 0;
+    if (thread->step == TRACER_STEP_OVER && insn.is_call &&
+        breakpoint_set_step(thread, thread->regs.rip + insn.length, thread->regs.rsp) == 0) {
+        thread->over_handler = false;
+        return false;
+    }
+    return true;
+}
+
+void step_done(struct thread *thread)
+{
+    uint16_t flags;
+    if (thread->pushf_sp && thread->pushf_sp == thread->regs.rsp &&
+        space_read(thread->process, thread->pushf_sp, &flags, sizeof flags) == 0) {
+        flags &= (uint16_t)~FLAG_TRAP;
+        space_write(thread->process, thread->pushf_sp, &flags, sizeof flags);
+    }
+    thread->pushf_sp = 0;
+    if (thread->step && process_reports(thread)) {
+        struct tracer_event event = {.kind = TRACER_STEP, .addr = thread->regs.rip};
+        event_hold(thread, &event);
+    }
+}
+
+void step_arrived(struct thread *thread)
+{
+    breakpoint_clear_step(thread);
+    if (!thread->over_handler)
+        step_done(thread);
+}

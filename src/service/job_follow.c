@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/job_follow.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lang/value.h"
+#include "probe/follow.h"
+#include "probe/proc.h"
+
+enum { STATUS_UNKNOWN = -1 };
+
+struct tracked {
+    pid_t pid, ppid;
+    uint64_t start_ns, found_ns;
+    uint64_t start_ticks; /* 0: not looked at yet */
+    uint64_t cpu_ns;      /* of its threads that ended, by perf */
+    uint64_t seen_cpu_ns; /* in /proc */
+    uint64_t rss, peak_rss;
+    uint64_t threads, peak_threads;
+    int pidfd;    /* -1: none */
+    char state;   /* 0: not looked at in this sample */
+    bool over;    /* told as ended; a zombie that nobody has waited for yet */
+    bool in_proc; /* this sample found it */
+    char name[64];
+    UT_hash_handle hh;
+};
+
+struct ended {
+    pid_t pid, ppid;
+    uint64_t start_ns, end_ns, cpu_ns, threads, peak_rss;
+    int status;
+    char name[64];
+};
+
+struct job_follow {
+    pid_t root, supervisor; /* who forked it: orphans of the job become its children */
+    struct follow *perf;    /* NULL: refused */
+    bool polled;            /* the tree is looked up at each sample */
+    char reason[256];
+    struct tracked *alive; /* hash by pid */
+    size_t pidfds;
+    struct ended *ended; /* ring of JOB_FOLLOW_KEPT; sequence number s is in slot s % JOB_FOLLOW_KEPT */
+    size_t ended_room;
+    uint64_t first, next; /* sequence numbers of those kept */
+    uint64_t started, finished, finished_cpu_ns, lost, forgotten;
+    uint64_t processes, threads, peak_processes, peak_threads; /* now, and the most at once */
+};
+
+static uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A start time in ticks since boot, on the monotonic clock. */
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+    uint64_t since_boot = ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t asleep = clock_ns(CLOCK_BOOTTIME) - clock_now_ns();
+    return since_boot > asleep ? since_boot - asleep : 0;
+}
+
+static struct tracked *find(struct job_follow *follow, pid_t pid)
+{
+    struct tracked *process;
+    HASH_FIND_INT(follow->alive, &pid, process);
+    return process;
+}
+
+static void count_threads(struct job_follow *follow, struct tracked *process, uint64_t threads)
+{
+    follow->threads += threads - process->threads;
+    process->threads = threads;
+    process->peak_threads = max_count(process->peak_threads, threads);
+    follow->peak_threads = max_count(follow->peak_threads, follow->threads);
+}
+
+static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uint64_t start_ns)
+{
+    if (HASH_COUNT(follow->alive) >= JOB_FOLLOW_ALIVE)
+        return NULL;
+    struct tracked *process = calloc(1, sizeof *process);
+    if (!process)
+        return NULL;
+    *process =
+        (struct tracked){.pid = pid, .ppid = ppid, .start_ns = start_ns, .found_ns = clock_now_ns(), .pidfd = -1};
+    HASH_ADD_INT(follow->alive, pid, process);
+    if (!process->hh.tbl) {
+        free(process);
+        return NULL;
+    }
+    follow->started++;
+    follow->peak_processes = max_count(follow->peak_processes, ++follow->processes);
+    count_threads(follow, process, 1);
+    return process;
+}
+
+static void drop(struct job_follow *follow, struct tracked *process)
+{
+    if (process->pidfd >= 0) {
+        close(process->pidfd);
+        follow->pidfds--;
+    }
+    HASH_DEL(follow->alive, process);
+    free(process);
+}
+
+/* A slot for the next ended process; the oldest is forgotten when there are too many. */
+static struct ended *next_slot(struct job_follow *follow)
+{
+    if (follow->next - follow->first == JOB_FOLLOW_KEPT) {
+        follow->first++;
+        follow->forgotten++;
+    }
+    if (follow->ended_room < JOB_FOLLOW_KEPT && follow->next - follow->first == follow->ended_room) {
+        /* grows to the full ring in steps; numbers keep their slots only once it is full, so they are moved */
+        size_t room = follow->ended_room ? follow->ended_room * 4 : 64;
+        room = room > JOB_FOLLOW_KEPT ? JOB_FOLLOW_KEPT : room;
+        struct ended *more = calloc(room, sizeof *more);
+        if (!more)
+            return NULL;
+        for (uint64_t seq = follow->first; seq < follow->next; seq++)
+            more[seq % room] = follow->ended[seq % follow->ended_room];
+        free(follow->ended);
+        follow->ended = more;
+        follow->ended_room = room;
+    }
+    return &follow->ended[follow->next++ % follow->ended_room];
+}
+
+static int wait_status(const struct tracked *process)
+{
+    int status, pidfd = process->pidfd;
+    if (pidfd >= 0)
+        return proc_pidfd_exit_status(pidfd, &status) == 0 ? status : STATUS_UNKNOWN;
+    pidfd = proc_pidfd(process->pid); /* perhaps nobody has waited for it yet */
+    if (pidfd < 0)
+        return STATUS_UNKNOWN;
+    int code = proc_pidfd_exit_status(pidfd, &status);
+    close(pidfd);
+    return code == 0 ? status : STATUS_UNKNOWN;
+}
+
+static void tell_ended(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
+{
+    uint64_t cpu_ns = max_count(process->cpu_ns, process->seen_cpu_ns);
+    follow->finished++;
+    follow->processes--;
+    follow->threads -= process->threads;
+    process->threads = 0;
+    follow->finished_cpu_ns += cpu_ns;
+    struct ended *slot = next_slot(follow);
+    if (!slot) {
+        follow->forgotten++;
+        return;
+    }
+    *slot = (struct ended){.pid = process->pid,
+                           .ppid = process->ppid,
+                           .start_ns = process->start_ns,
+                           .end_ns = end_ns,
+                           .cpu_ns = cpu_ns,
+                           .threads = process->peak_threads,
+                           .peak_rss = process->peak_rss,
+                           .status = wait_status(process)};
+    memcpy(slot->name, process->name, sizeof slot->name);
+}
+
+static void end(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
+{
+    if (!process->over)
+        tell_ended(follow, process, end_ns);
+    drop(follow, process);
+}
+
+static void on_fork(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = find(follow, record->pid), *parent = find(follow, record->ppid);
+    if (process && record->time_ns <= process->found_ns)
+        return; /* /proc was faster than perf's buffers */
+    if (process)
+        end(follow, process, record->time_ns);
+    process = add(follow, record->pid, record->ppid, record->time_ns);
+    if (!process)
+        follow->lost++;
+    else if (parent)
+        memcpy(process->name, parent->name, sizeof process->name);
+}
+
+static void on_exit_record(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = find(follow, record->pid);
+    if (!process || process->over)
+        return;
+    process->cpu_ns += record->cpu_known ? record->cpu_ns : 0;
+    if (record->kind == FOLLOW_EXIT)
+        end(follow, process, record->time_ns);
+    else if (process->threads > 1)
+        count_threads(follow, process, process->threads - 1);
+}
+
+static void on_record(void *ctx, const struct follow_record *record)
+{
+    struct job_follow *follow = ctx;
+    struct tracked *process;
+    switch (record->kind) {
+    case FOLLOW_FORK:
+        on_fork(follow, record);
+        break;
+    case FOLLOW_THREAD:
+        process = find(follow, record->pid);
+        if (process)
+            count_threads(follow, process, process->threads + 1);
+        break;
+    case FOLLOW_EXEC:
+        process = find(follow, record->pid);
+        if (process)
+            snprintf(process->name, sizeof process->name, "%s", record->comm);
+        break;
+    case FOLLOW_THREAD_EXIT:
+    case FOLLOW_EXIT:
+        on_exit_record(follow, record);
+        break;
+    case FOLLOW_LOST:
+        follow->lost += record->lost;
+        break;
+    }
+}
+
+void job_follow_drain(struct job_follow *follow)
+{
+    if (follow->perf)
+        follow_read(follow->perf, on_record, follow);
+}
+
+int job_follow_fd(const struct job_follow *follow)
+{
+    return follow->perf ? follow_fd(follow->perf) : -1;
+}
+
+/* ---- looking into /proc ---- */
+
+static void apply_stat(struct job_follow *follow, struct tracked *process, const struct proc_stat *stat)
+{
+    struct proc_status status;
+    process->in_proc = true;
+    process->ppid = stat->ppid;
+    process->state = stat->state;
+    process->seen_cpu_ns = max_count(process->seen_cpu_ns, stat->user_ns + stat->system_ns);
+    process->rss = stat->resident_bytes;
+    if (!process->over)
+        count_threads(follow, process, stat->threads > 0 ? (uint64_t)stat->threads : 1);
+    snprintf(process->name, sizeof process->name, "%s", stat->comm);
+    if (!process->start_ticks)
+        process->start_ticks = stat->start_ticks;
+    if (stat->state == 'Z' || stat->state == 'X')
+        return;
+    process->peak_rss = max_count(process->peak_rss, process->rss);
+    if (proc_status_read(process->pid, 0, &status) == 0)
+        process->peak_rss = max_count(process->peak_rss, status.peak_resident_bytes);
+    if (process->pidfd < 0 && follow->pidfds < JOB_FOLLOW_PIDFDS) {
+        process->pidfd = proc_pidfd(process->pid);
+        follow->pidfds += process->pidfd >= 0;
+    }
+}
+
+static void sample_one(struct job_follow *follow, struct tracked *process, uint64_t now)
+{
+    struct proc_stat stat;
+    bool there = proc_stat_read(process->pid, 0, &stat) == 0;
+    if (there && process->start_ticks && process->start_ticks != stat.start_ticks)
+        there = false; /* its pid is another's now */
+    if (!there) {
+        /* with perf, the record of its end is on its way, with the exact figures */
+        if (follow->polled)
+            end(follow, process, now);
+        else
+            process->state = 0;
+        return;
+    }
+    apply_stat(follow, process, &stat);
+    if (follow->polled && stat.state == 'Z' && !process->over) {
+        tell_ended(follow, process, now);
+        process->over = true;
+    }
+}
+
+/* A process of the table that scan_tree makes of /proc. */
+struct relation {
+    pid_t pid, ppid;
+    struct proc_stat stat;
+    bool ours;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct relation *left = a, *right = b;
+    return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+static size_t read_relations(struct relation **ret_list)
+{
+    struct relation *list = NULL;
+    size_t count = 0, room = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        if (count == room) {
+            room = room ? room * 2 : 256;
+            struct relation *more = realloc(list, room * sizeof *list);
+            if (!more)
+                break;
+            list = more;
+        }
+        struct relation *relation = &list[count];
+        *relation = (struct relation){.pid = atoi(entry->d_name)};
+        if (proc_stat_read(relation->pid, 0, &relation->stat) < 0)
+            continue;
+        relation->ppid = relation->stat.ppid;
+        count++;
+    }
+    if (dir)
+        closedir(dir);
+    if (count)
+        qsort(list, count, sizeof *list, by_pid);
+    *ret_list = list;
+    return count;
+}
+
+/* A process is the job's when its parent is, or when it is the supervisor's and younger than the root: scry run has no
+ * children but the job. */
+static bool belongs(struct job_follow *follow, struct relation *list, size_t count, const struct relation *relation,
+                    uint64_t root_ticks)
+{
+    if (relation->pid == follow->root || find(follow, relation->pid))
+        return true;
+    if (relation->ppid == follow->supervisor && follow->supervisor > 1)
+        return relation->stat.start_ticks >= root_ticks;
+    struct relation key = {.pid = relation->ppid};
+    const struct relation *parent = count ? bsearch(&key, list, count, sizeof *list, by_pid) : NULL;
+    return parent && parent->ours;
+}
+
+/* Adds what belongs to the job and is not known yet. */
+static size_t scan_tree(struct job_follow *follow)
+{
+    _cleanup_(freep) struct relation *list = NULL;
+    size_t count = read_relations(&list), found = 0;
+    const struct tracked *root = find(follow, follow->root);
+    uint64_t root_ticks = root ? root->start_ticks : UINT64_MAX;
+    bool again = count > 0;
+    while (again) { /* children may have lower pids than their parents */
+        again = false;
+        for (size_t i = 0; i < count; i++)
+            if (!list[i].ours && belongs(follow, list, count, &list[i], root_ticks)) {
+                list[i].ours = true;
+                again = true;
+            }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!list[i].ours || find(follow, list[i].pid))
+            continue;
+        struct tracked *process = add(follow, list[i].pid, list[i].ppid, ticks_to_ns(list[i].stat.start_ticks));
+        if (process)
+            apply_stat(follow, process, &list[i].stat);
+        else
+            follow->lost++;
+        found++;
+    }
+    return found;
+}
+
+static void sample(struct job_follow *follow)
+{
+    uint64_t now = clock_now_ns();
+    job_follow_drain(follow);
+    if (follow->polled)
+        scan_tree(follow);
+    struct tracked *process, *next;
+    HASH_ITER(hh, follow->alive, process, next)
+    sample_one(follow, process, now);
+}
+
+/* ---- making ---- */
+
+int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err)
+{
+    struct err why = {0};
+    struct proc_stat stat;
+    int code = proc_stat_read(root, 0, &stat);
+    if (code < 0)
+        return err_errno(err, code, "cannot follow process %d", root);
+    struct job_follow *follow = calloc(1, sizeof *follow);
+    struct tracked *process = NULL;
+    if (follow) {
+        follow->root = root;
+        follow->supervisor = stat.ppid;
+        process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
+    }
+    if (!process) {
+        free(follow);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (follow_open(&follow->perf, root, &why) < 0) {
+        follow->perf = NULL;
+        follow->polled = true;
+        snprintf(follow->reason, sizeof follow->reason, "%.255s", why.text);
+    }
+    apply_stat(follow, process, &stat);
+    if (scan_tree(follow) || stat.threads > 1) {
+        follow->polled = true;
+        snprintf(follow->reason, sizeof follow->reason, "the job ran already when it came to be followed");
+    }
+    *ret_follow = follow;
+    return 0;
+}
+
+void job_follow_free(struct job_follow *follow)
+{
+    if (!follow)
+        return;
+    struct tracked *process, *next;
+    HASH_ITER(hh, follow->alive, process, next)
+    drop(follow, process);
+    follow_close(follow->perf);
+    free(follow->ended);
+    free(follow);
+}
+
+/* ---- telling ---- */
+
+static void put(struct buf *out, uint64_t number)
+{
+    value_print_uint(out, number);
+    buf_putc(out, ',');
+}
+
+static void print_ended(struct buf *out, const struct ended *ended)
+{
+    put(out, (uint64_t)ended->pid);
+    put(out, (uint64_t)ended->ppid);
+    put(out, ended->start_ns);
+    put(out, ended->end_ns);
+    put(out, ended->cpu_ns);
+    value_print_int(out, ended->status);
+    buf_putc(out, ',');
+    put(out, ended->threads);
+    put(out, ended->peak_rss);
+    value_print_string(out, span_str(ended->name));
+}
+
+static void print_alive(struct buf *out, const struct tracked *process)
+{
+    put(out, (uint64_t)process->pid);
+    put(out, (uint64_t)process->ppid);
+    put(out, process->start_ns);
+    put(out, max_count(process->cpu_ns, process->seen_cpu_ns));
+    put(out, process->rss);
+    put(out, process->peak_rss);
+    put(out, process->threads);
+    value_print_string(out, span_of(&process->state, 1));
+    buf_putc(out, ',');
+    value_print_string(out, span_str(process->name));
+}
+
+static bool is_alive(const struct tracked *process)
+{
+    return !process->over && process->state && process->state != 'Z' && process->state != 'X';
+}
+
+void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
+{
+    if (cursor > follow->first && cursor <= follow->next)
+        follow->first = cursor;
+    sample(follow);
+    put(out, follow->next);
+    put(out, clock_now_ns());
+    put(out, follow->perf && !follow->polled);
+    value_print_string(out, span_str(follow->reason));
+    buf_putc(out, ',');
+    put(out, follow->lost);
+    put(out, follow->started);
+    put(out, follow->finished);
+    put(out, follow->finished_cpu_ns);
+    put(out, follow->peak_processes);
+    put(out, follow->peak_threads);
+    put(out, follow->forgotten);
+    put(out, follow->next - follow->first);
+    buf_putc(out, '[');
+    for (uint64_t seq = follow->first; seq < follow->next; seq++) {
+        if (seq > follow->first)
+            buf_putc(out, ',');
+        print_ended(out, &follow->ended[seq % follow->ended_room]);
+    }
+    buf_puts(out, "],");
+    struct buf list = BUF_INIT;
+    uint64_t alive = 0;
+    for (const struct tracked *process = follow->alive; process; process = process->hh.next) {
+        if (!is_alive(process))
+            continue;
+        if (alive++)
+            buf_putc(&list, ',');
+        print_alive(&list, process);
+    }
+    put(out, alive);
+    buf_putc(out, '[');
+    buf_append(out, list.data ? list.data : "", list.len);
+    buf_putc(out, ']');
+    out->failed = out->failed || list.failed;
+    buf_done(&list);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's processes as the monitor follows them for the service family `job`: every process with its end and CPU time
+ * by perf records (probe/follow.h), what lives by /proc when asked. Where perf is refused, or the job ran already when
+ * it came to be followed, its tree is looked up in /proc at each sample, and what lived between two samples is not
+ * listed. Nothing is done between samples but emptying perf's buffers when they fill.
+ */
+#ifndef SCRY_SERVICE_JOB_FOLLOW_H
+#define SCRY_SERVICE_JOB_FOLLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    JOB_FOLLOW_KEPT = 16384,   /* ended processes that wait to be asked for; older ones are forgotten, and counted */
+    JOB_FOLLOW_PIDFDS = 1024,  /* processes of which the wait status will be known */
+    JOB_FOLLOW_ALIVE = 100000, /* processes at once */
+};
+
+struct job_follow;
+
+/* Follows `root` and its descendants; best called while it is held before its first instruction. -ESRCH, -ENOMEM. That
+ * perf is refused is no error. */
+int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err);
+void job_follow_free(struct job_follow *follow);
+
+/* Readable when job_follow_drain should be called; -1: never. */
+int job_follow_fd(const struct job_follow *follow);
+void job_follow_drain(struct job_follow *follow);
+
+/*
+ * Takes a sample and appends, in the request language, separated by commas:
+ *
+ *     cursor          to be passed the next time: the ended processes before it are not told again
+ *     time_ns         of the sample, CLOCK_MONOTONIC like all times here
+ *     singly          1: every process is listed, however short; 0: not, and
+ *     reason          why
+ *     lost            records that the kernel dropped
+ *     started, ended  processes so far, the root included
+ *     ended_cpu_ns    CPU time of those that ended
+ *     peak_processes, peak_threads    at once, since it is followed; exact when listed singly
+ *     forgotten       ended processes that nobody asked for in time
+ *     n, [pid, ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, ...]      ended since `cursor`;
+ *                     status as from wait(2), -1: not known; threads: the most at once; peak_rss 0: not known
+ *     n, [pid, ppid, start_ns, cpu_ns, rss, peak_rss, threads, state, name, ...]          alive
+ */
+void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out);
+
+#endif

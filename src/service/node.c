@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services on nodes (specification 8.1.1). */
+#include "monitor/node.h"
+
+#include "monitor/call.h"
+#include "probe/node.h"
+#include "service/service.h"
+
+static void node_attach(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        call->tool->node_attached = true;
+        call_ok(call, call->objects[i]);
+    }
+}
+
+static void node_attach2(struct scry_call *call)
+{
+    const char *name = call_string(call, 0);
+    if (!name)
+        return;
+    struct node *node = call->monitor->node;
+    if (!node_is_local(node, name)) {
+        call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
+                  "unsupported: node_attach2 reaches only this machine (\"localhost\" or \"%s\"), not \"%s\"",
+                  node->name, name);
+        return;
+    }
+    call->tool->node_attached = true;
+    struct buf text = BUF_INIT;
+    buf_puts(&text, node->object.token);
+    call_text(call, &node->object, &text);
+    buf_done(&text);
+}
+
+/* Detaching a node detaches its processes; conditional requests stay defined. */
+static void node_detach(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        while (call->tool->attachments)
+            process_detach(call->tool, call->tool->attachments->process);
+        call->tool->node_attached = false;
+        call_ok(call, call->objects[i]);
+    }
+}
+
+enum { NODE_INFO_BITS = 14 };
+
+static void node_get_info(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, (1 << NODE_INFO_BITS) - 1))
+        return;
+    struct node *node = call->monitor->node;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct buf text = BUF_INIT;
+        struct err err = {0};
+        int code = node->probe ? 0 : node_probe_new(&node->probe);
+        if (code == 0)
+            code = node_probe_print(node->probe, call_unsigned(call, 1), &text, &err);
+        if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else
+            call_text(call, call->objects[i], &text);
+        buf_done(&text);
+    }
+}
+
+const struct scry_service node_services[] = {
+    {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_attach,
+     "Attach to nodes known by their tokens."},
+    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL, node_attach2,
+     "Attach to a node by its name; \"\" or \"localhost\" is this machine."},
+    {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_detach,
+     "Detach from nodes and all processes on them."},
+    {"node_get_info", SCRY_INFORMATION,
+     "token<n>* node_list, integer flags -> { [string name]; [string os_name]; [string os_version]; [string "
+     "os_release]; "
+     "[string os_nodename]; [integer os_boottime]; [string cpu_arch]; ... }",
+     SCRY_PARTIAL, node_get_info, "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes."},
+    SERVICE_END,
+};

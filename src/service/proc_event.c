@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Event services on processes (specification 8.1.2). */
+#include "monitor/event.h"
+#include "monitor/switching.h"
+#include "probe/switches.h"
+#include "service/service.h"
+
+/* A traced process is reported while its memory can still be read; others by their pidfd. Asking for it does not start
+ * tracing. */
+static const struct event_ops terminated_ops = {.object_class = "p"};
+
+/* Raised where the run states are decided (monitor/runstate.c). */
+static const struct event_ops runstate_ops = {.object_class = "p"};
+
+static const struct event_ops switching_ops = {.object_class = "p", .arm = switching_arm, .disarm = switching_disarm};
+
+static const char *no_migration(void)
+{
+    return "processes cannot be moved: this monitor knows only its own node";
+}
+
+const struct scry_service proc_event_services[] = {
+    {"proc_has_terminated", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL, "A process has terminated.",
+     .event = &terminated_ops},
+    {"proc_has_been_stopped", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
+     "All threads of a process have been stopped by the monitoring system.", .event = &runstate_ops},
+    {"proc_has_been_continued", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
+     "A stopped process has been continued by the monitoring system.", .event = &runstate_ops},
+    {"proc_has_been_scheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process got a processor (told afterwards).", .missing = switches_missing, .event = &switching_ops},
+    {"proc_has_been_descheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process lost its processor (told afterwards).", .missing = switches_missing, .event = &switching_ops},
+    {"proc_will_be_migrated", SCRY_EVENT, "token<p>* proc_list -> { integer dest_node }", SCRY_OPTIONAL, NULL,
+     "A process is going to be migrated.", .missing = no_migration},
+    {"proc_has_been_migrated", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process has been migrated to another node.", .missing = no_migration},
+    SERVICE_END,
+};

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Follows real processes: a held child that becomes a small tree. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "lang/request.h"
+#include "probe/follow.h"
+#include "service/job_follow.h"
+
+enum {
+    CURSOR,
+    TIME,
+    SINGLY,
+    REASON,
+    LOST,
+    STARTED,
+    ENDED,
+    ENDED_CPU,
+    PEAK_PROCESSES,
+    PEAK_THREADS,
+    FORGOTTEN,
+    ENDED_COUNT,
+    ENDED_LIST,
+    ALIVE_COUNT,
+    ALIVE_LIST,
+    MEMBERS
+};
+enum { ENDED_MEMBERS = 9, ALIVE_MEMBERS = 9 };
+
+struct held {
+    pid_t pid;
+    int go;
+};
+
+/* A child that waits for its start. */
+static struct held hold(void (*work)(void))
+{
+    int ends[2];
+    char go;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(ends[1]);
+        if (read(ends[0], &go, 1) == 1)
+            work();
+        _exit(0);
+    }
+    close(ends[0]);
+    return (struct held){pid, ends[1]};
+}
+
+static void let_go(struct held *held)
+{
+    assert_int_equal(write(held->go, "x", 1), 1);
+    close(held->go);
+}
+
+struct answer {
+    struct arena arena;
+    const struct value *values;
+};
+
+static void take(struct job_follow *follow, uint64_t cursor, struct answer *answer)
+{
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    size_t count;
+    answer->arena = ARENA_INIT;
+    job_follow_print(follow, cursor, &text);
+    assert_false(text.failed);
+    char *copy = arena_dup(&answer->arena, text.data, text.len);
+    assert_int_equal(values_parse(&answer->arena, span_of(copy, text.len), &answer->values, &count, &err), 0);
+    assert_int_equal(count, MEMBERS);
+    assert_int_equal(answer->values[ENDED_LIST].list.count, ENDED_MEMBERS * answer->values[ENDED_COUNT].integer.bits);
+    assert_int_equal(answer->values[ALIVE_LIST].list.count, ALIVE_MEMBERS * answer->values[ALIVE_COUNT].integer.bits);
+    buf_done(&text);
+}
+
+static uint64_t number(const struct answer *answer, int member)
+{
+    return answer->values[member].integer.bits;
+}
+
+static const struct value *find_ended(const struct answer *answer, pid_t pid)
+{
+    const struct value *list = answer->values[ENDED_LIST].list.items;
+    for (size_t i = 0; i < number(answer, ENDED_COUNT); i++)
+        if (list[i * ENDED_MEMBERS].integer.bits == (uint64_t)pid)
+            return list + i * ENDED_MEMBERS;
+    return NULL;
+}
+
+/* Twenty processes too short to be seen by looking now and then. */
+static void many_short(void)
+{
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(1);
+        }
+        waitpid(pid, NULL, 0);
+    }
+    _exit(7);
+}
+
+static void test_short_processes(void **state)
+{
+    if (follow_missing()) {
+        print_message("perf is not available: %s\n", follow_missing());
+        skip();
+    }
+    struct held held = hold(many_short);
+    struct job_follow *follow;
+    struct answer answer;
+    struct err err = {0};
+    siginfo_t info;
+    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    assert_true(job_follow_fd(follow) >= 0);
+    let_go(&held);
+    assert_int_equal(waitid(P_PID, (id_t)held.pid, &info, WEXITED | WNOWAIT), 0);
+    take(follow, 0, &answer);
+    assert_int_equal(number(&answer, SINGLY), 1);
+    assert_int_equal(number(&answer, STARTED), 21);
+    assert_int_equal(number(&answer, ENDED), 21);
+    assert_int_equal(number(&answer, ENDED_COUNT), 21);
+    assert_int_equal(number(&answer, ALIVE_COUNT), 0);
+    assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
+    assert_int_equal(number(&answer, LOST), 0);
+    assert_true(number(&answer, ENDED_CPU) > 0);
+    const struct value *root = find_ended(&answer, held.pid);
+    assert_non_null(root);
+    assert_int_equal(root[5].integer.bits, 7 << 8); /* nobody has waited for it yet, so its status can be had */
+    size_t trues = 0;
+    for (size_t i = 0; i < 21; i++) {
+        const struct value *row = answer.values[ENDED_LIST].list.items + i * ENDED_MEMBERS;
+        trues += row[8].text.len == 4 && memcmp(row[8].text.ptr, "true", 4) == 0;
+        assert_true(row[3].integer.bits >= row[2].integer.bits);
+    }
+    assert_int_equal(trues, 20);
+    uint64_t cursor = number(&answer, CURSOR);
+    arena_done(&answer.arena);
+    /* asked for again without the cursor, they come again; with it, they are gone */
+    take(follow, 0, &answer);
+    assert_int_equal(number(&answer, ENDED_COUNT), 21);
+    arena_done(&answer.arena);
+    take(follow, cursor, &answer);
+    assert_int_equal(number(&answer, ENDED_COUNT), 0);
+    assert_int_equal(number(&answer, ENDED), 21);
+    arena_done(&answer.arena);
+    job_follow_free(follow);
+    waitpid(held.pid, NULL, 0);
+}
+
+static void wait_for_signal(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    for (;;)
+        pause();
+}
+
+static pid_t child_of(const struct answer *answer, pid_t parent)
+{
+    const struct value *list = answer->values[ALIVE_LIST].list.items;
+    for (size_t i = 0; i < number(answer, ALIVE_COUNT); i++)
+        if (list[i * ALIVE_MEMBERS + 1].integer.bits == (uint64_t)parent)
+            return (pid_t)list[i * ALIVE_MEMBERS].integer.bits;
+    return 0;
+}
+
+/* Takes samples until `member` is `wanted`. */
+static void take_until(struct job_follow *follow, int member, uint64_t wanted, struct answer *answer)
+{
+    uint64_t end = clock_now_ns() + UINT64_C(20) * NS_PER_SECOND;
+    for (;;) {
+        take(follow, 0, answer);
+        if (number(answer, member) == wanted)
+            return;
+        assert_true(clock_now_ns() < end);
+        arena_done(&answer->arena);
+        poll(NULL, 0, 1);
+    }
+}
+
+static void follow_alive(bool late)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    struct held held = hold(wait_for_signal);
+    struct job_follow *follow = NULL;
+    struct answer answer;
+    struct err err = {0};
+    if (!late)
+        assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    let_go(&held);
+    if (late) {
+        char path[64], text[32];
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", held.pid, held.pid);
+        for (size_t got = 0; got == 0; poll(NULL, 0, 1)) {
+            FILE *file = fopen(path, "r");
+            assert_non_null(file);
+            got = fread(text, 1, sizeof text, file);
+            fclose(file);
+        }
+        assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    }
+    take_until(follow, ALIVE_COUNT, 2, &answer);
+    assert_int_equal(number(&answer, STARTED), 2);
+    if (late)
+        assert_int_equal(number(&answer, SINGLY), 0);
+    pid_t child = child_of(&answer, held.pid);
+    assert_true(child > 0);
+    const struct value *row = answer.values[ALIVE_LIST].list.items;
+    assert_true(row[4].integer.bits > 0);                    /* resident */
+    assert_true(row[5].integer.bits >= row[4].integer.bits); /* peak */
+    assert_int_equal(row[6].integer.bits, 1);                /* threads */
+    arena_done(&answer.arena);
+    /* the root dies; its child becomes ours and is followed on, then dies by a signal */
+    kill(held.pid, SIGTERM);
+    waitpid(held.pid, NULL, 0);
+    take_until(follow, ALIVE_COUNT, 1, &answer);
+    assert_non_null(find_ended(&answer, held.pid));
+    assert_int_equal(find_ended(&answer, held.pid)[5].integer.bits, SIGTERM);
+    arena_done(&answer.arena);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    take_until(follow, ALIVE_COUNT, 0, &answer);
+    take_until(follow, ENDED, 2, &answer);
+    assert_int_equal(find_ended(&answer, child)[5].integer.bits, SIGKILL);
+    arena_done(&answer.arena);
+    job_follow_free(follow);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+static void test_alive(void **state)
+{
+    follow_alive(false);
+}
+
+static void test_late(void **state)
+{
+    follow_alive(true);
+}
+
+static void test_gone(void **state)
+{
+    struct job_follow *follow = NULL;
+    struct err err = {0};
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+    assert_true(job_follow_new(&follow, pid, &err) < 0);
+    assert_null(follow);
+    assert_non_null(strstr(err.text, "cannot follow"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_processes),
+        cmocka_unit_test(test_alive),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_gone),
+    };
+    return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);
+}

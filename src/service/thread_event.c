@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Event services on threads (specification 8.1.3). */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "monitor/call.h"
+#include "monitor/event.h"
+#include "monitor/process.h"
+#include "monitor/switching.h"
+#include "probe/switches.h"
+#include "service/service.h"
+#include "service/syscalls.h"
+
+/* ---- process and thread creation, and the end ---- */
+
+static void need_new_process(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    need->watch.new_process = true;
+}
+
+/* The initial thread of a new process counts, too. */
+static void need_new_thread(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    need->watch.new_thread = need->watch.new_process = true;
+}
+
+static void need_thread_exit(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    need->watch.thread_exit = true;
+}
+
+static const struct event_ops creates_proc_ops = {.object_class = "t", .need = need_new_process};
+static const struct event_ops creates_thread_ops = {.object_class = "t", .need = need_new_thread};
+static const struct event_ops terminated_ops = {.object_class = "t", .need = need_thread_exit};
+
+/* ---- signals ---- */
+
+/* The second argument as a set: bit signo - 1. */
+static Omis_status define_signals(struct csr *csr, struct err *err)
+{
+    const struct value *list = &csr->event_args[1];
+    uint64_t *set = arena_zalloc(&csr->arena, 1, sizeof *set);
+    if (!set)
+        return OMIS_NO_MEMORY;
+    for (size_t i = 0; i < list->list.count; i++) {
+        const struct value *item = &list->list.items[i];
+        if (item->integer.negative || item->integer.bits < 1 || item->integer.bits > (uint64_t)SIGRTMAX) {
+            err_set(err, -EINVAL, "sig_list: element %zu is no signal number (1 .. %d)", i + 1, SIGRTMAX);
+            return OMIS_PARAMETER_ERROR;
+        }
+        *set |= UINT64_C(1) << (item->integer.bits - 1);
+    }
+    csr->event_data = set;
+    return OMIS_OK;
+}
+
+static void need_signals(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    need->watch.signals |= *(const uint64_t *)csr->event_data;
+}
+
+static bool match_signal(const struct csr *csr, const struct event *event)
+{
+    return event->raw && (*(const uint64_t *)csr->event_data >> (event->raw->signo - 1) & 1);
+}
+
+static const struct event_ops signal_ops = {
+    .object_class = "t", .define = define_signals, .need = need_signals, .match = match_signal};
+
+/* ---- addresses ---- */
+
+static void need_address(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    trace_need_break(need, csr->event_args[1].integer.bits, csr);
+}
+
+/* A lowered request was served by the tracer already. */
+static bool match_address(const struct csr *csr, const struct event *event)
+{
+    uint64_t addr = csr->event_args[1].integer.bits;
+    if (!event->raw || event->raw->addr != addr)
+        return false;
+    const struct trace_state *trace = &event->process->trace;
+    for (size_t i = 0; i < trace->break_count; i++)
+        if (trace->breaks[i].addr == addr && trace->breaks[i].csr_serial == csr->object.serial)
+            return trace->breaks[i].program == NULL;
+    return false;
+}
+
+static const struct event_ops address_ops = {.object_class = "t", .need = need_address, .match = match_address};
+
+/* ---- instructions: the modes are set in monitor/steps.c ---- */
+
+static void need_steps(struct csr *csr, struct process *process, struct trace_need *need)
+{
+}
+
+static const struct event_ops step_ops = {.object_class = "t", .need = need_steps};
+
+/* ---- system calls ---- */
+
+static Omis_status define_syscall(struct csr *csr, struct err *err)
+{
+    const struct syscall_row *row = syscall_by_name(csr->event_args[1].text);
+    if (!row) {
+        err_set(err, -EINVAL, "sys_call_name: Linux has no system call \"%.*s\"", SPAN_ARG(csr->event_args[1].text));
+        return OMIS_PARAMETER_ERROR;
+    }
+    csr->event_data = (void *)(uintptr_t)row;
+    return OMIS_OK;
+}
+
+static uint32_t syscall_number(const struct csr *csr)
+{
+    return ((const struct syscall_row *)csr->event_data)->number;
+}
+
+static void need_syscall_start(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    uint32_t number = syscall_number(csr);
+    need->watch.syscall_enter[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void need_syscall_end(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    uint32_t number = syscall_number(csr);
+    need->watch.syscall_exit[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static bool match_syscall(const struct csr *csr, const struct event *event)
+{
+    return event->raw && event->raw->number == syscall_number(csr);
+}
+
+static const struct event_ops syscall_start_ops = {
+    .object_class = "t", .define = define_syscall, .need = need_syscall_start, .match = match_syscall};
+static const struct event_ops syscall_end_ops = {
+    .object_class = "t", .define = define_syscall, .need = need_syscall_end, .match = match_syscall};
+
+/* ---- run states and scheduling ---- */
+
+static const struct event_ops runstate_ops = {.object_class = "t"};
+static const struct event_ops switching_ops = {.object_class = "t", .arm = switching_arm, .disarm = switching_disarm};
+
+/* ---- what is not seen yet ---- */
+
+static const char *no_library(void)
+{
+    return "library calls are seen by wrappers of the programming library, which this version of scry does not bring";
+}
+
+static const char *no_node_set(void)
+{
+    return "the programming libraries known here do not change their set of nodes";
+}
+
+static const char *no_messages(void)
+{
+    return "messages are seen inside the message passing library, which this version of scry does not watch";
+}
+
+#define EVENT_ROW(name, signature, requirement, doc, ops) \
+    { \
+        name, SCRY_EVENT, signature, requirement, NULL, doc, .event = ops \
+    }
+#define SWITCH_ROW(name, doc) \
+    { \
+        name, SCRY_EVENT, "token<t>* thread_list -> void", SCRY_OPTIONAL, NULL, doc, .missing = switches_missing, \
+                                                                                     .event = &switching_ops \
+    }
+#define MISSING_ROW(name, signature, requirement, doc, why) \
+    { \
+        name, SCRY_EVENT, signature, requirement, NULL, doc, .missing = why \
+    }
+
+const struct scry_service thread_event_services[] = {
+    MISSING_ROW("thread_adds_node", "token<t>* thread_list -> { token new_node }", SCRY_OPTIONAL,
+                "A thread adds a node to its application.", no_node_set),
+    MISSING_ROW("thread_removes_node", "token<t>* thread_list -> { token rem_node }", SCRY_OPTIONAL,
+                "A thread removes a node from its application.", no_node_set),
+    EVENT_ROW("thread_creates_proc", "token<t>* thread_list -> { token new_proc }", SCRY_OPTIONAL,
+              "A thread creates a process.", &creates_proc_ops),
+    EVENT_ROW("thread_creates_thread", "token<t>* thread_list -> { token new_thread }", SCRY_OPTIONAL,
+              "A thread creates a thread.", &creates_thread_ops),
+    EVENT_ROW("thread_has_terminated", "token<t>* thread_list -> void", SCRY_REQUIRED, "A thread has terminated.",
+              &terminated_ops),
+    EVENT_ROW("thread_received_signal", "token<t>* thread_list, integer* sig_list -> { integer sig }", SCRY_OPTIONAL,
+              "A thread is about to receive a signal of the list.", &signal_ops),
+    SWITCH_ROW("thread_has_blocked", "A thread has blocked (told afterwards)."),
+    SWITCH_ROW("thread_has_been_unblocked", "A blocked thread runs again (told afterwards)."),
+    EVENT_ROW("thread_has_been_stopped", "token<t>* thread_list -> void", SCRY_REQUIRED,
+              "A thread has been stopped by the monitoring system.", &runstate_ops),
+    EVENT_ROW("thread_has_been_continued", "token<t>* thread_list -> void", SCRY_REQUIRED,
+              "A thread has been continued by the monitoring system.", &runstate_ops),
+    SWITCH_ROW("thread_has_been_scheduled", "A thread got a processor (told afterwards)."),
+    SWITCH_ROW("thread_has_been_descheduled", "A thread lost its processor (told afterwards)."),
+    EVENT_ROW("thread_reached_addr", "token<t>* thread_list, integer address -> void", SCRY_REQUIRED,
+              "A thread is about to execute the instruction at an address.", &address_ops),
+    EVENT_ROW("thread_executed_insn", "token<t>* thread_list -> void", SCRY_OPTIONAL,
+              "A thread has executed one instruction.", &step_ops),
+    EVENT_ROW("thread_executed_insn_call", "token<t>* thread_list -> void", SCRY_OPTIONAL,
+              "A thread has executed one instruction; a call counts as one.", &step_ops),
+    MISSING_ROW("thread_has_started_lib_call", "token<t>* thread_list, string lib_call_name -> { ... }", SCRY_REQUIRED,
+                "A thread has called the programming library.", no_library),
+    MISSING_ROW("thread_has_ended_lib_call", "token<t>* thread_list, string lib_call_name -> { ... }", SCRY_REQUIRED,
+                "A thread has returned from the programming library.", no_library),
+    EVENT_ROW("thread_has_started_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
+              "A thread has entered a system call; par1 ... are its parameters.", &syscall_start_ops),
+    EVENT_ROW("thread_has_ended_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
+              "A thread has left a system call; par1 is the result, the parameters follow.", &syscall_end_ops),
+    MISSING_ROW(
+        "thread_has_received_tagged_msg",
+        "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer size; integer monitor_tag }",
+        SCRY_OPTIONAL, "A thread has received a tagged message.", no_messages),
+    SERVICE_END,
+};

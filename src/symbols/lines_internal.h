@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside symbols: what lines.c and core.c share of elfutils' libdwfl. */
+#ifndef SCRY_SYMBOLS_LINES_INTERNAL_H
+#define SCRY_SYMBOLS_LINES_INTERNAL_H
+
+#include <elfutils/libdwfl.h>
+#include <stdint.h>
+
+#include "symbols/lines.h"
+
+int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location);
+
+/* Debug information is looked for beside the file and under /usr/lib/debug only. */
+void symbols_stay_local(void);
+
+#endif

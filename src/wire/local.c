@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/local.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static int set_address(const char *path, struct sockaddr_un *address, struct err *err)
+{
+    size_t len = strlen(path);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (len == 0)
+        return err_set(err, -EINVAL, "the path of the socket is empty");
+    if (len >= sizeof address->sun_path)
+        return err_set(err, -ENAMETOOLONG, "the path of the socket has %zu bytes, %zu are possible: %s", len,
+                       sizeof address->sun_path - 1, path);
+    memcpy(address->sun_path, path, len + 1);
+    return 0;
+}
+
+static int connect_address(int fd, const struct sockaddr_un *address)
+{
+    int code;
+    do
+        code = connect(fd, (const struct sockaddr *)address, sizeof *address);
+    while (code < 0 && errno == EINTR);
+    return code < 0 ? -errno : 0;
+}
+
+/* Whether a socket file can be replaced: 0, or -EADDRINUSE when somebody answers, or what else is wrong. */
+static int remove_dead(const struct sockaddr_un *address, struct err *err)
+{
+    const char *path = address->sun_path;
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : err_errno(err, -errno, "%s", path);
+    if (!S_ISSOCK(st.st_mode)) /* connect(2) says ECONNREFUSED for it, as for a dead socket */
+        return err_set(err, -ENOTSOCK, "%s is in the way and is no socket: remove it", path);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot make a socket");
+    int code = connect_address(fd, address);
+    if (code == 0 || code == -EAGAIN) /* EAGAIN: it lives, but its queue is full */
+        return err_set(err, -EADDRINUSE, "somebody answers at %s already", path);
+    if (code != -ECONNREFUSED && code != -ENOENT)
+        return err_errno(err, code, "cannot tell whether somebody answers at %s", path);
+    return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "cannot remove the dead socket %s", path) : 0;
+}
+
+int local_listen(const char *path, struct err *err)
+{
+    struct sockaddr_un address;
+    int code = set_address(path, &address, err);
+    if (code < 0)
+        return code;
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot make a socket");
+    /* Linux gives the file the mode of the socket: no moment at which others could connect, no umask to change */
+    if (fchmod(fd, 0600) < 0)
+        return err_errno(err, -errno, "cannot set the mode of a socket");
+    code = bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ? -errno : 0;
+    if (code == -EADDRINUSE) {
+        code = remove_dead(&address, err);
+        if (code < 0)
+            return code;
+        code = bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ? -errno : 0;
+    }
+    if (code == 0 && listen(fd, SOMAXCONN) < 0) {
+        code = -errno;
+        unlink(path);
+    }
+    return code < 0 ? err_errno(err, code, "cannot listen at %s", path) : TAKE_FD(fd);
+}
+
+int local_connect(const char *path, struct err *err)
+{
+    struct sockaddr_un address;
+    int code = set_address(path, &address, err);
+    if (code < 0)
+        return code;
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot make a socket");
+    code = connect_address(fd, &address);
+    return code < 0 ? err_errno(err, code, "cannot connect to %s", path) : TAKE_FD(fd);
+}
+
+int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return -errno;
+    if (ret_uid)
+        *ret_uid = peer.uid;
+    if (ret_pid)
+        *ret_pid = peer.pid;
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wire/local.h"
+
+static char dir[64], path[96];
+static struct err err;
+
+static int setup(void **state)
+{
+    snprintf(dir, sizeof dir, "/tmp/scry-test-local-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/socket", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(path);
+    return rmdir(dir);
+}
+
+static void tool_and_monitor_meet(void **state)
+{
+    int listener = local_listen(path, &err);
+    assert_true(listener >= 0);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_true(fcntl(listener, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(listener, F_GETFL) & O_NONBLOCK);
+    assert_int_equal(accept(listener, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+    int tool = local_connect(path, &err);
+    assert_true(tool >= 0);
+    assert_true(fcntl(tool, F_GETFD) & FD_CLOEXEC);
+    assert_false(fcntl(tool, F_GETFL) & O_NONBLOCK);
+    int monitor = accept(listener, NULL, NULL);
+    assert_true(monitor >= 0);
+    uid_t uid = (uid_t)-1;
+    pid_t pid = -1;
+    assert_int_equal(local_peer(monitor, &uid, &pid), 0);
+    assert_int_equal(uid, geteuid());
+    assert_int_equal(pid, getpid());
+    assert_int_equal(local_peer(monitor, NULL, NULL), 0);
+    assert_int_equal(write(tool, "x", 1), 1);
+    char byte = 0;
+    assert_int_equal(read(monitor, &byte, 1), 1);
+    assert_int_equal(byte, 'x');
+    close(tool);
+    close(monitor);
+    close(listener);
+}
+
+static void the_mode_does_not_depend_on_the_umask(void **state)
+{
+    mode_t old = umask(0);
+    int listener = local_listen(path, &err);
+    umask(old);
+    assert_true(listener >= 0);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    close(listener);
+}
+
+static void a_living_socket_is_not_taken(void **state)
+{
+    int listener = local_listen(path, &err);
+    assert_true(listener >= 0);
+    assert_int_equal(local_listen(path, &err), -EADDRINUSE);
+    assert_non_null(strstr(err.text, "somebody answers at"));
+    int tool = local_connect(path, &err); /* the first still answers */
+    assert_true(tool >= 0);
+    close(tool);
+    close(listener);
+}
+
+static void a_dead_socket_is_replaced(void **state)
+{
+    int listener = local_listen(path, &err);
+    assert_true(listener >= 0);
+    close(listener); /* the file stays, as after SIGKILL */
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(local_connect(path, &err), -ECONNREFUSED);
+    assert_non_null(strstr(err.text, path));
+    listener = local_listen(path, &err);
+    assert_true(listener >= 0);
+    int tool = local_connect(path, &err);
+    assert_true(tool >= 0);
+    close(tool);
+    close(listener);
+}
+
+static void what_is_no_socket_is_left_alone(void **state)
+{
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "precious", 8), 8);
+    close(fd);
+    assert_int_equal(local_listen(path, &err), -ENOTSOCK);
+    assert_non_null(strstr(err.text, "is no socket: remove it"));
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 8);
+    unlink(path);
+    assert_int_equal(symlink("/nonexistent", path), 0);
+    assert_int_equal(local_listen(path, &err), -ENOTSOCK);
+}
+
+static void paths_have_a_longest_length(void **state)
+{
+    char far[200];
+    memset(far, 'x', sizeof far);
+    far[108] = 0;
+    assert_int_equal(local_listen(far, &err), -ENAMETOOLONG);
+    assert_non_null(strstr(err.text, "has 108 bytes, 107 are possible"));
+    assert_int_equal(local_connect(far, &err), -ENAMETOOLONG);
+    far[107] = 0; /* short enough: fails for another reason */
+    assert_int_equal(local_connect(far, &err), -ENOENT);
+    assert_int_equal(local_connect("", &err), -EINVAL); /* would be the kernel's choice of a name */
+    assert_int_equal(local_listen("", &err), -EINVAL);
+    snprintf(far, sizeof far, "%s/none/socket", dir);
+    assert_int_equal(local_listen(far, &err), -ENOENT);
+    assert_int_equal(local_peer(-1, NULL, NULL), -EBADF);
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(tool_and_monitor_meet),           EACH(the_mode_does_not_depend_on_the_umask),
+        EACH(a_living_socket_is_not_taken),    EACH(a_dead_socket_is_replaced),
+        EACH(what_is_no_socket_is_left_alone), EACH(paths_have_a_longest_length),
+    };
+    return cmocka_run_group_tests_name("local", tests, NULL, NULL);
+}

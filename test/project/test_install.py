@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`meson install` gives everything that users and other people's programs need, and they can be built against it."""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import scrytest  # noqa: E402
+
+TOOL = r"""
+#include <omis.h>
+#include <stdio.h>
+
+static int errors;
+
+static void on_error(Omis_reply reply)
+{
+    errors++;
+    omis_reply_free(reply);
+}
+
+/* No monitor runs here and none may be started: an error status, and no crash. */
+int main(int argc, char **argv)
+{
+    Omis_status status = omis_init(&argc, &argv, on_error, NULL);
+    printf("%d %d\n", status >= OMIS_FIRST_ERROR, argc);
+    return 0;
+}
+"""
+
+EXTENSION = r"""
+#include <scry/ext.h>
+
+static void run(struct scry_call *call)
+{
+    scry_result_integer(call, NULL, 42);
+}
+
+static const struct scry_service service = {
+    .name = "hi_answer", .kind = SCRY_INFORMATION, .signature = "-> integer", .run = run, .doc = "The answer."};
+
+SCRY_EXT_API int hi_register(void);
+int hi_register(void)
+{
+    return scry_register_service(&service);
+}
+"""
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        cls.options = scrytest.build_options()
+        done = subprocess.run(["meson", "install", "-C", scrytest.BUILD, "--no-rebuild", "--quiet", "--destdir", cls.root],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
+        cls.prefix = cls.root + cls.options["prefix"]
+        cls.libdir = os.path.join(cls.prefix, cls.options["libdir"])
+
+    def installed(self, *parts):
+        path = os.path.join(self.prefix, *parts)
+        self.assertTrue(os.path.exists(path), f"{os.path.join(*parts)} is not installed")
+        return path
+
+    def compile(self, source, output, *options):
+        """With the flags of a sanitized build, where libomis is one."""
+        path = os.path.join(self.root, output)
+        with open(path + ".c", "w", encoding="utf-8") as file:
+            file.write(source)
+        flags = ["-std=c17", "-Wall", "-Wextra", "-Werror", *scrytest.sanitizers()]
+        done = subprocess.run(["cc", *flags, "-o", path, path + ".c", *options],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def pkg_config(self, *arguments):
+        env = {**os.environ, "PKG_CONFIG_PATH": os.path.join(self.libdir, "pkgconfig"),
+               "PKG_CONFIG_SYSROOT_DIR": self.root}
+        return subprocess.run(["pkg-config", *arguments], env=env, capture_output=True, text=True,
+                              check=True).stdout.split()
+
+    def test_files(self):
+        libdir = self.options["libdir"]
+        self.installed("bin", "scry")
+        self.installed("include", "omis.h")
+        self.installed("include", "scry", "ext.h")
+        self.installed(libdir, "libomis.so")
+        self.installed(libdir, "pkgconfig", "omis.pc")
+        self.installed(libdir, "pkgconfig", "scry.pc")
+        for name in ("scry-monitor", "scry-tracer"):
+            path = self.installed(self.options["libexecdir"], "scry", name)
+            self.assertTrue(os.access(path, os.X_OK), path)
+        for name in ("null", "pa"):
+            self.installed(libdir, "scry", "ext", f"scry_ext_{name}.so")
+        self.installed("share", "bash-completion", "completions", "scry")
+
+    def test_man_pages(self):
+        for source in glob.glob(os.path.join(scrytest.SOURCE, "doc", "man", "*.scd")):
+            page = os.path.basename(source)[: -len(".scd")]
+            self.installed("share", "man", "man" + page.rsplit(".", 1)[1], page)
+
+    def test_program_runs_where_it_was_installed(self):
+        done = subprocess.run([self.installed("bin", "scry"), "--version"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, f"scry {self.version()}\n"), done.stderr)
+
+    def version(self):
+        with open(os.path.join(scrytest.BUILD, "meson-info", "intro-projectinfo.json"), encoding="utf-8") as file:
+            return json.load(file)["version"]
+
+    def test_tool_against_the_library(self):
+        flags = self.pkg_config("--cflags", "--libs", "omis")
+        tool = self.compile(TOOL, "tool", *flags)
+        env = {**os.environ, "LD_LIBRARY_PATH": self.libdir, "SCRY_RUNTIME_DIR": os.path.join(self.root, "run")}
+        done = subprocess.run([tool, "--omis-no-start", "own"], env=env, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "1 2\n"), done.stderr)
+
+    def test_library_exports_the_six_procedures_only(self):
+        done = subprocess.run(["nm", "-D", "--defined-only", os.path.join(self.libdir, "libomis.so")],
+                              capture_output=True, text=True, check=True)
+        names = {line.split()[-1] for line in done.stdout.splitlines()}
+        if not scrytest.sanitizers():
+            self.assertEqual(names, {"omis_request", "omis_reply_free", "omis_init", "omis_finalize", "omis_fd",
+                                     "omis_handler"})
+        else:
+            self.assertLessEqual({"omis_request", "omis_init"}, names)
+
+    def test_extension_against_the_header(self):
+        flags = self.pkg_config("--cflags", "scry")
+        self.compile(EXTENSION, "scry_ext_hi.so", "-shared", "-fPIC", *flags)
+        self.assertEqual(self.pkg_config("--variable=extdir", "scry"),
+                         [self.root + os.path.join(self.options["prefix"], self.options["libdir"], "scry", "ext")])
+
+    def test_header_is_plain_c(self):
+        """A program with the printed text of the specification may be C90 or C++."""
+        path = os.path.join(self.root, "plain.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('#include <omis.h>\nint main(void) { return OMIS_OK; }\n')
+        for language in (["-x", "c", "-std=c90", "-pedantic-errors"], ["-x", "c", "-std=c17"]):
+            done = subprocess.run(["cc", *language, "-I", os.path.join(self.prefix, "include"), "-fsyntax-only", path],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+scrytest.main()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/check-layers: the tree keeps the rules, and each kind of violation is found, with file and line."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import scrytest  # noqa: E402
+
+TOOL = os.path.join(scrytest.SOURCE, "tools", "check-layers")
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+
+def check(root):
+    return subprocess.run([sys.executable, TOOL, root], capture_output=True, text=True, check=False)
+
+
+class Layers(unittest.TestCase):
+    def refused(self, path, text, expected):
+        """A tree with only this file is refused with `expected` in the message."""
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.dirname(os.path.join(root, path)))
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(text)
+            done = check(root)
+            if expected is None:
+                self.assertEqual((done.returncode, done.stdout), (0, ""))
+            else:
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(expected, done.stdout)
+
+    def test_tree(self):
+        done = check(scrytest.SOURCE)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_upward_include(self):
+        self.refused("src/monitor/x.c", SPDX + '#include "service/y.h"\n',
+                     'src/monitor/x.c:2: includes "service/y.h": monitor/ may include lang')
+
+    def test_downward_include(self):
+        self.refused("src/service/x.c", SPDX + '#include "monitor/y.h"\n#include <stdio.h>\n', None)
+
+    def test_unit_tests_are_exempt(self):
+        self.refused("src/lang/test_x.c", SPDX + '#include "daemon/y.h"\n', None)
+
+    def test_reserved_header(self):
+        self.refused("src/monitor/x.c", SPDX + "#  include <jansson.h>\n", "includes <jansson.h>: only")
+        self.refused("src/service/x.c", SPDX + "#include <sys/ptrace.h>\n", "the tracer owns")
+        self.refused("src/monitor/x.c", SPDX + "#include <elfutils/libdw.h>\n", "only symbols, probe")
+
+    def test_inside_the_users_process(self):
+        self.refused("src/shm/x.c", SPDX + "#include <stdlib.h>\n", "freestanding")
+        self.refused("src/agent/x.c", SPDX + "#include <stdio.h>\n", "inside the user's process")
+
+    def test_roomless_and_unknown(self):
+        self.refused("src/base/x.c", SPDX + '#include "buf.h"\n', 'write it with its room: "base/buf.h"')
+        self.refused("src/base/x.c", SPDX + '#include "../shm/code.h"\n', "without ..")
+        self.refused("src/base/x.c", SPDX + "#include <shm/code.h>\n", "angle brackets")
+        self.refused("src/base/x.c", SPDX + '#include "attic/old.h"\n', "there is no room attic/")
+        self.refused("src/attic/x.c", SPDX, "no such room")
+
+    def test_extensions_and_installed_headers(self):
+        self.refused("ext/pa/x.c", SPDX + '#include "monitor/y.h"\n', "only the installed headers")
+        self.refused("ext/pa/x.c", SPDX + "#include <scry/ext.h>\n", None)
+        self.refused("include/scry/x.h", SPDX + '#include "base/buf.h"\n', "installed headers include each other")
+
+    def test_licence_line(self):
+        self.refused("src/base/x.c", "int x;\n", "src/base/x.c:1: no line 'SPDX-License-Identifier")
+        self.refused("tools/x", "#!/bin/sh\n", "tools/x:1: no line")
+
+
+class Registration(unittest.TestCase):
+    def test_every_test_file_is_registered(self):
+        """A test that meson does not know of is never run."""
+        for folder in ("system", "project"):
+            path = os.path.join(scrytest.SOURCE, "test", folder)
+            with open(os.path.join(path, "meson.build"), encoding="utf-8") as file:
+                listed = set(re.findall(r"'(test_\w+)'", file.read()))
+            found = {name[:-3] for name in os.listdir(path) if name.startswith("test_") and name.endswith(".py")}
+            self.assertEqual(found - listed, set(), f"not in test/{folder}/meson.build")
+            self.assertEqual(listed - found, set(), f"listed in test/{folder}/meson.build but not there")
+
+
+scrytest.main()

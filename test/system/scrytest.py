@@ -1,0 +1,535 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the system tests share: a private place for a monitor, sessions of `scry omis`, example programs, waiting.
+
+A test file is a unittest module that ends with `scrytest.main()`, which speaks TAP, so that every case is counted:
+
+    import scrytest
+
+    class Attach(scrytest.TestCase):                 # self.box is a fresh Sandbox in every test
+        def test_attach(self):
+            program = self.box.start_example("threads", "2")
+            with self.box.omis() as omis:
+                reply = omis.request(f': proc_attach3([], {program.pid}, "")')
+                self.assertEqual(reply.status(), 0)
+
+    scrytest.main()
+
+Only the standard library is used. Nothing here touches a monitor of the person who runs the tests: sockets, jobs, home
+and temporary files of everything started lie in the sandbox, a directory with a short name (a socket's path may have
+107 bytes). When the sandbox closes, everything it started is ended, by process id, and the directory removed.
+"""
+
+import json
+import os
+import pwd
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "build", "check"))
+# Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
+SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
+# Kept from the caller's environment; everything else is left out, so that tests do not depend on it.
+KEPT_VARIABLES = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "LANG", "LC_ALL", "TZ")
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def wait_until(condition, timeout=10.0, message=None):
+    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds."""
+    end = time.monotonic() + timeout * SCALE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            text = message() if callable(message) else message
+            raise AssertionError(f"not within {timeout:g} s: {text or getattr(condition, '__name__', condition)}")
+        time.sleep(0.005)
+
+
+def process_state(pid):
+    """The state letter of /proc/PID/stat ('R', 'S', 'T', 't', 'Z', ...), or None when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return chr(file.read().rsplit(b")", 1)[1].split()[0][0])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def process_gone(pid):
+    return process_state(pid) in (None, "Z", "X")
+
+
+def process_status(pid, tid=None):
+    """/proc/PID[/task/TID]/status as a dictionary, or {} when it is gone."""
+    path = f"/proc/{pid}/task/{tid}/status" if tid else f"/proc/{pid}/status"
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return dict((key, value.strip()) for key, _, value in (line.partition(":") for line in file))
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+
+
+def children(pid):
+    """Process ids of the children of all threads of a process."""
+    found = []
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return found
+
+
+def build_options():
+    """Meson's options of the build under test."""
+    with open(os.path.join(BUILD, "meson-info", "intro-buildoptions.json"), encoding="utf-8") as file:
+        return {option["name"]: option["value"] for option in json.load(file)}
+
+
+def sanitizers():
+    """The compiler's options of a sanitized build, [] of an ordinary one."""
+    chosen = build_options()["b_sanitize"]
+    return [] if chosen == "none" else [f"-fsanitize={chosen}"]
+
+
+def built(*parts):
+    """The path of something built, which must exist."""
+    path = os.path.join(BUILD, *parts)
+    if not os.path.exists(path):
+        raise AssertionError(f"{path} is not built")
+    return path
+
+
+def example(name):
+    return built("examples", name)
+
+
+def _readable_by_all(path):
+    """Whether an ordinary user gets to a path: every folder above it must let others through."""
+    path = os.path.realpath(path)
+    while path != "/":
+        path = os.path.dirname(path)
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            return False
+    return True
+
+
+class Sandbox:
+    """A private place for one monitor and everything it watches. `user` is the name of an ordinary user to run as
+    (only root can; Sandbox.ordinary_user says which)."""
+
+    def __init__(self, user=None):
+        self.root = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+        self.started = []
+        self.sessions = []
+        self.identity = {}
+        owner = None
+        if user:
+            entry = pwd.getpwnam(user)
+            owner = (entry.pw_uid, entry.pw_gid)
+            self.identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+            os.chown(self.root, *owner)
+        for name in ("run", "jobs", "home", "tmp", "bin", "libexec", "ext", "work"):
+            os.mkdir(self.path(name), 0o700)
+            if owner:
+                os.chown(self.path(name), *owner)
+        # What an ordinary user could not reach (a build below root's home) is copied instead of linked.
+        place = shutil.copy2 if user and not _readable_by_all(BUILD) else os.symlink
+        self._place_programs(place)
+        if place is not os.symlink and owner:
+            for folder in ("bin", "libexec", "ext"):
+                for name in os.listdir(self.path(folder)):
+                    os.chown(self.path(folder, name), *owner)
+        self.env = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        self.env.update(
+            PATH=f"{self.path('bin')}:{SYSTEM_PATH}",
+            HOME=self.path("home"),
+            TMPDIR=self.path("tmp"),
+            TERM="dumb",
+            SCRY_RUNTIME_DIR=self.path("run"),
+            SCRY_STATE_DIR=self.path("jobs"),
+            SCRY_LIBEXEC=self.path("libexec"),
+            SCRY_EXT_PATH=self.path("ext"),
+        )
+        if os.getuid() == 0 and not user:
+            self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def _place_programs(self, place):
+        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, ext/scry_ext_*.so."""
+        for top in ("src", "ext"):
+            for folder, folders, names in os.walk(os.path.join(BUILD, top)):
+                folders[:] = [name for name in folders if not name.endswith(".p")]
+                for name in names:
+                    path = os.path.join(folder, name)
+                    if name == "scry":
+                        place(path, self.path("bin", name))
+                    elif name.startswith("scry_ext_") and name.endswith(".so"):
+                        place(path, self.path("ext", name))
+                    elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):
+                        place(path, self.path("libexec", name))
+
+    @staticmethod
+    def ordinary_user():
+        """The name of a user without privileges to run tests as, or None when we are one already."""
+        return "nobody" if os.getuid() == 0 else None
+
+    def path(self, *parts):
+        return os.path.join(self.root, *parts)
+
+    def scry(self, *arguments):
+        """The command line of the built scry."""
+        program = self.path("bin", "scry")
+        if not os.path.exists(program):
+            raise AssertionError(f"scry is not built in {BUILD}")
+        return [program, *map(str, arguments)]
+
+    def run(self, command, timeout=60, env=None, merged=False, **options):
+        """Runs a command to its end; a CompletedProcess with text in stdout and stderr (`merged`: all in stdout)."""
+        options.setdefault("cwd", self.path("work"))
+        if "input" not in options:
+            options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([str(word) for word in command], env={**self.env, **(env or {})}, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+                              text=True, errors="replace", timeout=timeout * SCALE, **self.identity, **options)
+
+    def start(self, command, env=None, **options):
+        """Starts a command in a session of its own, its output in a pipe (text), and remembers it; a Popen."""
+        options.setdefault("cwd", self.path("work"))
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("start_new_session", True)
+        options.setdefault("text", True)
+        process = subprocess.Popen([str(word) for word in command], env={**self.env, **(env or {})}, **self.identity,
+                                   **options)
+        self.started.append(process)
+        return process
+
+    def start_example(self, name, *arguments, **options):
+        return self.start([self.program(example(name)), *arguments], **options)
+
+    def program(self, path):
+        """A path from which the sandbox's user can run a built program: itself, or a copy."""
+        if not self.identity or _readable_by_all(path):
+            return path
+        copy = self.path("work", os.path.basename(path))
+        if not os.path.exists(copy):
+            shutil.copy2(path, copy)
+            os.chmod(copy, 0o755)
+        return copy
+
+    def omis(self, *options, **keywords):
+        """A new tool session; a context manager."""
+        session = OmisSession(self, *options, **keywords)
+        self.sessions.append(session)
+        return session
+
+    def monitor_pid(self):
+        """The process id of this sandbox's monitor, or None when none runs."""
+        try:
+            with open(self.path("run", "monitor.pid"), encoding="ascii") as file:
+                pid = int(file.read().split()[0])
+        except (FileNotFoundError, ValueError, IndexError):
+            return None
+        return None if process_gone(pid) else pid
+
+    def _helpers(self):
+        """Processes of our programs that live in this sandbox: monitor and tracer, also those of a lost pid file.
+        They are known by SCRY_RUNTIME_DIR in their environment and a program name that starts with scry."""
+        mark = f"SCRY_RUNTIME_DIR={self.path('run')}".encode()
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit() or int(entry) == os.getpid():
+                continue
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environment = file.read().split(b"\0")
+                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
+            except OSError:
+                continue
+            if mark in environment and name.startswith("scry"):
+                yield int(entry)
+
+    def stop_monitor(self, sig=signal.SIGTERM):
+        """Ends the monitor and waits for its end."""
+        pid = self.monitor_pid()
+        if pid:
+            os.kill(pid, sig)
+            wait_until(lambda: process_gone(pid), 10, f"the monitor {pid} ends after signal {sig}")
+
+    def close(self):
+        for session in self.sessions:
+            session.close()
+        for process in self.started:
+            _end(process)
+        try:
+            self.stop_monitor()
+            wait_until(lambda: not list(self._helpers()), 10)
+        except AssertionError:
+            for pid in self._helpers():
+                _kill(pid, signal.SIGKILL)
+            raise
+        finally:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+
+def _kill(pid, sig):
+    try:
+        os.kill(pid, sig)
+    except ProcessLookupError:
+        pass
+
+
+def _end(process):
+    """Ends what start() started with all of its session, and collects it."""
+    if process.poll() is None:
+        try:
+            # Only if it leads its own group; never somebody else's.
+            if os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+
+
+class Reply:
+    """One reply: element 0 is the request's own, element n the n-th action's."""
+
+    def __init__(self, value):
+        self.value = value
+        self.number = value["request"]
+        self.services = value["services"]
+
+    def results(self, action=0):
+        return self.services[action]
+
+    def status(self, action=0, entry=0):
+        return self.services[action][entry]["status"]
+
+    def result(self, action=1, entry=0):
+        return self.services[action][entry]["result"]
+
+    def objects(self, action=1):
+        """All objects of an action's results, in order."""
+        return [name for entry in self.services[action] for name in entry["objects"]]
+
+    def ok(self):
+        """No status is an error (16 and above)."""
+        return all(entry["status"] < 16 for service in self.services for entry in service)
+
+    def __repr__(self):
+        return json.dumps(self.value)
+
+
+class OmisSession:
+    """A `scry omis --json` on pipes. Requests are numbered from 1 in the order of their lines."""
+
+    def __init__(self, box, *options, **keywords):
+        self.box = box
+        self.errors = open(box.path("tmp", f"omis{len(box.sessions)}.err"), "w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(box.scry("omis", "--json", *options), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.errors, env=box.env,
+                                        cwd=box.path("work"), start_new_session=True, **box.identity, **keywords)
+        self.sent = 0
+        self.bytes = b""
+        self.waiting = []  # replies that nobody has asked for yet
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def send(self, request):
+        """Sends one line and returns its number."""
+        if "\n" in request:
+            raise ValueError("one request a line")
+        self.process.stdin.write(request.encode("utf-8", "surrogateescape") + b"\n")
+        self.process.stdin.flush()
+        self.sent += 1
+        return self.sent
+
+    def _read_one(self, end):
+        """The next reply from the pipe, None when the time is over."""
+        while b"\n" not in self.bytes:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                return None
+            more = os.read(self.process.stdout.fileno(), 65536)
+            if not more:
+                raise AssertionError(f"scry omis ended with {self.process.wait()}: {self.stderr()}")
+            self.bytes += more
+        line, self.bytes = self.bytes.split(b"\n", 1)
+        return Reply(json.loads(line))
+
+    def reply(self, number=None, match=None, timeout=10.0):
+        """The next reply, of request `number` only if given, for which match(reply) holds if given."""
+        def wanted(reply):
+            return (number is None or reply.number == number) and (match is None or match(reply))
+
+        for i, reply in enumerate(self.waiting):
+            if wanted(reply):
+                return self.waiting.pop(i)
+        end = time.monotonic() + timeout * SCALE
+        while True:
+            reply = self._read_one(end)
+            if reply is None:
+                raise AssertionError(f"no reply to request {number or '*'} within {timeout:g} s; unread: "
+                                     f"{self.waiting!r}; standard error: {self.stderr()}")
+            if wanted(reply):
+                return reply
+            self.waiting.append(reply)
+
+    def request(self, request, timeout=10.0):
+        """Sends a request and returns its first reply."""
+        return self.reply(self.send(request), timeout=timeout)
+
+    def quiet(self, number, seconds=0.2):
+        """Asserts that request `number` has no unread reply once everything sent before was answered, waiting
+        `seconds` more for what the monitor does by itself."""
+        self.request(': print(["quiet"])')
+        end = time.monotonic() + seconds
+        while True:
+            reply = self._read_one(end)
+            if reply is None:
+                break
+            self.waiting.append(reply)
+        late = [reply for reply in self.waiting if reply.number == number]
+        if late:
+            raise AssertionError(f"unexpected replies to request {number}: {late!r}")
+
+    def stderr(self):
+        self.errors.flush()
+        with open(self.errors.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def close(self, timeout=10.0):
+        """Ends the session as a person would, by end of file; returns the exit status."""
+        if self.process.stdout.closed:
+            return self.process.returncode
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        end = time.monotonic() + timeout * SCALE
+        while time.monotonic() < end and self.process.poll() is None:
+            # It may have more to say than a pipe holds.
+            if select.select([self.process.stdout], [], [], 0.02)[0] and not os.read(self.process.stdout.fileno(), 65536):
+                try:
+                    self.process.wait(max(0.1, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    pass
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+        return self.process.returncode
+
+    def kill(self):
+        """Ends the tool as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+
+class TestCase(unittest.TestCase):
+    """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user()."""
+
+    maxDiff = None
+    user = None
+
+    def setUp(self):
+        self.box = Sandbox(self.user)
+        self.addCleanup(self.box.close)
+
+
+class _Tap(unittest.TestResult):
+    """Prints `ok N - name`, skips with their reason, failures with their traceback as comments."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+        self.subtest_failed = False
+
+    def _line(self, test, ok, note=""):
+        self.count += 1
+        name = test.id().replace("__main__.", "").replace("#", "_")
+        print(f"{'ok' if ok else 'not ok'} {self.count} - {name}{note}", flush=True)
+
+    def _comment(self, error):
+        for line in "".join(traceback.format_exception(*error)).splitlines():
+            print(f"# {line}", flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.subtest_failed = False
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self._line(test, True)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._line(test, False)
+        self._comment(err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._line(test, False)
+        self._comment(err)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._line(test, True, " # SKIP " + " ".join(reason.split()))
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self._line(subtest, False)
+            self._comment(err)
+
+    def addExpectedFailure(self, test, err):
+        super().addExpectedFailure(test, err)
+        self._line(test, True)
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self._line(test, False)
+
+
+def main():
+    """Runs the calling module's tests (or those named as arguments) and prints TAP."""
+    loader = unittest.TestLoader()
+    module = sys.modules["__main__"]
+    names = [name for name in sys.argv[1:] if not name.startswith("-")]
+    suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    result = _Tap()
+    print("TAP version 13", flush=True)
+    suite.run(result)
+    print(f"1..{result.count}", flush=True)
+    sys.exit(0 if result.wasSuccessful() and result.count else 1)

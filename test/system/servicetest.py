@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs in targets/ as Python objects: what they printed at their start, and commands to them. And what tests of
+the monitor's services share: a tool session that is attached, statuses by name, lists out of results."""
+
+import os
+import re
+import select
+import subprocess
+import time
+
+import scrytest
+
+OK, DEFINED, ENABLED, DISABLED, DELETED, TRIGGERED = 0, 2, 4, 6, 8, 10
+SYNTAX_ERROR, UNKNOWN_SERVICE, UNSUPPORTED_SERVICE, UNKNOWN_ECP, UNKNOWN_OBJECT = 16, 18, 20, 22, 24
+TYPE_MISMATCH, PARAMETER_ERROR, OS_ERROR, NO_PERMISSION, NO_MEMORY, INTERNAL_ERROR = 26, 28, 30, 32, 34, 36
+UNSPECIFIED_ERROR = 1000
+
+
+class Target:
+    """A running program of targets/: `names` holds its `name value` lines (a list where a name came more than once)."""
+
+    def __init__(self, box, name, *arguments, **options):
+        self.process = box.start([box.program(scrytest.built("test", "system", "targets", name)), *arguments],
+                                 stdin=subprocess.PIPE, bufsize=0, text=False, **options)
+        self.pending = b""
+        self.names = self.introduction()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def line(self, timeout=10.0):
+        """The next line of its output; '' at its end."""
+        end = time.monotonic() + timeout * scrytest.SCALE
+        while b"\n" not in self.pending:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise AssertionError(f"pid {self.pid} prints nothing within {timeout:g} s; it is in state "
+                                     f"{scrytest.process_state(self.pid)}")
+            more = os.read(self.process.stdout.fileno(), 65536)
+            if not more:
+                break
+            self.pending += more
+        line, _, self.pending = self.pending.partition(b"\n")
+        return line.decode()
+
+    def introduction(self):
+        names = {}
+        while True:
+            line = self.line()
+            if line == "ready":
+                return names
+            name, _, value = line.partition(" ")
+            if not value:
+                raise AssertionError(f"unexpected output: {line!r}")
+            number = number_of(value)
+            if name in names:
+                names[name] = (names[name] if isinstance(names[name], list) else [names[name]]) + [number]
+            else:
+                names[name] = number
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["names"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def workers(self):
+        found = self.names.get("worker", [])
+        return found if isinstance(found, list) else [found]
+
+    def send(self, command):
+        self.process.stdin.write(command.encode() + b"\n")
+
+    def do(self, command, timeout=20.0):
+        """Sends a command and returns the line that answers it."""
+        self.send(command)
+        return self.line(timeout)
+
+    def numbers(self, command, timeout=20.0):
+        return [number_of(word) for word in self.do(command, timeout).split()]
+
+    def quit(self):
+        """Ends it as its user would; it must not have been harmed."""
+        self.process.stdin.close()
+        status = self.process.wait(10 * scrytest.SCALE)
+        if status != 0:
+            raise AssertionError(f"pid {self.pid} ended with {status}")
+
+
+def number_of(text):
+    for convert in (int, lambda t: int(t, 16) if t.startswith("0x") else int("no"), float):
+        try:
+            return convert(text)
+        except ValueError:
+            pass
+    return text
+
+
+def numbers(result):
+    """The integers of a result: '2,[1,2]' gives [2, 1, 2]."""
+    return [int(word) for word in re.findall(r"-?\d+", result)]
+
+
+def tracer_of(pid):
+    return int(scrytest.process_status(pid).get("TracerPid", -1))
+
+
+class ServiceTest(scrytest.TestCase):
+    """A sandbox with one tool, self.omis, that is attached to the node."""
+
+    def setUp(self):
+        super().setUp()
+        self.omis = self.tool()
+
+    def tool(self):
+        omis = self.box.omis()
+        self.assertTrue(omis.request(': node_attach2("localhost")').ok())
+        return omis
+
+    def target(self, name="puppet", *arguments, **options):
+        return Target(self.box, name, *arguments, **options)
+
+    def ask(self, request, omis=None, timeout=10.0):
+        """Sends an unconditional request that must be answered without any error."""
+        reply = (omis or self.omis).request(request, timeout)
+        self.assertTrue(reply.ok(), f"{request}: {reply}")
+        return reply
+
+    def refused(self, request, status, pattern, action=1, omis=None):
+        """Sends a request that must fail with this status and a text that matches."""
+        reply = (omis or self.omis).request(request)
+        entries = reply.services[action] if action < len(reply.services) else []
+        found = [entry for entry in entries if entry["status"] == status]
+        self.assertTrue(found, f"{request}: {reply}")
+        self.assertRegex(found[0]["result"], pattern)
+        return reply
+
+    def attach(self, target, omis=None):
+        """The token of a process, attached."""
+        pid = target if isinstance(target, int) else target.pid
+        return self.ask(f': proc_attach3([n_1], {pid}, "")', omis).result()
+
+    def threads(self, process, omis=None):
+        """Thread tokens by thread id."""
+        reply = self.ask(f": thread_get_info([{process}], 128)", omis)
+        return {int(entry["result"]): entry["objects"][0] for entry in reply.services[1]}
+
+    def define(self, request, omis=None):
+        """Defines a conditional request; (its number, its token)."""
+        omis = omis or self.omis
+        reply = omis.request(request)
+        self.assertEqual(reply.status(), DEFINED, f"{request}: {reply}")
+        self.assertEqual(reply.status(1), OK, f"{request}: {reply}")
+        return reply.number, reply.result(0)
+
+    def enable(self, request, omis=None):
+        """Defines and enables a conditional request; (its number, its token)."""
+        omis = omis or self.omis
+        number, csr = self.define(request, omis)
+        self.ask(f": csr_enable([{csr}])", omis)
+        enabled = omis.reply(number)
+        self.assertEqual(enabled.status(), ENABLED, enabled)
+        self.assertTrue(enabled.ok(), enabled)
+        return number, csr
+
+    def triggered(self, number, omis=None, timeout=10.0):
+        reply = (omis or self.omis).reply(number, timeout=timeout)
+        self.assertEqual(reply.status(), TRIGGERED, reply)
+        return reply
+
+    def read_number(self, process, address, omis=None):
+        """A 64-bit number in a process's memory."""
+        bytes_read = numbers(self.ask(f": proc_read_memory([{process}], {address}, 8, 8, 1)", omis).result())
+        return int.from_bytes(bytes(bytes_read), "little")

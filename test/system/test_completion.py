@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion for bash and the man pages know what there is: commands, options, jobs, services."""
+
+import os
+import re
+
+import scrytest
+
+SCRIPT = os.path.join(scrytest.SOURCE, "tools", "completion", "scry.bash")
+# Sources the script and completes the last word of the arguments, in a bash without the user's set-up.
+COMPLETE = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+_scry
+((${#COMPREPLY[@]} == 0)) || printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+class Completion(scrytest.TestCase):
+    def complete(self, *words):
+        done = self.box.run(["bash", "--norc", "-c", COMPLETE, "bash", SCRIPT, "scry", *words])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
+
+    def test_commands(self):
+        self.assertEqual(self.complete("r"), ["run", "report"])
+        self.assertEqual(self.complete("doc"), ["doctor"])
+
+    def commands(self):
+        """The names of the program's own list of commands."""
+        done = self.box.run(self.box.scry("--help"))
+        return set(re.findall(r"^  (\w+) ", done.stdout.split("Commands:")[1], re.M))
+
+    def options(self, command):
+        """The long options in the command's help. Its example may have those of other programs."""
+        done = self.box.run(self.box.scry(command, "--help"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = re.split(r"^[Ee]xample", done.stdout, flags=re.M)[0]
+        return set(re.findall(r"(?<![\w-])(--[a-z][\w-]+)", text)) | {"--help"}
+
+    def test_commands_are_those_of_the_program(self):
+        self.assertEqual({word for word in self.complete("") if not word.startswith("-")}, self.commands())
+
+    def test_options_are_those_of_the_program(self):
+        for command in self.commands() - {"help", "version"}:
+            with self.subTest(command=command):
+                offered = {word for word in self.complete(command, "--") if word != "--"}
+                self.assertEqual(offered, self.options(command))
+
+    def test_man_pages_have_every_option(self):
+        for command in self.commands() - {"help", "version"}:
+            with self.subTest(command=command):
+                page = os.path.join(scrytest.SOURCE, "doc", "man", f"scry-{command}.1.scd")
+                with open(page, encoding="utf-8") as file:
+                    described = set(re.findall(r"\*(--[a-z][\w-]+)\*", file.read()))
+                self.assertEqual(self.options(command) - described - {"--help"}, set())
+                self.assertEqual(described - self.options(command), set())
+
+    def test_run_commands(self):
+        self.assertIn("mpirun", self.complete("run", "mpiru"))
+        self.assertIn("mpirun", self.complete("run", "--name", "x", "--", "mpiru"))
+        self.assertEqual(self.complete("run", "--name", ""), [])
+
+    def test_jobs(self):
+        os.mkdir(self.box.path("jobs", "20260101-120000-host-1-abcd"))
+        self.assertEqual(self.complete("report", "2026"), ["20260101-120000-host-1-abcd"])
+        self.assertEqual(self.complete("top", "@"), ["@last"])
+
+    def test_services(self):
+        self.assertIn("': proc_get_info(", self.complete("omis", "-c", "proc_get"))
+
+
+scrytest.main()

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scry run` is not there for the command: exit status, signals, streams, descriptors, environment, limits."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import scrytest
+from scrytest import children, process_gone, process_state, wait_until
+
+# Says what a process finds itself in, but for what differs between any two processes.
+LOOK = r"""
+import json, os, resource, signal, sys
+def disposition(n):
+    return str(signal.getsignal(n))
+with open("/proc/self/status") as file:
+    status = dict(line.split(":", 1) for line in file)
+descriptors = {}
+for name in os.listdir("/proc/self/fd"):
+    try:
+        descriptors[name] = os.readlink("/proc/self/fd/" + name)
+    except OSError:
+        pass
+descriptors = {fd: target for fd, target in descriptors.items() if not target.startswith("/proc")}
+print(json.dumps({
+    "argv": sys.argv[1:], "cwd": os.getcwd(), "umask": os.umask(0), "nice": os.nice(0),
+    "environment": {k: v for k, v in os.environ.items() if k not in ("SCRY_JOB", "_")},
+    "mask": status["SigBlk"].strip(), "ignored": status["SigIgn"].strip(), "limits": {
+        name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")},
+    "descriptors": descriptors, "group": os.getpgrp(), "session": os.getsid(0),
+    "affinity": sorted(os.sched_getaffinity(0)), "input": sys.stdin.read()}, sort_keys=True))
+"""
+
+
+class RunCase(scrytest.TestCase):
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", *arguments), **options)
+
+    def report(self, job="@last"):
+        done = self.box.run(self.box.scry("report", "--json", job))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def start_run(self, *arguments, **options):
+        return self.box.start(self.box.scry("run", *arguments), **options)
+
+    def command_of(self, run):
+        """The pid of the command under a started scry run."""
+        return wait_until(lambda: [pid for pid in children(run.pid) if self.is_started(pid)], 20)[0]
+
+    def is_started(self, pid):
+        try:
+            return "scry" not in os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        except OSError:
+            return False
+
+
+class Status(RunCase):
+    def test_exit_status(self):
+        for status in (0, 1, 3, 125, 126, 127, 128, 255):
+            done = self.scry_run("-q", "sh", "-c", f"exit {status}")
+            self.assertEqual(done.returncode, status)
+            self.assertEqual((done.stdout, done.stderr), ("", ""))
+            self.assertEqual(self.report()["exit_code"], status)
+            self.assertIsNone(self.report()["signal"])
+
+    def test_killed_by_a_signal(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGRTMIN):
+            done = self.scry_run("sh", "-c", f"kill -{int(number)} $$")
+            self.assertEqual(done.returncode, 128 + number)
+            report = self.report()
+            self.assertEqual((report["status"], report["signal"]), ("signaled", number))
+            self.assertEqual(report["exit_code"], 128 + number)
+
+    def test_not_found_and_not_executable(self):
+        plain = self.box.path("work", "plain")
+        with open(plain, "w", encoding="ascii") as file:
+            file.write("text")
+        for command, status in (("no-such-command", 127), ("/no/such/file", 127), (plain, 126), ("/", 126)):
+            done = self.scry_run("-q", command)
+            self.assertEqual(done.returncode, status, command)
+            self.assertIn(command, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertEqual(self.report()["status"], "not_started")
+
+    def test_script_without_an_interpreter_line(self):
+        path = self.box.path("work", "script")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("exit 9\n")
+        os.chmod(path, 0o755)
+        self.assertEqual(self.scry_run("-q", path).returncode, 9)
+
+    def test_scry_itself_failed(self):
+        os.mkdir(self.box.path("work", "full"))
+        with open(self.box.path("work", "full", "file"), "w", encoding="ascii"):
+            pass
+        for arguments in ((), ("--nonsense", "true"), ("--sample", "x", "true"), ("--trace", "fn:*", "true"),
+                          ("-o", "full", "touch", "started"), ("--config", "missing", "true")):
+            done = self.scry_run(*arguments)
+            self.assertEqual(done.returncode, 125, arguments)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertFalse(os.path.exists(self.box.path("work", "started")))
+        self.assertEqual(self.box.run(self.box.scry("ps", "--json")).stdout.count('"id"'), 0)
+
+    def test_off(self):
+        done = self.scry_run("sh", "-c", "echo $SCRY_JOB; exit 4", env={"SCRY": "off"})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (4, "\n", ""))
+        self.assertEqual(os.listdir(self.box.path("jobs")), [])
+
+    def test_without_a_monitor(self):
+        """No monitor can be had: the job runs as ever, and the summary says what is missing."""
+        os.remove(self.box.path("libexec", "scry-monitor"))
+        # the build's own must not be found beside the program either
+        program = self.box.path("work", "scry")
+        with open(os.path.realpath(self.box.path("bin", "scry")), "rb") as source, open(program, "wb") as target:
+            target.write(source.read())
+        os.chmod(program, 0o755)
+        env = {"SCRY_CONNECT": f"unix:{self.box.path('run', 'nobody')}"}
+        done = self.box.run([program, "run", "sh", "-c", "echo out; exit 5"], env=env)
+        self.assertEqual((done.returncode, done.stdout), (5, "out\n"))
+        self.assertIn("no monitor", done.stderr)
+        report = self.report()
+        self.assertEqual(report["exit_code"], 5)
+        self.assertFalse(report["processes_listed_singly"])
+        self.assertEqual([process["name"] for process in report["processes"]], ["sh"])
+        self.assertGreater(report["peak_rss_bytes"], 0)
+
+
+class Untouched(RunCase):
+    def look(self, command, **options):
+        done = self.box.run(command, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def compare(self, program=(), **options):
+        python = [sys.executable, "-I", "-c", LOOK, "a", "b c", ""]
+        alone = self.look([*program, *python], **options)
+        watched = self.look([*program, *self.box.scry("run", "-q"), *python], **options)
+        # in a pipe, names differ from run to run
+        for found in (alone, watched):
+            found["descriptors"] = {fd: target.split(":")[0] for fd, target in found["descriptors"].items()}
+            found.pop("session" if not program else "nothing", None)
+            found.pop("group", None)
+        self.assertEqual(alone, watched)
+        return watched
+
+    def test_everything(self):
+        self.compare(input="from the outside")
+
+    def test_inherited_descriptors(self):
+        """PMI_FD and the like: descriptors without close-on-exec reach the command under their numbers."""
+        ours, theirs = os.pipe()
+        with open("/dev/null", "rb") as file:
+            os.dup2(theirs, 77)
+            found = self.compare(input="", pass_fds=(ours, 77, file.fileno()))
+            self.assertEqual(found["descriptors"]["77"], "pipe")
+        for fd in (ours, theirs, 77):
+            os.close(fd)
+
+    def test_signals_and_limits(self):
+        """Ignored and blocked signals, limits, priority and umask are inherited."""
+        def prepare():
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+            resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.umask(0o27)
+            os.nice(3)
+
+        self.compare(input="", preexec_fn=prepare, restore_signals=False)
+
+    def test_closed_streams(self):
+        script = "exec 3>&1 0<&- 1>&- 2>&-; "
+        look = "ls -l /proc/self/fd | sed -n 's/.* \\([0-9]*\\) -> \\(pipe\\|socket\\|[^ ]*\\).*/\\1 \\2/p' >&3"
+        inner = f"sh -c \"{look}\""
+        quoted = inner.replace('"', '\\"')
+        alone = self.box.run(["sh", "-c", script + f'sh -c "{quoted}"'])
+        watched = self.box.run(["sh", "-c", script + f'"$0" run sh -c "{quoted}"', self.box.scry()[0]])
+        self.assertEqual(alone.stdout, watched.stdout)
+        self.assertEqual(watched.stderr, "")
+
+    def test_output_goes_straight_through(self):
+        done = self.scry_run("sh", "-c", "cat; echo err >&2", input="line\0\n" * 1000)
+        self.assertEqual(done.stdout, "line\0\n" * 1000)
+        lines = done.stderr.splitlines()
+        self.assertRegex(lines[0], r"^scry: job \d{8}T\d{6}-\S+-\d+-[0-9a-f]{6}$")
+        self.assertEqual(lines[1], "err")
+        self.assertRegex(lines[2], r"^scry: job \S+ ended: exit status 0$")
+
+    def test_job_directory_in_the_environment(self):
+        done = self.scry_run("-q", "-o", "here", "sh", "-c", 'echo "$SCRY_JOB"; ls "$SCRY_JOB"')
+        directory, *files = done.stdout.split()
+        self.assertEqual(os.path.realpath(directory), os.path.realpath(self.box.path("work", "here")))
+        self.assertEqual(files, ["job.json", "spool"])
+        self.assertEqual(self.report("here")["exit_code"], 0)
+        self.assertEqual(sorted(os.listdir(directory)), ["job.json", "report.txt", "spool"])
+        self.assertEqual(os.stat(directory).st_mode & 0o777, 0o700)
+
+    def test_broken_pipe(self):
+        """SIGPIPE works in the job, and its absence in scry run harms nobody."""
+        done = self.box.run(["sh", "-c", '"$0" run sh -c "yes; echo $? >&2" 2>err | head -1; cat err',
+                             self.box.scry()[0]])
+        self.assertIn("y\n", done.stdout)
+        run = self.start_run("sh", "-c", "echo; read line; exit 6", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        run.stdout.readline()
+        run.stderr.close()  # nobody will read the summary
+        run.stdin.write("go\n")
+        run.stdin.close()
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 6)
+
+
+class Signals(RunCase):
+    TRAP = 'trap "echo TERM" TERM; trap "echo USR1" USR1; trap "echo HUP" HUP; echo ready; ' \
+           'while ! [ -e stop ]; do sleep 0.01; done; exit 5'
+
+    def test_passed_on(self):
+        run = self.start_run("-q", "sh", "-c", self.TRAP)
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+            os.kill(run.pid, number)
+            self.assertEqual(run.stdout.readline(), number.name[3:] + "\n")
+        with open(self.box.path("work", "stop"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 5)
+
+    def test_term_ends_the_command(self):
+        run = self.start_run("-q", "sleep", "1000")
+        self.command_of(run)
+        os.kill(run.pid, signal.SIGTERM)
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 128 + signal.SIGTERM)
+        self.assertEqual(self.report()["signal"], signal.SIGTERM)
+
+    def test_queued_value(self):
+        program = ("import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {40}); print('ready', flush=True);"
+                   "info = signal.sigwaitinfo({40}); print(info.si_signo, info.si_code)")
+        run = self.start_run("-q", sys.executable, "-I", "-c", program)
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        self.assertEqual(self.box.run(["sh", "-c", f"kill -40 {run.pid}"]).returncode, 0)
+        self.assertEqual(run.stdout.readline(), "40 0\n")
+
+    def test_stopped_and_continued_from_outside(self):
+        """Without a terminal a stop of the command is nobody's but its own."""
+        run = self.start_run("-q", "sleep", "1000")
+        pid = self.command_of(run)
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: process_state(pid) == "T")
+        self.assertIn(process_state(run.pid), "SRD")
+        os.kill(run.pid, signal.SIGCONT)  # passed on
+        wait_until(lambda: process_state(pid) == "S")
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 137)
+
+    def test_orphans_are_left_alone(self):
+        done = self.scry_run("sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.2")
+        pid = int(done.stdout)
+        try:
+            self.assertEqual(done.returncode, 0)
+            self.assertFalse(process_gone(pid))
+            self.assertIn("1 still running", done.stderr)
+            self.assertEqual(self.report()["left_running"], 1)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    def test_orphans_are_counted(self):
+        """A daemon's time belongs to the job, also when its parent ended before it."""
+        burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+        script = f"(({sys.executable} -I -c '{burn}' && touch done) &) ; while ! [ -e done ]; do sleep 0.02; done"
+        self.assertEqual(self.scry_run("sh", "-c", script).returncode, 0)
+        self.assertGreater(self.report()["cpu_seconds"], 0.29)
+
+
+if __name__ == "__main__":
+    scrytest.main()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of scry for bash. Options are those of the man pages; jobs and services are asked for.
+
+_scry_jobs() {
+    local dir=${SCRY_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/scry/jobs}
+    printf '@last\n'
+    # Ids are names without blanks.
+    [[ -d $dir ]] && ls -1 "$dir"
+}
+
+# Where the command after `scry run [OPTION...] [--]` starts: its index in COMP_WORDS, or nothing.
+_scry_run_command() {
+    local i
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --) echo $((i + 1)) && return ;;
+        -o | --output | --name | --sample | --max-size | --config) ((i++)) ;;
+        -*) ;;
+        *) echo "$i" && return ;;
+        esac
+    done
+}
+
+_scry() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} start
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'run ps top report omis doctor monitor help version --help --version' -- "$word")
+        return
+    fi
+    case ${COMP_WORDS[1]} in
+    run)
+        case $before in
+        -o | --output)
+            mapfile -t COMPREPLY < <(compgen -d -- "$word")
+            return
+            ;;
+        --config)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            return
+            ;;
+        --name | --sample | --max-size) return ;;
+        esac
+        start=$(_scry_run_command)
+        if [[ -n $start ]] && declare -F _command_offset >/dev/null; then
+            _command_offset "$start" # the command's own completion, of the package bash-completion
+        elif [[ -n $start ]]; then
+            mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
+        elif [[ $word == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W \
+                '--output --name --quiet --sample --crash-stack --max-size --config --help --' -- "$word")
+        else
+            mapfile -t COMPREPLY < <(compgen -c -- "$word")
+        fi
+        ;;
+    ps) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$word") ;;
+    doctor) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$word") ;;
+    monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --help' -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W 'run ps top report omis doctor monitor' -- "$word") ;;
+    top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --help" -- "$word") ;;
+    report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --help" -- "$word") ;;
+    omis)
+        case $before in
+        -c | --command)
+            # A request starts with its colon or its event.
+            mapfile -t COMPREPLY < <(compgen -P "': " -S '(' -W "$(scry omis --list-services 2>/dev/null)" -- \
+                "${word##*[\': ]}")
+            compopt -o nospace 2>/dev/null
+            ;;
+        *) mapfile -t COMPREPLY < <(compgen -W \
+            '--command --wait --json --debug --list-services --connect --no-start --help' -- "$word") ;;
+        esac
+        ;;
+    esac
+}
+
+complete -F _scry scry
