@@ -111,12 +111,12 @@ enum { INFO_NAME, INFO_KIND, INFO_SIGNATURE, INFO_CLASS, INFO_DOC, INFO_STATE, I
 
 static const char *const info_keys[INFO_COUNT] = {"name", "kind", "signature", "class", "doc", "state"};
 
-/* The six strings of service_get_info, in the arena. */
+/* The six strings of scry_service_get_info, in the arena. */
 static bool get_info(struct omis_session *session, struct arena *arena, const char *name,
                      const char *ret_info[INFO_COUNT], const char **ret_why)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    quoted_request(&request, "service_get_info", span_str(name));
+    quoted_request(&request, "scry_service_get_info", span_str(name));
     const struct value *values;
     size_t count;
     *ret_why = "out of memory";

@@ -261,7 +261,8 @@ static bool open_editor(struct shell *shell)
     el_set(shell->editor, EL_SIGNAL, 0);
     el_set(shell->editor, EL_HIST, history, shell->history);
     el_set(shell->editor, EL_GETCFN, read_character);
-    el_set(shell->editor, EL_ADDFN, "omis-complete", "complete services and tokens", complete);
+    /* the wide form borrows the strings, the narrow one copies and never frees them */
+    el_wset(shell->editor, EL_ADDFN, L"omis-complete", L"complete services and tokens", complete);
     el_set(shell->editor, EL_BIND, "^I", "omis-complete", NULL);
     el_set(shell->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(shell->editor, NULL); /* ~/.editrc */

@@ -176,8 +176,9 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
     buf_puts(line, " now, most ");
     text_size(line, model->peak_tree_rss);
     put_line(out, view, line);
-    buf_printf(line, "%llu processes (%llu so far), %llu threads, cpu ", (unsigned long long)model->processes,
-               (unsigned long long)model->started_total, (unsigned long long)model->threads);
+    buf_printf(line, "%llu process%s (%llu so far), %llu thread%s, cpu ", (unsigned long long)model->processes,
+               model->processes == 1 ? "" : "es", (unsigned long long)model->started_total,
+               (unsigned long long)model->threads, model->threads == 1 ? "" : "s");
     text_seconds(line, (double)model->cpu_ns / 1e9);
     put_line(out, view, line);
 }

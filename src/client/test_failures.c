@@ -501,20 +501,20 @@ int main(void)
     alarm(60); /* whoever waits for ever shall not keep the build waiting */
     unsetenv("SCRY_CONNECT");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_before_init),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_wrong_options),
-        cmocka_unit_test(test_failing_start),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_lost_connection),
-        cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_closed_while_writing),
-        cmocka_unit_test(test_closed_at_finalize),
-        cmocka_unit_test(test_bad_reply),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_split_frames),
-        cmocka_unit_test(test_oversized_reply),
+        cmocka_unit_test_teardown(test_before_init, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_options, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_environment, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_wrong_options, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_failing_start, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_refusals, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_lost_connection, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_goodbye, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_closed_while_writing, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_closed_at_finalize, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_bad_reply, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_garbage, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_split_frames, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_oversized_reply, test_monitor_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,19 @@ struct test_monitor {
     pthread_t thread;
 };
 
+static struct test_monitor *current; /* there is one at a time */
+
+static void remove_socket(struct test_monitor *monitor)
+{
+    unlink(monitor->path);
+    rmdir(monitor->dir);
+}
+
 _Noreturn void test_monitor_failed(const char *file, int line, const char *what)
 {
     fprintf(stderr, "%s:%d: the monitor's part failed: %s\n", file, line, what);
+    if (current)
+        remove_socket(current);
     abort();
 }
 
@@ -67,6 +77,7 @@ static struct test_monitor *start(part_fn *part, bool rude)
     struct err err;
     monitor->listen_fd = local_listen(monitor->path, &err);
     CHECK(monitor->listen_fd >= 0);
+    current = monitor;
     CHECK(pthread_create(&monitor->thread, NULL, run, monitor) == 0);
     return monitor;
 }
@@ -85,11 +96,22 @@ void test_monitor_stop(struct test_monitor *monitor)
 {
     pthread_join(monitor->thread, NULL);
     close(monitor->listen_fd);
-    unlink(monitor->path);
-    rmdir(monitor->dir);
+    remove_socket(monitor);
+    current = NULL;
     frame_reader_done(&monitor->reader);
     pthread_barrier_destroy(&monitor->meeting);
     free(monitor);
+}
+
+int test_monitor_teardown(void **state)
+{
+    if (current) {
+        /* its part may wait for something that never comes now: the thread is left to the end of the program */
+        remove_socket(current);
+        current = NULL;
+        omis_finalize();
+    }
+    return 0;
 }
 
 const char *test_monitor_path(const struct test_monitor *monitor)

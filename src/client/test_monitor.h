@@ -36,6 +36,9 @@ struct test_monitor *test_monitor_start_rude(part_fn *part);
 /* Waits for the end of the part and removes the socket. */
 void test_monitor_stop(struct test_monitor *monitor);
 
+/* For cmocka's teardown: after a test that failed half-way, ends the tool's session and removes the socket. */
+int test_monitor_teardown(void **state);
+
 /* omis_init with this monitor; the options given are appended. */
 Omis_status test_monitor_connect(struct test_monitor *monitor, void (*error_handler)(Omis_reply reply), int *tool_id);
 const char *test_monitor_path(const struct test_monitor *monitor);

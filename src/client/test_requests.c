@@ -300,8 +300,7 @@ static void part_binary(struct test_monitor *monitor)
                   span_of(binary_request, sizeof binary_request - 1)));
     part_reply(monitor, FRAME_REPLY, FRAME_LAST, frame.id, OK_REPLY("\"x\""));
     part_request(monitor, "", NULL);
-    test_monitor_meet(monitor);
-    part_read_end(monitor);
+    part_finalize(monitor);
 }
 
 static void test_binary_request(void **state)
@@ -313,8 +312,7 @@ static void test_binary_request(void **state)
     omis_reply_free(omis_request(text, NULL, NULL, 0));
     struct seen seen = {0};
     assert_null(omis_request(NULL, remember, &seen, 0)); /* an empty request: the monitor says what is wrong with it */
-    test_monitor_meet(monitor);
-    omis_finalize();
+    assert_int_equal(omis_finalize(), OMIS_OK);
     test_monitor_stop(monitor);
 }
 
@@ -553,20 +551,20 @@ int main(void)
 {
     alarm(60); /* whoever waits for ever shall not keep the build waiting; test_interrupted replaces it */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocking),
-        cmocka_unit_test(test_tool_id_of_a_slave),
-        cmocka_unit_test(test_callback_only_in_handler),
-        cmocka_unit_test(test_wait_for_first_reply),
-        cmocka_unit_test(test_unwanted_replies),
-        cmocka_unit_test(test_empty_last_frame),
-        cmocka_unit_test(test_buffered_requests),
-        cmocka_unit_test(test_binary_request),
-        cmocka_unit_test(test_big_both_ways),
-        cmocka_unit_test(test_unsent_rest),
-        cmocka_unit_test(test_error_handler),
-        cmocka_unit_test(test_calls_in_callbacks),
-        cmocka_unit_test(test_interrupted),
-        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test_teardown(test_blocking, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_tool_id_of_a_slave, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_callback_only_in_handler, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_wait_for_first_reply, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_unwanted_replies, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_empty_last_frame, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_buffered_requests, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_binary_request, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_big_both_ways, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_unsent_rest, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_error_handler, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_calls_in_callbacks, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_interrupted, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_forked_child, test_monitor_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,27 @@ static json_t *alive_row(const struct answer_context *context, struct arena *are
                      (json_int_t)threads);
 }
 
+static bool is_listed(const struct value *list, pid_t pid)
+{
+    for (size_t i = 0; i < list->list.count; i += ALIVE_MEMBERS)
+        if (as_count(&list->list.items[i + ALIVE_PID]) == (uint64_t)pid)
+            return true;
+    return false;
+}
+
+/* Processes that ended while no monitor looked. */
+static void end_missed(struct answer_context *context, const struct value *values)
+{
+    struct job_process *process, *next;
+    HASH_ITER(hh, context->recorder->model.alive, process, next)
+    if (!is_listed(&values[JOB_ALIVE_LIST], process->pid))
+        recorder_put_take(context->recorder, "process_end",
+                          json_pack("{s:i, s:i, s:f, s:s, s:f, s:I, s:n, s:I, s:I}", "pid", process->pid, "ppid",
+                                    process->ppid, "start", process->start, "name", process->name, "end",
+                                    process->sampled, "cpu_ns", (json_int_t)process->cpu_ns, "status", "threads",
+                                    (json_int_t)process->peak_threads, "peak_rss", (json_int_t)process->peak_rss));
+}
+
 static void put_sample(struct answer_context *context, struct arena *arena, const struct value *values, json_t *node)
 {
     const struct value *rows = values[JOB_ALIVE_LIST].list.items;
@@ -295,6 +316,8 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     const struct value *rows = values[JOB_ENDED_LIST].list.items;
     for (size_t i = 0; i + END_MEMBERS <= values[JOB_ENDED_LIST].list.count; i += END_MEMBERS)
         put_ended(context, &arena, rows + i);
+    if (context->fresh)
+        end_missed(context, values);
     put_sample(context, &arena, values, node);
     context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
     context->cursor = as_count(&values[JOB_CURSOR]);

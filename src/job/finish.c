@@ -16,6 +16,8 @@
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
+enum { REREAD_BYTES = 8 << 20 };
+
 static uint64_t max_count(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -124,9 +126,10 @@ static void add_warnings(struct job *job)
     if (recorder->crashes_omitted)
         recorder_warn(recorder, "crashes", "%llu more processes crashed",
                       (unsigned long long)recorder->crashes_omitted);
-    if (job->watch.gap_open)
+    if (job->watch.was_up && !job->seen_to_end)
         recorder_warn(recorder, "gap", "not watched from %.1f s to the end: %s",
-                      recorder_seconds(recorder, job->watch.answered_ns), job->watch.lost_why);
+                      recorder_seconds(recorder, job->watch.answered_ns),
+                      job->watch.gap_open ? job->watch.lost_why : "the monitor did not answer");
     if (spool->stopped)
         recorder_warn(recorder, "recording_stopped", "recording stopped: %s; %llu records were lost", spool->reason,
                       (unsigned long long)spool->lost);
@@ -141,11 +144,17 @@ static void put_end(struct job *job)
                                 "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds));
 }
 
+/* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.
+ */
 static void write_report(const struct job *job, const struct job_report *report)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char path[PATH_MAX + 16];
+    struct job_report read = {0};
+    if (job->recorder.spool.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0)
+        report = &read;
     job_report_text(&text, report, (struct report_style){0});
+    job_report_done(&read);
     snprintf(path, sizeof path, "%s/report.txt", job->dir);
     if (!text.failed && text.data)
         file_replace(path, text.data, text.len, 0600);
@@ -154,12 +163,12 @@ static void write_report(const struct job *job, const struct job_report *report)
 void finish(struct job *job, int exit_code, struct buf *text)
 {
     struct recorder *recorder = &job->recorder;
-    watch_close(&job->watch);
     if (job->exec_code == 0)
         put_command(job);
     set_result(job, exit_code);
     crash_explain(job);
     add_warnings(job);
+    watch_close(&job->watch);
     put_end(job);
     spool_flush(&recorder->spool);
     job->info.result.lost_records = recorder->spool.lost;

@@ -14,7 +14,8 @@
 #include "lang/value.h"
 
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
-static const uint64_t SILENCE_NS = UINT64_C(30) * NS_PER_SECOND; /* then the monitor is given up */
+/* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
+static const uint64_t SILENCE_NS = UINT64_C(5) * NS_PER_SECOND;
 
 static void on_reply(Omis_reply reply, void *param)
 {
@@ -119,7 +120,7 @@ static void created(struct watch *watch)
     watch->lost = 0;
     watch->tries = 0;
     close_gap(watch);
-    watch->was_up = true;
+    watch->was_up = watch->fresh = true;
     watch->answered_ns = clock_now_ns();
 }
 
@@ -128,6 +129,7 @@ static void answered(struct watch *watch)
     struct err err = {0};
     struct answer_context context = {.recorder = watch->recorder,
                                      .cursor = watch->cursor,
+                                     .fresh = watch->fresh,
                                      .page_bytes = watch->page_bytes,
                                      .node_known = watch->node_known};
     watch->phase = WATCH_IDLE;
@@ -135,6 +137,8 @@ static void answered(struct watch *watch)
         lose(watch, err.text);
         return;
     }
+    close_gap(watch);
+    watch->fresh = false;
     watch->cursor = context.cursor;
     watch->page_bytes = context.page_bytes;
     watch->node_known = context.node_known;
@@ -181,8 +185,8 @@ void watch_tick(struct watch *watch)
             connect_again(watch);
     } else if (watch->phase == WATCH_IDLE) {
         ask(watch);
-    } else if (now - watch->asked_ns > SILENCE_NS) {
-        lose(watch, "the monitor did not answer for 30 seconds");
+    } else if (now - watch->asked_ns > SILENCE_NS && !watch->gap_open) {
+        open_gap(watch, "the monitor did not answer");
     }
 }
 
@@ -207,8 +211,8 @@ bool watch_wait(struct watch *watch, int timeout_ms)
 
 void watch_close(struct watch *watch)
 {
-    close_gap(watch);
-    if (watch->phase != WATCH_OFF)
+    /* a monitor that does not answer would not say goodbye either: the end of this process is enough for it */
+    if (watch->phase == WATCH_IDLE)
         omis_finalize();
     omis_reply_free(watch->reply);
     watch->reply = NULL;

@@ -38,6 +38,7 @@ struct watch {
     uint64_t lost; /* process records, as far as this monitor said; of earlier monitors in lost_before */
     uint64_t lost_before;
     bool node_known, was_up, gap_open;
+    bool fresh; /* nothing was heard yet from this monitor */
     char lost_why[256];
     Omis_reply reply; /* came, not yet looked at */
 };

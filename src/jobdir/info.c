@@ -179,6 +179,8 @@ uint64_t job_process_ticks(pid_t pid)
     if (file_read(path, &text, NULL) < 0)
         return 0;
     char *at = strrchr(text, ')'); /* field 2 may hold blanks and parentheses */
+    if (!at || !at[1] || (at[2] == 'Z' || at[2] == 'X'))
+        return 0; /* only its parent has not looked yet */
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;

@@ -64,7 +64,7 @@ const char *job_state_name(enum job_state state); /* "running", "ended", "unwatc
 /* Of this machine since its start (/proc/sys/kernel/random/boot_id); "" when unknown. */
 void job_boot_id(char *ret_id, size_t size);
 
-/* When a process started, in ticks since boot; 0: there is none. */
+/* When a living process started, in ticks since boot; 0: there is none. */
 uint64_t job_process_ticks(pid_t pid);
 
 #endif

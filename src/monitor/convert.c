@@ -67,10 +67,33 @@ static void gather_threads(struct gather *gather, struct process *process, bool 
     }
 }
 
+static Omis_status not_attached(struct scry_call *call, struct process *process, struct err *err)
+{
+    err_set(err, -ESRCH, "%s (pid %d) is not attached: proc_attach([%s]) first", process->object.token, process->pid,
+            process->object.token);
+    return OMIS_UNKNOWN_OBJECT;
+}
+
+/* An object that cannot be converted is answered at once; the action goes on with the others. */
+static void gather_fail(struct gather *gather, struct span token, Omis_status status, const struct err *err)
+{
+    struct span why = span_str(err->text);
+    reply_result(gather->call->reply, token, status, &why);
+    gather->call->answers++;
+    gather->call->any_text = true;
+}
+
 static void gather_process(struct gather *gather, struct process *process, bool may_repeat)
 {
     if (process->object.gone)
         return;
+    if (!tool_attachment(gather->call->tool, process)) {
+        /* it was when [] was first looked at: this execution itself has detached it */
+        struct err err;
+        Omis_status status = not_attached(gather->call, process, &err);
+        gather_fail(gather, span_str(process->object.token), status, &err);
+        return;
+    }
     if (strcmp(gather->class_name, "t") == 0)
         gather_threads(gather, process, may_repeat);
     else
@@ -121,13 +144,6 @@ static Omis_status unknown_token(struct scry_call *call, struct span token, stru
         err_set(err, -ESRCH, "%.*s does not exist any more", SPAN_ARG(token));
     else
         err_set(err, -ESRCH, "there is no object %.*s", SPAN_ARG(token));
-    return OMIS_UNKNOWN_OBJECT;
-}
-
-static Omis_status not_attached(struct scry_call *call, struct process *process, struct err *err)
-{
-    err_set(err, -ESRCH, "%s (pid %d) is not attached: proc_attach([%s]) first", process->object.token, process->pid,
-            process->object.token);
     return OMIS_UNKNOWN_OBJECT;
 }
 
@@ -208,12 +224,8 @@ static bool expand(struct gather *gather, struct scry_object *object, struct spa
     } else {
         return false;
     }
-    if (status != OMIS_OK) {
-        struct span why = span_str(err.text);
-        reply_result(gather->call->reply, token, status, &why);
-        gather->call->answers++;
-        gather->call->any_text = true;
-    }
+    if (status != OMIS_OK)
+        gather_fail(gather, token, status, &err);
     return true;
 }
 
@@ -231,10 +243,7 @@ static void gather_token(struct gather *gather, const struct value *value, bool 
         gather_add(gather, object, may_repeat);
         return;
     }
-    struct span why = span_str(err.text);
-    reply_result(call->reply, value->text, status, &why);
-    call->answers++;
-    call->any_text = true;
+    gather_fail(gather, value->text, status, &err);
 }
 
 bool convert_objects(struct scry_call *call)

@@ -176,4 +176,5 @@ void event_run_queue(struct monitor *monitor)
         arena_done(&raised->arena);
         free(raised);
     }
+    monitor->cascade = 0;
 }

@@ -18,7 +18,10 @@
 struct process;
 struct thread;
 
-enum { EVENT_CHAIN_LIMIT = 64 };
+enum {
+    EVENT_CHAIN_LIMIT = 64,      /* user events raised from user events, one by the other */
+    EVENT_CASCADE_LIMIT = 10000, /* all that come of one event: lists that raise two each are 2^64 at that depth */
+};
 
 struct event {
     struct service *service;

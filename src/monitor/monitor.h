@@ -34,7 +34,7 @@ struct monitor {
     uint32_t last_tool_id;
 
     struct tracer *tracer; /* NULL until needed */
-    struct loop_source *tracer_source, *tracer_deferred;
+    struct loop_source *tracer_source, *tracer_deferred, *tracer_idle;
     uint64_t tracer_restarts;
 
     struct cell_memory *cells;
@@ -45,6 +45,7 @@ struct monitor {
     uint64_t last_execution;
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
+    unsigned cascade; /* user events raised by user events since the queue was empty */
     struct process *unsettled; /* processes whose need of the tracer may have changed */
 };
 

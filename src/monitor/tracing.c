@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
 #include "monitor/cells.h"
@@ -20,6 +21,7 @@
 #include "monitor/traced.h"
 
 enum { TRACER_RESTARTS = 3 };
+#define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
 /* ---- the tracer process ---- */
 
@@ -114,7 +116,8 @@ void tracing_stop(struct monitor *monitor)
 {
     loop_remove(monitor->tracer_source);
     loop_remove(monitor->tracer_deferred);
-    monitor->tracer_source = monitor->tracer_deferred = NULL;
+    loop_remove(monitor->tracer_idle);
+    monitor->tracer_source = monitor->tracer_deferred = monitor->tracer_idle = NULL;
     if (monitor->tracer)
         tracer_stop_all(monitor->tracer);
     monitor->tracer = NULL;
@@ -267,8 +270,34 @@ void tracing_unsettle(struct process *process)
     monitor->unsettled = process;
 }
 
+static bool any_seized(const struct monitor *monitor)
+{
+    for (const struct process *process = monitor->processes; process; process = process->hh.next)
+        if (process->trace.seized)
+            return true;
+    return false;
+}
+
+/* Beside the monitor runs a tracer only while one is needed; the delay is for tools that ask again soon. */
+static void tracer_unused(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    monitor->tracer_idle = NULL;
+    if (monitor->tracer && !any_seized(monitor))
+        tracing_stop(monitor);
+}
+
+static void watch_idle(struct monitor *monitor)
+{
+    loop_remove(monitor->tracer_idle);
+    monitor->tracer_idle = NULL;
+    if (!any_seized(monitor))
+        monitor->tracer_idle = loop_add_timer(monitor->loop, TRACER_IDLE_NS, 0, tracer_unused, monitor);
+}
+
 void tracing_settle(struct monitor *monitor)
 {
+    bool changed = monitor->unsettled != NULL;
     struct process *process = monitor->unsettled;
     monitor->unsettled = NULL;
     while (process) {
@@ -279,6 +308,8 @@ void tracing_settle(struct monitor *monitor)
             log_info("process %d: %s", process->pid, err.text);
         process = next;
     }
+    if (monitor->tracer && changed)
+        watch_idle(monitor);
     if (monitor->tracer && tracer_pending(monitor->tracer) && !monitor->tracer_deferred)
         monitor->tracer_deferred = loop_add_deferred(monitor->loop, tracer_has_pending, monitor);
 }

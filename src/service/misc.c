@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services without an object (specification 8.2.3), and service_get_info, which is ours. */
+/* Services without an object (specification 8.2.3), and the extension `scry`: what the monitor says about itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -136,9 +136,12 @@ const struct scry_service misc_services[] = {
     {"services", SCRY_INFORMATION,
      "string extension -> { integer numfully; string* fully_impl; integer numpart; string* part_impl }", SCRY_REQUIRED,
      services, "Return the services of an extension, \"\" for the basic ones, that work on this machine."},
-    {"service_get_info", SCRY_INFORMATION,
+    SERVICE_END,
+};
+
+const struct scry_service scry_services[] = {
+    {"scry_service_get_info", SCRY_INFORMATION,
      "string name -> { string name; string kind; string signature; string class; string doc; string unsupported }",
-     SCRY_OPTIONAL, service_get_info,
-     "Describe a service; with \"\", return the names of all. (Not part of OMIS 2.0.)"},
+     SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
     SERVICE_END,
 };

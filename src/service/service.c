@@ -14,7 +14,7 @@ static const struct {
     {"", node_services},         {"", proc_services},    {"", proc_memory_services},
     {"", proc_event_services},   {"", thread_services},  {"", thread_register_services},
     {"", thread_event_services}, {"", message_services}, {"", csr_services},
-    {"", user_event_services},   {"", misc_services},
+    {"", user_event_services},   {"", misc_services},    {"scry", scry_services},
     {"job", job_services},
 };
 

@@ -46,6 +46,11 @@ static void user_event_raise(struct scry_call *call)
                       "user events raised each other %d times in a row: the chain ends here", EVENT_CHAIN_LIMIT);
             return;
         }
+        if (event.chain > 1 && ++call->monitor->cascade > EVENT_CASCADE_LIMIT) {
+            call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "more than %d user events were raised by one event",
+                      EVENT_CASCADE_LIMIT);
+            return;
+        }
         if (!resume) {
             event.source_process = call->event->process ? call->event->process : call->event->source_process;
             event.source_thread = call->event->thread ? call->event->thread : call->event->source_thread;

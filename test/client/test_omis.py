@@ -152,7 +152,7 @@ class OneShot(scrytest.TestCase):
     def test_tools_starting_at_once_share_one_monitor(self):
         tools = [self.box.start(self.box.scry("omis", "-c", ": version()")) for _ in range(8)]
         self.assertEqual([tool.wait(30 * scrytest.SCALE) for tool in tools], [0] * 8)
-        self.assertEqual(len([pid for pid in self.box._helpers()]), 1)
+        self.assertEqual(len(list(self.box._processes("scry-monitor"))), 1)
 
     def test_standard_output_full(self):
         with open("/dev/full", "w", encoding="ascii") as full:

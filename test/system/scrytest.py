@@ -19,6 +19,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 107 bytes). When the sandbox closes, everything it started is ended, by process id, and the directory removed.
 """
 
+import atexit
 import json
 import os
 import pwd
@@ -124,12 +125,28 @@ def _readable_by_all(path):
     return True
 
 
+open_boxes = []
+
+
+def _abandon_all(sig=None, _frame=None):
+    """When the test itself is ended (its time is over, Ctrl-C): quickly and by force, but nothing is left behind."""
+    for box in list(open_boxes):
+        box.abandon()
+    if sig:
+        signal.signal(sig, signal.SIG_DFL)
+        os.kill(os.getpid(), sig)
+
+
+atexit.register(_abandon_all)
+
+
 class Sandbox:
     """A private place for one monitor and everything it watches. `user` is the name of an ordinary user to run as
     (only root can; Sandbox.ordinary_user says which)."""
 
     def __init__(self, user=None):
         self.root = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+        open_boxes.append(self)
         self.started = []
         self.sessions = []
         self.identity = {}
@@ -242,9 +259,9 @@ class Sandbox:
             return None
         return None if process_gone(pid) else pid
 
-    def _helpers(self):
-        """Processes of our programs that live in this sandbox: monitor and tracer, also those of a lost pid file.
-        They are known by SCRY_RUNTIME_DIR in their environment and a program name that starts with scry."""
+    def _processes(self, prefix=""):
+        """Processes that come from this sandbox, also those that nobody remembers (a monitor whose pid file is gone, a job
+        that outlived its supervisor), by SCRY_RUNTIME_DIR in their environment; of programs named prefix... only."""
         mark = f"SCRY_RUNTIME_DIR={self.path('run')}".encode()
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
@@ -255,7 +272,7 @@ class Sandbox:
                 name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
             except OSError:
                 continue
-            if mark in environment and name.startswith("scry"):
+            if mark in environment and name.startswith(prefix):
                 yield int(entry)
 
     def stop_monitor(self, sig=signal.SIGTERM):
@@ -265,6 +282,18 @@ class Sandbox:
             os.kill(pid, sig)
             wait_until(lambda: process_gone(pid), 10, f"the monitor {pid} ends after signal {sig}")
 
+    def abandon(self):
+        for process in [*self.started, *(session.process for session in self.sessions)]:
+            _kill_session(process)
+        self._remove()
+
+    def _remove(self):
+        for pid in self._processes():
+            _kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self in open_boxes:
+            open_boxes.remove(self)
+
     def close(self):
         for session in self.sessions:
             session.close()
@@ -272,13 +301,9 @@ class Sandbox:
             _end(process)
         try:
             self.stop_monitor()
-            wait_until(lambda: not list(self._helpers()), 10)
-        except AssertionError:
-            for pid in self._helpers():
-                _kill(pid, signal.SIGKILL)
-            raise
+            wait_until(lambda: not list(self._processes("scry")), 10, "the tracer ends after the monitor")
         finally:
-            shutil.rmtree(self.root, ignore_errors=True)
+            self._remove()
 
     def __enter__(self):
         return self
@@ -294,8 +319,8 @@ def _kill(pid, sig):
         pass
 
 
-def _end(process):
-    """Ends what start() started with all of its session, and collects it."""
+def _kill_session(process):
+    """Kills what start() started and all that is in its process group."""
     if process.poll() is None:
         try:
             # Only if it leads its own group; never somebody else's.
@@ -304,6 +329,11 @@ def _end(process):
         except ProcessLookupError:
             pass
         process.kill()
+
+
+def _end(process):
+    """Ends what start() started, and collects it."""
+    _kill_session(process)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream:
@@ -529,6 +559,7 @@ def main():
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
     suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
     result = _Tap()
+    signal.signal(signal.SIGTERM, _abandon_all)
     print("TAP version 13", flush=True)
     suite.run(result)
     print(f"1..{result.count}", flush=True)

@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import signal
+import sys
 import unittest
 
 import scrytest
@@ -121,6 +122,29 @@ class Box(unittest.TestCase):
         wait_until(lambda: process_gone(sleeper))
         self.assertFalse(os.path.exists(box.root))
         self.assertIsNotNone(process.returncode)
+
+    def test_leaves_nothing_behind_when_killed(self):
+        """As meson does when a test's time is over."""
+        with scrytest.Sandbox() as box:
+            with open(box.path("work", "slow.py"), "w", encoding="utf-8") as file:
+                file.write(f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
+                           "import scrytest\n"
+                           "class Slow(scrytest.TestCase):\n"
+                           "    def test(self):\n"
+                           "        sleeper = self.box.start(['sleep', '1000'])\n"
+                           "        session = self.box.omis()\n"
+                           "        session.request(': version()')\n"
+                           "        print(self.box.root, sleeper.pid, self.box.monitor_pid(), flush=True)\n"
+                           "        sleeper.wait()\n"
+                           "scrytest.main()\n")
+            slow = box.start([sys.executable, box.path("work", "slow.py")], env={"SCRY_BUILD": scrytest.BUILD})
+            self.assertEqual(slow.stdout.readline(), "TAP version 13\n")
+            root, sleeper, monitor = slow.stdout.readline().split()
+            slow.terminate()
+            self.assertEqual(slow.wait(20), -signal.SIGTERM)
+            for pid in (int(sleeper), int(monitor)):
+                wait_until(lambda pid=pid: process_gone(pid), message=f"{pid} is ended")
+            self.assertFalse(os.path.exists(root))
 
     def test_environment_is_its_own(self):
         os.environ["SCRY_NAME"] = "from outside"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/reference/services.md says what the tables say. To renew it: scry-monitor --reference >doc/reference/services.md
+(with SCRY_EXT_PATH pointing at the built extensions)."""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import scrytest  # noqa: E402
+
+PAGE = os.path.join(scrytest.SOURCE, "doc", "reference", "services.md")
+
+# Whether these work depends on the machine (perf_event_paranoid), so their state is not compared.
+MACHINE_DEPENDENT = re.compile(r"^\| `(proc|thread)_has_(been_(un)?(de)?(scheduled|blocked)|blocked)` ")
+
+# All services of the specification's chapter 8, with kind and class. They may not be lost from the tables.
+CHAPTER_8 = {
+    "information": {
+        "P": "node_get_info proc_get_info proc_get_loader_info thread_get_info",
+        "R": "proc_read_memory thread_get_backtrace thread_read_int_regs thread_read_fp_regs print version extensions "
+             "services",
+        "O": "proc_read_memory_bin message_queue_get_info",
+    },
+    "manipulation": {
+        "P": "thread_stop thread_continue",
+        "R": "proc_write_memory thread_suspend thread_resume thread_write_int_regs thread_write_fp_regs csr_enable "
+             "csr_disable csr_delete user_event_create user_event_raise user_event_destroy",
+        "O": "node_attach node_attach2 node_detach proc_create proc_attach proc_attach3 proc_detach proc_send_signal "
+             "proc_set_priority proc_write_memory_bin proc_migrate proc_checkpoint proc_restore thread_detach "
+             "thread_send_signal thread_set_priority thread_goto thread_call message_insert_into_queue "
+             "message_queue_remove message_queue_clear message_tag message_create message_copy message_destroy",
+    },
+    "event": {
+        "R": "proc_has_terminated proc_has_been_stopped proc_has_been_continued thread_has_terminated "
+             "thread_has_been_stopped thread_has_been_continued thread_reached_addr thread_has_started_lib_call "
+             "thread_has_ended_lib_call user_event_has_been_raised",
+        "O": "proc_has_been_scheduled proc_has_been_descheduled proc_will_be_migrated proc_has_been_migrated "
+             "thread_adds_node thread_removes_node thread_creates_proc thread_creates_thread thread_received_signal "
+             "thread_has_blocked thread_has_been_unblocked thread_has_been_scheduled thread_has_been_descheduled "
+             "thread_executed_insn thread_executed_insn_call thread_has_started_sys_call thread_has_ended_sys_call "
+             "thread_has_received_tagged_msg message_queue_has_been_extended",
+    },
+}
+
+
+def lines(text):
+    """The page without the states that depend on the machine."""
+    return [re.sub(r"` \| [^|]* \| ([^|]*) \|$", r"` | ? | \1 |", line) if MACHINE_DEPENDENT.match(line) else line
+            for line in text.splitlines()]
+
+
+class Reference(scrytest.TestCase):
+    def setUp(self):
+        super().setUp()
+        done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.printed = done.stdout
+
+    def test_page_is_current(self):
+        with open(PAGE, encoding="utf-8") as file:
+            self.assertEqual(lines(file.read()), lines(self.printed))
+
+    def test_chapter_8_is_complete(self):
+        rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w) \|", self.printed.split("## Extension")[0], re.M)
+        wanted = {(name, kind, klass) for kind, classes in CHAPTER_8.items() for klass, names in classes.items()
+                  for name in names.split()}
+        self.assertEqual(set(rows), wanted)
+        self.assertEqual(len(rows), len(wanted), "a service is listed twice")
+
+    def test_unsupported_services_give_their_reason(self):
+        for name, state in re.findall(r"^\| `(\w+)` \|.*\| (works|unsupported[^|]*) \| [^|]* \|$", self.printed, re.M):
+            self.assertTrue(state == "works" or len(state) > len("unsupported: ") + 10, (name, state))
+
+
+scrytest.main()
