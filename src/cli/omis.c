@@ -40,7 +40,7 @@ static const char help[] =
     "\n"
     "Example: the processes of a job that was just attached, then a line whenever one ends\n"
     "\n"
-    "  scry omis -c ': proc_attach([], [4711])' -c ': proc_get_info([], 3)' \\\n"
+    "  scry omis -c ': node_attach2(\"\"); proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
     "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' -c ': csr_enable([])' --wait 1\n";
 
 struct options {

@@ -184,7 +184,7 @@ static void print_help(struct shell *shell)
 {
     fputs("A request is [EVENT] : ACTION ...    for instance\n"
           "  : version()\n"
-          "  : proc_attach([], [4711]) proc_get_info([], 3)\n"
+          "  : node_attach2(\"\"); proc_attach3([], 4711, \"\") proc_get_info([], 3)\n"
           "  proc_has_terminated([]) : print([\"ended\", $proc])\n"
           "help SERVICE tells what a service takes and returns; Tab completes; quit ends. Services:\n\n",
           stdout);

@@ -116,11 +116,19 @@ static bool class_is(const char *name, const char *wanted)
     return strcmp(name, wanted) == 0;
 }
 
+static bool creates_process(const struct service *service)
+{
+    return class_is(service->row->name, "proc_attach3") || class_is(service->row->name, "proc_create");
+}
+
 /* The empty list. */
 static void gather_all(struct gather *gather)
 {
     struct scry_call *call = gather->call;
     if (class_is(gather->class_name, "n")) {
+        /* the first process or program brings its node along: a tool on one machine need not name it */
+        if (creates_process(call->service))
+            call->tool->node_attached = true;
         if (call->tool->node_attached)
             gather_add(gather, &call->monitor->node->object, false);
     } else if (class_is(gather->class_name, "p") || class_is(gather->class_name, "t")) {

@@ -234,6 +234,14 @@ static int set_breaks(struct process *process, struct trace_need *need, const st
     return result;
 }
 
+static bool same_watch(const struct tracer_watch *a, const struct tracer_watch *b)
+{
+    return a->signals == b->signals && a->new_process == b->new_process && a->new_thread == b->new_thread &&
+           a->thread_exit == b->thread_exit &&
+           memcmp(a->syscall_enter, b->syscall_enter, sizeof a->syscall_enter) == 0 &&
+           memcmp(a->syscall_exit, b->syscall_exit, sizeof a->syscall_exit) == 0;
+}
+
 int tracing_update(struct process *process, struct csr *csr, struct err *err)
 {
     struct trace_need need = {0};
@@ -244,7 +252,7 @@ int tracing_update(struct process *process, struct csr *csr, struct err *err)
             give_back(process);
     } else if (code == 0 && (code = tracing_seize(process, err)) == 0) {
         struct tracer *tracer = process->object.monitor->tracer;
-        if (memcmp(&need.watch, &process->trace.watch, sizeof need.watch) != 0) {
+        if (!same_watch(&need.watch, &process->trace.watch)) {
             code = tracer_watch(tracer, process->pid, &need.watch);
             if (code == 0)
                 process->trace.watch = need.watch;
@@ -321,6 +329,17 @@ void tracing_hide_breaks(const struct process *process, uint64_t addr, void *byt
         if (at->addr >= addr && at->addr - addr < len)
             ((uint8_t *)bytes)[at->addr - addr] = at->original;
     }
+}
+
+int tracing_write(struct process *process, uint64_t addr, const void *bytes, size_t len)
+{
+    int code = tracer_write_memory(process->object.monitor->tracer, process->pid, addr, bytes, len);
+    for (size_t i = 0; code == 0 && i < process->trace.break_count; i++) {
+        struct trace_break *at = &process->trace.breaks[i];
+        if (at->addr >= addr && at->addr - addr < len)
+            at->original = ((const uint8_t *)bytes)[at->addr - addr];
+    }
+    return code;
 }
 
 void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold)

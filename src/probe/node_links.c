@@ -127,7 +127,7 @@ static void collect(struct node_facts *facts, const struct ifaddrs *addresses, b
         if (type < 0 || type == ARPHRD_LOOPBACK || strlen(name) >= IF_NAMESIZE)
             continue;
         struct node_link link = {.kbytes_per_s = bandwidth(name), .slow = is_serial(type)};
-        strcpy(link.name, name);
+        memcpy(link.name, name, strlen(name) + 1); /* fits: looked at above */
         link_address(addresses, name, link.address);
         if (hardware ? !has(name, "device") && !link.slow : !link.address[0])
             continue;

@@ -138,7 +138,7 @@ static void read_disks(struct node_facts *facts)
         if (size <= 0)
             continue;
         sectors += (uint64_t)size;
-        strcpy(facts->disks[facts->disk_count++], name);
+        snprintf(facts->disks[facts->disk_count++], sizeof facts->disks[0], "%s", name);
     }
     closedir(dir);
     qsort(facts->disks, facts->disk_count, sizeof facts->disks[0], compare_names);
