@@ -38,7 +38,8 @@ static void print_help(void)
         "usage: scry top [--once] JOB\n"
         "\n"
         "Shows a job while it runs: the node, memory and processors over time, its processes. Keys: q quits, m sorts\n"
-        "by memory, c by processor. JOB is a job's id, a unique prefix of one, @last, or a job directory.\n"
+        "by memory, c by processor. When the job ends, its last picture is left. JOB is a job's id, a unique prefix\n"
+        "of one, @last, or a job directory.\n"
         "\n"
         "  --once   print one picture and end (so does output to a pipe)\n"
         "\n"
@@ -363,28 +364,6 @@ static bool take_keys(struct view *view)
     return got != 0; /* end of file: the terminal is gone */
 }
 
-static int run_live(struct view *view)
-{
-    if (!take_terminal()) {
-        log_error("standard input is no terminal: try --once");
-        return EXIT_ERRORS;
-    }
-    for (;;) {
-        measure(view, STDOUT_FILENO);
-        if (show(view) < 0)
-            break;
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-        int ready = poll(&input, 1, REFRESH_MS);
-        if (ready > 0 && !take_keys(view))
-            break;
-        read_new(view);
-        if (!view->report.info.ended)
-            read_info(view);
-    }
-    restore_terminal();
-    return 0;
-}
-
 static int run_once(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT;
@@ -392,6 +371,27 @@ static int run_once(struct view *view)
     draw(&picture, view);
     fwrite(picture.data ? picture.data : "", 1, picture.len, stdout);
     return picture.failed ? EXIT_ERRORS : 0;
+}
+
+static int run_live(struct view *view)
+{
+    if (!take_terminal()) {
+        log_error("standard input is no terminal: try --once");
+        return EXIT_ERRORS;
+    }
+    bool quit = false;
+    while (!quit && !view->report.info.ended) {
+        measure(view, STDOUT_FILENO);
+        if (show(view) < 0)
+            break;
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        int ready = poll(&input, 1, REFRESH_MS);
+        quit = ready > 0 && !take_keys(view);
+        read_info(view);
+        read_new(view);
+    }
+    restore_terminal();
+    return quit ? 0 : run_once(view); /* the end stays to be read */
 }
 
 static int run(const char *job, bool once)
@@ -407,7 +407,8 @@ static int run(const char *job, bool once)
     } else {
         view.report.state = job_state(path, &view.report.info);
         read_new(&view);
-        status = once || !isatty(STDOUT_FILENO) ? run_once(&view) : run_live(&view);
+        bool over = view.report.info.ended || view.report.state == JOB_LOST;
+        status = once || over || !isatty(STDOUT_FILENO) ? run_once(&view) : run_live(&view);
     }
     spool_reader_close(&view.reader);
     job_report_done(&view.report);

@@ -99,7 +99,8 @@ static json_t *as_json_count(const struct value *value, uint64_t unit)
 {
     if (value->kind != VALUE_INTEGER || value->integer.negative)
         return json_null();
-    return json_integer((json_int_t)(value->integer.bits * unit));
+    uint64_t number = value->integer.bits * unit;
+    return json_integer((json_int_t)number);
 }
 
 static const char *text_of(struct arena *arena, const struct value *value)

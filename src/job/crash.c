@@ -1,31 +1,227 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading debug information takes memory and time, and meets damaged files: it is done in a child that has a deadline,
+ * and answers through a pipe.
+ */
 #include "job/crash.h"
 
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "jobdir/text.h"
+#include "symbols/core.h"
+#include "symbols/lines.h"
 
-static void explain_one(const struct job *job, json_t *crash)
+enum {
+    CHILD_TIMEOUT_MS = 20000,
+    ANSWER_LIMIT = 4 << 20,
+    FRAMES_KEPT = 64, /* of one crash, inlined ones included */
+    CRASHES_EXPLAINED = 5,
+};
+
+/* ---- from addresses to frames, in the child ---- */
+
+static json_t *frame_json(uint64_t pc, const char *module, const struct line_frame *frame)
+{
+    json_t *json = json_pack("{s:I}", "pc", (json_int_t)pc);
+    if (module)
+        json_object_set_new(json, "module", text_json(module));
+    if (frame && frame->function)
+        json_object_set_new(json, "function", text_json(frame->function));
+    if (frame && frame->file && frame->line) {
+        json_object_set_new(json, "file", text_json(frame->file));
+        json_object_set_new(json, "line", json_integer(frame->line));
+    }
+    return json;
+}
+
+static void add_frames(json_t *list, uint64_t pc, const struct line_location *where)
+{
+    if (where->count == 0)
+        json_array_append_new(list, frame_json(pc, where->module, NULL));
+    for (size_t i = 0; i < where->count && json_array_size(list) < FRAMES_KEPT; i++)
+        json_array_append_new(list, frame_json(pc, where->module, &where->frames[i]));
+}
+
+struct core_task {
+    const char *path;
+    pid_t pid;
+};
+
+static json_t *read_core(const void *ctx)
+{
+    const struct core_task *task = ctx;
+    struct core *core;
+    struct err err = {0};
+    if (core_read(&core, task->path, NULL, &err) < 0)
+        return json_pack("{s:o}", "note", text_json(err.text));
+    if (core->pid != task->pid) /* it is of another process */
+        return json_pack("{s:b}", "other", 1);
+    json_t *list = json_array();
+    for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
+        add_frames(list, core->threads[0].frames[i].pc, &core->threads[0].frames[i].where);
+    return json_pack("{s:o}", "frames", list);
+}
+
+/* What the loader added to the addresses in the file: from where its code came to lie, and where it wanted to. */
+static bool module_bias(const struct stacks_module *module, uint64_t *ret_bias)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    _cleanup_(closep) int fd = open(module->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, &header, sizeof header, 0) != sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
+        if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
+            return false;
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X))
+            continue;
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+        *ret_bias = (module->code_start - segment.p_vaddr + page - 1) & ~(page - 1);
+        return true;
+    }
+    return false;
+}
+
+static json_t *resolve_stack(const void *ctx)
+{
+    const struct stacks_entry *entry = ctx;
+    struct lines_module modules[STACKS_MODULES];
+    struct lines *lines = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < entry->module_count; i++) {
+        modules[count].path = entry->modules[i].path;
+        count += module_bias(&entry->modules[i], &modules[count].bias);
+    }
+    if (lines_open_modules(&lines, modules, count, NULL) < 0)
+        lines = NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; i < entry->frame_count && json_array_size(list) < FRAMES_KEPT; i++) {
+        struct line_location where = {0};
+        uint64_t pc = entry->frames[i];
+        if (lines)
+            lines_find(lines, i ? pc - 1 : pc, &where);
+        add_frames(list, pc, &where);
+        line_location_done(&where);
+    }
+    lines_close(lines);
+    return json_pack("{s:o}", "frames", list);
+}
+
+/* ---- the child ---- */
+
+typedef json_t *task_fn(const void *ctx);
+
+static _Noreturn void child(task_fn *task, const void *ctx, int fd)
+{
+    struct rlimit no_core = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &no_core);
+    json_t *answer = task(ctx);
+    if (answer)
+        json_dumpfd(answer, fd, JSON_COMPACT);
+    _exit(0);
+}
+
+static void read_answer(int fd, struct buf *answer)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)CHILD_TIMEOUT_MS * 1000000;
+    while (answer->len < ANSWER_LIMIT) {
+        uint64_t now = clock_now_ns();
+        struct pollfd input = {.fd = fd, .events = POLLIN};
+        if (now >= until || (poll(&input, 1, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR))
+            return;
+        if (!input.revents)
+            continue;
+        char *room = buf_reserve(answer, 65536);
+        ssize_t got = room ? read(fd, room, 65536) : 0;
+        if (got <= 0)
+            return;
+        answer->len += (size_t)got;
+    }
+}
+
+/* What the task says, or NULL when it took too long or failed. */
+static json_t *in_child(task_fn *task, const void *ctx)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return NULL;
+    pid_t pid = fork();
+    if (pid == 0)
+        child(task, ctx, ends[1]);
+    close(ends[1]);
+    _cleanup_(buf_done) struct buf answer = BUF_INIT;
+    if (pid > 0) {
+        read_answer(ends[0], &answer);
+        kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    close(ends[0]);
+    return answer.len && !answer.failed ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;
+}
+
+/* ---- crashes ---- */
+
+static void explain_core(const struct job *job, json_t *crash, pid_t pid)
 {
     _cleanup_(freep) char *core = NULL;
     char note[256];
     const char *name = json_string_value(json_object_get(crash, "name"));
-    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     int signo = (int)json_integer_value(json_object_get(crash, "signal"));
-    if (!json_is_true(json_object_get(crash, "core_dumped")))
-        return;
-    trouble_find_core(pid, name ? name : "*", job->cwd, signo, (time_t)(job->info.started_ns / 1000000000u), &core,
+    trouble_find_core(pid, name ? name : "*", job->cwd, signo, (time_t)(job->info.started_ns / NS_PER_SECOND), &core,
                       note, sizeof note);
-    if (core)
-        json_object_set_new(crash, "core", text_json(core));
     if (*note)
         json_object_set_new(crash, "note", text_json(note));
+    if (!core)
+        return;
+    struct core_task task = {.path = core, .pid = pid};
+    json_t *found = in_child(read_core, &task);
+    if (!json_object_get(found, "other"))
+        json_object_set_new(crash, "core", text_json(core));
+    json_object_del(found, "other");
+    json_object_update(crash, found);
+    json_decref(found);
+}
+
+static void explain_one(const struct job *job, json_t *crash)
+{
+    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+    const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
+    if (stack) {
+        json_t *found = in_child(resolve_stack, stack);
+        json_object_update(crash, found);
+        json_decref(found);
+    } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
+        explain_core(job, crash, pid);
+    } else if (!job->options->crash_stack) {
+        json_object_set_new(crash, "note",
+                            json_string("no core file: `ulimit -c unlimited` or --crash-stack would give a backtrace"));
+    }
 }
 
 void crash_explain(struct job *job)
 {
     size_t index;
     json_t *crash;
-    json_array_foreach(job->recorder.model.crashes, index, crash) explain_one(job, crash);
+    json_array_foreach(job->recorder.model.crashes, index, crash)
+    {
+        if (index < CRASHES_EXPLAINED)
+            explain_one(job, crash);
+    }
 }

@@ -57,6 +57,8 @@ void watch_create(struct watch *watch)
     buf_puts(&text, ":node_attach2(\"\") job_create(");
     value_print_string(&text, span_str(watch->dir ? watch->dir : ""));
     buf_printf(&text, ",%d)", watch->root);
+    if (watch->crash_stack)
+        buf_printf(&text, " proc_attach3([],%d,\"\")", watch->root);
     send_request(watch, &text, WATCH_CREATING);
     buf_done(&text);
 }
@@ -115,6 +117,8 @@ static void created(struct watch *watch)
         return;
     }
     watch->phase = WATCH_IDLE;
+    if (watch->crash_stack)
+        stacks_arm(&watch->stacks, watch->token);
     watch->cursor = 0;
     watch->lost_before += watch->lost;
     watch->lost = 0;
@@ -198,7 +202,8 @@ int watch_fd(const struct watch *watch)
 bool watch_wait(struct watch *watch, int timeout_ms)
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    while (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING) {
+    while (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING ||
+           (watch->phase == WATCH_IDLE && watch->stacks.arming > 0)) {
         uint64_t now = clock_now_ns();
         if (now >= until)
             return false;
@@ -217,4 +222,5 @@ void watch_close(struct watch *watch)
     omis_reply_free(watch->reply);
     watch->reply = NULL;
     watch->phase = WATCH_OFF;
+    stacks_done(&watch->stacks);
 }

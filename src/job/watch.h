@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "job/recorder.h"
+#include "job/stacks.h"
 
 enum watch_phase {
     WATCH_OFF,      /* no connection: tried again after a while */
@@ -28,6 +29,7 @@ struct watch {
     const char *dir;           /* of the job; borrowed */
     pid_t root;
     bool crash_stack; /* backtraces are wanted */
+    struct stacks stacks;
     char token[64];
     uint64_t cursor;
     uint64_t asked_ns;    /* when the request under way was sent */

@@ -14,6 +14,7 @@ enum {
     SPARK_COLUMNS = 48,
     SPARK_WINDOWS = 8, /* of a quarter of a second; fewer make no picture */
     SUMMARY_COMMANDS = 5,
+    SHOWN_FRAMES = 16,
     REPORT_COMMANDS = 20,
     REPORT_LINES = 40, /* processes shown singly */
 };
@@ -152,6 +153,10 @@ static void put_frames(struct buf *out, const json_t *frames)
     json_t *frame;
     json_array_foreach(frames, index, frame)
     {
+        if (index == SHOWN_FRAMES && json_array_size(frames) > SHOWN_FRAMES + 1) {
+            buf_printf(out, "    ... %zu more frames\n", json_array_size(frames) - index);
+            return;
+        }
         const char *function = json_string_value(json_object_get(frame, "function"));
         const char *file = json_string_value(json_object_get(frame, "file"));
         const char *module = json_string_value(json_object_get(frame, "module"));

@@ -225,7 +225,14 @@ static void test_info(void **state)
     assert_int_equal(job_info_write(place->root, &written), 0);
     assert_int_equal(job_info_read(place->root, &info, &err), 0);
     assert_true(info.ended);
-    assert_true(memcmp(&info.result, &written.result, sizeof info.result) == 0);
+    const struct job_result *read = &info.result;
+    assert_true(read->started && read->core_dumped);
+    assert_int_equal(read->exit_code, 139);
+    assert_int_equal(read->signal, SIGSEGV);
+    assert_true(read->wall_seconds == 1.5 && read->cpu_seconds == 2.25);
+    assert_int_equal(read->peak_rss_bytes, 123456789);
+    assert_int_equal(read->processes, 7);
+    assert_int_equal(read->lost_records, 3);
     assert_int_equal(job_state(place->root, &info), JOB_ENDED);
     job_info_done(&info);
     json_decref(argv);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "monitor/execute.h"
 #include "monitor/node.h"
@@ -200,10 +202,20 @@ static Omis_status check_scope(struct scry_call *call, struct scry_object *objec
     return OMIS_OK;
 }
 
+/* Threads come and go unseen; one that is named may have ended. */
+static bool thread_exists(const struct thread *thread)
+{
+    return syscall(SYS_tgkill, thread->process->pid, thread->tid, 0) == 0 || errno != ESRCH;
+}
+
 struct scry_object *convert_one(struct scry_call *call, struct span token, const char *class_name, bool attached,
                                 Omis_status *ret_status, struct err *err)
 {
     struct scry_object *object = object_find(call->monitor, token);
+    if (object && class_is(object->class->name, "t") && !thread_exists((struct thread *)object)) {
+        thread_ended((struct thread *)object);
+        object = NULL;
+    }
     if (!object) {
         *ret_status = unknown_token(call, token, err);
         return NULL;

@@ -130,6 +130,10 @@ bool csr_covers_process(const struct csr *csr, const struct process *process)
 
 bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
 {
+    int index = csr->event_service->object_arg;
+    const struct value *arg = index < 0 ? NULL : &csr->event_args[index];
+    if (arg && arg->kind == VALUE_LIST && arg->list.count == 0) /* [] is what this tool has */
+        return !object->owner || object->owner == csr->object.owner;
     return covers(csr, match_object, object);
 }
 
@@ -172,6 +176,8 @@ static void target_arm(struct csr *csr, struct csr_target *target)
         code = ops->arm(csr, target->process, &err);
     if (code == 0 && ops && ops->need)
         code = tracing_update(target->process, csr, &err);
+    else if (ops && ops->wish)
+        tracing_unsettle(target->process);
     target_result(target, code, &err);
 }
 
@@ -194,7 +200,7 @@ static void target_disarm(struct csr *csr, struct csr_target *target)
     const struct event_ops *ops = event_ops_of(csr->event_service);
     if (ops && ops->disarm && target->status < OMIS_FIRST_ERROR)
         ops->disarm(csr, target->process);
-    if (ops && ops->need)
+    if (ops && (ops->need || ops->wish))
         tracing_unsettle(target->process);
 }
 
@@ -207,15 +213,14 @@ static void target_free(struct csr_target *target)
 static void link_enabled(struct csr *csr)
 {
     /* at the end: requests run in the order in which they were enabled */
-    struct csr *last = csr->event_service->enabled;
-    while (last && last->next_enabled)
-        last = last->next_enabled;
-    csr->previous_enabled = last;
+    struct service *service = csr->event_service;
+    csr->previous_enabled = service->last_enabled;
     csr->next_enabled = NULL;
-    if (last)
-        last->next_enabled = csr;
+    if (service->last_enabled)
+        service->last_enabled->next_enabled = csr;
     else
-        csr->event_service->enabled = csr;
+        service->enabled = csr;
+    service->last_enabled = csr;
 }
 
 static void unlink_enabled(struct csr *csr)
@@ -226,7 +231,20 @@ static void unlink_enabled(struct csr *csr)
         csr->event_service->enabled = csr->next_enabled;
     if (csr->next_enabled)
         csr->next_enabled->previous_enabled = csr->previous_enabled;
+    else
+        csr->event_service->last_enabled = csr->previous_enabled;
     csr->next_enabled = csr->previous_enabled = NULL;
+}
+
+/* Lowers the list anew. False if that gave the same as before. */
+static bool lower(struct csr *csr)
+{
+    struct code_program *before = csr->program;
+    csr->program = lower_csr(csr);
+    bool same = before && csr->program ? memcmp(before, csr->program, sizeof *before) == 0 : before == csr->program;
+    free(before);
+    csr->program_serial += !same;
+    return !same;
 }
 
 void csr_enable(struct csr *csr)
@@ -235,8 +253,7 @@ void csr_enable(struct csr *csr)
         return;
     csr->enabled = true;
     link_enabled(csr);
-    free(csr->program);
-    csr->program = lower_csr(csr);
+    lower(csr);
     if (concerns_processes(csr))
         for (struct attachment *a = csr->object.owner->attachments; a; a = a->next_of_tool)
             if (csr_covers_process(csr, a->process))
@@ -341,6 +358,7 @@ void csr_process_executed(struct process *process)
             free(target->text);
             target->text = strdup("the process executed another program, where the address means something else");
             target->status = OMIS_UNKNOWN_OBJECT;
+            target->stale = true;
             reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
         }
 }
@@ -353,6 +371,18 @@ void csr_process_gone(struct process *process)
                 remove_target((struct csr *)object, process, true, false);
 }
 
+void csr_relower(struct monitor *monitor)
+{
+    for (struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
+        for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            if (!object_is(object, "c") || !csr->enabled || !csr->program || !lower(csr))
+                continue;
+            for (struct csr_target *target = csr->targets; target; target = target->next)
+                tracing_unsettle(target->process);
+        }
+}
+
 void csr_rearm(struct monitor *monitor)
 {
     for (struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
@@ -363,7 +393,13 @@ void csr_rearm(struct monitor *monitor)
                 continue;
             for (struct csr_target *target = csr->targets; target; target = target->next) {
                 struct err err = {0};
+                bool was_armed = target->status < OMIS_FIRST_ERROR;
+                if (target->stale)
+                    continue;
+                target->status = OMIS_OK; /* so that its need counts */
                 target_result(target, tracing_update(target->process, csr, &err), &err);
+                if (was_armed && target->status >= OMIS_FIRST_ERROR)
+                    reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
             }
         }
 }

@@ -23,6 +23,7 @@ struct thread;
 struct csr_target {
     struct process *process;
     Omis_status status;
+    bool stale; /* the process executed another program: not armed again */
     char *text; /* why not, malloc'ed; NULL */
     struct csr_target *next;
 };
@@ -41,6 +42,7 @@ struct csr {
     unsigned executing; /* its action list is running */
     struct csr_target *targets;
     struct code_program *program;                /* the action list lowered, or NULL */
+    uint64_t program_serial;                     /* grows with each lowering */
     struct csr *next_enabled, *previous_enabled; /* of the event service */
 };
 
@@ -68,7 +70,9 @@ void csr_process_detached(struct tool *tool, struct process *process);
 void csr_process_executed(struct process *process);
 /* The process is gone: forget it. */
 void csr_process_gone(struct process *process);
-/* The targets whose tracing was lost with the tracer are armed again. */
+/* Objects ended that lists of any tool were lowered with: those are lowered again, or left to the monitor. */
+void csr_relower(struct monitor *monitor);
+/* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be. */
 void csr_rearm(struct monitor *monitor);
 
 struct csr_target *csr_target(const struct csr *csr, const struct process *process);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "monitor/call.h"
 #include "monitor/execute.h"
 #include "monitor/monitor.h"
@@ -127,6 +128,8 @@ void event_raise(struct monitor *monitor, struct event *event)
      */
     monitor_enter(monitor);
     struct csr **matching = calloc(count, sizeof(struct csr *));
+    if (!matching)
+        log_error("out of memory: an event %s is lost", event->service->row->name);
     size_t matched = 0;
     for (struct csr *csr = event->service->enabled; csr && matching; csr = csr->next_enabled)
         if (matches(csr, event))
@@ -140,10 +143,16 @@ void event_raise(struct monitor *monitor, struct event *event)
 
 int event_queue(struct monitor *monitor, const struct event *event)
 {
+    unsigned chain = monitor->current_event ? monitor->current_event->chain + 1 : 0;
+    if (chain > EVENT_CHAIN_LIMIT)
+        return -ELOOP;
+    if (chain > 1 && ++monitor->cascade > EVENT_CASCADE_LIMIT)
+        return -EOVERFLOW;
     struct raised_event *raised = calloc(1, sizeof *raised);
     if (!raised)
         return -ENOMEM;
     raised->event = *event;
+    raised->event.chain = chain;
     raised->event.raw = NULL;
     if (event->output_count) {
         struct value *outputs = arena_alloc(&raised->arena, event->output_count * sizeof *outputs);

@@ -19,7 +19,7 @@ struct process;
 struct thread;
 
 enum {
-    EVENT_CHAIN_LIMIT = 64,      /* user events raised from user events, one by the other */
+    EVENT_CHAIN_LIMIT = 64,      /* events raised by action lists, one by the other */
     EVENT_CASCADE_LIMIT = 10000, /* all that come of one event: lists that raise two each are 2^64 at that depth */
 };
 
@@ -36,7 +36,7 @@ struct event {
     size_t output_count;
     int first_par;                  /* of services with open outputs: the number of outputs[0] in parN */
     const struct tracer_event *raw; /* where the tracer saw it */
-    unsigned chain;                 /* user events raised from user events */
+    unsigned chain;                 /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
 };
 
 /* How an event service works. A pointer to this is the `event` of its row. */
@@ -47,6 +47,8 @@ struct event_ops {
     Omis_status (*define)(struct csr *csr, struct err *err);
     /* What the tracer must do for it. NULL: nothing. */
     void (*need)(struct csr *csr, struct process *process, struct trace_need *need);
+    /* What it would like to be told if the process is traced for another reason. NULL: nothing. */
+    void (*wish)(struct trace_need *need);
     /* Other mechanisms. NULL: none. */
     int (*arm)(struct csr *csr, struct process *process, struct err *err);
     void (*disarm)(struct csr *csr, struct process *process);
@@ -62,9 +64,9 @@ static inline const struct event_ops *event_ops_of(const struct service *service
 /* Runs the action lists of all matching conditional requests, now. Must be between monitor_enter and monitor_leave. */
 void event_raise(struct monitor *monitor, struct event *event);
 
-/* Raises it when the running action list has ended, or at once if none runs. Outputs are copied. `hold_with_current`:
- * the object of the event that the running list belongs to stays held until this one is done (it always is: lists run
- * one after the other). */
+/* Raises it when the running action list has ended. Outputs are copied. The object of the event that the running list
+ * belongs to stays held until this one is done, too. -ENOMEM; -ELOOP and -EOVERFLOW when events that raise each other
+ * came to EVENT_CHAIN_LIMIT and EVENT_CASCADE_LIMIT: without these two requests could keep the monitor busy for ever. */
 int event_queue(struct monitor *monitor, const struct event *event);
 
 /* Runs what was queued. */

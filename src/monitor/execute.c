@@ -219,9 +219,15 @@ static void execute_action(struct execution *execution, struct service *service,
 
 static void execute_list(struct execution *execution, struct service **services, const struct request *request)
 {
+    struct monitor *monitor = execution->monitor;
+    const struct event *outer = monitor->current_event;
+    monitor->current_event = execution->event;
+    monitor->executing++;
     execution->only_ok = true;
     for (size_t i = 0; i < request->action_count; i++)
         execute_action(execution, services[i], &request->actions[i]);
+    monitor->executing--;
+    monitor->current_event = outer;
 }
 
 static void execution_init(struct execution *execution, struct session *session)

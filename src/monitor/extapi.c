@@ -174,7 +174,9 @@ void scry_result_floating(struct scry_call *call, struct scry_object *object, do
 void scry_result_string(struct scry_call *call, struct scry_object *object, const char *string, size_t len)
 {
     struct buf text = BUF_INIT;
-    value_print_string(&text, span_of(string, len));
+    if (string)
+        value_print_string(&text, span_of(string, len));
+    text.failed |= !string; /* an extension's scry_arg_string that had no memory */
     call_text(call, object, &text);
     buf_done(&text);
 }
@@ -217,7 +219,7 @@ int scry_event_raise(const char *name, struct scry_object *object, const char *c
     for (size_t i = 0; i < count && result == 0; i++) {
         const struct value *values;
         size_t found;
-        if (values_parse(&arena, span_str(params[i]), &values, &found, NULL) < 0 || found != 1)
+        if (!params[i] || values_parse(&arena, span_str(params[i]), &values, &found, NULL) < 0 || found != 1)
             result = -1;
         else
             outputs[i] = values[0];

@@ -15,12 +15,19 @@ static bool event_can_run_programs(const struct csr *csr)
     return strcmp(csr->event_service->row->name, "thread_reached_addr") == 0;
 }
 
+/* [] means what there is when the event happens, which only the monitor knows. */
+static bool names_objects(const struct service *service, const struct call_text *text)
+{
+    const struct value *arg = service->object_arg < 0 ? NULL : &text->args[service->object_arg];
+    return !arg || arg->kind != VALUE_LIST || arg->list.count > 0;
+}
+
 struct code_program *lower_csr(struct csr *csr)
 {
     if (!(csr->flags & OMIS_DONT_RETURN_OK) || !event_can_run_programs(csr))
         return NULL;
     for (size_t i = 0; i < csr->request.action_count; i++)
-        if (!csr->actions[i]->row->lower)
+        if (!csr->actions[i]->row->lower || !names_objects(csr->actions[i], &csr->request.actions[i]))
             return NULL;
     struct scry_code *code = calloc(1, sizeof *code);
     struct code_program *program = NULL;

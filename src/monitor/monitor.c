@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "monitor/cells.h"
+#include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/node.h"
 #include "monitor/process.h"
@@ -91,6 +92,10 @@ void monitor_leave(struct monitor *monitor)
 {
     if (monitor->busy == 1) {
         event_run_queue(monitor);
+        if (monitor->programs_stale) { /* before what they refer to is freed */
+            monitor->programs_stale = false;
+            csr_relower(monitor);
+        }
         tracing_settle(monitor);
     }
     if (--monitor->busy == 0)

@@ -19,6 +19,7 @@ struct node;
 struct process;
 struct registry;
 struct tracer;
+struct event;
 struct raised_event;
 struct execution;
 
@@ -43,9 +44,12 @@ struct monitor {
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
     unsigned busy;
     uint64_t last_execution;
+    unsigned executing; /* action lists that run: one, or more when ends of processes are found meanwhile */
+    const struct event *current_event; /* that the innermost of them belongs to; NULL: unconditional, or none runs */
+    bool programs_stale;               /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
-    unsigned cascade; /* user events raised by user events since the queue was empty */
+    unsigned cascade;          /* user events raised by user events since the queue was empty */
     struct process *unsettled; /* processes whose need of the tracer may have changed */
 };
 

@@ -125,11 +125,13 @@ static void process_exited(void *ctx, int fd, uint32_t events)
     struct process *process = ctx;
     struct monitor *monitor = process->object.monitor;
     pid_t pid = process->pid;
+    monitor_enter(monitor); /* so that its memory stays ours */
     /* what the tracer saw of its last moments comes first */
     if (monitor->tracer)
         tracer_dispatch(monitor->tracer);
     if (process_find(monitor, pid) == process)
         process_terminated(process);
+    monitor_leave(monitor);
 }
 
 static int check_may_attach(struct session *session, const struct process *process, struct err *err)
@@ -190,6 +192,8 @@ static int process_watch(struct process *process, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     }
     process->pidfd = fd;
+    process->resident_byte_seconds = 0; /* counted from the attaching on */
+    process->resident_sampled_ns = clock_now_ns();
     if (!monitor->sampler)
         monitor->sampler = loop_add_timer(monitor->loop, SAMPLE_NS, SAMPLE_NS, sample_all, monitor);
     return 0;
@@ -287,6 +291,8 @@ struct thread *process_thread(struct process *process, pid_t tid)
 
 int process_refresh(struct process *process, uint64_t execution)
 {
+    if (process->object.gone)
+        return -ESRCH;
     if (execution && process->snapshot == execution)
         return 0;
     pid_t *tids;
@@ -338,7 +344,8 @@ void process_terminated(struct process *process)
     }
     if (!process->exit_reported)
         raise_end(process, NULL, "proc_has_terminated");
-    event_run_queue(monitor);
+    if (!monitor->executing) /* a running list is finished first, even if the object is gone then */
+        event_run_queue(monitor);
     csr_process_gone(process);
     while (process->attachments)
         remove_attachment(process, process->attachments->tool);

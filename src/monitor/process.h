@@ -21,6 +21,7 @@ struct thread_claim {
     struct tool *tool;
     unsigned suspends;
     bool stopped, detached;
+    bool was_stopped; /* before the change that is being made */
     struct thread_claim *next;
 };
 
@@ -32,10 +33,9 @@ struct thread {
     bool stopped;       /* as we last told the tracer */
     bool exit_reported; /* thread_has_terminated was raised */
     int step;           /* enum tracer_step_mode as we last told the tracer */
-    unsigned step_users;
-    pid_t parent_tid;  /* who created it, where that was seen; 0 */
-    uint64_t seen;     /* execution that last saw it in /proc */
-    UT_hash_handle hh; /* of the process, by tid */
+    char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
+    uint64_t seen;                /* execution that last saw it in /proc */
+    UT_hash_handle hh;            /* of the process, by tid */
 };
 
 struct process {

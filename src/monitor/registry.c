@@ -20,6 +20,11 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
     if (!row->name || !name_is_identifier(row->name))
         return err_set(err, -EINVAL, "service '%s': a name has lower-case letters, digits and '_'",
                        row->name ? row->name : "");
+    if (row->kind > SCRY_EVENT || row->requirement > SCRY_OPTIONAL || !row->signature || !row->doc)
+        return err_set(err, -EINVAL, "service %s: its row lacks a signature or doc, or its kind or class is none",
+                       row->name);
+    if (row->kind != SCRY_EVENT && !row->run && !row->missing)
+        return err_set(err, -EINVAL, "service %s has no function to run", row->name);
     if (prefix_len && (strncmp(row->name, extension, prefix_len) != 0 || row->name[prefix_len] != '_'))
         return err_set(err, -EINVAL, "service %s of extension %s: its name must start with \"%s_\"", row->name,
                        extension, extension);
@@ -27,7 +32,7 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
         return err_set(err, -EEXIST, "service %s exists already", row->name);
     struct service *service = calloc(1, sizeof *service);
     if (!service)
-        return -ENOMEM;
+        return err_set(err, -ENOMEM, "service %s: out of memory", row->name);
     service->row = row;
     struct err why;
     if (signature_parse(row->signature, &service->signature, &why) < 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "monitor/event.h"
 
 bool runstate_must_wait(const struct thread *thread)
@@ -37,6 +38,8 @@ struct change {
 static void claim_change(struct change *change, enum runstate_change what)
 {
     struct thread *thread = change->thread;
+    for (struct thread_claim *claim = thread->claims; claim; claim = claim->next)
+        claim->was_stopped = claim->stopped;
     switch (what) {
     case RUNSTATE_STOP:
         change->claim->stopped = true;
@@ -56,10 +59,15 @@ static void claim_change(struct change *change, enum runstate_change what)
 
 static void claim_undo(struct change *change, enum runstate_change what)
 {
-    if (what == RUNSTATE_STOP && !change->was_stopped)
-        change->claim->stopped = false;
-    else if (what == RUNSTATE_SUSPEND)
+    if (!change->claim)
+        return; /* out of memory */
+    for (struct thread_claim *claim = change->thread->claims; claim; claim = claim->next)
+        if (what == RUNSTATE_STOP || what == RUNSTATE_CONTINUE)
+            claim->stopped = claim->was_stopped;
+    if (what == RUNSTATE_SUSPEND)
         change->claim->suspends--;
+    else if (what == RUNSTATE_RESUME)
+        change->claim->suspends++;
 }
 
 /* Tells the tracer about all threads of one process whose state changed: changes[from..to). */
@@ -109,8 +117,12 @@ static void raise_change(struct monitor *monitor, const char *service, struct pr
                           .thread = thread,
                           .object = thread ? &thread->object : &process->object,
                           .time_ns = clock_now_ns()};
-    if (event.service && event.service->enabled)
-        event_queue(monitor, &event);
+    if (!event.service || !event.service->enabled)
+        return;
+    int code = event_queue(monitor, &event);
+    if (code < 0) /* two requests that stop and continue the same thread for ever, for instance */
+        log_error("%s of %s is not told: %s", service, event.object->token,
+                  code == -ENOMEM ? "out of memory" : "too many events raised each other");
 }
 
 /* proc_has_been_stopped and proc_has_been_continued: when that became true of all threads. */
@@ -184,28 +196,49 @@ void runstate_apply(struct scry_call *call, enum runstate_change what)
             raise_process_change(call->monitor, changes[i].thread->process);
 }
 
+/* A claim does not stop the thread any more. */
+static void let_go(struct thread *thread, struct thread_claim *claim)
+{
+    struct process *process = thread->process;
+    struct monitor *monitor = process->object.monitor;
+    bool was_stopped = is_stopped(thread);
+    claim->stopped = false;
+    claim->suspends = 0;
+    if (thread->stopped && !runstate_must_wait(thread)) {
+        if (process->trace.seized && monitor->tracer)
+            tracer_continue(monitor->tracer, &thread->tid, 1, NULL);
+        thread->stopped = false;
+    }
+    if (was_stopped && !is_stopped(thread))
+        raise_change(monitor, "thread_has_been_continued", process, thread);
+}
+
+int runstate_detach_thread(struct tool *tool, struct thread *thread)
+{
+    struct thread_claim *claim = thread_claim(thread, tool, true);
+    if (!claim)
+        return -ENOMEM;
+    let_go(thread, claim);
+    claim->detached = true;
+    raise_process_change(thread->object.monitor, thread->process);
+    tracing_unsettle(thread->process);
+    return 0;
+}
+
 void runstate_release(struct tool *tool, struct process *process)
 {
-    struct monitor *monitor = process->object.monitor;
     for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
         struct thread_claim **at = &thread->claims;
-        bool was_stopped = is_stopped(thread);
         while (*at && (*at)->tool != tool)
             at = &(*at)->next;
         if (!*at)
             continue;
         struct thread_claim *claim = *at;
+        let_go(thread, claim);
         *at = claim->next;
         free(claim);
-        if (thread->stopped && !runstate_must_wait(thread)) {
-            if (process->trace.seized && monitor->tracer)
-                tracer_continue(monitor->tracer, &thread->tid, 1, NULL);
-            thread->stopped = false;
-        }
-        if (was_stopped && !is_stopped(thread))
-            raise_change(monitor, "thread_has_been_continued", process, thread);
     }
-    raise_process_change(monitor, process);
+    raise_process_change(process->object.monitor, process);
     tracing_unsettle(process);
 }
 
@@ -213,9 +246,20 @@ void runstate_restore(struct process *process)
 {
     struct monitor *monitor = process->object.monitor;
     for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
-        struct err err;
+        struct err err = {0};
         thread->stopped = false;
-        if (runstate_must_wait(thread) && tracing_seize(process, &err) == 0)
-            thread->stopped = tracer_stop(monitor->tracer, &thread->tid, 1, NULL) == 0;
+        if (!runstate_must_wait(thread))
+            continue;
+        int code = tracing_seize(process, &err);
+        if (code == 0)
+            tracer_stop(monitor->tracer, &thread->tid, 1, &code);
+        thread->stopped = code == 0;
+        if (code == 0)
+            continue;
+        /* it runs: nobody shall be told otherwise */
+        log_error("%s cannot be stopped again: %s", thread->object.token, err.text[0] ? err.text : stop_failure(code));
+        for (struct thread_claim *claim = thread->claims; claim; claim = claim->next)
+            let_go(thread, claim);
     }
+    raise_process_change(monitor, process);
 }

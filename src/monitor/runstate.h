@@ -16,10 +16,14 @@ void runstate_apply(struct scry_call *call, enum runstate_change change);
 
 bool runstate_must_wait(const struct thread *thread);
 
+/* A tool lets go of one thread (thread_detach), which it does not see any more then. 0 or -ENOMEM. */
+int runstate_detach_thread(struct tool *tool, struct thread *thread);
+
 /* A tool lets go of a process: its stops and suspends end. */
 void runstate_release(struct tool *tool, struct process *process);
 
-/* After the tracer was lost and restarted: stops again what must be. */
+/* After the tracer was lost, or the process has a new program: stops again what must be. What cannot be is told to run.
+ */
 void runstate_restore(struct process *process);
 
 #endif

@@ -9,6 +9,7 @@
 #include "monitor/event.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
+#include "probe/proc.h"
 #include "probe/switches.h"
 
 struct watched_thread {
@@ -98,6 +99,8 @@ static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
         free(watched);
         return code;
     }
+    struct proc_stat stat; /* who sleeps now will be unblocked */
+    watched->blocked = proc_stat_read(watch->process->pid, tid, &stat) == 0 && (stat.state == 'S' || stat.state == 'D');
     watched->source =
         loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
     watched->next = watch->threads;

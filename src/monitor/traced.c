@@ -2,12 +2,14 @@
 #include "monitor/traced.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
+#include "monitor/runstate.h"
 
 struct sighting {
     struct monitor *monitor;
@@ -55,7 +57,8 @@ static void raise_new_thread(const struct sighting *seen, struct process *proces
     struct thread *thread = process_thread(process, tid);
     if (!thread)
         return;
-    thread->parent_tid = seen->raw->tid;
+    if (seen->thread)
+        memcpy(thread->parent, seen->thread->object.token, sizeof thread->parent);
     struct value token = value_token(span_str(thread->object.token));
     raise(seen, "thread_creates_thread", &token, 1, 0);
 }
@@ -84,6 +87,8 @@ static void executed(struct process *process)
             thread_ended(thread);
     }
     csr_process_executed(process);
+    /* the thread that goes on may be another one than that we know by this number */
+    runstate_restore(process);
     tracing_unsettle(process);
 }
 
@@ -144,6 +149,10 @@ static void translate(const struct sighting *seen)
     case TRACER_GONE:
         free(seen->process->trace.breaks);
         seen->process->trace = (struct trace_state){.holds = seen->process->trace.holds};
+        for (struct thread *thread = seen->process->threads; thread; thread = thread->hh.next) {
+            thread->stopped = false;
+            thread->step = TRACER_STEP_NONE;
+        }
         break;
     }
 }

@@ -28,7 +28,8 @@ enum { TRACER_RESTARTS = 3 };
 /* The kernel detached everything when the tracer died; start over where that is possible. */
 static void tracer_lost(struct monitor *monitor)
 {
-    log_error("the tracer (pid %d) died; breakpoints and stops are set up again", tracer_pid(monitor->tracer));
+    log_error("the tracer (pid %d) died; breakpoints and stops are set up again if that is possible",
+              tracer_pid(monitor->tracer));
     loop_remove(monitor->tracer_source);
     monitor->tracer_source = NULL;
     tracer_stop_all(monitor->tracer);
@@ -42,8 +43,7 @@ static void tracer_lost(struct monitor *monitor)
             thread->step = TRACER_STEP_NONE;
         }
     }
-    if (monitor->tracer_restarts > TRACER_RESTARTS)
-        return;
+    /* beyond TRACER_RESTARTS this fails, and the tools are told */
     csr_rearm(monitor);
     for (struct process *process = monitor->processes; process; process = process->hh.next)
         runstate_restore(process);
@@ -151,7 +151,18 @@ static void give_back(struct process *process)
 
 /* ---- what a process needs ---- */
 
-void trace_need_break(struct trace_need *need, uint64_t addr, struct csr *csr)
+/* A program runs for every thread that comes there: only when all are meant. */
+static bool all_threads_meant(const struct csr *csr, const struct process *process)
+{
+    if (csr_names_threads(csr))
+        return false;
+    for (const struct thread *thread = process->threads; thread; thread = thread->hh.next)
+        if (!thread_visible(thread, csr->object.owner))
+            return false;
+    return true;
+}
+
+void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr)
 {
     if (need->break_count == need->break_cap) {
         size_t cap = need->break_cap ? 2 * need->break_cap : 8;
@@ -165,6 +176,21 @@ void trace_need_break(struct trace_need *need, uint64_t addr, struct csr *csr)
     }
     need->breaks[need->break_count++] =
         (struct trace_break){.addr = addr, .csr_serial = csr->object.serial, .csr = csr};
+    if (csr->program && all_threads_meant(csr, process))
+        need->breaks[need->break_count - 1].program_serial = csr->program_serial;
+}
+
+/* What requests can use if the process is traced anyway. */
+static void add_wishes(const struct process *process, struct trace_need *need)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            const struct event_ops *ops =
+                object_is(object, "c") && csr->enabled ? event_ops_of(csr->event_service) : NULL;
+            if (ops && ops->wish && csr_target(csr, process))
+                ops->wish(need);
+        }
 }
 
 static void compute_need(struct process *process, struct trace_need *need)
@@ -183,6 +209,8 @@ static void compute_need(struct process *process, struct trace_need *need)
     for (struct thread *thread = process->threads; thread && !need->any; thread = thread->hh.next)
         need->any = thread->stopped || runstate_must_wait(thread);
     need->any |= process->trace.holds > 0;
+    if (need->any)
+        add_wishes(process, need);
 }
 
 static struct trace_break *find_break(struct trace_break *breaks, size_t count, const struct trace_break *wanted)
@@ -218,13 +246,15 @@ static int set_breaks(struct process *process, struct trace_need *need, const st
     int result = 0;
     for (size_t i = 0; i < need->break_count; i++) {
         struct trace_break *wanted = &need->breaks[i];
-        if (find_break(trace->breaks, trace->break_count, wanted))
+        struct trace_break *set = find_break(trace->breaks, trace->break_count, wanted);
+        if (set && set->program_serial == wanted->program_serial)
             continue;
         struct err why = {0};
-        wanted->program = wanted->csr->program && !csr_names_threads(wanted->csr) ? wanted->csr->program : NULL;
         int code = tracer_break_set(process->object.monitor->tracer, process->pid, wanted->addr, wanted->csr_serial,
-                                    wanted->program, &wanted->original, &why);
-        if (code == 0)
+                                    wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
+        if (code == 0 && set)
+            *set = *wanted;
+        else if (code == 0)
             trace->breaks[trace->break_count++] = *wanted;
         else if (result == 0 && (!csr || wanted->csr == csr))
             result = why.text[0] ? err_set(err, code, "%s", why.text)

@@ -21,8 +21,8 @@ struct thread;
 struct trace_break {
     uint64_t addr;
     uint64_t csr_serial;
-    struct csr *csr; /* only valid while needs are computed */
-    const struct code_program *program;
+    struct csr *csr;         /* only valid while needs are computed */
+    uint64_t program_serial; /* which of csr's programs the tracer runs there; 0: none, hits are reported */
     uint8_t original;
 };
 
@@ -43,7 +43,7 @@ struct trace_state { /* how the tracer is set up now */
 };
 
 /* For event services: adds a breakpoint to a need. */
-void trace_need_break(struct trace_need *need, uint64_t addr, struct csr *csr);
+void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr);
 
 /* Brings the tracer to what the process needs. The error returned is the one that concerns `csr` (or seizing as such);
  * NULL: any. */
@@ -61,6 +61,9 @@ int tracing_need_tracer(struct monitor *monitor, struct err *err);
 
 /* Hides int3 bytes of ours in what was read from [addr, addr + len). */
 void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len);
+
+/* Writes memory of a traced process: under our breakpoints, which stay. 0 or -errno. */
+int tracing_write(struct process *process, uint64_t addr, const void *bytes, size_t len);
 
 void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold);
 

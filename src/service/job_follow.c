@@ -131,13 +131,13 @@ static struct ended *next_slot(struct job_follow *follow)
         struct ended *more = calloc(room, sizeof *more);
         if (!more)
             return NULL;
-        for (uint64_t seq = follow->first; seq < follow->next; seq++)
+        for (uint64_t seq = follow->first; follow->ended_room && seq < follow->next; seq++)
             more[seq % room] = follow->ended[seq % follow->ended_room];
         free(follow->ended);
         follow->ended = more;
         follow->ended_room = room;
     }
-    return &follow->ended[follow->next++ % follow->ended_room];
+    return follow->ended_room ? &follow->ended[follow->next++ % follow->ended_room] : NULL;
 }
 
 static int wait_status(const struct tracked *process)
@@ -419,6 +419,7 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err)
         snprintf(follow->reason, sizeof follow->reason, "%.255s", why.text);
     }
     apply_stat(follow, process, &stat);
+    process->rss = process->peak_rss = 0; /* held before its exec, it still has the size of who forked it */
     if (scan_tree(follow) || stat.threads > 1) {
         follow->polled = true;
         snprintf(follow->reason, sizeof follow->reason, "the job ran already when it came to be followed");

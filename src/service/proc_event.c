@@ -7,7 +7,12 @@
 
 /* A traced process is reported while its memory can still be read; others by their pidfd. Asking for it does not start
  * tracing. */
-static const struct event_ops terminated_ops = {.object_class = "p"};
+static void wish_thread_exit(struct trace_need *need)
+{
+    need->watch.thread_exit = true;
+}
+
+static const struct event_ops terminated_ops = {.object_class = "p", .wish = wish_thread_exit};
 
 /* Raised where the run states are decided (monitor/runstate.c). */
 static const struct event_ops runstate_ops = {.object_class = "p"};

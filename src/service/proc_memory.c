@@ -139,7 +139,7 @@ static void proc_read_memory_bin(struct scry_call *call)
 static int write_piece(struct process *process, uint64_t addr, const char *bytes, size_t len)
 {
     if (process->trace.seized)
-        return tracer_write_memory(process->object.monitor->tracer, process->pid, addr, bytes, len);
+        return tracing_write(process, addr, bytes, len);
     return proc_memory_write(process->pid, addr, bytes, len, NULL);
 }
 

@@ -242,8 +242,8 @@ static void follow_alive(bool late)
     arena_done(&answer.arena);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    take_until(follow, ALIVE_COUNT, 0, &answer);
     take_until(follow, ENDED, 2, &answer);
+    assert_int_equal(number(&answer, ALIVE_COUNT), 0);
     assert_int_equal(find_ended(&answer, child)[5].integer.bits, SIGKILL);
     arena_done(&answer.arena);
     job_follow_free(follow);

@@ -21,22 +21,10 @@
 static void thread_detach(struct scry_call *call)
 {
     for (size_t i = 0; i < call->object_count; i++) {
-        struct thread *thread = call_thread(call, i);
-        struct thread_claim *claim = thread_claim(thread, call->tool, true);
-        if (!claim) {
+        if (runstate_detach_thread(call->tool, call_thread(call, i)) < 0)
             call_fail(call, call->objects[i], OMIS_NO_MEMORY, "out of memory");
-            continue;
-        }
-        claim->detached = true;
-        claim->stopped = false;
-        claim->suspends = 0;
-        struct tracer *tracer = call->monitor->tracer;
-        if (thread->stopped && !runstate_must_wait(thread) && tracer) {
-            tracer_continue(tracer, &thread->tid, 1, NULL);
-            thread->stopped = false;
-        }
-        tracing_unsettle(thread->process);
-        call_ok(call, call->objects[i]);
+        else
+            call_ok(call, call->objects[i]);
     }
 }
 
@@ -120,10 +108,9 @@ static void thread_call(struct scry_call *call)
 
 enum { THREAD_INFO_BITS = 12, THREAD_INFO_STAT = 0xf00 /* the bits that need /proc/PID/task/TID/stat */ };
 
-static void print_parent(struct thread *thread, struct buf *text)
+static void print_parent(const struct thread *thread, struct buf *text)
 {
-    struct thread *parent = thread->parent_tid ? process_thread(thread->process, thread->parent_tid) : NULL;
-    buf_puts(text, parent ? parent->object.token : TOKEN_UNDEFINED);
+    buf_puts(text, thread->parent[0] ? thread->parent : TOKEN_UNDEFINED);
 }
 
 static uint64_t entry_point(pid_t pid)

@@ -72,7 +72,7 @@ static const struct event_ops signal_ops = {
 
 static void need_address(struct csr *csr, struct process *process, struct trace_need *need)
 {
-    trace_need_break(need, csr->event_args[1].integer.bits, csr);
+    trace_need_break(need, process, csr->event_args[1].integer.bits, csr);
 }
 
 /* A lowered request was served by the tracer already. */
@@ -84,7 +84,7 @@ static bool match_address(const struct csr *csr, const struct event *event)
     const struct trace_state *trace = &event->process->trace;
     for (size_t i = 0; i < trace->break_count; i++)
         if (trace->breaks[i].addr == addr && trace->breaks[i].csr_serial == csr->object.serial)
-            return trace->breaks[i].program == NULL;
+            return trace->breaks[i].program_serial == 0;
     return false;
 }
 

@@ -39,28 +39,26 @@ static void user_event_raise(struct scry_call *call)
                           .outputs = params->list.items,
                           .output_count = params->list.count,
                           .first_par = 1};
-    if (call->event) {
-        event.chain = call->event->chain + 1;
-        if (event.chain > EVENT_CHAIN_LIMIT) {
-            call_fail(call, object, OMIS_UNSPECIFIED_ERROR,
-                      "user events raised each other %d times in a row: the chain ends here", EVENT_CHAIN_LIMIT);
-            return;
-        }
-        if (event.chain > 1 && ++call->monitor->cascade > EVENT_CASCADE_LIMIT) {
-            call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "more than %d user events were raised by one event",
-                      EVENT_CASCADE_LIMIT);
-            return;
-        }
-        if (!resume) {
-            event.source_process = call->event->process ? call->event->process : call->event->source_process;
-            event.source_thread = call->event->thread ? call->event->thread : call->event->source_thread;
-            event.time_ns = call->event->time_ns;
-        }
+    if (call->event && !resume) {
+        event.source_process = call->event->process ? call->event->process : call->event->source_process;
+        event.source_thread = call->event->thread ? call->event->thread : call->event->source_thread;
+        event.time_ns = call->event->time_ns;
     }
-    if (event_queue(call->monitor, &event) < 0)
-        call_fail(call, object, OMIS_NO_MEMORY, "out of memory");
-    else
+    switch (event_queue(call->monitor, &event)) {
+    case 0:
         call_ok(call, object);
+        break;
+    case -ELOOP:
+        call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "events raised each other %d times in a row: the chain ends here",
+                  EVENT_CHAIN_LIMIT);
+        break;
+    case -EOVERFLOW:
+        call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "more than %d events were raised by one event",
+                  EVENT_CASCADE_LIMIT);
+        break;
+    default:
+        call_fail(call, object, OMIS_NO_MEMORY, "out of memory");
+    }
 }
 
 static void user_event_destroy(struct scry_call *call)

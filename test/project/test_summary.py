@@ -44,6 +44,10 @@ class Summary(unittest.TestCase):
             status, lines = self.summary(("t", tap, "tap", *suites), ("u", "true", "exitcode", "z"))
             self.assertEqual((status, lines), (1, ["FAILED   t: 2 - b", "2 passed, 1 failed"]))
 
+    def test_failures_are_explained(self):
+        _, lines = self.summary(("t", "echo 1..2; echo ok 1; echo not ok 2 - b; echo \\# 1 is not 2", "tap"))
+        self.assertEqual(lines, ["FAILED   t: 2 - b", "    # 1 is not 2", "1 passed, 1 failed"])
+
     def test_skips_have_their_reason(self):
         status, lines = self.summary(("t", "echo 1..2; echo ok 1; echo ok 2 - b \\\\# SKIP no gdb", "tap"),
                                      ("u", "exit 77", "exitcode"))

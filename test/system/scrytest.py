@@ -259,7 +259,7 @@ class Sandbox:
             return None
         return None if process_gone(pid) else pid
 
-    def _processes(self, prefix=""):
+    def processes(self, prefix=""):
         """Processes that come from this sandbox, also those that nobody remembers (a monitor whose pid file is gone, a job
         that outlived its supervisor), by SCRY_RUNTIME_DIR in their environment; of programs named prefix... only."""
         mark = f"SCRY_RUNTIME_DIR={self.path('run')}".encode()
@@ -275,6 +275,8 @@ class Sandbox:
             if mark in environment and name.startswith(prefix):
                 yield int(entry)
 
+    _processes = processes
+
     def stop_monitor(self, sig=signal.SIGTERM):
         """Ends the monitor and waits for its end."""
         pid = self.monitor_pid()
@@ -288,7 +290,7 @@ class Sandbox:
         self._remove()
 
     def _remove(self):
-        for pid in self._processes():
+        for pid in self.processes():
             _kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
         if self in open_boxes:
@@ -301,7 +303,7 @@ class Sandbox:
             _end(process)
         try:
             self.stop_monitor()
-            wait_until(lambda: not list(self._processes("scry")), 10, "the tracer ends after the monitor")
+            wait_until(lambda: not list(self.processes("scry")), 10, "the tracer ends after the monitor")
         finally:
             self._remove()
 

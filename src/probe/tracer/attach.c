@@ -84,27 +84,32 @@ static bool traced_by_us(pid_t tid)
     return status_number(tid, "\nTracerPid:") == getpid();
 }
 
+/* The letter of /proc/PID/stat, or 0. */
+static char state_of(pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", tid);
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    const char *end = file_read(path, &text, &len) < 0 ? NULL : strrchr(text, ')');
+    return end ? end[2] : 0;
+}
+
 static int seize_thread(struct process *process, pid_t tid)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)attach_options()) < 0) {
         int code = -errno;
         if (code != -EPERM)
             return code;
-        if (traced_by_us(tid)) { /* its status will come, or is waiting as an unknown one */
-            struct thread *thread = thread_new(process, tid);
-            if (thread)
-                thread->fresh = true;
-            return thread ? 1 : -ENOMEM;
-        }
-        char path[64], state[8] = "";
-        snprintf(path, sizeof path, "/proc/%d/stat", tid);
-        _cleanup_(freep) char *text = NULL;
-        size_t len;
-        if (file_read(path, &text, &len) < 0)
-            return -ESRCH;
-        const char *end = strrchr(text, ')');
-        snprintf(state, sizeof state, "%.1s", end ? end + 2 : "");
-        return strchr("ZX", state[0]) ? -ESRCH : code; /* the kernel says EPERM for the dead */
+        char state = state_of(tid);
+        if (!state || strchr("ZX", state))
+            return -ESRCH; /* the kernel says EPERM for the dead */
+        if (!traced_by_us(tid))
+            return code;
+        struct thread *thread = thread_new(process, tid); /* its status will come, or is waiting as an unknown one */
+        if (thread)
+            thread->fresh = true;
+        return thread ? 1 : -ENOMEM;
     }
     return thread_new(process, tid) ? 1 : -ENOMEM;
 }
@@ -185,18 +190,11 @@ static bool settled(void *ctx)
 /* May the thread be inside fork, clone or vfork, begun before it was traced? Sleeping ones are not. */
 static bool may_be_forking(const struct thread *thread)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    snprintf(path, sizeof path, "/proc/%d/stat", thread->tid);
-    if (file_read(path, &text, &len) < 0)
-        return false;
-    const char *end = strrchr(text, ')');
-    if (end && end[2] == 'R')
-        return true;
-    if (!end || end[2] != 'D')
-        return false;
+    char path[64], state = state_of(thread->tid);
+    if (state != 'D')
+        return state == 'R';
     _cleanup_(freep) char *call = NULL;
+    size_t len;
     snprintf(path, sizeof path, "/proc/%d/syscall", thread->tid);
     if (file_read(path, &call, &len) < 0)
         return true;

@@ -28,7 +28,7 @@ static bool is_code(struct process *process, uint64_t addr)
     char path[64];
     _cleanup_(freep) char *text = NULL;
     size_t len;
-    snprintf(path, sizeof path, "/proc/%d/maps", process->threads->tid);
+    snprintf(path, sizeof path, "/proc/%d/maps", process_live_tid(process));
     if (file_read(path, &text, &len) < 0)
         return true; /* not readable here: the kernel decides */
     for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {

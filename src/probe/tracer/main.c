@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "probe/tracer/tracee.h"
 
 enum { TID_BITS = 23, TICK_US = 2000, READ_SIZE = 65536 };
+enum { HOT_NS = 100000, SPIN_NS = 40000, YIELD_NS = 8000, CONTENDED_NS = 20000000 };
 /* Shorter than the client's patience, so that its answer says what happened. */
 #define PUMP_NS (TRACER_TIMEOUT_NS - TRACER_TIMEOUT_NS / 4)
 
@@ -176,8 +178,7 @@ static void read_socket(void)
             monitor_gone = true;
         else
             in.len += (size_t)got;
-        if (got > 0 && got < READ_SIZE)
-            break;
+        /* on to EAGAIN: the end of the stream may have come with the same signal as these bytes */
     }
 }
 
@@ -247,6 +248,38 @@ static void wait_for_monitor(void)
     woken = 1;
 }
 
+/*
+ * While hits come one after the other, looking for the next one for a moment is three times faster than sleeping until
+ * the kernel wakes this process up on another processor (measured: 12 us a hit against 40). Where others want this
+ * processor, which shows in how long sched_yield takes, it would be the contrary.
+ */
+static pid_t next_status(int *ret_status)
+{
+    static uint64_t last_ns, contended_ns;
+    static bool hot;
+    pid_t tid = 0;
+    uint64_t begun = hot ? clock_now_ns() : 0, now = begun;
+    while (hot && !woken && (tid = waitpid(-1, ret_status, __WALL | WNOHANG)) == 0) {
+        uint64_t before = now;
+        sched_yield();
+        now = clock_now_ns();
+        if (now - before > YIELD_NS && (tid = waitpid(-1, ret_status, __WALL | WNOHANG)) == 0) {
+            contended_ns = now + CONTENDED_NS;
+            break;
+        }
+        if (tid != 0 || now - begun > SPIN_NS)
+            break;
+    }
+    if (tid == 0)
+        tid = wait_unless(&woken, ret_status);
+    if (tid > 0) {
+        now = clock_now_ns();
+        hot = now - last_ns < HOT_NS && now > contended_ns;
+        last_ns = now;
+    }
+    return tid;
+}
+
 static void run(void)
 {
     woken = 1;
@@ -258,9 +291,10 @@ static void run(void)
             flush_out();
             read_socket();
             handle_requests();
+            continue; /* there may be no monitor any more */
         }
         int status;
-        pid_t tid = wait_unless(&woken, &status);
+        pid_t tid = next_status(&status);
         if (tid > 0) {
             stop_handle(tid, status);
             graveyard_clear();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "probe/tracer/tracee.h"
 
 struct request {
@@ -86,7 +87,10 @@ static int do_watch(struct request *request)
 struct stopping {
     const char *bytes;
     size_t count;
+    uint64_t begun_ns;
 };
+
+enum { PATIENCE_NS = 20000000 };
 
 static pid_t tid_at(const char *bytes, size_t index)
 {
@@ -98,9 +102,11 @@ static pid_t tid_at(const char *bytes, size_t index)
 static bool all_stopped(void *ctx)
 {
     const struct stopping *stopping = ctx;
+    /* one that waits inside the kernel (vfork, a disk) cannot execute anything either, and will stop before it does */
+    bool look = clock_now_ns() - stopping->begun_ns > PATIENCE_NS;
     for (size_t i = 0; i < stopping->count; i++) {
         const struct thread *thread = wanted_thread(tid_at(stopping->bytes, i));
-        if (thread && !thread->in_stop)
+        if (thread && !thread->in_stop && !(look && thread_is_blocked(thread)))
             return false;
     }
     return true;
@@ -108,7 +114,7 @@ static bool all_stopped(void *ctx)
 
 static int do_stop(struct request *request)
 {
-    struct stopping stopping = {request->bytes, request->len / sizeof(pid_t)};
+    struct stopping stopping = {request->bytes, request->len / sizeof(pid_t), clock_now_ns()};
     for (size_t i = 0; i < stopping.count; i++) {
         struct thread *thread = wanted_thread(tid_at(request->bytes, i));
         if (!thread)

@@ -219,7 +219,7 @@ static void search_scratches(struct process *process)
         return;
     space->scratch_searched = true;
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/maps", process->threads->tid);
+    snprintf(path, sizeof path, "/proc/%d/maps", process_live_tid(process));
     _cleanup_(freep) char *text = NULL;
     size_t len;
     if (file_read(path, &text, &len) < 0)

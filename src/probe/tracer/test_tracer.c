@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -94,6 +95,7 @@ static void refusals_say_why(void **state)
     pid_t other = fork();
     assert_true(other >= 0);
     if (other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0)
             _exit(1);
         shared->go = 0;

@@ -61,6 +61,14 @@ void process_remove(struct process *process)
     }
 }
 
+pid_t process_live_tid(const struct process *process)
+{
+    const struct thread *thread = process->threads;
+    while (thread && thread->exited && thread->next)
+        thread = thread->next;
+    return thread ? thread->tid : process->pid;
+}
+
 struct thread *thread_new(struct process *process, pid_t tid)
 {
     struct thread *thread = calloc(1, sizeof *thread);

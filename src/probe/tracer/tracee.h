@@ -213,7 +213,8 @@ extern struct process *all_processes;
 
 struct process *process_new(pid_t pid, struct space *space_taken);
 struct process *process_find(pid_t pid);
-void process_remove(struct process *process); /* with everything that refers to it */
+pid_t process_live_tid(const struct process *process); /* one whose /proc entries still say something */
+void process_remove(struct process *process);          /* with everything that refers to it */
 struct thread *thread_new(struct process *process, pid_t tid);
 struct thread *thread_find(pid_t tid);
 void thread_remove(struct thread *thread);

@@ -90,7 +90,7 @@ static char *code_mappings(struct process *process)
     char path[64];
     _cleanup_(freep) char *text = NULL;
     size_t len;
-    snprintf(path, sizeof path, "/proc/%d/maps", process->threads->tid);
+    snprintf(path, sizeof path, "/proc/%d/maps", process_live_tid(process));
     if (file_read(path, &text, &len) < 0)
         return NULL;
     char *kept = malloc(len + 1), *to = kept;
@@ -191,7 +191,7 @@ static int each_frame(Dwfl_Frame *state, void *ctx)
 static int refresh(struct process *process, struct err *err)
 {
     struct space *space = process->space;
-    files_pid = process->threads->tid; /* a leader that ended has no mappings */
+    files_pid = process_live_tid(process);
     char *maps = code_mappings(process);
     if (!maps)
         return err_set(err, -ESRCH, "the mappings of process %d cannot be read", process->pid);

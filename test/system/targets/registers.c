@@ -55,7 +55,24 @@ __asm__(".text\n"
         "  pop %rdx\n pop %rsi\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
         "  ret\n"
         "  .cfi_endproc\n"
-        ".size run, .-run\n");
+        ".size run, .-run\n"
+        ".globl spoil\n"
+        ".type spoil, @function\n"
+        "spoil:\n"
+        "  .cfi_startproc\n"
+        "  mov $-1, %rax\n mov %rax, %rcx\n mov %rax, %rdx\n mov %rax, %rsi\n mov %rax, %rdi\n"
+        "  mov %rax, %r8\n mov %rax, %r9\n mov %rax, %r10\n mov %rax, %r11\n"
+        "  pcmpeqd %xmm0, %xmm0\n movaps %xmm0, %xmm1\n movaps %xmm0, %xmm7\n movaps %xmm0, %xmm15\n"
+        "  fninit\n fldz\n"
+        "  movaps %xmm0, -24(%rsp)\n" /* the red zone; faults unless the stack is aligned as for a call */
+        "  incq spoiled(%rip)\n"
+        "  cmp %rax, %rax\n"
+        "  ret\n"
+        "  .cfi_endproc\n"
+        ".size spoil, .-spoil\n");
+/* For thread_call: spoils every register that a function may spoil, and counts. */
+void spoil(void);
+uint64_t spoiled __attribute__((used));
 extern const char loop_start[], loop_jump[];
 
 _Static_assert(offsetof(struct state, xmm) == 128 && offsetof(struct state, st) == 384, "the offsets above");
@@ -90,6 +107,7 @@ int main(void)
     }
     for (int i = 0; i < STS; i++)
         before.st[i] = 1.0L / (i + 7);
+    printf("spoil %p\nspoiled %p\n", (void *)(uintptr_t)spoil, (void *)&spoiled);
     printf("flag %p\nloop_start %p\nloop_jump %p\n", (volatile void *)&flag, (const void *)loop_start,
            (const void *)loop_jump);
     print(&before);

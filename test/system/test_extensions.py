@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extensions: the one to copy (null), counters and timers (pa), and those that are wrong."""
+
+import os
+
+import scrytest
+from servicetest import *
+
+
+class Extensions(ServiceTest):
+    def test_null(self):
+        self.assertEqual(self.ask(': null_echo("a\\"b")').result(), '"a\\"b"')
+        boxes = [self.ask(": null_box_create()").result() for _ in range(2)]
+        self.assertRegex(boxes[0], r"^null_b_\d+_\d+$")
+        number, _ = self.enable(f"null_box_changed([{boxes[0]}]) : print([$number, $proc])")
+        self.ask(": null_box_set([], 5)")
+        reply = self.triggered(number)
+        self.assertEqual(reply.result(), "2,[5,u_0]")
+        self.assertEqual(reply.services[0][0]["objects"], [boxes[0]])
+        self.omis.quiet(number, 0)
+        self.refused(f": null_box_set([{boxes[1]}], -1)", PARAMETER_ERROR, "negative")
+        reply = self.ask(": null_box_get([])")
+        self.assertEqual((reply.objects(), reply.result()), (boxes, "5"))
+        self.ask(f": null_box_delete([{boxes[0]}])")
+        self.refused(f": null_box_get([{boxes[0]}])", UNKNOWN_OBJECT, "does not exist any more")
+        self.refused(": null_box_get([null_b_1_99])", UNKNOWN_OBJECT, "there is no object")
+        self.assertEqual(self.ask(": null_box_get([])").objects(), [boxes[1]])
+
+    def test_events_that_raise_each_other(self):
+        """They end; the monitor goes on."""
+        box = self.ask(": null_box_create()").result()
+        number, csr = self.enable(f"null_box_changed([{box}]) : null_box_set([{box}], $number)")
+        self.ask(f": null_box_set([{box}], 1)")
+        self.ask(f": csr_delete([{csr}])")
+        count = 0
+        while self.omis.reply(number).status() == TRIGGERED:
+            count += 1
+        self.assertLess(count, 100)
+        self.assertGreater(count, 60)
+
+    def test_counters(self):
+        counter, other = (self.ask(": pa_counter_create()").result() for _ in range(2))
+        self.ask(f": pa_counter_add([{counter}], 5) pa_counter_add([], -7)")
+        values = self.ask(f": pa_counter_read([{counter}, {other}])")
+        self.assertEqual([entry["result"] for entry in values.services[1]], ["-2", "-7"])
+        self.ask(f": pa_counter_reset([{counter}]) pa_counter_add({counter}, 9223372036854775807)")
+        self.assertEqual(self.ask(f": pa_counter_read([{counter}])").result(), "9223372036854775807")
+        self.ask(f": pa_counter_delete([{counter}])")
+        self.refused(f": pa_counter_add([{counter}], 1)", UNKNOWN_OBJECT, "does not exist any more")
+        self.refused(f": pa_timer_start([{other}])", TYPE_MISMATCH, other)
+
+    def test_timers(self):
+        timer = self.ask(": pa_timer_create()").result()
+        self.assertEqual(float(self.ask(f": pa_timer_read([{timer}])").result()), 0)
+        self.ask(f": pa_timer_add([{timer}], 1.5)")
+        self.assertEqual(float(self.ask(f": pa_timer_read([{timer}])").result()), 1.5)
+        self.ask(f": pa_timer_start([{timer}])")
+        scrytest.wait_until(lambda: float(self.ask(f": pa_timer_read([{timer}])").result()) > 1.55)
+        self.ask(f": pa_timer_stop([{timer}])")
+        value = self.ask(f": pa_timer_read([{timer}])").result()
+        self.assertEqual(self.ask(f": pa_timer_stop([{timer}]) pa_timer_read([{timer}])").result(2), value)
+        self.ask(f": pa_timer_reset([{timer}])")
+        self.assertEqual(float(self.ask(f": pa_timer_read([{timer}])").result()), 0)
+
+    def test_many_counters(self):
+        """When all cells are used it says so, and those that are deleted are used again."""
+        created = 0
+        while True:
+            reply = self.omis.request(": " + " ".join(["pa_counter_create()"] * 500))
+            created += sum(service[0]["status"] == OK for service in reply.services[1:])
+            if not reply.ok():
+                break
+            self.assertLess(created, 10 ** 6)
+        self.refused(": pa_counter_create()", NO_MEMORY, "room")
+        self.assertEqual(len(self.ask(": pa_counter_delete([])").objects()), created)
+        self.ask(": pa_counter_create() pa_timer_create()")
+
+    def test_the_printed_example(self):
+        """5.3.1, with system calls for the library calls: the time in them and what they were given."""
+        target = self.target()
+        process = self.attach(target)
+        timer = self.ask(": pa_timer_create()").result()
+        counter = self.ask(": pa_counter_create()").result()
+        self.enable(f'thread_has_started_sys_call([{process}], "pwrite64") :\tpa_timer_start([{timer}]) '
+                    f'pa_counter_add([{counter}], $par3)')
+        self.enable(f'thread_has_ended_sys_call([{process}], "pwrite64") : pa_timer_stop([{timer}])')
+        entered, _ = self.enable('thread_has_started_sys_call([], "dup2") : '
+                                 'print(["dup2 entered", $node, $proc, $time])')
+        for _ in range(5):
+            target.do("call")
+        target.do("fail")
+        self.assertEqual(self.ask(f": pa_counter_read([{counter}])").result(), str(5 * 77))
+        self.assertGreater(float(self.ask(f": pa_timer_read([{timer}])").result()), 0)
+        self.assertRegex(self.triggered(entered).result(), rf'^4,\["dup2 entered",n_1,{process},\d+\.\d+\]$')
+
+
+class WrongExtensions(scrytest.TestCase):
+    def test_are_left_out(self):
+        """Something that is no library, or the wrong one, costs a line in the log."""
+        source = self.box.path("ext", "scry_ext_null.so")
+        with open(self.box.path("ext", "scry_ext_text.so"), "w", encoding="ascii") as file:
+            file.write("no library\n")
+        os.symlink(os.path.realpath(source), self.box.path("ext", "scry_ext_other.so"))
+        with self.box.omis() as omis:
+            reply = omis.request(": extensions()")
+            self.assertTrue(reply.ok())
+            self.assertNotIn('"text"', reply.result())
+            self.assertNotIn('"other"', reply.result())
+            self.assertIn('"null"', reply.result())
+            self.assertEqual(omis.request(': null_echo("x")').result(), '"x"')
+            log = omis.stderr()  # who starts the monitor sees what it says until it is ready
+        for name in ("scry_ext_text.so", "scry_ext_other.so"):
+            self.assertIn(name, log)
+
+
+scrytest.main()

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of jobs: following process trees, `scry report`, `scry ps`, `scry top --once`, their schemas."""
+
+import json
+import os
+import re
+import signal
+import sys
+
+import scrytest
+from scrytest import wait_until
+
+# An ordinary user may not get to the one that runs the tests.
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def schema(name):
+    with open(os.path.join(scrytest.SOURCE, "doc", "reference", f"{name}.schema.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def is_kind(value, kind):
+    if kind in ("integer", "number"):
+        numbers = int if kind == "integer" else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    return isinstance(value, KINDS[kind])
+
+
+def violations(value, rule, where="$"):
+    """What in a value a JSON schema forbids, for the words that our schemas use."""
+    unknown = set(rule) - {"$schema", "title", "description", "type", "properties", "required", "additionalProperties",
+                           "items", "enum", "minimum"}
+    if unknown:
+        yield f"{where}: this checker does not know {unknown}"
+    kinds = rule.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(is_kind(value, kind) for kind in kinds):
+        yield f"{where}: {value!r} is not of type {kinds}"
+        return
+    if "enum" in rule and value not in rule["enum"]:
+        yield f"{where}: {value!r} is none of {rule['enum']}"
+    if "minimum" in rule and value < rule["minimum"]:
+        yield f"{where}: {value!r} is too small"
+    if isinstance(value, dict):
+        properties = rule.get("properties", {})
+        for name in rule.get("required", []):
+            if name not in value:
+                yield f"{where}: {name} is missing"
+        for name, part in value.items():
+            if name in properties:
+                yield from violations(part, properties[name], f"{where}.{name}")
+            elif rule.get("additionalProperties") is False:
+                yield f"{where}: {name} is not in the schema"
+    if isinstance(value, list) and "items" in rule:
+        for i, part in enumerate(value):
+            yield from violations(part, rule["items"], f"{where}[{i}]")
+
+
+class JobCase(scrytest.TestCase):
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", *arguments), **options)
+
+    def checked(self, name, *command):
+        done = self.box.run(self.box.scry(*command))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        value = json.loads(done.stdout)
+        self.assertEqual(list(violations(value, schema(name))), [])
+        return value
+
+    def report(self, job="@last"):
+        return self.checked("report", "report", "--json", job)
+
+
+class Checker(scrytest.TestCase):
+    def test_finds_what_is_wrong(self):
+        """The schema checker itself."""
+        rule = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0}}, "required": ["a"],
+                "additionalProperties": False}
+        self.assertEqual(list(violations({"a": 1}, rule)), [])
+        for bad in ({}, {"a": -1}, {"a": "1"}, {"a": True}, {"a": 1, "b": 2}, []):
+            self.assertEqual(len(list(violations(bad, rule))), 1, bad)
+
+
+class Following(JobCase):
+    def test_every_process_is_counted(self):
+        """Also those that live for a millisecond, with their times; with perf."""
+        done = self.scry_run("sh", "-c", "for i in $(seq 50); do /bin/true; done; sleep 0.1; exit 2")
+        self.assertEqual(done.returncode, 2)
+        report = self.report()
+        if not report["processes_listed_singly"]:
+            self.skipTest("perf is refused here: " + done.stderr)
+        counts = {command["name"]: command["count"] for command in report["commands"]}
+        self.assertEqual(counts, {"true": 50, "seq": 1, "sleep": 1, "sh": 1})
+        self.assertEqual(report["process_count"], 53)
+        self.assertEqual(report["processes_at_once"], 2)
+        self.assertEqual(len(report["processes"]), 53)
+        shell, = [process for process in report["processes"] if process["name"] == "sh"]
+        self.assertEqual(shell["exit_code"], 2)
+        self.assertEqual({process["ppid"] for process in report["processes"] if process["name"] == "true"},
+                         {shell["pid"]})
+        self.assertIn("true x 50", done.stderr)
+
+    def test_threads_memory_and_time(self):
+        program = ("import threading, time\nblock = bytearray(80 << 20)\n"
+                   "threads = [threading.Thread(target=time.sleep, args=(0.8,)) for _ in range(7)]\n"
+                   "[thread.start() for thread in threads]\n"
+                   "end = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
+                   "[thread.join() for thread in threads]\n")
+        self.assertEqual(self.scry_run(PYTHON, "-I", "-c", program).returncode, 0)
+        report = self.report()
+        self.assertGreater(report["peak_rss_bytes"], 80 << 20)
+        self.assertLess(report["peak_rss_bytes"], 160 << 20)
+        self.assertGreaterEqual(report["peak_tree_rss_bytes"], report["peak_rss_bytes"])
+        self.assertGreater(report["cpu_seconds"], 0.39)
+        self.assertGreater(report["wall_seconds"], 0.79)
+        self.assertEqual(max(process["threads"] for process in report["processes"]), 8)
+
+    def test_spike(self):
+        """A peak between two samples is the kernel's to tell."""
+        program = "import time\ntime.sleep(0.1)\nblock = bytearray(100 << 20)\ndel block\n"
+        self.scry_run("-q", "--sample", "60", PYTHON, "-I", "-c", program)
+        self.assertGreater(self.report()["peak_rss_bytes"], 100 << 20)
+
+    def test_small_process_is_not_charged_with_scry(self):
+        """A forked child starts with its parent's size; the report has the command's own."""
+        self.scry_run("-q", "sleep", "0.3")
+        self.assertLess(self.report()["peak_rss_bytes"], 3 << 20)
+
+    def test_ranks(self):
+        done = self.scry_run("mpirun", "--oversubscribe", "-n", 2, scrytest.example("stommel"), 60, 60, 2000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("equal", done.stdout)
+        names = [process["name"] for process in self.report()["processes"]]
+        self.assertEqual(names.count("stommel"), 2)
+        self.assertEqual(names.count("mpirun"), 1)
+
+    def test_node(self):
+        self.scry_run("-q", "sleep", "0.1")
+        node = self.report()["node"]
+        self.assertEqual(node["host"], os.uname().nodename)
+        self.assertEqual(node["cpus"], os.sysconf("SC_NPROCESSORS_ONLN"))
+        self.assertEqual(node["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+    def test_names_that_are_no_text(self):
+        """Bytes that are no UTF-8 and control characters in arguments and names harm nobody."""
+        done = self.scry_run("--name", "a\033[31mb", "sh", "-c", "exit 0", b"\xff\xfe\n".decode("latin-1"))
+        self.assertNotIn("\033", done.stderr)
+        self.assertEqual(self.report()["name"], "a\033[31mb")
+        self.assertNotIn("\033", self.box.run(self.box.scry("report", "@last")).stdout)
+
+
+class OrdinaryUser(Following):
+    """The same where perf may be refused."""
+
+    user = scrytest.Sandbox.ordinary_user()
+
+    def test_ranks(self):
+        self.skipTest("done as root")
+
+
+class Listing(JobCase):
+    def jobs(self, *arguments):
+        return self.checked("ps", "ps", "--json", *arguments)["jobs"]
+
+    def test_running_and_ended(self):
+        self.scry_run("-q", "--name", "first", "sh", "-c", "exit 3")
+        run = self.box.start(self.box.scry("run", "-q", "--name", "second", "sleep", "1000"))
+        job = wait_until(lambda: [job for job in self.jobs() if job["state"] == "running" and job["processes"]])[0]
+        self.assertEqual([process["name"] for process in job["processes"]], ["sleep"])
+        self.assertEqual((job["name"], job["exit_code"], job["status"]), ("second", None, "running"))
+        listing = self.box.run(self.box.scry("ps")).stdout
+        self.assertRegex(listing, r"(?m)^\S+ +running .* second$")
+        self.assertRegex(listing, r"(?m)^ +\d+ S .* sleep$")
+        self.assertRegex(listing, r"(?m)^\S+ +exit 3 .* first$")
+        running = self.report(job["id"])
+        self.assertEqual((running["status"], running["exit_code"]), ("running", None))
+        once = self.box.run(self.box.scry("top", "--once", job["id"][:-1]))
+        self.assertEqual(once.returncode, 0, once.stderr)
+        lines = once.stdout.splitlines()
+        self.assertRegex(lines[0], r"^scry \S+ second  running")
+        self.assertLessEqual(max(len(line) for line in lines), 80)
+        self.assertTrue(any(re.search(r"S +\d.* sleep$", line) for line in lines), once.stdout)
+        os.kill(run.pid, signal.SIGTERM)
+        run.wait()
+        self.assertEqual([job["state"] for job in self.jobs()], ["ended", "ended"])
+        self.assertEqual(self.jobs()[0]["signal"], signal.SIGTERM)
+        self.assertEqual(self.box.run(self.box.scry("top", "@last")).returncode, 0)
+
+    def test_crash(self):
+        self.scry_run("-q", "--crash-stack", scrytest.example("crash"))
+        crash, = self.report()["crashes"]
+        self.assertEqual(crash["frames"][0]["function"], "inner")
+
+    def test_diff(self):
+        self.scry_run("-q", "-o", "a", "sleep", "0.1")
+        self.scry_run("-q", "-o", "b", "sh", "-c", "sleep 0.3; exit 2")
+        diff = self.checked("report-diff", "report", "--diff", "--json", "a", "b")
+        wall, = [value for value in diff["values"] if value["name"] == "wall_seconds"]
+        self.assertGreater(wall["ratio"], 1.5)
+        self.assertEqual((diff["a"]["exit_code"], diff["b"]["exit_code"]), (0, 2))
+        text = self.box.run(self.box.scry("report", "--diff", "a", "b")).stdout
+        self.assertRegex(text, r"(?m)^end +exit +0 +exit +2$")
+        self.assertRegex(text, r"(?m)^wall time .*\+\d+\.\d%$")
+
+    def test_many(self):
+        for i in range(13):
+            self.scry_run("-q", "--name", f"job{i}", "true")
+        self.assertEqual(len(self.jobs()), 10)
+        self.assertEqual([job["name"] for job in self.jobs("--all")], [f"job{i}" for i in range(12, -1, -1)])
+        self.assertIn("3 more that ended", self.box.run(self.box.scry("ps")).stdout)
+
+    def test_report_file(self):
+        """report.txt is what `scry report` prints."""
+        self.scry_run("-q", "-o", "here", "sh", "-c", "sleep 0.1; true")
+        with open(self.box.path("work", "here", "report.txt"), encoding="utf-8") as file:
+            written = file.read()
+        printed = self.box.run(self.box.scry("report", "here"), env={"LC_ALL": "C.UTF-8"}).stdout
+        self.assertEqual(written, printed)
+
+    def test_wrong_arguments(self):
+        for arguments, status, said in ((("report",), 2, "name one job"), (("report", "none"), 1, "no job 'none'"),
+                                        (("report", "@last"), 1, "no job yet"), (("top",), 2, "name a job"),
+                                        (("ps", "x"), 2, "unknown argument"),
+                                        (("report", "--diff", "a"), 2, "--diff needs two"),
+                                        (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'")):
+            done = self.box.run(self.box.scry(*arguments))
+            self.assertEqual(done.returncode, status, arguments)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+        for command in ("run", "ps", "report", "top"):
+            done = self.box.run(self.box.scry(command, "--help"))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("example: scry " + command, done.stdout)
+
+
+class OldAndNew(JobCase):
+    def job_file(self):
+        return self.box.path("work", "here", "job.json")
+
+    def test_newer_formats_are_refused_by_name(self):
+        self.scry_run("-q", "-o", "here", "true")
+        with open(self.job_file(), encoding="utf-8") as file:
+            description = json.load(file)
+        description["version"] = 99
+        with open(self.job_file(), "w", encoding="utf-8") as file:
+            json.dump(description, file)
+        for command in (("report", "here"), ("top", "here")):
+            done = self.box.run(self.box.scry(*command))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("format 99", done.stderr)
+        listed, = self.checked("ps", "ps", "--json")["jobs"]
+        self.assertEqual(listed["state"], "unreadable")
+        self.assertIn("format 99", listed["reason"])
+
+    def test_damaged(self):
+        """What can be read is read, the rest is named."""
+        self.scry_run("-q", "-o", "here", "sh", "-c", "sleep 0.2; exit 3")
+        spool = self.box.path("work", "here", "spool", "records.jsonl")
+        with open(spool, "r+b") as file:
+            file.truncate(os.path.getsize(spool) * 2 // 3)
+        report = self.report("here")
+        self.assertEqual(report["exit_code"], 3)
+        self.assertIn("cut off", report["problems"][0])
+        os.remove(spool)
+        self.assertIn("records.jsonl", self.report("here")["problems"][0])
+        self.assertEqual(self.report("here")["exit_code"], 3)
+
+
+if __name__ == "__main__":
+    scrytest.main()

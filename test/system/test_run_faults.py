@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad times for `scry run`: it dies, the monitor dies, the disk fills up. The job runs on, and nobody lies about it."""
+
+import json
+import os
+import resource
+import signal
+import time
+import unittest
+
+import scrytest
+from scrytest import children, process_gone, wait_until
+
+
+class FaultCase(scrytest.TestCase):
+    def start_run(self, *arguments, **options):
+        return self.box.start(self.box.scry("run", *arguments), **options)
+
+    def report(self, job="@last"):
+        done = self.box.run(self.box.scry("report", "--json", job))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def spool(self, job=None):
+        """The records of the only job, as far as they are whole."""
+        if job is None:
+            names = os.listdir(self.box.path("jobs"))
+            if not names:
+                return []
+            job = self.box.path("jobs", names[0])
+        try:
+            with open(os.path.join(job, "spool", "records.jsonl"), encoding="utf-8") as file:
+                return [json.loads(line) for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def samples(self):
+        return [record for record in self.spool() if record["type"] == "sample"]
+
+    def stop_file(self):
+        return self.box.path("work", "stop")
+
+    def waiter(self, status=5):
+        """A command that ends when told so."""
+        return ["sh", "-c", f"echo ready; while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; echo over; exit {status}"]
+
+    def stop_it(self):
+        with open(self.stop_file(), "w", encoding="ascii"):
+            pass
+
+    def state(self):
+        done = self.box.run(self.box.scry("ps", "--json", "--all"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["jobs"][0]["state"]
+
+
+class Deaths(FaultCase):
+    def test_scry_run_killed(self):
+        """kill -9 of scry run: the job goes on to its end, and is shown as what it is: unwatched, then lost."""
+        run = self.start_run("-q", *self.waiter())
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        command = children(run.pid)[0]
+        self.assertEqual(self.state(), "running")
+        run.kill()
+        run.wait()
+        self.assertEqual(self.state(), "unwatched")
+        self.assertFalse(process_gone(command))
+        self.assertIsNone(self.report()["exit_code"])
+        self.stop_it()
+        self.assertEqual(run.stdout.readline(), "over\n")
+        wait_until(lambda: process_gone(command))
+        self.assertEqual(self.state(), "lost")
+        self.assertEqual(self.report()["status"], "lost")
+
+    def test_scry_run_killed_before_the_start(self):
+        """Held on a pipe for a monitor that does not answer, the command never starts when scry run dies."""
+        first = self.start_run("-q", "true")
+        self.assertEqual(first.wait(20 * scrytest.SCALE), 0)
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            run = self.start_run("-q", "touch", "started")
+            held = wait_until(lambda: children(run.pid) and children(run.pid)[0], 20)
+            run.kill()
+            run.wait()
+            wait_until(lambda: process_gone(held))
+        finally:
+            os.kill(monitor, signal.SIGCONT)
+        self.assertFalse(os.path.exists(self.box.path("work", "started")))
+
+    def test_monitor_hangs(self):
+        """A monitor that does not answer holds nothing up for long, neither start nor end."""
+        self.assertEqual(self.start_run("-q", "true").wait(20 * scrytest.SCALE), 0)
+        run = self.start_run("-q", *self.waiter(6))
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        os.kill(self.box.monitor_pid(), signal.SIGSTOP)
+        try:
+            self.stop_it()
+            began = time.monotonic()
+            self.assertEqual(run.wait(20 * scrytest.SCALE), 6)
+            self.assertLess(time.monotonic() - began, 5 * scrytest.SCALE)
+        finally:
+            os.kill(self.box.monitor_pid(), signal.SIGCONT)
+        report = self.report()
+        self.assertEqual(report["exit_code"], 6)
+        self.assertIn("did not answer", report["warnings"][0]["text"])
+
+    def test_monitor_killed(self):
+        """kill -9 of the monitor: another one is started, goes on following, and the gap is recorded."""
+        run = self.start_run("-q", "--sample", "0.05", *self.waiter())
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        wait_until(lambda: len(self.samples()) >= 3)
+        first = self.box.monitor_pid()
+        os.kill(first, signal.SIGKILL)
+        second = wait_until(lambda: self.box.monitor_pid() not in (None, first) and self.box.monitor_pid())
+        wait_until(lambda: any(record["type"] == "gap" for record in self.spool()))
+        seen = len(self.samples())
+        wait_until(lambda: len(self.samples()) > seen + 2)
+        self.stop_it()
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 5)
+        report = self.report()
+        self.assertEqual((report["exit_code"], report["left_running"]), (5, 0))
+        self.assertEqual(len(report["gaps"]), 1)
+        self.assertIn("monitor", report["gaps"][0]["reason"])
+        self.assertLess(report["gaps"][0]["from"], report["gaps"][0]["to"])
+        self.assertFalse(process_gone(second), "the new monitor outlives the job")
+        self.assertNotEqual(os.getpgid(second), os.getpgid(os.getpid()))
+        self.assertTrue(any(warning["kind"] == "gap" for warning in report["warnings"]))
+
+
+class FullDisk(FaultCase):
+    def test_file_size_limit(self):
+        """Writing fails in the middle: the job's own limit is untouched, the summary says what was lost."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY))
+
+        # a monitor started by this scry run would have the limit, too
+        self.box.run(self.box.scry("omis", "-c", ":version()"))
+        done = self.box.run(self.box.scry("run", "--sample", "0.01", "sh", "-c",
+                                          "ulimit -S -f; sleep 0.7; echo fine; exit 3"), preexec_fn=limit)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stdout.split()[-1], "fine")
+        self.assertIn("recording stopped: the job directory cannot be written: File too large", done.stderr)
+        self.assertRegex(done.stderr, r"[1-9]\d* records were lost")
+        report = self.report()
+        self.assertEqual((report["exit_code"], report["status"]), (3, "exited"))
+        self.assertGreater(report["lost_records"], 0)
+        self.assertEqual(report["problems"], [])
+        self.assertTrue(self.spool())
+
+    def test_max_size(self):
+        done = self.box.run(self.box.scry("run", "--sample", "0.01", "--max-size", "4K", "sleep", "0.5"))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("reached its limit of 4.0 KB (--max-size)", done.stderr)
+        self.assertGreater(self.report()["lost_records"], 0)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
+    def test_disk_full(self):
+        """The disk with the job directory fills up while the job runs."""
+        disk = self.box.path("work", "disk")
+        os.mkdir(disk)
+        done = self.box.run(["mount", "-t", "tmpfs", "-o", "size=1m", "scry-test", disk])
+        if done.returncode:
+            self.skipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(self.box.run, ["umount", "-l", disk])
+        directory = os.path.join(disk, "job")
+        script = (f"while ! grep -q sample {directory}/spool/records.jsonl; do sleep 0.01; done; "
+                  f"dd if=/dev/zero of={disk}/fill bs=4096 2>/dev/null; sleep 0.5; echo fine; exit 4")
+        done = self.box.run(self.box.scry("run", "--sample", "0.01", "-o", directory, "sh", "-c", script))
+        self.assertEqual((done.returncode, done.stdout), (4, "fine\n"))
+        self.assertRegex(done.stderr, r"recording stopped: .*(disk|free)")
+        self.assertRegex(done.stderr, r"[1-9]\d* records were lost")
+        report = self.report(directory)
+        self.assertEqual((report["status"], report["exit_code"]), ("exited", 4))
+        self.assertTrue(os.path.exists(os.path.join(directory, "report.txt")))
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
+    def test_disk_full_from_the_start(self):
+        disk = self.box.path("jobs")
+        done = self.box.run(["mount", "-t", "tmpfs", "-o", "size=64k", "scry-test", disk])
+        if done.returncode:
+            self.skipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(self.box.run, ["umount", "-l", disk])
+        with open(os.path.join(disk, "fill"), "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        done = self.box.run(self.box.scry("run", "sh", "-c", "echo fine; exit 4"))
+        self.assertEqual((done.returncode, done.stdout), (4, "fine\n"))
+        self.assertIn("recording stopped", done.stderr)
+
+    def test_unwritable_state_directory(self):
+        """No place for the record is no reason not to run the job."""
+        done = self.box.run(self.box.scry("run", "sh", "-c", "echo fine; exit 4"),
+                            env={"SCRY_STATE_DIR": "/proc/nowhere"})
+        self.assertEqual((done.returncode, done.stdout), (4, "fine\n"))
+        self.assertIn("is not recorded", done.stderr)
+        self.assertIn("recording stopped", done.stderr)
+
+    def test_directory_removed(self):
+        """Somebody removes the job directory under the job."""
+        done = self.box.run(self.box.scry("run", "--sample", "0.05", "sh", "-c",
+                                          'rm -rf "$SCRY_JOB"; sleep 0.3; exit 4'))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("could not be written", done.stderr)
+
+
+class Crashes(FaultCase):
+    def test_signal_and_process(self):
+        done = self.box.run(self.box.scry("run", scrytest.example("crash")))
+        self.assertEqual(done.returncode, 139)
+        self.assertRegex(done.stderr, r"crash \(pid \d+\): SIGSEGV \(Segmentation fault\)")
+        crash, = self.report()["crashes"]
+        self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGSEGV))
+
+    def test_grandchild(self):
+        """A process that lived long enough to be seen, of a parent that hides its end."""
+        done = self.box.run(self.box.scry("run", "sh", "-c", f"{scrytest.example('crash')} abort main 1; exit 0"))
+        self.assertEqual(done.returncode, 0)
+        crash, = self.report()["crashes"]
+        self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGABRT))
+
+    FRAMES = ["inner", "middle", "outer"]
+
+    def functions(self, crash):
+        return [frame.get("function") for frame in crash["frames"]]
+
+    def test_crash_stack(self):
+        """The backtrace with functions and lines, taken while the thread was held before its end."""
+        for how, number in (("null", signal.SIGSEGV), ("fpe", signal.SIGFPE), ("abort", signal.SIGABRT)):
+            for who in ("main", "thread"):
+                done = self.box.run(self.box.scry("run", "--crash-stack", scrytest.example("crash"), how, who))
+                self.assertEqual(done.returncode, 128 + number)
+                crash, = self.report()["crashes"]
+                functions = self.functions(crash)
+                start = functions.index("inner")
+                self.assertEqual(functions[start:start + 3], self.FRAMES)
+                frame = crash["frames"][start]
+                self.assertTrue(frame["file"].endswith("examples/crash.c"))
+                self.assertRegex(done.stderr, rf"#{start} +inner at .*examples/crash.c:{frame['line']}\n")
+
+    def test_crash_stack_of_a_child(self):
+        """Of a process that lived for a millisecond, whose parent keeps its end to itself."""
+        script = f"{scrytest.example('crash')} bus; true"
+        done = self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", script))
+        self.assertEqual(done.returncode, 0)
+        crash, = self.report()["crashes"]
+        self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGBUS))
+        self.assertIn("inner", self.functions(crash))
+
+    def test_handled_signal_is_no_crash(self):
+        program = "import faulthandler, signal, os\nsignal.signal(11, lambda *_: None)\nos.kill(os.getpid(), 11)\n"
+        done = self.box.run(self.box.scry("run", "--crash-stack", "/usr/bin/env", "python3", "-I", "-c", program))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.report()["crashes"], [])
+
+    def test_crash_stack_leaves_the_job_as_it_is(self):
+        """Traced, a tree of processes does what it does, and its statuses are its own."""
+        done = self.box.run(self.box.scry("run", "-q", "--crash-stack", "sh", "-c",
+                                          'for i in 1 2 3; do sh -c "exit $i"; echo $?; done | cat; kill -TERM $$'))
+        self.assertEqual((done.returncode, done.stdout), (143, "1\n2\n3\n"))
+
+    def test_core_file(self):
+        """A core file that the system left is read."""
+        with open("/proc/sys/kernel/core_pattern", encoding="ascii") as file:
+            if file.read().strip() not in ("core", "core.%p"):
+                self.skipTest("core files go elsewhere here")
+        done = self.box.run(["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh",
+                             *self.box.scry("run", scrytest.example("crash"))],
+                            # a sanitized scry run would have switched them off
+                            env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":disable_coredump=0"})
+        self.assertEqual(done.returncode, 139)
+        crash, = self.report()["crashes"]
+        self.assertTrue(crash["core"].startswith(self.box.path("work")))
+        self.assertEqual(self.functions(crash)[:3], self.FRAMES)
+
+    def test_shell_status(self):
+        done = self.box.run(self.box.scry("run", "sh", "-c", f"{scrytest.example('crash')}; exit $?"))
+        self.assertEqual(done.returncode, 139)
+        self.assertIn("SIGSEGV", done.stderr)
+
+
+if __name__ == "__main__":
+    scrytest.main()

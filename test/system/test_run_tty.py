@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scry run` at a terminal: an interactive shell on a pty starts it, stops it with ^Z, continues and interrupts it."""
+
+import os
+import pty
+import re
+import select
+import signal
+import termios
+import time
+
+import scrytest
+from scrytest import process_state, wait_until
+
+
+class Terminal:
+    """A bash with job control on a pty of its own."""
+
+    def __init__(self, box, rows=24, columns=80):
+        self.box = box
+        self.seen = ""
+        env = {**box.env, "PS1": "ready> ", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(box.path("work"))
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], env)
+        self.resize(rows, columns)
+        self.expect("ready> ")
+
+    def resize(self, rows, columns):
+        termios.tcsetwinsize(self.fd, (rows, columns))
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def read_more(self, seconds):
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return False
+        try:
+            more = os.read(self.fd, 65536)
+        except OSError:  # the shell has ended
+            return False
+        self.seen += more.decode(errors="replace")
+        return bool(more)
+
+    def expect(self, pattern, timeout=20):
+        """Waits for a regular expression in what is shown, and forgets what came up to its end."""
+        end = time.monotonic() + timeout * scrytest.SCALE
+        while True:
+            match = re.search(pattern, self.seen)
+            if match:
+                self.seen = self.seen[match.end():]
+                return match
+            if time.monotonic() > end:
+                raise AssertionError(f"{pattern!r} was not shown; there is {self.seen!r}")
+            self.read_more(0.1)
+
+    def run(self, line):
+        self.send(line + "\n")
+
+    def close(self):
+        """Ends everything in the shell's session."""
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and int(name) != self.pid and os.getsid(int(name)) == self.pid:
+                    os.kill(int(name), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+class AtTerminal(scrytest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.terminal = Terminal(self.box)
+        self.addCleanup(self.terminal.close)
+
+    def pids(self):
+        """scry run and its command."""
+        def find():
+            shells = scrytest.children(self.terminal.pid)
+            found = [(run, command) for run in shells for command in scrytest.children(run)]
+            return [pair for pair in found if "sleep" in os.readlink(f"/proc/{pair[1]}/exe")]
+        def safe():
+            try:
+                return find()
+            except OSError:
+                return []
+        return wait_until(safe)[0]
+
+    def test_stop_and_continue(self):
+        self.terminal.run("scry run -q sleep 1000")
+        run, command = self.pids()
+        self.terminal.send("\x1a")
+        self.terminal.expect(r"Stopped .*scry run")
+        wait_until(lambda: process_state(command) == "T")
+        self.assertEqual(process_state(run), "T")
+        self.terminal.run("fg")
+        self.terminal.expect(r"scry run -q sleep")
+        wait_until(lambda: process_state(command) == "S")
+        wait_until(lambda: process_state(run) == "S")
+        # continued by itself only, scry run takes the command along
+        self.terminal.send("\x1a")
+        self.terminal.expect(r"Stopped .*scry run")
+        wait_until(lambda: process_state(command) == "T" and process_state(run) == "T")
+        os.kill(run, signal.SIGCONT)
+        wait_until(lambda: process_state(command) == "S")
+        os.kill(command, signal.SIGTERM)
+        self.terminal.run("wait; echo status $?")
+        wait_until(lambda: scrytest.process_gone(run))
+
+    def test_command_that_will_not_stop(self):
+        """^Z is the command's to handle: what ignores it is not stopped, and neither is scry run."""
+        self.terminal.run("""scry run -q bash -c 'trap "" TSTP; echo go; read a; echo got $a; exit 3'""")
+        self.terminal.expect(r"\ngo")
+        self.terminal.send("\x1a")
+        self.terminal.send("text\n")
+        self.terminal.expect(r"\ngot (\S*)text")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 3")
+
+    def test_interrupt(self):
+        """^C reaches the command once; the shell sees 130 and gives up its loop."""
+        self.terminal.run("for i in 1 2 3; do echo turn$i; scry run -q sleep 1000; done; echo after")
+        self.pids()
+        self.terminal.send("\x03")
+        self.terminal.expect(r"ready> ")
+        self.assertNotIn("turn2\r\n", self.terminal.seen)
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 130")
+
+    def test_interrupt_arrives_once(self):
+        self.terminal.run("""scry run -q bash -c 'n=0; trap "n=\\$((n+1))" INT; echo go; """
+                          """for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done; echo count $n; exit 4'""")
+        self.terminal.expect(r"\ngo")
+        self.terminal.send("\x03")
+        self.assertEqual(self.terminal.expect(r"count (\d)\r").group(1), "1")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 4")
+
+    def test_input_and_modes(self):
+        self.terminal.run("scry run -q cat")
+        self.terminal.send("some text\n")
+        self.terminal.expect(r"some text\r\nsome text")
+        self.terminal.send("\x04")
+        self.terminal.run("scry run -q sh -c 'stty -echo; test -t 0 && test -t 1 && test -t 2; echo tty $?; stty echo'")
+        self.terminal.expect(r"tty 0")
+
+    def test_interactive_shell_inside(self):
+        """A command with job control of its own takes the terminal and gives it back."""
+        self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
+        self.terminal.run("PS1='inner> '")
+        self.terminal.expect(r"ready> inner> ")
+        self.terminal.run("sleep 1000")
+
+        def sleeping():
+            for run in scrytest.children(self.terminal.pid):
+                for inner in scrytest.children(run):
+                    for pid in scrytest.children(inner):
+                        # in the foreground with a group of its own
+                        if scrytest.process_status(pid).get("Name") == "sleep":
+                            return pid
+            return None
+        wait_until(sleeping)
+        self.terminal.send("\x1a")
+        self.terminal.expect(r"Stopped .*sleep 1000")
+        self.terminal.run("kill %1; exit 7")
+        self.terminal.run("exit 7")
+        self.terminal.expect(r"ready> ")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 7")
+
+    def test_in_the_background(self):
+        """The summary of a background job is printed also where the terminal stops background output."""
+        self.terminal.run("stty tostop; scry run sleep 0.2 &")
+        self.terminal.expect(r"scry: job \S+ \S*ended|ended: exit status 0")
+        self.terminal.run("stty -tostop; wait; echo done")
+        self.terminal.expect(r"done")
+
+    def test_top(self):
+        """Redraws, follows the window's size, ends with q and leaves the terminal as it was."""
+        self.terminal.run("scry run -q --name watched sleep 1000 & sleep 0.3")
+        self.terminal.expect("ready> ")
+        self.terminal.run("stty -g > before; scry top @last; stty -g > after; echo left")
+        self.terminal.expect(r"\x1b\[\?1049h")
+        self.terminal.expect(r"scry \S+ watched  running")
+        self.terminal.expect(r"S .*sleep")
+        self.terminal.resize(10, 60)
+        self.terminal.expect(r"\x1b\[H")
+        self.terminal.expect(r"\x1b\[H")
+        frame = self.terminal.expect(r"(?s)(.*?)\x1b\[J").group(1)
+        lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).strip("\r") for line in frame.split("\r\n")]
+        self.assertLessEqual(len(lines), 10)
+        self.assertLessEqual(max(len(line) for line in lines), 60, lines)
+        self.terminal.send("q")
+        self.terminal.expect(r"\x1b\[\?1049l")
+        self.terminal.expect(r"left")
+        with open(self.box.path("work", "before")) as before, open(self.box.path("work", "after")) as after:
+            self.assertEqual(before.read(), after.read())
+        # when the job ends, the last picture stays on the ordinary screen
+        self.terminal.run("scry top @last; echo left")
+        self.terminal.expect(r"\x1b\[\?1049h")
+        self.terminal.expect(r"running")
+        run = scrytest.children(self.terminal.pid)
+        os.kill(min(run), signal.SIGTERM)
+        self.terminal.expect(r"(?s)\x1b\[\?1049l.*scry \S+ watched  signaled.*left")
+
+
+if __name__ == "__main__":
+    scrytest.main()
