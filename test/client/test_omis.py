@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import sys
 import time
 
@@ -28,6 +29,10 @@ class Terminal:
 
     def type(self, text):
         os.write(self.fd, text.encode())
+
+    def editing(self):
+        """Waits until the program edits the line itself: a ^D that the terminal still takes for its own is lost."""
+        scrytest.wait_until(lambda: not termios.tcgetattr(self.fd)[3] & termios.ICANON, 10, "the line editor has the terminal")
 
     def read(self, timeout):
         if not select.select([self.fd], [], [], timeout)[0]:
@@ -299,6 +304,7 @@ class Shell(scrytest.TestCase):
         self.terminal.type(": print([7])\r")
         self.terminal.expect(r"\[7\]\r\n")
         self.terminal.expect("omis> ")
+        self.terminal.editing()
         self.terminal.type("\x04")
         self.assertEqual(self.terminal.wait(), 0)
 
