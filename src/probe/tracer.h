@@ -103,8 +103,8 @@ int tracer_stop(struct tracer *tracer, const pid_t *tids, size_t count, int *ret
 int tracer_continue(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes);
 int tracer_release_hold(struct tracer *tracer, uint64_t hold);
 
-/* From now on the thread runs step by step, when it runs: a TRACER_STEP event after each, until the mode is NONE. Where a
- * breakpoint follows a step, the step is reported first, the breakpoint when the thread goes on. */
+/* From now on the thread runs step by step, when it runs: a TRACER_STEP event after each, until the mode is NONE. Where
+ * a breakpoint follows a step, the step is reported first, the breakpoint when the thread goes on. */
 enum tracer_step_mode { TRACER_STEP_NONE, TRACER_STEP_INTO, TRACER_STEP_OVER /* a call is one instruction */ };
 int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode);
 
@@ -132,8 +132,8 @@ int tracer_write_memory(struct tracer *tracer, pid_t pid, uint64_t addr, const v
 /* ---- breakpoints ---- */
 /* Sets (or extends) the breakpoint at addr in a seized process. `id` names this user of it; several share one int3.
  * With a program the hit runs it in the tracer and is not reported for this id; its parameters are the six integer
- * argument registers of the System V ABI, which is what they are at the start of a function. ret_original (may be NULL):
- * the byte that int3 replaced. -EIO where there is no code. */
+ * argument registers of the System V ABI, which is what they are at the start of a function. ret_original (may be
+ * NULL): the byte that int3 replaced. -EIO where there is no code. */
 int tracer_break_set(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id, const struct code_program *program,
                      uint8_t *ret_original, struct err *err);
 int tracer_break_clear(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id);

@@ -115,7 +115,7 @@ static int seize_thread(struct process *process, pid_t tid)
 }
 
 /* Seizes the threads not yet known. The number of new ones, or -errno. */
-static int seize_round(struct process *process)
+int attach_seize_new(struct process *process)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", process->pid);
@@ -138,6 +138,20 @@ static int seize_round(struct process *process)
     return code < 0 ? code : found;
 }
 
+/* All threads, until there is no new one. Twice: the kernel's list may skip some while others end. 0 or -errno. */
+static int seize_all(struct process *process)
+{
+    for (int quiet = 0; quiet < 2 && !process->dead;) {
+        int found = attach_seize_new(process);
+        if (found < 0)
+            return found;
+        quiet = found ? 0 : quiet + 1;
+        if (found)
+            pump_ready();
+    }
+    return 0;
+}
+
 int attach_seize(pid_t pid, struct err *err)
 {
     struct process *process = process_find(pid);
@@ -157,13 +171,9 @@ int attach_seize(pid_t pid, struct err *err)
     process = process_new(pid, space_new());
     if (!process)
         return err_errno(err, -ENOMEM, "process %d", pid);
-    int found, total = 0;
-    while ((found = seize_round(process)) > 0) {
-        total += found;
-        pump_ready();
-        if (process->dead)
-            return err_set(err, -ESRCH, "process %d ended", pid);
-    }
+    int found = seize_all(process);
+    if (process->dead)
+        return err_set(err, -ESRCH, "process %d ended", pid);
     if (found < 0 || !process->threads) {
         int code = explain(pid, found < 0 ? found : -ESRCH, err);
         if (process->threads)
@@ -202,20 +212,31 @@ static bool may_be_forking(const struct thread *thread)
     return number == SYS_fork || number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
 }
 
+static void unsettle(struct process *process)
+{
+    for (struct thread *thread = process->threads; thread; thread = thread->next) {
+        if (thread->seen_stop || thread->listening || thread->fresh || !may_be_forking(thread))
+            continue;
+        thread->unsettled = true;
+        if (!thread->interrupted)
+            thread->interrupted = ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
+    }
+}
+
 /* A child whose fork began before the seizing is not traced, and would get a copy of int3 bytes, or, by vfork, share
  * them: nothing is written before every thread that may be forking has stopped once. */
 int attach_settle(struct process *process, struct err *err)
 {
     if (process->space->settled)
         return 0;
-    for (struct thread *thread = process->threads; thread; thread = thread->next) {
-        if (thread->in_stop || thread->listening || thread->fresh || !may_be_forking(thread))
-            continue;
-        thread->unsettled = true;
-        if (!thread->interrupted)
-            thread->interrupted = ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
-    }
-    int code = pump_until(settled, process);
+    int code, found = 0;
+    do {
+        unsettle(process);
+        code = pump_until(settled, process);
+        /* a thread whose creation began before its creator was traced appears only now */
+        if (code == 0 && !process->dead && (found = attach_seize_new(process)) < 0)
+            code = found;
+    } while (code == 0 && !process->dead && found > 0);
     if (process->dead)
         return err_set(err, -ESRCH, "process %d ended", process->pid);
     if (code < 0)
@@ -247,7 +268,9 @@ static bool trap_pending(const struct thread *thread)
 void attach_detach_thread(struct thread *thread)
 {
     if (thread->stop != STOP_EXIT && thread_load_regs(thread) == 0 &&
-        (thread->trap_due || breakpoint_find(thread->process->space, thread->regs.rip - 1)) && trap_pending(thread)) {
+        (thread->trap_due || breakpoint_find(thread->process->space, thread->regs.rip - 1) ||
+         space_is_call_stub(thread->process->space, thread->regs.rip - 1)) &&
+        trap_pending(thread)) {
         /* it comes before the thread is in user mode again */
         thread_flush_regs(thread);
         thread->in_stop = thread->regs_valid = thread->interrupted = false;
@@ -257,8 +280,10 @@ void attach_detach_thread(struct thread *thread)
         return;
     }
     thread_flush_regs(thread);
-    if (thread->calls)
+    if (thread->calls) {
         thread->process->keep_stubs = true;
+        space_leave_stubs(thread->process); /* before it can return there without us */
+    }
     if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(long)thread->signal) < 0) {
         thread->in_stop = thread->regs_valid = false; /* killed: its end will be reported */
         return;

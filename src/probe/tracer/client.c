@@ -108,6 +108,7 @@ static int died(struct tracer *tracer)
 {
     if (!tracer->dead) {
         tracer->dead = true;
+        shutdown(tracer->fd, SHUT_RDWR); /* whoever waits for tracer_fd learns it, also if the process hangs */
         repair(tracer);
     }
     return -EPIPE;
@@ -359,10 +360,9 @@ void tracer_stop_all(struct tracer *tracer)
     while (!tracer->dead && wait_ready(tracer, POLLIN, deadline) == 0)
         if (receive(tracer) == 0)
             buf_clear(&tracer->in);
-    if (!tracer->dead) {
-        kill(tracer->pid, SIGKILL);
+    if (!tracer->dead)
         repair(tracer);
-    }
+    kill(tracer->pid, SIGKILL); /* it has ended, or it hangs; not yet waited for, its number is still its own */
     waitpid(tracer->pid, NULL, 0);
     tracer_free(tracer);
 }

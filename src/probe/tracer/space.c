@@ -294,6 +294,16 @@ bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc)
     return false;
 }
 
+void space_leave_stubs(struct process *process)
+{
+    for (const struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next)
+        if (scratch->stub_written) {
+            /* the first byte last: until then it is the int3 */
+            space_write_raw(process, scratch->start + 1, stub_sigreturn + 1, sizeof stub_sigreturn - 1);
+            space_write_raw(process, scratch->start, stub_sigreturn, 1);
+        }
+}
+
 void space_restore_bytes(struct process *process, const struct scratch *scratch, bool keep_stub)
 {
     uint64_t slots = scratch->start + CALL_STUB_SIZE;

@@ -106,6 +106,7 @@ static void announce_child(struct thread *parent)
         if (!child)
             return;
         child->fresh = true;
+        child->leaving = is_thread && parent->process->releasing;
     }
     if (!child->fresh)
         return;
@@ -288,7 +289,7 @@ void stop_handle(pid_t tid, int status)
         return;
     }
     struct space *space = thread->process->space;
-    thread->in_stop = true;
+    thread->in_stop = thread->seen_stop = true;
     thread->listening = thread->unsettled = false;
     thread->regs_valid = thread->regs_dirty = false;
     if (space->in_place == thread && space->in_place_running)

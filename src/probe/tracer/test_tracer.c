@@ -78,11 +78,11 @@ static void seizing_does_not_stop(void **state)
     assert_int_equal(tracer_seize(tracer, pid, &err), 0);
     assert_int_equal(status_field(pid, "\nTracerPid:"), tracer_pid(tracer));
     assert_int_equal(status_field(shared->tids[1], "\nTracerPid:"), tracer_pid(tracer));
-    assert_true(advances(0) && advances(1));
+    WAIT_FOR(advances(0) && advances(1));
     assert_int_equal(tracer_release(tracer, pid), 0);
     assert_int_equal(status_field(pid, "\nTracerPid:"), 0);
     assert_int_equal(status_field(shared->tids[1], "\nTracerPid:"), 0);
-    assert_true(advances(0) && advances(1));
+    WAIT_FOR(advances(0) && advances(1));
     assert_int_equal(tracer_release(tracer, pid), 0);
     shared->stop = 1;
     assert_int_equal(target_wait(pid), 0);
@@ -136,16 +136,16 @@ static void single_threads_stop(void **state)
     assert_int_equal(tracer_stop(tracer, &tid, 1, codes), 0);
     assert_int_equal(codes[0], 0);
     assert_int_equal(tracer_stop(tracer, &tid, 1, codes), 0);
-    assert_true(advances(0));
+    WAIT_FOR(advances(0));
     assert_false(advances(1));
     pid_t both[] = {pid, tid};
     assert_int_equal(tracer_stop(tracer, both, 2, codes), 0);
     assert_false(advances(0));
     assert_int_equal(tracer_continue(tracer, both, 2, codes), 0);
-    assert_true(advances(0) && advances(1));
+    WAIT_FOR(advances(0) && advances(1));
     assert_int_equal(tracer_stop(tracer, both, 2, codes), 0);
     assert_int_equal(tracer_release(tracer, pid), 0);
-    assert_true(advances(0) && advances(1));
+    WAIT_FOR(advances(0) && advances(1));
     shared->stop = 1;
     assert_int_equal(target_wait(pid), 0);
 }
@@ -159,7 +159,7 @@ static void registers_are_read_and_written(void **state)
     assert_int_equal(tracer_get_regs(tracer, pid, &regs), -ESRCH);
     assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
     assert_int_equal(tracer_get_regs(tracer, pid, &regs), 0);
-    assert_true(advances(0));
+    WAIT_FOR(advances(0));
     assert_int_equal(tracer_stop(tracer, &pid, 1, NULL), 0);
     assert_int_equal(tracer_get_regs(tracer, pid, &regs), 0);
     regs.r15 ^= 0x1234567890abcdef;
@@ -184,7 +184,7 @@ static void registers_are_read_and_written(void **state)
     assert_memory_equal(xstate + 160, xstate2 + 160, 256);
     assert_int_equal(tracer_set_xstate(tracer, pid, xstate, 100), -EINVAL);
     assert_int_equal(tracer_continue(tracer, &pid, 1, NULL), 0);
-    assert_true(advances(0));
+    WAIT_FOR(advances(0));
     shared->stop = 1;
     assert_int_equal(target_wait(pid), 0);
 }
@@ -332,7 +332,7 @@ static void several_share_a_breakpoint(void **state)
     assert_int_equal(byte_at(pid, ADDR(test_hot)), original);
     assert_false(advances(0));
     tracer_release_hold(tracer, event.hold);
-    assert_true(advances(0));
+    WAIT_FOR(advances(0));
     for (int i = 0; i < 200; i++) { /* set and cleared while the thread runs into it */
         assert_int_equal(tracer_break_set(tracer, pid, ADDR(test_hot), 1, NULL, NULL, &err), 0);
         assert_int_equal(tracer_break_clear(tracer, pid, ADDR(test_hot), 1), 0);
@@ -340,7 +340,7 @@ static void several_share_a_breakpoint(void **state)
             tracer_release_hold(tracer, event.hold);
     }
     tracer_release(tracer, pid);
-    assert_true(advances(0));
+    WAIT_FOR(advances(0));
     shared->stop = 1;
     assert_int_equal(target_wait(pid), 0);
     assert_int_equal(shared->failed, 0);

@@ -327,6 +327,9 @@ static void sort_in_thread(void)
 
 static bool within(uint64_t pc, const void *function, size_t size)
 {
+#ifdef __SANITIZE_ADDRESS__
+    size *= 8;
+#endif
     return pc - ADDR(function) < size;
 }
 

@@ -117,6 +117,8 @@ ssize_t space_write_raw(struct process *process, uint64_t addr, const void *byte
 uint64_t space_slot_new(struct process *process, const struct insn *insn, uint64_t addr);
 /* Address of a byte of ours to which called functions return; 0 if there is no room. */
 uint64_t space_call_stub(struct process *process);
+/* Called functions return from now on without the tracer: where the int3 was, rt_sigreturn is called. */
+void space_leave_stubs(struct process *process);
 bool space_is_call_stub(const struct space *space, uint64_t addr);
 /* If pc lies in a slot: the address in the program that it stands for. */
 bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc);
@@ -158,6 +160,7 @@ struct thread {
     pid_t parent_tid;    /* of a fresh one: who announced it */
     bool exited;         /* past its EVENT_EXIT: a leader stays a zombie until the last thread ends */
     bool interrupted;    /* PTRACE_INTERRUPT was sent since it last ran */
+    bool seen_stop;      /* it has stopped since it was seized: what it does since then, we see */
     bool unsettled;      /* must stop once before int3 may be written: may be inside fork */
     bool leaving;        /* detach at the next opportunity */
     bool ignored;        /* its events are nobody's business any more */
@@ -282,6 +285,8 @@ int breakpoint_write(struct process *process, uint64_t addr, const void *bytes, 
 
 /* ---- attach.c ---- */
 int attach_seize(pid_t pid, struct err *err);
+/* Seizes the threads of a process that are not known yet. How many, or -errno. */
+int attach_seize_new(struct process *process);
 void attach_release(struct process *process);
 /* Consumes what our int3 left behind and detaches; the thread is in a stop. */
 void attach_detach_thread(struct thread *thread);
