@@ -80,6 +80,8 @@ static void pa_counter_reset(struct scry_call *call)
 
 /* ---- timers ---- */
 
+#define SECONDS_LIMIT 1e9 /* of one pa_timer_add: 30 years */
+
 struct timer {
     int started, total; /* cells, in nanoseconds; started 0: it stands */
 };
@@ -163,8 +165,14 @@ static int pa_timer_stop_lower(struct scry_call *call, struct scry_code *code)
 /* Seconds to add, for intervals measured elsewhere. */
 static void pa_timer_add(struct scry_call *call)
 {
+    double seconds = scry_arg_floating(call, 1);
+    if (!(seconds > -SECONDS_LIMIT && seconds < SECONDS_LIMIT)) {
+        scry_fail(call, NULL, OMIS_PARAMETER_ERROR, "seconds: must be between -%.0f and %.0f", SECONDS_LIMIT,
+                  SECONDS_LIMIT);
+        return;
+    }
     for (size_t i = 0; i < scry_object_count(call); i++) {
-        scry_cell_add(timer_at(call, i)->total, (int64_t)(scry_arg_floating(call, 1) * 1e9));
+        scry_cell_add(timer_at(call, i)->total, (int64_t)(seconds * 1e9));
         scry_ok(call, scry_object_at(call, i));
     }
 }
@@ -174,10 +182,11 @@ static void pa_timer_read(struct scry_call *call)
 {
     for (size_t i = 0; i < scry_object_count(call); i++) {
         struct timer *timer = timer_at(call, i);
-        int64_t started = scry_cell_get(timer->started), total = scry_cell_get(timer->total);
+        int64_t started = scry_cell_get(timer->started);
+        double total = (double)scry_cell_get(timer->total);
         if (started)
-            total += call_ns(call) - started;
-        scry_result_floating(call, scry_object_at(call, i), (double)total / 1e9);
+            total += (double)(call_ns(call) - started);
+        scry_result_floating(call, scry_object_at(call, i), total / 1e9);
     }
 }
 

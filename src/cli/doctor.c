@@ -11,17 +11,18 @@
 
 #include "cli/doctor.h"
 
-static const char help[] =
-    "Usage: scry doctor [--json]\n"
-    "\n"
-    "Shows what of scry works on this machine, what does not, why, and what to do about it.\n"
-    "The exit status is 0 if nothing fails (warnings are no failures), else 1.\n"
-    "\n"
-    "  --json   {\"version\",\"failed\",\"warnings\",\"checks\":[{\"name\",\"state\",\"text\",\"remedy\"}]}\n"
-    "\n"
-    "Example: only what needs attention\n"
-    "\n"
-    "  scry doctor --json | jq '.checks[] | select(.state != \"ok\")'\n";
+static const char help[] = "Usage: scry doctor [--json]\n"
+                           "\n"
+                           "Shows what of scry works on this machine, what does not, why, and what to do\n"
+                           "about it. The exit status is 0 if nothing fails (warnings are no failures),\n"
+                           "else 1.\n"
+                           "\n"
+                           "  --json       version, failed, warnings, checks[]: name, state, text, remedy\n"
+                           "  -h, --help   this text\n"
+                           "\n"
+                           "Example: only what needs attention\n"
+                           "\n"
+                           "  scry doctor --json | jq '.checks[] | select(.state != \"ok\")'\n";
 
 static const struct {
     const char *name;

@@ -79,7 +79,7 @@ void doctor_programs(struct finding *finding)
         {"scry-monitor", "nothing works"},
         {"scry-tracer", "nothing can be stopped, no breakpoints, no backtraces"},
     };
-    char path[PATH_MAX], found[400] = "";
+    char path[PATH_MAX], real[PATH_MAX], found[400] = "";
     struct err err;
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         if (dirs_libexec(programs[i].name, path, sizeof path, &err) < 0) {
@@ -88,7 +88,8 @@ void doctor_programs(struct finding *finding)
             return;
         }
         size_t len = strlen(found);
-        snprintf(found + len, sizeof found - len, "%s%.190s", len ? ", " : "", path);
+        const char *shown = realpath(path, real) ? real : path;
+        snprintf(found + len, sizeof found - len, "%s%.190s", len ? ", " : "", shown);
     }
     finding_set(finding, FINDING_OK, "%s", found);
 }

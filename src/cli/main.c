@@ -2,11 +2,16 @@
 /* The program `scry`: a table of commands. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "jobdir/text.h"
 
 #ifndef SCRY_VERSION
 #define SCRY_VERSION "unknown"
@@ -35,8 +40,8 @@ static const struct command {
 #ifdef HAVE_CMD_REPORT
     {"report", cmd_report, "Show what a run was"},
 #endif
-    {"omis", cmd_omis, "Speak the monitor's request language: one shot, from a pipe, or in a shell"},
-    {"monitor", cmd_monitor, "Run the monitor of this node (it is started by itself when needed)"},
+    {"omis", cmd_omis, "Speak the monitor's request language: one shot, a pipe, or a shell"},
+    {"monitor", cmd_monitor, "Run the monitor of this node (others start it when needed)"},
     {"doctor", cmd_doctor, "Show what works on this machine, what does not, and why"},
     {"help", cmd_help, "Show this list, or the help of one command"},
     {"version", cmd_version, "Show the version"},
@@ -64,13 +69,17 @@ static const struct command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-    fprintf(stderr, "scry: there is no command \"%s\"; `scry help` lists them\n", name);
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, name);
+    fprintf(stderr, "scry: there is no command \"%s\"; `scry help` lists them\n", shown.data ? shown.data : "");
     return EXIT_USAGE;
 }
 
 static int cmd_help(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
+    if (argc > 2)
+        return cli_usage_error("help", "one command at a time, not also %s", argv[2]);
     if (!name || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
         print_usage(stdout);
         return 0;
@@ -85,6 +94,8 @@ static int cmd_help(int argc, char **argv)
 
 static int cmd_version(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
+        return cli_usage_error("version", "unexpected argument %s", argv[1]);
     puts("scry " SCRY_VERSION);
     return 0;
 }
@@ -97,21 +108,24 @@ bool cli_color(int fd)
 
 int cli_usage_error(const char *command, const char *format, ...)
 {
+    _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "scry %s: ", command);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "; see `scry %s --help`\n", command);
+    buf_vprintf(&text, format, args);
     va_end(args);
+    text_show(&shown, text.data ? text.data : ""); /* what somebody typed, or pasted, may hold anything */
+    fprintf(stderr, "scry %s: %s; see `scry %s --help`\n", command, shown.data ? shown.data : "", command);
     return EXIT_USAGE;
 }
 
 /* Answers that could not be written, to a full disk for instance, are no success. */
 static int check_output(int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool failed_before = ferror(stdout); /* then errno is about something else by now */
+    errno = 0;
+    if (fflush(stdout) == 0 && !failed_before)
         return status;
-    perror("scry: cannot write to standard output");
+    fprintf(stderr, "scry: cannot write to standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
     return status ? status : EXIT_ERRORS;
 }
 

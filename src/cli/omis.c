@@ -20,28 +20,32 @@
 #include "cli/omis_shell.h"
 #include "client/client.h"
 
-static const char help[] =
-    "Usage: scry omis [OPTION...] [-c REQUEST]...\n"
-    "\n"
-    "Sends requests of the On-Line Monitoring Interface Specification 2.0 to the monitor and prints the replies.\n"
-    "Without -c, requests are read from standard input, one a line (empty lines and lines that start with # are\n"
-    "skipped); on a terminal that is a shell with history, completion (Tab) and help.\n"
-    "\n"
-    "  -c, --command REQUEST   send this; may be given several times, all in one tool session\n"
-    "      --wait N|SECONDSs   afterwards, listen for N more replies (--wait 3) or for a time (--wait 2.5s)\n"
-    "      --json              one JSON object for each reply\n"
-    "      --debug             debugging output of the monitor, on standard error\n"
-    "      --list-services     the names of what the monitor can do here; on a terminal or with --json, more\n"
-    "      --connect URL       unix:PATH, the socket of another monitor than this node's\n"
-    "      --no-start          do not start a monitor if none runs\n"
-    "      --help              show this\n"
-    "\n"
-    "The exit status is 0 if no status in any reply was an error, 1 if one was, 2 if there was no monitor to ask.\n"
-    "\n"
-    "Example: the processes of a job that was just attached, then a line whenever one ends\n"
-    "\n"
-    "  scry omis -c ': node_attach2(\"\"); proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
-    "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' -c ': csr_enable([])' --wait 1\n";
+static const char help[] = "Usage: scry omis [OPTION...] [-c REQUEST]...\n"
+                           "\n"
+                           "Sends requests of the On-line Monitoring Interface Specification 2.0 to the\n"
+                           "monitor and prints the replies. Without -c, requests are read from standard\n"
+                           "input, one a line (empty lines and lines that start with # are skipped); on a\n"
+                           "terminal that is a shell with history, completion (Tab) and help.\n"
+                           "\n"
+                           "  -c, --command REQUEST   send this; may be repeated, all in one session\n"
+                           "      --wait N|SECONDSs   afterwards, listen for N more replies (--wait 3) or\n"
+                           "                          for a time (--wait 2.5s)\n"
+                           "      --json              one JSON object for each reply\n"
+                           "      --debug             debugging output of the monitor, on standard error\n"
+                           "      --list-services     the names of what the monitor can do here; on a\n"
+                           "                          terminal or with --json, more\n"
+                           "      --connect URL       unix:PATH, the socket of another monitor\n"
+                           "      --no-start          do not start a monitor if none runs\n"
+                           "  -h, --help              this text\n"
+                           "\n"
+                           "The exit status is 0 if no status in any reply was an error, 1 if one was, 2 if\n"
+                           "there was no monitor to ask.\n"
+                           "\n"
+                           "Example: the process 4711, then a line when it ends\n"
+                           "\n"
+                           "  scry omis -c ': proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
+                           "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' \\\n"
+                           "            -c ': csr_enable([c_1_1])' --wait 1\n";
 
 struct options {
     const char *connect;
@@ -94,6 +98,8 @@ static int parse_options(struct options *options, int argc, char **argv)
             options->commands[options->command_count++] = optarg;
             break;
         case CONNECT:
+            if (strncmp(optarg, "unix:", strlen("unix:")) != 0)
+                return cli_usage_error("omis", "--connect takes a socket, unix:PATH, not \"%s\"", optarg);
             options->connect = optarg;
             break;
         case JSON:

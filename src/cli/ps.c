@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -21,20 +22,22 @@ enum {
 
 static void print_help(void)
 {
-    printf("usage: scry ps [--all] [--json]\n"
+    printf("Usage: scry ps [--all] [--json]\n"
            "\n"
            "Lists the jobs: those that run with their processes, and the last %d that ended.\n"
+           "On a terminal, lines are cut to its width, and a narrow one shows fewer columns.\n"
            "\n"
-           "  running       watched by its scry run\n"
-           "  unwatched     scry run was killed, the job goes on\n"
-           "  lost          both are gone and no end was recorded (kill -9, a restarted node)\n"
-           "  unreachable   on another host, and not heard of for a while: running or dead\n"
-           "  ended         with its exit status\n"
+           "  running          watched by its scry run\n"
+           "  unwatched        scry run was killed, the job goes on\n"
+           "  lost             both are gone, no end was recorded (kill -9, the node restarted)\n"
+           "  unreachable      on another host, not heard of for a while: running or dead\n"
+           "  exit N, SIG...   how it ended\n"
            "\n"
-           "  --all    every job, every process\n"
-           "  --json   as JSON (doc/reference/ps.schema.json)\n"
+           "  -a, --all    every job, every process\n"
+           "  --json       as JSON (doc/reference/ps.schema.json)\n"
+           "  -h, --help   this text\n"
            "\n"
-           "example: scry ps\n",
+           "Example: scry ps\n",
            PS_ENDED);
 }
 
@@ -43,22 +46,25 @@ static bool is_over(const struct job_report *report)
     return report->state == JOB_ENDED || report->state == JOB_LOST;
 }
 
-static const char *command_line(const struct job_report *report, struct buf *out)
+static void command_line(const struct job_report *report, struct buf *out)
 {
+    enum { SHOWN = 100 };
     size_t index;
     json_t *arg;
     if (report->info.name[0]) {
         text_show(out, report->info.name);
-        return out->data ? out->data : "";
+        return;
     }
     json_array_foreach(report->info.argv, index, arg)
     {
         buf_puts(out, index ? " " : "");
         text_show(out, json_string_value(arg) ? json_string_value(arg) : "?");
-        if (out->len > 120)
+        if (out->len > SHOWN) {
+            out->len = text_fit(out->data, out->len, SHOWN);
+            buf_puts(out, "...");
             break;
+        }
     }
-    return out->data ? out->data : "";
 }
 
 static void put_outcome(struct buf *out, const struct job_report *report, const struct job_result *result)
@@ -104,24 +110,127 @@ static void put_processes(struct buf *out, const struct job_model *model, bool a
         buf_printf(out, "    ... and %zu more\n", used - PS_PROCESSES);
 }
 
-static void put_job(struct buf *out, const struct job_report *report, bool all)
+/* ---- the table ---- */
+
+enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_COMMAND, COLUMNS };
+enum { COMMAND_ROOM = 20, NO_TERMINAL = 0 };
+
+static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND"};
+
+struct row {
+    char *cells[COLUMNS]; /* malloc'ed; of a job that cannot be read, only the first */
+    struct buf below;     /* lines of their own: its processes */
+};
+
+struct table {
+    struct row *rows;
+    size_t count;
+    size_t columns; /* of the terminal, or NO_TERMINAL */
+};
+
+static void table_done(struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        for (size_t column = 0; column < COLUMNS; column++)
+            free(table->rows[i].cells[column]);
+        buf_done(&table->rows[i].below);
+    }
+    free(table->rows);
+}
+
+/* The next row, empty; the table was made large enough. */
+static struct row *table_add(struct table *table)
+{
+    return &table->rows[table->count++];
+}
+
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; text && *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* As wide as their contents; on a narrow terminal some are left out, so that one sees what ran. 0: left out. */
+static void measure(const struct table *table, size_t ret_widths[COLUMNS])
+{
+    static const int least_needed[] = {COLUMN_CPU, COLUMN_PEAK, COLUMN_ELAPSED};
+    size_t total = 0;
+    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
+        ret_widths[column] = strlen(titles[column]);
+        for (size_t i = 0; i < table->count; i++) {
+            size_t width = width_of(table->rows[i].cells[column]);
+            bool whole_line = !table->rows[i].cells[COLUMN_COMMAND];
+            if (!whole_line && width > ret_widths[column])
+                ret_widths[column] = width;
+        }
+        total += ret_widths[column] + 2;
+    }
+    for (size_t i = 0; i < sizeof least_needed / sizeof *least_needed; i++) {
+        if (table->columns == NO_TERMINAL || total + COMMAND_ROOM <= table->columns)
+            break;
+        total -= ret_widths[least_needed[i]] + 2;
+        ret_widths[least_needed[i]] = 0;
+    }
+}
+
+/* Appends lines cut to the terminal's width. */
+static void put_lines(struct buf *out, const struct table *table, const char *text)
+{
+    while (text && *text) {
+        size_t len = strcspn(text, "\n");
+        buf_append(out, text, table->columns == NO_TERMINAL ? len : text_fit(text, len, table->columns));
+        buf_putc(out, '\n');
+        text += len + (text[len] == '\n');
+    }
+}
+
+static void put_row(struct buf *out, const struct table *table, const size_t widths[COLUMNS], const char *const *cells)
+{
+    struct buf line = BUF_INIT;
+    for (size_t column = 0; cells[COLUMN_COMMAND] && column < COLUMN_COMMAND; column++) {
+        bool number = column >= COLUMN_ELAPSED;
+        if (!widths[column])
+            continue;
+        const char *cell = cells[column] ? cells[column] : ""; /* NULL: out of memory */
+        if (number)
+            buf_printf(&line, "%*s  ", (int)widths[column], cell);
+        else
+            text_column(&line, cell, widths[column] + 2);
+    }
+    const char *last = cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : cells[0];
+    buf_puts(&line, last ? last : "");
+    put_lines(out, table, line.data);
+    buf_done(&line);
+}
+
+static void put_table(struct buf *out, const struct table *table)
+{
+    size_t widths[COLUMNS];
+    measure(table, widths);
+    put_row(out, table, widths, titles);
+    for (size_t i = 0; i < table->count; i++) {
+        put_row(out, table, widths, (const char *const *)table->rows[i].cells);
+        put_lines(out, table, table->rows[i].below.data);
+    }
+}
+
+static void add_job(struct table *table, const struct job_report *report, bool all)
 {
     struct job_result result = job_report_result(report);
-    struct buf outcome = BUF_INIT, elapsed = BUF_INIT, cpu = BUF_INIT, peak = BUF_INIT, command = BUF_INIT;
-    put_outcome(&outcome, report, &result);
-    text_seconds(&elapsed, result.wall_seconds);
-    text_seconds(&cpu, result.cpu_seconds);
-    text_size(&peak, result.peak_tree_rss_bytes);
-    buf_printf(out, "%-36s %-11s %12s %12s %9s  %.100s\n", report->info.id, outcome.data ? outcome.data : "",
-               elapsed.data ? elapsed.data : "", cpu.data ? cpu.data : "", peak.data ? peak.data : "",
-               command_line(report, &command));
-    buf_done(&outcome);
-    buf_done(&elapsed);
-    buf_done(&cpu);
-    buf_done(&peak);
-    buf_done(&command);
+    struct row *row = table_add(table);
+    struct buf cells[COLUMNS] = {0};
+    text_show(&cells[COLUMN_ID], report->info.id);
+    put_outcome(&cells[COLUMN_STATE], report, &result);
+    text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
+    text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
+    text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+    command_line(report, &cells[COLUMN_COMMAND]);
+    for (size_t column = 0; column < COLUMNS; column++)
+        row->cells[column] = buf_take(&cells[column]);
     if (!is_over(report))
-        put_processes(out, &report->model, all);
+        put_processes(&row->below, &report->model, all);
 }
 
 static json_t *job_json(const struct job_report *report)
@@ -148,15 +257,24 @@ static json_t *job_json(const struct job_report *report)
 }
 
 /* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
-static void put_unreadable(struct buf *out, json_t *list, const char *path, const struct err *err)
+static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
+    struct buf out = BUF_INIT;
     const char *slash = strrchr(path, '/');
     json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:o}", "id", text_json(slash ? slash + 1 : path), "path",
                                           text_json(path), "state", "unreadable", "reason", text_json(err->text)));
-    text_show(out, slash ? slash + 1 : path);
-    buf_puts(out, " unreadable: ");
-    text_show(out, err->text);
-    buf_putc(out, '\n');
+    text_show(&out, slash ? slash + 1 : path);
+    buf_puts(&out, "  unreadable: ");
+    text_show(&out, err->text);
+    table_add(table)->cells[0] = buf_take(&out);
+}
+
+static size_t terminal_columns(void)
+{
+    struct winsize size = {0};
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+        return NO_TERMINAL;
+    return size.ws_col;
 }
 
 /* Jobs that are over need no look into their spool. */
@@ -197,18 +315,26 @@ int cmd_ps(int argc, char **argv)
     }
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
-    buf_printf(&out, "%-36s %-11s %12s %12s %9s  %s\n", "JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND");
+    _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
+                                                .columns = terminal_columns()};
+    if (!table.rows) {
+        log_error("out of memory");
+        json_decref(list);
+        jobdir_list_free(paths, count);
+        return EXIT_ERRORS;
+    }
     for (size_t i = count; i-- > 0;) {
         struct job_report report = {0};
         if (load(&report, paths[i], &err) < 0) {
-            put_unreadable(&out, list, paths[i], &err);
+            add_unreadable(&table, list, paths[i], &err);
         } else if (!is_over(&report) || over++ < PS_ENDED || all) {
-            put_job(&out, &report, all);
+            add_job(&table, &report, all);
             json_array_append_new(list, job_json(&report));
         }
         job_report_done(&report);
     }
     jobdir_list_free(paths, count);
+    put_table(&out, &table);
     if (!json && !all && over > PS_ENDED)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
     if (json) {

@@ -15,17 +15,17 @@
 
 static void print_help(void)
 {
-    printf(
-        "usage: scry report [--json] JOB\n"
-        "       scry report [--json] --diff JOB JOB\n"
-        "\n"
-        "Shows what a run was or, while it lasts, is: outcome, time, memory, processes, warnings. JOB is a job's id,\n"
-        "a unique prefix of one, @last, or a job directory.\n"
-        "\n"
-        "  --json   as JSON (doc/reference/report.schema.json)\n"
-        "  --diff   two runs side by side\n"
-        "\n"
-        "example: scry report @last\n");
+    printf("Usage: scry report [--json] JOB\n"
+           "       scry report [--json] --diff JOB JOB\n"
+           "\n"
+           "Shows what a run was or, while it lasts, is: outcome, time, memory, processes,\n"
+           "warnings. JOB is a job's id, a unique prefix of one, @last, or a job directory.\n"
+           "\n"
+           "  --json       as JSON (doc/reference/report.schema.json)\n"
+           "  --diff       two runs side by side\n"
+           "  -h, --help   this text\n"
+           "\n"
+           "Example: scry report @last\n");
 }
 
 static bool load(const char *job, char *path, size_t size, struct job_report *report)

@@ -17,17 +17,20 @@ static void print_help(void)
 {
     _cleanup_(buf_done) struct buf options = BUF_INIT;
     run_options_help(&options);
-    printf("usage: scry run [OPTION...] [--] COMMAND [ARG...]\n"
+    printf("Usage: scry run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
            "\n"
-           "Runs the command, follows all its processes and sums up what they were: status, time, memory, processes,\n"
-           "how it ended. Everything else is as without scry: streams, terminal, signals, exit status.\n"
+           "Runs the command, follows all its processes and sums up what they were: status,\n"
+           "time, memory, processes, how it ended. Everything else is as without scry:\n"
+           "streams, terminal, signals, exit status.\n"
            "\n%s\n"
-           "Every option also comes from the environment (SCRY_SAMPLE=5) or a file (--config), one a line: sample 5.\n"
-           "Exit status: the command's own; 128 + n when signal n killed it; 126, 127 when it could not be executed\n"
-           "or found; 125 when scry failed before the start. SCRY=off runs the command and nothing else.\n"
-           "The command sees SCRY_JOB, the job's directory.\n"
+           "Every option also comes from the environment (SCRY_SAMPLE=5) or a file\n"
+           "(--config), one a line: sample 5. The command sees SCRY_JOB, the job's\n"
+           "directory. SCRY=off runs the command and nothing else.\n"
            "\n"
-           "example: scry run --name build -- make -j4\n",
+           "Exit status: the command's own; 128 + n when signal n killed it; 126, 127 when\n"
+           "it could not be executed or found; 125 when scry failed before the start.\n"
+           "\n"
+           "Example: scry run --name build -- make -j4\n",
            options.data ? options.data : "");
 }
 
@@ -36,7 +39,7 @@ static int run_alone(char **command)
 {
     execvp(command[0], command);
     int code = -errno;
-    fprintf(stderr, "scry run: %s: %s\n", command[0], code == -ENOENT ? "command not found" : strerror(-code));
+    launch_explain(command[0], code);
     return launch_exit_code(code);
 }
 

@@ -22,7 +22,7 @@
 #include "jobdir/spool.h"
 #include "jobdir/text.h"
 
-enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, MIN_COLUMNS = 40, MAX_COLUMNS = 512, REFRESH_MS = 500 };
+enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, MAX_COLUMNS = 512, REFRESH_MS = 500 };
 
 struct view {
     struct job_report report;
@@ -34,16 +34,17 @@ struct view {
 
 static void print_help(void)
 {
-    printf(
-        "usage: scry top [--once] JOB\n"
-        "\n"
-        "Shows a job while it runs: the node, memory and processors over time, its processes. Keys: q quits, m sorts\n"
-        "by memory, c by processor. When the job ends, its last picture is left. JOB is a job's id, a unique prefix\n"
-        "of one, @last, or a job directory.\n"
-        "\n"
-        "  --once   print one picture and end (so does output to a pipe)\n"
-        "\n"
-        "example: scry top @last\n");
+    printf("Usage: scry top [--once] JOB\n"
+           "\n"
+           "Shows a job while it runs: the node, memory and processors over time, its\n"
+           "processes. Keys: q quits, m sorts by memory, c by processor. When the job ends,\n"
+           "its last picture is left. JOB is a job's id, a unique prefix of one, @last, or a\n"
+           "job directory.\n"
+           "\n"
+           "  --once       print one picture and end (so does output to a pipe)\n"
+           "  -h, --help   this text\n"
+           "\n"
+           "Example: scry top @last\n");
 }
 
 static void read_new(struct view *view)
@@ -79,16 +80,8 @@ static size_t width_of(const char *text, size_t len)
 /* Appends a line cut to the width of the screen. */
 static void put_line(struct buf *out, const struct view *view, struct buf *line)
 {
-    size_t keep = line->len, width = 0;
-    for (size_t i = 0; i < line->len; i++) {
-        if (((unsigned char)line->data[i] & 0xc0) == 0x80)
-            continue;
-        if (width++ == view->columns) {
-            keep = i;
-            break;
-        }
-    }
-    buf_append(out, line->data ? line->data : "", keep);
+    if (line->data)
+        buf_append(out, line->data, text_fit(line->data, line->len, view->columns));
     buf_putc(out, '\n');
     buf_clear(line);
 }
@@ -265,7 +258,7 @@ static void measure(struct view *view, int fd)
     view->columns = DEFAULT_COLUMNS;
     if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col) {
         view->rows = size.ws_row;
-        view->columns = size.ws_col < MIN_COLUMNS ? MIN_COLUMNS : size.ws_col;
+        view->columns = size.ws_col;
     }
     if (view->columns > MAX_COLUMNS)
         view->columns = MAX_COLUMNS;
@@ -308,15 +301,39 @@ static void on_resize(int signo)
     /* its arrival ends the wait */
 }
 
-static bool take_terminal(void)
+static void set_terminal(void)
 {
-    if (tcgetattr(STDIN_FILENO, &saved_modes) < 0)
-        return false;
     struct termios modes = saved_modes;
     modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     modes.c_cc[VMIN] = 0;
     modes.c_cc[VTIME] = 0;
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
+    ssize_t put = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
+    (void)put;
+}
+
+/* Ctrl-Z: the shell gets its screen back, and we get ours when we go on. */
+static void on_stop(int signo)
+{
+    int code = errno;
+    sigset_t one, mask;
+    struct sigaction standard = {.sa_handler = SIG_DFL}, before;
+    restore_terminal();
+    sigaction(signo, &standard, &before);
+    sigemptyset(&one);
+    sigaddset(&one, signo);
+    raise(signo);
+    sigprocmask(SIG_UNBLOCK, &one, &mask); /* stops here */
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigaction(signo, &before, NULL);
+    set_terminal();
+    errno = code;
+}
+
+static bool take_terminal(void)
+{
+    if (tcgetattr(STDIN_FILENO, &saved_modes) < 0)
+        return false;
     static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
         struct sigaction action = {.sa_handler = on_deadly_signal};
@@ -324,8 +341,9 @@ static bool take_terminal(void)
     }
     struct sigaction resize = {.sa_handler = on_resize};
     sigaction(SIGWINCH, &resize, NULL);
-    ssize_t put = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
-    (void)put;
+    struct sigaction stop = {.sa_handler = on_stop};
+    sigaction(SIGTSTP, &stop, NULL);
+    set_terminal();
     return true;
 }
 
@@ -344,7 +362,9 @@ static int show(const struct view *view)
             buf_putc(&screen, picture.data[i]);
         }
     }
-    buf_puts(&screen, "\033[Jq quit  c by cpu  m by memory");
+    static const char keys[] = "q quit  c by cpu  m by memory";
+    buf_puts(&screen, "\033[J");
+    buf_append(&screen, keys, text_fit(keys, sizeof keys - 1, view->columns));
     return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
 }
 

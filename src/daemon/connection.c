@@ -27,7 +27,7 @@ struct connection {
     struct session session; /* first: the engine knows only this */
     struct server *server;
     int fd;
-    struct loop_source *source;
+    struct loop_source *source, *flush_source; /* flush_source: output waits for the end of what the loop does now */
     struct frame_reader reader;
     struct buf out;
     size_t out_sent;
@@ -98,6 +98,14 @@ static void flush(struct connection *connection)
     }
 }
 
+static void flush_later(void *ctx)
+{
+    struct connection *connection = ctx;
+    connection->flush_source = NULL;
+    flush(connection);
+    want_events(connection);
+}
+
 static void send_frame(struct connection *connection, uint8_t type, uint8_t flags, uint32_t id, struct span payload)
 {
     if (connection->broken)
@@ -106,12 +114,15 @@ static void send_frame(struct connection *connection, uint8_t type, uint8_t flag
     if (connection->out.failed) {
         log_error("out of memory: a tool (pid %d) is disconnected", connection->session.peer_pid);
         connection->broken = true;
+        shutdown(connection->fd, SHUT_RDWR); /* the loop tells us, and we clear up */
         return;
     }
-    /* replies of one batch of requests leave together, when the batch is done */
-    if (!connection->busy)
+    /* Replies of one batch of requests leave together, when the batch is done. Those of events leave when the event is
+     * dealt with: the thread that waits for that goes on first, and the tool does not take its processor. */
+    if (!connection->busy && !connection->flush_source)
+        connection->flush_source = loop_add_deferred(connection->server->loop, flush_later, connection);
+    if (!connection->busy && !connection->flush_source) /* out of memory */
         flush(connection);
-    want_events(connection);
 }
 
 static void send_reply(struct session *session, uint32_t id, bool last, bool droppable, struct span encoded)
@@ -201,7 +212,8 @@ static void too_long(struct connection *connection, const struct frame *frame)
         connection->broken = true;
 }
 
-static void handle_frames(struct connection *connection)
+/* True if it stopped because the tool has to read its replies first. */
+static bool handle_frames(struct connection *connection)
 {
     struct frame frame;
     int code;
@@ -214,8 +226,9 @@ static void handle_frames(struct connection *connection)
         else
             handle_frame(connection, &frame);
         if (waiting(connection) > QUEUE_LIMIT)
-            break; /* the rest when it has read its replies */
+            return true;
     }
+    return false;
 }
 
 static void tell_dropped(struct connection *connection)
@@ -235,6 +248,7 @@ static void connection_free(struct connection *connection)
     if (connection->session.tool)
         tool_leave(&connection->session);
     loop_remove(connection->source);
+    loop_remove(connection->flush_source);
     close(connection->fd);
     frame_reader_done(&connection->reader);
     buf_done(&connection->out);
@@ -269,11 +283,15 @@ static void connection_ready(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
     struct connection *connection = ctx;
-    connection->busy++;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         receive(connection);
-    handle_frames(connection);
-    connection->busy--;
+    bool more = true;
+    while (more && waiting(connection) <= QUEUE_LIMIT) {
+        connection->busy++;
+        more = handle_frames(connection);
+        connection->busy--;
+        flush(connection);
+    }
     flush(connection);
     tell_dropped(connection);
     if (connection->broken || (connection->closing && !waiting(connection)))

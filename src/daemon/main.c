@@ -62,6 +62,7 @@ static void stop_signal(void *ctx, int fd, uint32_t signo)
 static void became_idle(void *ctx, bool stop)
 {
     struct daemon *daemon = ctx;
+    malloc_trim(0); /* what thousands of requests took */
     loop_remove(daemon->idle_timer);
     daemon->idle_timer = loop_add_timer(daemon->loop, stop ? 1 : daemon->idle_ns, 0, stop_loop, daemon);
 }
@@ -72,12 +73,18 @@ static int take_pid_file(struct daemon *daemon, struct err *err)
     daemon->pid_fd = open(daemon->pid_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (daemon->pid_fd < 0)
         return err_errno(err, -errno, "cannot open %s", daemon->pid_path);
+    struct stat ours, there;
     if (flock(daemon->pid_fd, LOCK_EX | LOCK_NB) < 0) {
         char pid[32] = "";
         ssize_t len = pread(daemon->pid_fd, pid, sizeof pid - 1, 0);
         if (len > 0)
             pid[strcspn(pid, "\n")] = 0;
         return err_set(err, -EADDRINUSE, "a monitor is running already (pid %s)", pid);
+    }
+    /* a monitor that ended just now may have removed the file that we have locked */
+    if (fstat(daemon->pid_fd, &ours) < 0 || stat(daemon->pid_path, &there) < 0 || ours.st_ino != there.st_ino) {
+        close(daemon->pid_fd);
+        return take_pid_file(daemon, err);
     }
     char pid[32];
     int len = snprintf(pid, sizeof pid, "%d\n", getpid());
@@ -86,17 +93,24 @@ static int take_pid_file(struct daemon *daemon, struct err *err)
     return 0;
 }
 
-/* A pidfd for each of a thousand processes; children get the old limit back (monitor/tracing.c). */
-static void raise_limits(void)
+/* Room for a pidfd of each of a thousand processes, and for the log. Children get the old limits back
+ * (monitor/tracing.c). */
+static void raise_limit(int resource, rlim_t most, const char *variable)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
         return;
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
-    setenv("SCRY_NOFILE", text, 1);
-    limit.rlim_cur = limit.rlim_max > 65536 ? 65536 : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    setenv(variable, text, 1);
+    limit.rlim_cur = limit.rlim_max > most ? most : limit.rlim_max;
+    setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+static void raise_limits(void)
+{
+    raise_limit(RLIMIT_NOFILE, 65536, "SCRY_NOFILE");
+    raise_limit(RLIMIT_FSIZE, RLIM_INFINITY, "SCRY_FSIZE");
 }
 
 static int daemon_start(struct daemon *daemon, struct err *err)
@@ -114,7 +128,6 @@ static int daemon_start(struct daemon *daemon, struct err *err)
         code = monitor_new(&daemon->monitor, daemon->loop, service_register_all, err);
     if (code < 0)
         return code;
-    extensions_load(daemon->monitor);
     int fd = local_listen(daemon->socket_path, err);
     if (fd < 0)
         return fd;
@@ -268,9 +281,12 @@ int main(int argc, char **argv)
         log_error("%s", err.text);
         return EXIT_FAILURE;
     }
-    if (as_daemon) {
+    if (as_daemon) { /* from here on what goes wrong is in the log; before, whoever started us was told */
         redirect_streams();
         log_open("scry-monitor", 1);
+    }
+    extensions_load(daemon.monitor);
+    if (as_daemon) {
         if (write(ready, "r", 1) != 1)
             log_warning("whoever started the monitor is gone");
         close(ready);

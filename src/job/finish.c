@@ -194,6 +194,10 @@ void finish(struct job *job, int exit_code, struct buf *text)
         int code = job_info_write(job->dir, &job->info);
         if (code < 0)
             recorder_warn(recorder, "job_json", "%s/job.json could not be written: %s", job->dir, strerror(-code));
+        struct job_info kept = {0};
+        if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
+            report.path = ""; /* not even from the start: there is nothing for scry report to read */
+        job_info_done(&kept);
         report.model = recorder->model;
         write_report(job, &report);
     }

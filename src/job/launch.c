@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "jobdir/text.h"
 
 static _Noreturn void child(char **command, int go_fd, int error_fd, bool traceable, const struct signals *signals)
 {
@@ -96,6 +99,19 @@ int launch_release(struct launch *launch)
     close(launch->error_fd);
     launch->go_fd = launch->error_fd = -1;
     return got == sizeof code ? -code : 0;
+}
+
+void launch_explain(const char *command, int code)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, command);
+    bool path = strchr(command, '/') != NULL;
+    const char *why = code != -ENOENT ? strerror(-code)
+                      : !path         ? "command not found"
+                      : access(command, F_OK) == 0
+                          ? "its interpreter (the #! line, or the program's loader) is not there"
+                          : strerror(ENOENT);
+    log_error("%s: %s", shown.data ? shown.data : "''", why);
 }
 
 int launch_exit_code(int code)

@@ -26,6 +26,9 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
 /* Lets the child execute the command. 0: it runs. -errno of execvp otherwise; the child then ends. */
 int launch_release(struct launch *launch);
 
+/* Says on standard error why the command could not be executed. */
+void launch_explain(const char *command, int code);
+
 /* What a shell's exit status is for that errno: 127 not found, 126 not executable. */
 int launch_exit_code(int code);
 

@@ -116,13 +116,12 @@ static const char *set_help(struct run_options *options, const char *value)
 }
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIR", set_dir, "the job directory (default: one by the job's id, among the others)"},
+    {"output", 'o', "DIR", set_dir, "the job directory (default: a new one)"},
     {"name", 0, "NAME", set_name, "a name for people"},
     {"quiet", 'q', NULL, set_quiet, "print neither the job's id nor the summary"},
-    {"sample", 0, "SECONDS", set_sample, "how often node and processes are looked at (default 1)"},
-    {"crash-stack", 0, NULL, set_crash_stack,
-     "trace the processes (ptrace; no gdb meanwhile) for a backtrace at a crash"},
-    {"max-size", 0, "SIZE", set_max_size, "of the job directory; then recording stops, not the job (default 2G)"},
+    {"sample", 0, "SECONDS", set_sample, "between two looks at node and processes (default 1)"},
+    {"crash-stack", 0, NULL, set_crash_stack, "a backtrace at a crash (by ptrace: no gdb meanwhile)"},
+    {"max-size", 0, "SIZE", set_max_size, "of the directory; then recording stops (default 2G)"},
     {"config", 0, "FILE", set_config, "more of these options, one a line"},
     {"help", 'h', NULL, set_help, "this text"},
     {"trace", 0, "SEL", NULL, NULL},

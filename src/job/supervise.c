@@ -329,8 +329,7 @@ int job_run(const struct run_options *options)
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
     finish(job, exit_code, &text);
     if (job->exec_code < 0)
-        log_error("%s: %s", options->command[0],
-                  job->exec_code == -ENOENT ? "command not found" : strerror(-job->exec_code));
+        launch_explain(options->command[0], job->exec_code);
     say(job, &text);
     bool interrupted =
         job->signals.saw_terminal_interrupt && WIFSIGNALED(job->status) && WTERMSIG(job->status) == SIGINT;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "jobdir/info.h"
+#include "jobdir/text.h"
 
 void jobdir_new_id(char ret_id[JOB_ID_SIZE])
 {
@@ -170,6 +171,15 @@ static const char *find_last(char **paths, size_t count)
     return last;
 }
 
+/* A name may hold anything; the error that repeats it must not. */
+static int no_such_job(const char *job, struct err *err)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, job);
+    return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory",
+                   shown.data ? shown.data : "");
+}
+
 static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
 {
     size_t matches = 0;
@@ -190,7 +200,7 @@ static int match_prefix(char **paths, size_t count, const char *job, const char 
         return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id", matches,
                        job, base_name(first), base_name(second));
     if (!matches)
-        return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
+        return no_such_job(job, err);
     *ret_match = first;
     return 0;
 }
@@ -201,11 +211,14 @@ int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
     struct stat st;
     if (!*job)
         return err_set(err, -ENOENT, "an empty job name: give an id, @last or a directory");
+    errno = 0;
     if ((size_t)snprintf(probe, sizeof probe, "%s/job.json", job) < sizeof probe && stat(probe, &st) == 0) {
         if ((size_t)snprintf(ret_path, size, "%s", job) >= size)
             return err_set(err, -ENAMETOOLONG, "%s: too long", job);
         return 0;
     }
+    if (errno == EACCES && strchr(job, '/'))
+        return err_errno(err, -EACCES, "cannot read %s", probe);
     if (strchr(job, '/') && stat(job, &st) == 0)
         return err_set(err, -ENOENT, "%s is no job directory: it has no job.json", job);
     char **paths;

@@ -14,6 +14,7 @@ enum {
     SPARK_COLUMNS = 48,
     SPARK_WINDOWS = 8, /* of a quarter of a second; fewer make no picture */
     SUMMARY_COMMANDS = 5,
+    SUMMARY_WIDTH = 80,
     SHOWN_FRAMES = 16,
     REPORT_COMMANDS = 20,
     REPORT_LINES = 40, /* processes shown singly */
@@ -117,16 +118,23 @@ static void put_commands(struct buf *out, const struct job_model *model)
     if (count < 2)
         return;
     put_label(out, "commands");
-    for (size_t i = 0; i < count && i < SUMMARY_COMMANDS; i++) {
-        buf_puts(out, i ? ", " : "");
-        text_show(out, list[i]->name);
-        if (list[i]->count > 1)
-            buf_printf(out, " x %llu", (unsigned long long)list[i]->count);
-        buf_putc(out, ' ');
-        text_seconds(out, (double)list[i]->cpu_ns / 1e9);
+    struct buf command = BUF_INIT;
+    size_t shown = 0, start = out->len, room = SUMMARY_WIDTH - strlen("  commands   ") - strlen(", 1000 more");
+    for (; shown < count && shown < SUMMARY_COMMANDS; shown++) {
+        buf_puts(&command, shown ? ", " : "");
+        text_show(&command, list[shown]->name);
+        if (list[shown]->count > 1)
+            buf_printf(&command, " x %llu", (unsigned long long)list[shown]->count);
+        buf_putc(&command, ' ');
+        text_seconds(&command, (double)list[shown]->cpu_ns / 1e9);
+        if (shown && out->len - start + command.len > room)
+            break;
+        buf_append(out, command.data ? command.data : "", command.len);
+        buf_clear(&command);
     }
-    if (count > SUMMARY_COMMANDS)
-        buf_printf(out, ", %zu more", count - SUMMARY_COMMANDS);
+    buf_done(&command);
+    if (count > shown)
+        buf_printf(out, ", %zu more", count - shown);
     buf_putc(out, '\n');
 }
 
@@ -257,6 +265,8 @@ void job_report_summary(struct buf *out, const struct job_report *report, struct
 {
     put_head(out, report, style);
     put_body(out, report, style);
+    if (report->path && !report->path[0])
+        return; /* nothing was recorded that could be read */
     put_label(out, "more");
     buf_puts(out, "scry report ");
     text_show(out, report->info.id);
@@ -313,8 +323,9 @@ static void put_command_table(struct buf *out, const struct job_model *model)
         struct buf name = BUF_INIT, cpu = BUF_INIT;
         text_show(&name, list[i]->name);
         text_seconds(&cpu, (double)list[i]->cpu_ns / 1e9);
-        buf_printf(out, "  %-28.28s %7llu    %-10s ", name.data ? name.data : "", (unsigned long long)list[i]->count,
-                   cpu.data ? cpu.data : "");
+        buf_puts(out, "  ");
+        text_column(out, name.data ? name.data : "", 28);
+        buf_printf(out, " %7llu    %-10s ", (unsigned long long)list[i]->count, cpu.data ? cpu.data : "");
         if (list[i]->peak_rss)
             text_size(out, list[i]->peak_rss);
         else
@@ -335,12 +346,26 @@ static int by_process_cpu(const void *a, const void *b)
     return left->pid - right->pid;
 }
 
-static void put_process_line(struct buf *out, const struct job_process *process)
+/* How a process ended, or why that is not known. */
+static void put_how(struct buf *out, const struct job_process *process, enum job_state state)
+{
+    char name[32];
+    if (process->end < 0)
+        buf_puts(out, state == JOB_ENDED ? "left running" : state == JOB_LOST ? "unknown" : "alive");
+    else if (process->status == JOB_STATUS_UNKNOWN)
+        buf_puts(out, "ended");
+    else if (WIFSIGNALED(process->status))
+        buf_puts(out, text_signal(WTERMSIG(process->status), name, sizeof name));
+    else
+        buf_printf(out, "exit %d", WEXITSTATUS(process->status));
+}
+
+static void put_process_line(struct buf *out, const struct job_process *process, enum job_state state)
 {
     struct buf text = BUF_INIT;
-    char name[32];
     text_show(&text, process->name);
-    buf_printf(out, "  %8d %8d  %-16.16s", process->pid, process->ppid, text.data ? text.data : "");
+    buf_printf(out, "  %8d %8d  ", process->pid, process->ppid);
+    text_column(out, text.data ? text.data : "", 16);
     buf_clear(&text);
     text_seconds(&text, process->start);
     buf_printf(out, " %11s", text.data ? text.data : "");
@@ -353,20 +378,14 @@ static void put_process_line(struct buf *out, const struct job_process *process)
     else
         buf_putc(&text, '-');
     buf_printf(out, " %8s %7llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
-    if (process->end < 0)
-        buf_puts(out, "alive");
-    else if (process->status == JOB_STATUS_UNKNOWN)
-        buf_puts(out, "ended");
-    else if (WIFSIGNALED(process->status))
-        buf_puts(out, text_signal(WTERMSIG(process->status), name, sizeof name));
-    else
-        buf_printf(out, "exit %d", WEXITSTATUS(process->status));
+    put_how(out, process, state);
     buf_putc(out, '\n');
     buf_done(&text);
 }
 
-static void put_process_table(struct buf *out, const struct job_model *model)
+static void put_process_table(struct buf *out, const struct job_report *report)
 {
+    const struct job_model *model = &report->model;
     size_t count = 0, all = model->ended_count + HASH_COUNT(model->alive);
     _cleanup_(freep) const struct job_process **list = calloc(all + 1, sizeof *list);
     if (!list || !all)
@@ -378,7 +397,7 @@ static void put_process_table(struct buf *out, const struct job_model *model)
     qsort(list, count, sizeof *list, by_process_cpu);
     buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
-        put_process_line(out, list[i]);
+        put_process_line(out, list[i], report->state);
     if (count + model->ended_omitted > REPORT_LINES)
         buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
                    (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
@@ -411,6 +430,6 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_started(out, &report->info);
     put_body(out, report, style);
     put_command_table(out, &report->model);
-    put_process_table(out, &report->model);
+    put_process_table(out, report);
     put_gaps(out, report);
 }

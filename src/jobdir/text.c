@@ -64,6 +64,34 @@ void text_show(struct buf *out, const char *text)
     append_text(out, text, SIZE_MAX, true);
 }
 
+/* The bytes that fit, and in *ret_columns the columns they take. */
+static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
+{
+    size_t used = 0, i = 0;
+    for (; i < len; i++) {
+        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (starts && used == columns)
+            break;
+        used += starts;
+    }
+    *ret_columns = used;
+    return i;
+}
+
+size_t text_fit(const char *text, size_t len, size_t columns)
+{
+    size_t used;
+    return fit(text, len, columns, &used);
+}
+
+void text_column(struct buf *out, const char *text, size_t columns)
+{
+    size_t used, keep = fit(text, strlen(text), columns, &used);
+    buf_append(out, text, keep);
+    for (; used < columns; used++)
+        buf_putc(out, ' ');
+}
+
 void text_size(struct buf *out, uint64_t bytes)
 {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};

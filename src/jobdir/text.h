@@ -21,6 +21,10 @@ json_t *text_json(const char *bytes);
 /* Appends the text for a terminal or a report: control characters as \xNN. */
 void text_show(struct buf *out, const char *text);
 
+/* How many of the bytes fit into so many columns, a character each; text_column cuts and pads to just so many. */
+size_t text_fit(const char *text, size_t len, size_t columns);
+void text_column(struct buf *out, const char *text, size_t columns);
+
 /* "640 B", "12.3 MB", "2.0 GB": binary multiples, as tools for memory print them. */
 void text_size(struct buf *out, uint64_t bytes);
 

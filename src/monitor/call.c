@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "monitor/convert.h"
+#include "monitor/execute.h"
 
 static struct span token_of(const struct scry_object *object)
 {
@@ -24,6 +25,11 @@ void call_text(struct scry_call *call, struct scry_object *object, const struct 
     call->any_text = true;
     if (text->failed) {
         struct span why = span_str("out of memory");
+        reply_result(call->reply, token_of(object), OMIS_NO_MEMORY, &why);
+        return;
+    }
+    if (call->reply->bytes.len + text->len > REPLY_RESULTS_LIMIT) {
+        struct span why = span_str("the reply of the request is too large: ask for less at once");
         reply_result(call->reply, token_of(object), OMIS_NO_MEMORY, &why);
         return;
     }

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "lang/reply.h"
 #include "lang/token.h"
 #include "monitor/call.h"
 #include "monitor/event.h"
+#include "monitor/execute.h"
 #include "monitor/lower.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
@@ -36,10 +38,9 @@ struct csr *csr_new(struct session *session, struct arena *arena_take)
 
 struct csr_target *csr_target(const struct csr *csr, const struct process *process)
 {
-    for (struct csr_target *target = csr->targets; target; target = target->next)
-        if (target->process == process)
-            return target;
-    return NULL;
+    struct csr_target *target;
+    HASH_FIND_PTR(csr->targets, &process, target);
+    return target;
 }
 
 /* ---- replies about changes of state ---- */
@@ -53,7 +54,7 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
     reply_result(&reply, span_of("", 0), change, NULL);
     reply_service(&reply);
     size_t count = 0;
-    for (const struct csr_target *target = targets; target && count < limit; target = target->next, count++) {
+    for (const struct csr_target *target = targets; target && count < limit; target = target->hh.next, count++) {
         struct span text = span_str(target->text ? target->text : "");
         reply_result(&reply, span_str(target->process->object.token), target->status, target->text ? &text : NULL);
         failed |= target->status >= OMIS_FIRST_ERROR;
@@ -62,7 +63,7 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
         reply_result(&reply, span_of("", 0), OMIS_OK, NULL);
     bool quiet = (csr->flags & OMIS_DONT_RETURN_EN_DIS) && !failed && change != OMIS_CSR_DELETED;
     if (!quiet && csr->session)
-        csr->session->reply(csr->session, csr->request_id, last, false, span_of(reply.bytes.data, reply.bytes.len));
+        reply_send(csr->session, csr->request_id, last, false, &reply);
     reply_done(&reply);
 }
 
@@ -184,13 +185,12 @@ static void target_arm(struct csr *csr, struct csr_target *target)
 static struct csr_target *target_add(struct csr *csr, struct process *process)
 {
     struct csr_target *target = calloc(1, sizeof *target);
-    if (!target)
+    if (!target) {
+        log_error("out of memory: %s is not armed on %s", csr->object.token, process->object.token);
         return NULL;
+    }
     target->process = process;
-    struct csr_target **at = &csr->targets;
-    while (*at)
-        at = &(*at)->next;
-    *at = target;
+    HASH_ADD_PTR(csr->targets, process, target);
     target_arm(csr, target);
     return target;
 }
@@ -241,7 +241,9 @@ static bool lower(struct csr *csr)
 {
     struct code_program *before = csr->program;
     csr->program = lower_csr(csr);
-    bool same = before && csr->program ? memcmp(before, csr->program, sizeof *before) == 0 : before == csr->program;
+    const struct code_program *now = csr->program;
+    bool same = before == now || (before && now && before->count == now->count &&
+                                  memcmp(before->insns, now->insns, now->count * sizeof *now->insns) == 0);
     free(before);
     csr->program_serial += !same;
     return !same;
@@ -268,17 +270,18 @@ static struct csr_target *disarm_all(struct csr *csr)
     unlink_enabled(csr);
     struct csr_target *targets = csr->targets;
     csr->targets = NULL;
-    for (struct csr_target *target = targets; target; target = target->next)
+    for (struct csr_target *target = targets; target; target = target->hh.next)
         target_disarm(csr, target);
     return targets;
 }
 
 static void free_targets(struct csr_target *targets)
 {
-    while (targets) {
-        struct csr_target *next = targets->next;
-        target_free(targets);
-        targets = next;
+    struct csr_target *target, *next;
+    HASH_ITER(hh, targets, target, next)
+    {
+        HASH_DELETE(hh, targets, target);
+        target_free(target);
     }
 }
 
@@ -326,18 +329,15 @@ void csr_process_attached(struct tool *tool, struct process *process)
 
 static void remove_target(struct csr *csr, struct process *process, bool disarm, bool tell)
 {
-    for (struct csr_target **at = &csr->targets; *at; at = &(*at)->next) {
-        struct csr_target *target = *at;
-        if (target->process != process)
-            continue;
-        *at = target->next;
-        if (disarm)
-            target_disarm(csr, target);
-        if (tell)
-            reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
-        target_free(target);
+    struct csr_target *target = csr_target(csr, process);
+    if (!target)
         return;
-    }
+    HASH_DELETE(hh, csr->targets, target);
+    if (disarm)
+        target_disarm(csr, target);
+    if (tell)
+        reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
+    target_free(target);
 }
 
 void csr_process_detached(struct tool *tool, struct process *process)
@@ -378,7 +378,7 @@ void csr_relower(struct monitor *monitor)
             struct csr *csr = (struct csr *)object;
             if (!object_is(object, "c") || !csr->enabled || !csr->program || !lower(csr))
                 continue;
-            for (struct csr_target *target = csr->targets; target; target = target->next)
+            for (struct csr_target *target = csr->targets; target; target = target->hh.next)
                 tracing_unsettle(target->process);
         }
 }
@@ -391,7 +391,7 @@ void csr_rearm(struct monitor *monitor)
             const struct event_ops *ops = object_is(object, "c") ? event_ops_of(csr->event_service) : NULL;
             if (!ops || !ops->need)
                 continue;
-            for (struct csr_target *target = csr->targets; target; target = target->next) {
+            for (struct csr_target *target = csr->targets; target; target = target->hh.next) {
                 struct err err = {0};
                 bool was_armed = target->status < OMIS_FIRST_ERROR;
                 if (target->stale)

@@ -23,9 +23,9 @@ struct thread;
 struct csr_target {
     struct process *process;
     Omis_status status;
-    bool stale; /* the process executed another program: not armed again */
-    char *text; /* why not, malloc'ed; NULL */
-    struct csr_target *next;
+    bool stale;        /* the process executed another program: not armed again */
+    char *text;        /* why not, malloc'ed; NULL */
+    UT_hash_handle hh; /* of the request, by process, in the order of arming */
 };
 
 struct csr {

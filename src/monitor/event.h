@@ -36,7 +36,7 @@ struct event {
     size_t output_count;
     int first_par;                  /* of services with open outputs: the number of outputs[0] in parN */
     const struct tracer_event *raw; /* where the tracer saw it */
-    unsigned chain;                 /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
+    unsigned chain; /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
 };
 
 /* How an event service works. A pointer to this is the `event` of its row. */
@@ -66,7 +66,8 @@ void event_raise(struct monitor *monitor, struct event *event);
 
 /* Raises it when the running action list has ended. Outputs are copied. The object of the event that the running list
  * belongs to stays held until this one is done, too. -ENOMEM; -ELOOP and -EOVERFLOW when events that raise each other
- * came to EVENT_CHAIN_LIMIT and EVENT_CASCADE_LIMIT: without these two requests could keep the monitor busy for ever. */
+ * came to EVENT_CHAIN_LIMIT and EVENT_CASCADE_LIMIT: without these two requests could keep the monitor busy for ever.
+ */
 int event_queue(struct monitor *monitor, const struct event *event);
 
 /* Runs what was queued. */

@@ -6,12 +6,25 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lang/token.h"
 #include "monitor/convert.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/node.h"
 
-/* ---- replies of only one element ---- */
+/* ---- replies ---- */
+
+/* As lang/reply.h encodes it: one element, one result, OMIS_NO_MEMORY, no objects, no text. */
+static const unsigned char no_memory_reply[] = {
+    1, 0, 0, 0, 1, 0, 0, 0, OMIS_NO_MEMORY & 0xff, OMIS_NO_MEMORY >> 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+
+void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply)
+{
+    struct span bytes = span_of(reply->bytes.data, reply->bytes.len);
+    if (reply->bytes.failed)
+        bytes = span_of((const char *)no_memory_reply, sizeof no_memory_reply);
+    session->reply(session, id, last, droppable, bytes);
+}
 
 static void reply_status_span(struct session *session, uint32_t id, bool last, Omis_status status, struct span text)
 {
@@ -19,7 +32,7 @@ static void reply_status_span(struct session *session, uint32_t id, bool last, O
     reply_begin(&reply);
     reply_service(&reply);
     reply_result(&reply, span_of("", 0), status, text.len ? &text : NULL);
-    session->reply(session, id, last, false, span_of(reply.bytes.data, reply.bytes.len));
+    reply_send(session, id, last, false, &reply);
     reply_done(&reply);
 }
 
@@ -243,21 +256,16 @@ static void execution_done(struct execution *execution)
     reply_done(&execution->reply);
 }
 
-static struct span reply_bytes(const struct execution *execution)
-{
-    return span_of(execution->reply.bytes.data, execution->reply.bytes.len);
-}
-
 static void send_reply(struct execution *execution, uint32_t id, bool last, bool droppable)
 {
     if (execution->reply.bytes.failed)
         reply_status(execution->session, id, last, OMIS_NO_MEMORY, "out of memory: the reply is too large");
-    else if (execution->reply.bytes.len > REQUEST_SIZE_LIMIT)
+    else if (execution->reply.bytes.len > REPLY_SIZE_LIMIT)
         reply_status(execution->session, id, last, OMIS_NO_MEMORY,
                      "the reply has %zu bytes, more than the %d a reply may have: ask for less at once",
-                     execution->reply.bytes.len, REQUEST_SIZE_LIMIT);
+                     execution->reply.bytes.len, REPLY_SIZE_LIMIT);
     else
-        execution->session->reply(execution->session, id, last, droppable, reply_bytes(execution));
+        reply_send(execution->session, id, last, droppable, &execution->reply);
 }
 
 static void execute_unconditional(struct session *session, uint32_t id, struct request *request,
@@ -318,8 +326,19 @@ static void reply_defined(struct csr *csr, Omis_status status, const char *why)
     reply_result(&reply, span_of("", 0), OMIS_CSR_DEFINED, ok ? &token : NULL);
     reply_service(&reply);
     reply_result(&reply, span_of("", 0), status, ok ? NULL : &text);
-    csr->session->reply(csr->session, csr->request_id, !ok, false, span_of(reply.bytes.data, reply.bytes.len));
+    reply_send(csr->session, csr->request_id, !ok, false, &reply);
     reply_done(&reply);
+}
+
+/* Whether a token of class `from` can become an object of class `to`, which contains it or, in a list, is contained. */
+static bool convertible(const char *from, const char *to, bool in_list)
+{
+    static const char hierarchy[] = "npt"; /* a node contains processes, which contain threads */
+    if (strcmp(from, to) == 0)
+        return true;
+    const char *outer = from[0] && !from[1] ? strchr(hierarchy, from[0]) : NULL;
+    const char *inner = to[0] && !to[1] ? strchr(hierarchy, to[0]) : NULL;
+    return outer && inner && (in_list || outer > inner);
 }
 
 /* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
@@ -331,11 +350,19 @@ static Omis_status check_event_tokens(struct csr *csr, struct err *err)
     const struct value *arg = &csr->event_args[service->object_arg];
     const struct value *tokens = arg->kind == VALUE_LIST ? arg->list.items : arg;
     size_t count = arg->kind == VALUE_LIST ? arg->list.count : 1;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        struct token token;
         if (!object_was_issued(csr->object.monitor, tokens[i].text)) {
             err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
             return OMIS_UNKNOWN_OBJECT;
         }
+        if (token_parse(tokens[i].text, &token) &&
+            !convertible(token.class, service->object_class, arg->kind == VALUE_LIST)) {
+            err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
+                    SPAN_ARG(tokens[i].text), service->object_class);
+            return OMIS_TYPE_MISMATCH;
+        }
+    }
     return OMIS_OK;
 }
 

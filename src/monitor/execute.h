@@ -15,6 +15,11 @@ struct event;
 struct process;
 struct service;
 
+enum {
+    REPLY_SIZE_LIMIT = REQUEST_SIZE_LIMIT,
+    REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20), /* beyond it results are refused, to leave room for errors */
+};
+
 struct execution {
     uint64_t id;
     struct monitor *monitor;
@@ -35,6 +40,9 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
 
 /* Runs a conditional request's actions for an event and sends the reply. */
 void execute_triggered(struct csr *csr, const struct event *event);
+
+/* Sends what was built; if memory ran out while building it, a reply that says so. */
+void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply);
 
 /* Answers with only element 0. */
 void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)

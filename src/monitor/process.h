@@ -30,9 +30,9 @@ struct thread {
     struct process *process;
     pid_t tid;
     struct thread_claim *claims;
-    bool stopped;       /* as we last told the tracer */
-    bool exit_reported; /* thread_has_terminated was raised */
-    int step;           /* enum tracer_step_mode as we last told the tracer */
+    bool stopped;                 /* as we last told the tracer */
+    bool exit_reported;           /* thread_has_terminated was raised */
+    int step;                     /* enum tracer_step_mode as we last told the tracer */
     char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
     uint64_t seen;                /* execution that last saw it in /proc */
     UT_hash_handle hh;            /* of the process, by tid */

@@ -20,9 +20,9 @@ struct csr;
 struct service {
     const struct scry_service *row;
     struct signature signature;
-    int object_arg;                   /* index of the argument it works on; -1: no object is concerned */
-    const char *object_class;         /* class of object_arg: "p", "pa_c" */
-    char extension[TOKEN_CLASS_SIZE]; /* prefix; "" is the basic monitoring system */
+    int object_arg;                     /* index of the argument it works on; -1: no object is concerned */
+    const char *object_class;           /* class of object_arg: "p", "pa_c" */
+    char extension[TOKEN_CLASS_SIZE];   /* prefix; "" is the basic monitoring system */
     struct csr *enabled, *last_enabled; /* of event services: conditional requests, in the order of enabling */
     UT_hash_handle hh;
 };

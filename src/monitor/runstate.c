@@ -126,11 +126,21 @@ static void raise_change(struct monitor *monitor, const char *service, struct pr
 }
 
 /* proc_has_been_stopped and proc_has_been_continued: when that became true of all threads. */
-static void raise_process_change(struct monitor *monitor, struct process *process)
+static bool all_are_stopped(const struct process *process)
 {
     bool all = process->threads != NULL;
-    for (struct thread *thread = process->threads; thread; thread = thread->hh.next)
+    for (const struct thread *thread = process->threads; thread; thread = thread->hh.next)
         all &= is_stopped(thread);
+    return all;
+}
+
+static void raise_process_change(struct monitor *monitor, struct process *process)
+{
+    bool all = all_are_stopped(process);
+    if (all && !process->all_stopped) { /* there may be threads that we have not seen yet */
+        process_refresh(process, 0);
+        all = all_are_stopped(process);
+    }
     if (all == process->all_stopped)
         return;
     process->all_stopped = all;

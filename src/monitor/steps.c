@@ -8,17 +8,29 @@
 #include "monitor/process.h"
 #include "monitor/tracing.h"
 
-/* Any request of the service that watches this thread, other than `except`. */
-static struct csr *stepping_csr(const char *service_name, const struct thread *thread, const struct csr *except)
+/* Any request of the service that watches this thread. */
+static struct csr *stepping_csr(const char *service_name, const struct thread *thread)
 {
     struct service *service = registry_find(thread->object.monitor->registry, span_str(service_name));
     for (struct csr *csr = service ? service->enabled : NULL; csr; csr = csr->next_enabled) {
         struct csr_target *target = csr_target(csr, thread->process);
-        if (csr != except && target && target->status < OMIS_FIRST_ERROR && csr_covers_thread(csr, thread) &&
+        if (target && target->status < OMIS_FIRST_ERROR && csr_covers_thread(csr, thread) &&
             thread_visible(thread, csr->object.owner))
             return csr;
     }
     return NULL;
+}
+
+static bool anybody_steps(const struct monitor *monitor)
+{
+    const struct service *into = registry_find(monitor->registry, span_str("thread_executed_insn"));
+    const struct service *over = registry_find(monitor->registry, span_str("thread_executed_insn_call"));
+    return (into && into->enabled) || (over && over->enabled);
+}
+
+int steps_new_thread(struct thread *thread, struct err *err)
+{
+    return anybody_steps(thread->object.monitor) ? steps_update(thread->process, NULL, err) : 0;
 }
 
 int steps_update(struct process *process, struct csr *csr, struct err *err)
@@ -26,13 +38,13 @@ int steps_update(struct process *process, struct csr *csr, struct err *err)
     struct monitor *monitor = process->object.monitor;
     struct service *into_service = registry_find(monitor->registry, span_str("thread_executed_insn"));
     struct service *over_service = registry_find(monitor->registry, span_str("thread_executed_insn_call"));
-    bool any = (into_service && into_service->enabled) || (over_service && over_service->enabled);
+    bool any = anybody_steps(monitor);
     if (any)
         process_refresh(process, 0);
     int result = 0;
     for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
-        bool into = any && stepping_csr("thread_executed_insn", thread, NULL);
-        bool over = any && stepping_csr("thread_executed_insn_call", thread, NULL);
+        bool into = any && stepping_csr("thread_executed_insn", thread);
+        bool over = any && stepping_csr("thread_executed_insn_call", thread);
         if (into && over && csr && csr_covers_thread(csr, thread) &&
             (csr->event_service == into_service || csr->event_service == over_service)) {
             result = err_set(err, -EBUSY, "%s is being stepped with %s already", thread->object.token,

@@ -8,8 +8,12 @@
 
 struct csr;
 struct process;
+struct thread;
 
 /* Brings the tracer's step modes of all threads to what is wanted; the error returned concerns `csr` (NULL: any). */
 int steps_update(struct process *process, struct csr *csr, struct err *err);
+
+/* The same for a thread that has just been created. */
+int steps_new_thread(struct thread *thread, struct err *err);
 
 #endif

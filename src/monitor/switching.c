@@ -24,6 +24,7 @@ struct watched_thread {
 struct switch_watch {
     struct process *process;
     unsigned users; /* armed conditional requests */
+    bool reading;   /* records are being told: what ends the watch meanwhile leaves it to the reader */
     struct watched_thread *threads;
 };
 
@@ -43,6 +44,8 @@ static void switched(void *ctx, const struct switch_record *record)
 {
     struct watched_thread *watched = ctx;
     struct process *process = watched->watch->process;
+    if (process->object.gone || process->switching != watched->watch)
+        return; /* an action list has ended the watch */
     struct thread *thread = process_thread(process, watched->tid);
     if (!thread)
         return;
@@ -61,26 +64,40 @@ static void switched(void *ctx, const struct switch_record *record)
         raise(process, thread, "thread_has_blocked", record->time_ns);
 }
 
+static void watched_free(struct watched_thread *watched)
+{
+    loop_remove(watched->source);
+    switches_close(watched->switches);
+    free(watched);
+}
+
+static void watch_free(struct switch_watch *watch)
+{
+    while (watch->threads) {
+        struct watched_thread *next = watch->threads->next;
+        watched_free(watch->threads);
+        watch->threads = next;
+    }
+    free(watch);
+}
+
 static void readable(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
+    (void)events;
     struct watched_thread *watched = ctx;
-    struct monitor *monitor = watched->watch->process->object.monitor;
-    uint64_t lost = 0;
-    monitor_enter(monitor);
-    /* an action list may end the watch: hold it until we are done */
-    watched->watch->users++;
     struct switch_watch *watch = watched->watch;
     struct process *process = watch->process;
+    struct monitor *monitor = process->object.monitor;
+    uint64_t lost = 0;
+    monitor_enter(monitor);
+    watch->reading = true;
     switches_read(watched->switches, switched, watched, &lost);
+    watch->reading = false;
     if (lost)
         log_info("process %d: %llu context switches were not told", process->pid, (unsigned long long)lost);
-    if (events & (EPOLLHUP | EPOLLERR)) { /* the thread is gone */
-        loop_remove(watched->source);
-        watched->source = NULL;
-    }
-    if (--watch->users == 0)
-        switching_end(process);
+    if (process->switching != watch)
+        watch_free(watch);
     monitor_leave(monitor);
 }
 
@@ -103,16 +120,38 @@ static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
     watched->blocked = proc_stat_read(watch->process->pid, tid, &stat) == 0 && (stat.state == 'S' || stat.state == 'D');
     watched->source =
         loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
+    if (!watched->source) {
+        watched_free(watched);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
     watched->next = watch->threads;
     watch->threads = watched;
     return 0;
+}
+
+/* Threads that ended: their descriptors are given back. The loop reads at once, so their records have been told. */
+static void forget_ended(struct process *process)
+{
+    for (struct watched_thread **at = &process->switching->threads; *at;) {
+        struct watched_thread *watched = *at;
+        struct thread *thread;
+        HASH_FIND(hh, process->threads, &watched->tid, sizeof watched->tid, thread);
+        if (thread) {
+            at = &watched->next;
+            continue;
+        }
+        *at = watched->next;
+        watched_free(watched);
+    }
 }
 
 void switching_refresh(struct process *process)
 {
     if (!process->switching)
         return;
-    process_refresh(process, 0);
+    if (process_refresh(process, 0) < 0)
+        return; /* it ends now */
+    forget_ended(process);
     for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
         struct err err = {0};
         if (watch_thread(process->switching, thread->tid, &err) < 0)
@@ -156,14 +195,6 @@ void switching_end(struct process *process)
 {
     struct switch_watch *watch = process->switching;
     process->switching = NULL;
-    if (!watch)
-        return;
-    while (watch->threads) {
-        struct watched_thread *watched = watch->threads;
-        watch->threads = watched->next;
-        loop_remove(watched->source);
-        switches_close(watched->switches);
-        free(watched);
-    }
-    free(watch);
+    if (watch && !watch->reading)
+        watch_free(watch);
 }

@@ -10,6 +10,7 @@
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 #include "monitor/runstate.h"
+#include "monitor/steps.h"
 
 struct sighting {
     struct monitor *monitor;
@@ -54,9 +55,16 @@ static void raise_syscall(const struct sighting *seen, bool ended)
 
 static void raise_new_thread(const struct sighting *seen, struct process *process, pid_t tid)
 {
-    struct thread *thread = process_thread(process, tid);
+    struct thread *thread;
+    HASH_FIND(hh, process->threads, &tid, sizeof tid, thread);
+    if (thread && thread->exit_reported)
+        thread_ended(thread); /* its number was given to another one */
+    thread = process_thread(process, tid);
     if (!thread)
         return;
+    struct err err = {0};
+    if (process->trace.seized && steps_new_thread(thread, &err) < 0)
+        log_info("%s", err.text);
     if (seen->thread)
         memcpy(thread->parent, seen->thread->object.token, sizeof thread->parent);
     struct value token = value_token(span_str(thread->object.token));
@@ -77,8 +85,6 @@ static void raise_new_process(const struct sighting *seen)
 
 static void executed(struct process *process)
 {
-    free(process->trace.breaks);
-    process->trace.breaks = NULL;
     process->trace.break_count = 0;
     struct thread *thread, *next;
     HASH_ITER(hh, process->threads, thread, next)

@@ -19,11 +19,23 @@
 #include "monitor/runstate.h"
 #include "monitor/steps.h"
 #include "monitor/traced.h"
+#include "probe/proc.h"
 
-enum { TRACER_RESTARTS = 3 };
+enum { TRACER_RESTARTS = 3, INT3 = 0xcc };
 #define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
 /* ---- the tracer process ---- */
+
+/* Nobody would step over what the dead tracer left in the code: the program gets its own bytes back at once. */
+static void repair_code(const struct process *process)
+{
+    for (size_t i = 0; i < process->trace.break_count; i++) {
+        const struct trace_break *at = &process->trace.breaks[i];
+        uint8_t byte;
+        if (proc_memory_read(process->pid, at->addr, &byte, 1, NULL) == 0 && byte == INT3)
+            proc_memory_write(process->pid, at->addr, &at->original, 1, NULL);
+    }
+}
 
 /* The kernel detached everything when the tracer died; start over where that is possible. */
 static void tracer_lost(struct monitor *monitor)
@@ -36,6 +48,7 @@ static void tracer_lost(struct monitor *monitor)
     monitor->tracer = NULL;
     monitor->tracer_restarts++;
     for (struct process *process = monitor->processes; process; process = process->hh.next) {
+        repair_code(process);
         free(process->trace.breaks);
         process->trace = (struct trace_state){0};
         for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
@@ -67,14 +80,29 @@ static void tracer_has_pending(void *ctx)
     tracer_readable(ctx, -1, 0);
 }
 
-/* The soft limit of open files before the monitor raised its own. */
-static bool original_limit(struct rlimit *ret_limit)
+/* The soft limits that the monitor raised for itself, and where it noted what they were (daemon/main.c). */
+static const struct {
+    __rlimit_resource_t resource;
+    const char *variable;
+} raised_limits[] = {{RLIMIT_NOFILE, "SCRY_NOFILE"}, {RLIMIT_FSIZE, "SCRY_FSIZE"}};
+
+enum { RAISED_LIMITS = sizeof raised_limits / sizeof *raised_limits };
+
+/* Programs that the tracer starts shall have the limits that the monitor was started with. */
+static void limits_lower(struct rlimit ret_saved[RAISED_LIMITS])
 {
-    const char *text = getenv("SCRY_NOFILE");
-    if (!text || getrlimit(RLIMIT_NOFILE, ret_limit) < 0)
-        return false;
-    ret_limit->rlim_cur = strtoull(text, NULL, 10);
-    return true;
+    for (size_t i = 0; i < RAISED_LIMITS; i++) {
+        const char *text = getenv(raised_limits[i].variable);
+        getrlimit(raised_limits[i].resource, &ret_saved[i]);
+        struct rlimit original = {text ? strtoull(text, NULL, 10) : ret_saved[i].rlim_cur, ret_saved[i].rlim_max};
+        setrlimit(raised_limits[i].resource, &original);
+    }
+}
+
+static void limits_restore(const struct rlimit saved[RAISED_LIMITS])
+{
+    for (size_t i = 0; i < RAISED_LIMITS; i++)
+        setrlimit(raised_limits[i].resource, &saved[i]);
 }
 
 static int need_tracer(struct monitor *monitor, struct err *err)
@@ -87,14 +115,10 @@ static int need_tracer(struct monitor *monitor, struct err *err)
     char path[PATH_MAX];
     int code = dirs_libexec("scry-tracer", path, sizeof path, err);
     if (code == 0) {
-        /* programs that the tracer starts shall have the limits the monitor was started with */
-        struct rlimit raised, original;
-        bool lower = original_limit(&original) && getrlimit(RLIMIT_NOFILE, &raised) == 0;
-        if (lower)
-            setrlimit(RLIMIT_NOFILE, &original);
+        struct rlimit saved[RAISED_LIMITS];
+        limits_lower(saved);
         code = tracer_start(&monitor->tracer, path, cells_fd(monitor->cells), traced_event, monitor, err);
-        if (lower)
-            setrlimit(RLIMIT_NOFILE, &raised);
+        limits_restore(saved);
     }
     if (code < 0)
         return code;
@@ -193,6 +217,15 @@ static void add_wishes(const struct process *process, struct trace_need *need)
         }
 }
 
+/* A request more, in a process that is traced: what is set up stays as it is. (10 000 requests are not enabled one by
+ * one in any other way.) */
+static void add_need(struct process *process, struct csr *csr, struct trace_need *need)
+{
+    need->any = true;
+    need->watch = process->trace.watch;
+    event_ops_of(csr->event_service)->need(csr, process, need);
+}
+
 static void compute_need(struct process *process, struct trace_need *need)
 {
     for (struct attachment *a = process->attachments; a; a = a->next_of_process)
@@ -213,53 +246,106 @@ static void compute_need(struct process *process, struct trace_need *need)
         add_wishes(process, need);
 }
 
-static struct trace_break *find_break(struct trace_break *breaks, size_t count, const struct trace_break *wanted)
+/* Breakpoints are kept in this order, which is that of a tool's list of objects: newest request first. */
+static int break_order(const void *first, const void *second)
 {
-    for (size_t i = 0; i < count; i++)
-        if (breaks[i].addr == wanted->addr && breaks[i].csr_serial == wanted->csr_serial)
-            return &breaks[i];
-    return NULL;
+    const struct trace_break *a = first, *b = second;
+    if (a->csr_serial != b->csr_serial)
+        return a->csr_serial > b->csr_serial ? -1 : 1;
+    return a->addr == b->addr ? 0 : a->addr < b->addr ? -1 : 1;
 }
 
-static void clear_breaks(struct process *process, const struct trace_need *need)
+static void sort_breaks(struct trace_break *breaks, size_t count)
 {
-    struct trace_state *trace = &process->trace;
-    size_t kept = 0;
-    for (size_t i = 0; i < trace->break_count; i++) {
-        struct trace_break *now = &trace->breaks[i];
-        if (find_break(need->breaks, need->break_count, now))
-            trace->breaks[kept++] = *now;
-        else
-            tracer_break_clear(process->object.monitor->tracer, process->pid, now->addr, now->csr_serial);
-    }
-    trace->break_count = kept;
+    for (size_t i = 1; i < count; i++)
+        if (break_order(&breaks[i - 1], &breaks[i]) > 0) { /* of several tools, seldom */
+            qsort(breaks, count, sizeof *breaks, break_order);
+            return;
+        }
 }
 
-/* The error returned is the first one that concerns `csr`, or any when it is NULL. */
-static int set_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
+/* Sets a breakpoint, or changes the program at one that is set (`was`). False if it is not there, or not any more. */
+static bool set_break(struct process *process, struct trace_break *wanted, const struct trace_break *was,
+                      const struct csr *csr, int *inout_code, struct err *err)
+{
+    struct tracer *tracer = process->object.monitor->tracer;
+    struct err why = {0};
+    int code = tracer_break_set(tracer, process->pid, wanted->addr, wanted->csr_serial,
+                                wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
+    if (code == 0)
+        return true;
+    if (was) /* the former program may not run on: its cells may be another counter's now */
+        tracer_break_clear(tracer, process->pid, was->addr, was->csr_serial);
+    if (*inout_code == 0 && (!csr || wanted->csr == csr))
+        *inout_code = why.text[0] ? err_set(err, code, "%s", why.text)
+                                  : err_errno(err, code, "cannot set a breakpoint at %#llx in process %d",
+                                              (unsigned long long)wanted->addr, process->pid);
+    return false;
+}
+
+/* From the breakpoints that are set to those that are needed. The error returned is the first one that concerns `csr`,
+ * or any when it is NULL. */
+static int update_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
 {
     struct trace_state *trace = &process->trace;
-    struct trace_break *all = realloc(trace->breaks, (trace->break_count + need->break_count + 1) * sizeof *all);
+    struct trace_break *all = malloc((trace->break_count + need->break_count + 1) * sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
+    sort_breaks(need->breaks, need->break_count);
+    size_t count = 0, now = 0, next = 0;
+    int result = 0;
+    while (now < trace->break_count || next < need->break_count) {
+        struct trace_break *was = now < trace->break_count ? &trace->breaks[now] : NULL;
+        struct trace_break *wanted = next < need->break_count ? &need->breaks[next] : NULL;
+        int order = !was ? 1 : !wanted ? -1 : break_order(was, wanted);
+        now += order <= 0;
+        next += order >= 0;
+        if (order < 0)
+            tracer_break_clear(process->object.monitor->tracer, process->pid, was->addr, was->csr_serial);
+        else if (order == 0 && was->program_serial == wanted->program_serial)
+            all[count++] = *was;
+        else if (set_break(process, wanted, order == 0 ? was : NULL, csr, &result, err))
+            all[count++] = *wanted;
+    }
+    free(trace->breaks);
     trace->breaks = all;
+    trace->break_count = count;
+    trace->break_cap = count;
+    return result;
+}
+
+/* Sets those of the need beside those that are set. */
+static int add_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
+{
+    struct trace_state *trace = &process->trace;
+    size_t wanted_count = trace->break_count + need->break_count;
+    if (wanted_count > trace->break_cap) {
+        size_t cap = 2 * wanted_count;
+        struct trace_break *all = realloc(trace->breaks, cap * sizeof *all);
+        if (!all)
+            return err_set(err, -ENOMEM, "out of memory");
+        trace->breaks = all;
+        trace->break_cap = cap;
+    }
     int result = 0;
     for (size_t i = 0; i < need->break_count; i++) {
-        struct trace_break *wanted = &need->breaks[i];
-        struct trace_break *set = find_break(trace->breaks, trace->break_count, wanted);
-        if (set && set->program_serial == wanted->program_serial)
+        struct trace_break *wanted = &need->breaks[i], *at = trace->breaks, *end = at + trace->break_count;
+        while (at < end && break_order(at, wanted) < 0)
+            at++;
+        bool there = at < end && break_order(at, wanted) == 0;
+        if (there && at->program_serial == wanted->program_serial)
             continue;
-        struct err why = {0};
-        int code = tracer_break_set(process->object.monitor->tracer, process->pid, wanted->addr, wanted->csr_serial,
-                                    wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
-        if (code == 0 && set)
-            *set = *wanted;
-        else if (code == 0)
-            trace->breaks[trace->break_count++] = *wanted;
-        else if (result == 0 && (!csr || wanted->csr == csr))
-            result = why.text[0] ? err_set(err, code, "%s", why.text)
-                                 : err_errno(err, code, "cannot set a breakpoint at %#llx in process %d",
-                                             (unsigned long long)wanted->addr, process->pid);
+        bool set = set_break(process, wanted, there ? at : NULL, csr, &result, err);
+        if (set && there)
+            *at = *wanted;
+        else if (set) {
+            memmove(at + 1, at, (size_t)(end - at) * sizeof *at);
+            *at = *wanted;
+            trace->break_count++;
+        } else if (there) {
+            memmove(at, at + 1, (size_t)(end - at - 1) * sizeof *at);
+            trace->break_count--;
+        }
     }
     return result;
 }
@@ -275,7 +361,11 @@ static bool same_watch(const struct tracer_watch *a, const struct tracer_watch *
 int tracing_update(struct process *process, struct csr *csr, struct err *err)
 {
     struct trace_need need = {0};
-    compute_need(process, &need);
+    bool more = csr && process->trace.seized;
+    if (more)
+        add_need(process, csr, &need);
+    else
+        compute_need(process, &need);
     int code = need.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
     if (!need.any) {
         if (process->trace.seized)
@@ -289,10 +379,11 @@ int tracing_update(struct process *process, struct csr *csr, struct err *err)
             else
                 err_errno(err, code, "cannot watch process %d", process->pid);
         }
-        clear_breaks(process, &need);
-        int break_code = set_breaks(process, &need, csr, err);
+        int break_code = more ? add_breaks(process, &need, csr, err) : update_breaks(process, &need, csr, err);
         int step_code = steps_update(process, csr, err);
         code = code ? code : break_code ? break_code : step_code;
+        if (more && code < 0)
+            tracing_unsettle(process); /* what was set up of it is taken back */
     }
     free(need.breaks);
     return code;

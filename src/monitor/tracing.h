@@ -38,15 +38,15 @@ struct trace_state { /* how the tracer is set up now */
     bool seized;
     struct tracer_watch watch;
     struct trace_break *breaks;
-    size_t break_count;
+    size_t break_count, break_cap;
     unsigned holds; /* events being handled for threads of this process */
 };
 
 /* For event services: adds a breakpoint to a need. */
 void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr);
 
-/* Brings the tracer to what the process needs. The error returned is the one that concerns `csr` (or seizing as such);
- * NULL: any. */
+/* Brings the tracer to what the process needs; with `csr`, which was enabled, to what that needs besides. The error
+ * returned is the one that concerns `csr` (or seizing as such); NULL: any. */
 int tracing_update(struct process *process, struct csr *csr, struct err *err);
 
 /* Marks a process whose need may have become smaller; looked at when the execution is over. */

@@ -65,6 +65,34 @@ static int adopt_stopped(struct scry_call *call, struct process *process)
     return code;
 }
 
+/* Starts the program and attaches to it; on failure nothing is left of it. */
+static int create_one(struct scry_call *call, const struct tracer_spawn *spawn, struct process **ret_process,
+                      struct err *err)
+{
+    pid_t pid;
+    int code = tracing_need_tracer(call->monitor, err);
+    if (code == 0)
+        code = tracer_spawn(call->monitor->tracer, spawn, &pid, err);
+    if (code < 0)
+        return code;
+    struct process *process = process_get(call->monitor, pid, err);
+    code = process ? 0 : -ESRCH;
+    if (process) {
+        process->trace.seized = true;
+        code = adopt_stopped(call, process);
+        if (code == 0)
+            code = process_attach(call->session, process, err);
+        *ret_process = process;
+    }
+    if (code < 0) { /* it has not executed an instruction: there is nothing to lose */
+        kill(pid, SIGKILL);
+        tracer_release(call->monitor->tracer, pid);
+        if (process)
+            process_terminated(process);
+    }
+    return code;
+}
+
 static void proc_create(struct scry_call *call)
 {
     const char *path = call_string(call, 1);
@@ -83,19 +111,8 @@ static void proc_create(struct scry_call *call)
         spawn.io[i] = io[i];
     for (size_t i = 0; i < call->object_count; i++) {
         struct err err = {0};
-        pid_t pid;
-        int code = tracing_need_tracer(call->monitor, &err);
-        if (code == 0)
-            code = tracer_spawn(call->monitor->tracer, &spawn, &pid, &err);
-        struct process *process = code == 0 ? process_get(call->monitor, pid, &err) : NULL;
-        if (code == 0 && !process)
-            code = -ESRCH;
-        if (code == 0) {
-            process->trace.seized = true;
-            code = adopt_stopped(call, process);
-            if (code == 0)
-                code = process_attach(call->session, process, &err);
-        }
+        struct process *process;
+        int code = create_one(call, &spawn, &process, &err);
         if (code < 0)
             call_fail_errno(call, call->objects[i], code, &err);
         else

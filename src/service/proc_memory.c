@@ -9,7 +9,9 @@
 #include "probe/proc.h"
 #include "service/service.h"
 
-enum { MEMORY_BYTES_LIMIT = 16 << 20 }; /* of one call */
+/* Of one call. The monitor serves nobody else meanwhile: separate blocks cost a system call each, writing them a
+ * message to the tracer. */
+enum { MEMORY_BYTES_LIMIT = 16 << 20, MEMORY_BLOCKS_LIMIT = 1 << 16 };
 
 struct blocks {
     uint64_t addr, block, stride, count, total;
@@ -31,6 +33,15 @@ static bool check_blocks(struct scry_call *call, struct blocks *blocks)
     }
     if (__builtin_mul_overflow(blocks->stride, blocks->count, &span) || blocks->addr + span < blocks->addr) {
         call_fail(call, NULL, OMIS_PARAMETER_ERROR, "the blocks reach beyond the end of the address space");
+        return false;
+    }
+    if (blocks->stride == blocks->block) { /* one piece */
+        blocks->block = blocks->stride = blocks->total;
+        blocks->count = blocks->total != 0;
+    }
+    if (blocks->total && blocks->count > MEMORY_BLOCKS_LIMIT) {
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "at most %d separate blocks can be transferred at once",
+                  MEMORY_BLOCKS_LIMIT);
         return false;
     }
     return true;
@@ -56,10 +67,6 @@ static int read_blocks(struct process *process, const struct blocks *blocks, cha
 {
     for (uint64_t i = 0; i < blocks->count; i++) {
         uint64_t addr = blocks->addr + i * blocks->stride, len = blocks->block;
-        if (blocks->stride == blocks->block) { /* one piece */
-            len = blocks->total;
-            i = blocks->count;
-        }
         size_t done = 0;
         int code = proc_memory_read(process->pid, addr, bytes, len, &done);
         if (code < 0) {
@@ -166,7 +173,7 @@ static void write_process(struct scry_call *call, struct process *process, const
     for (uint64_t i = 0; i < written; i++)
         undone &=
             write_piece(process, blocks->addr + i * blocks->stride, saved + i * blocks->block, blocks->block) == 0 ||
-            i + 1 == written; /* the piece that failed was not written */
+            i + 1 == written; /* where it failed nothing changed; what stands before that is put back */
     fail_memory(call, process, "write to", at, code, !undone);
 }
 

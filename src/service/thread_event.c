@@ -94,6 +94,7 @@ static const struct event_ops address_ops = {.object_class = "t", .need = need_a
 
 static void need_steps(struct csr *csr, struct process *process, struct trace_need *need)
 {
+    need->watch.new_thread = true; /* which may be meant, too */
 }
 
 static const struct event_ops step_ops = {.object_class = "t", .need = need_steps};

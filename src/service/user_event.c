@@ -49,8 +49,8 @@ static void user_event_raise(struct scry_call *call)
         call_ok(call, object);
         break;
     case -ELOOP:
-        call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "events raised each other %d times in a row: the chain ends here",
-                  EVENT_CHAIN_LIMIT);
+        call_fail(call, object, OMIS_UNSPECIFIED_ERROR,
+                  "events raised each other %d times in a row: the chain ends here", EVENT_CHAIN_LIMIT);
         break;
     case -EOVERFLOW:
         call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "more than %d events were raised by one event",

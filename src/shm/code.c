@@ -64,8 +64,9 @@ void code_run(const struct code_program *program, const struct code_event *event
             break;
         case CODE_TIMER_STOP: {
             int64_t started = atomic_exchange_explicit(cell, 0, memory_order_relaxed);
-            if (started)
-                atomic_fetch_add_explicit(&cells[insn->other], now - started, memory_order_relaxed);
+            if (started) /* overflow wraps, here as in the additions */
+                atomic_fetch_add_explicit(&cells[insn->other], (int64_t)((uint64_t)now - (uint64_t)started),
+                                          memory_order_relaxed);
             break;
         }
         case CODE_UNLESS:

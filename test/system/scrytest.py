@@ -9,8 +9,8 @@ A test file is a unittest module that ends with `scrytest.main()`, which speaks 
         def test_attach(self):
             program = self.box.start_example("threads", "2")
             with self.box.omis() as omis:
-                reply = omis.request(f': proc_attach3([], {program.pid}, "")')
-                self.assertEqual(reply.status(), 0)
+                reply = omis.request(f': node_attach2("localhost") proc_attach3([n_1], {program.pid}, "")')
+                self.assertTrue(reply.ok())
 
     scrytest.main()
 

@@ -142,6 +142,10 @@ class ServiceTest(scrytest.TestCase):
         pid = target if isinstance(target, int) else target.pid
         return self.ask(f': proc_attach3([n_1], {pid}, "")', omis).result()
 
+    def wait_for_attached(self, *processes):
+        """Until exactly these are attached: one that is told to have terminated may need a moment to be gone."""
+        scrytest.wait_until(lambda: self.ask(": proc_get_info([], 0)").objects() == list(processes))
+
     def threads(self, process, omis=None):
         """Thread tokens by thread id."""
         reply = self.ask(f": thread_get_info([{process}], 128)", omis)

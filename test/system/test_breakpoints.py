@@ -163,6 +163,29 @@ class Breakpoints(ServiceTest):
         self.assertEqual(tracer_of(target.pid), 0)
         target.quit()
 
+    def test_short_threads(self):
+        """Each of many threads that live for one call comes by once."""
+        target, process = self.start()
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([$thread])")
+        for _ in range(100):
+            target.do("thread")
+        found = [self.triggered(number).result() for _ in range(100)]
+        self.assertEqual(len(set(found)), 100)
+        self.omis.quiet(number, 0)
+        target.quit()
+
+    def test_many_addresses(self):
+        target, process = self.start()
+        code = range(target.callee, target.callee + 1)
+        requests = [self.define(f"thread_reached_addr([], {address}) : print([{i}])")[1]
+                    for i in range(300) for address in code]
+        self.ask(f": csr_enable([{','.join(requests)}])")
+        self.ask(f": thread_call([{process}], {target.callee})")
+        self.assertEqual(target.numbers("called"), [1])
+        self.ask(": csr_delete([])")
+        self.assertEqual(tracer_of(target.pid), 0)
+        target.quit()
+
     def test_exec_clears(self):
         """Addresses mean nothing in another program: the tool is told, the new program runs."""
         target, process = self.start(2)
@@ -235,7 +258,101 @@ class Breakpoints(ServiceTest):
         self.triggered(number)
         self.assertEqual(self.triggered(gone).result(), f"1,[{process}]")
         self.assertEqual(target.process.wait(10), -9)
-        self.assertEqual(self.ask(": proc_get_info([], 0)").objects(), [])
+        self.wait_for_attached()
+
+
+class Actions(ServiceTest):
+    """What may stand in the action list of a thread that is held at a breakpoint."""
+
+    def setUp(self):
+        super().setUp()
+        self.target_ = self.target("puppet", 3)
+        self.process = self.attach(self.target_)
+
+    def at_hit(self, actions):
+        return self.enable(f"thread_reached_addr([], {self.target_.hit}) : {actions}")
+
+    def finish(self):
+        scrytest.wait_until(lambda: tracer_of(self.target_.pid) == 0)
+        self.target_.quit()
+
+    def test_suspend_and_resume(self):
+        """8.1.3: the list between thread_suspend and thread_resume of the process sees it at rest."""
+        read = f"proc_read_memory([$proc], {self.target_.hits}, 8, 8, 1)"
+        number, csr = self.at_hit(f"thread_suspend([$proc]) {read} {read} thread_resume([$proc])")
+        self.assertEqual(self.target_.do("all 50", 60), "150")
+        for _ in range(150):
+            reply = self.triggered(number)
+            self.assertTrue(reply.ok(), reply)
+            self.assertEqual(reply.result(2), reply.result(3))
+        self.ask(f": csr_delete([{csr}])")
+        self.finish()
+
+    def test_detach(self):
+        number, _ = self.at_hit("proc_detach([$proc])")
+        self.assertEqual(self.target_.do("all 50", 60), "150")
+        self.omis.reply(number)
+        self.finish()
+
+    def test_delete_under_many_threads(self):
+        number, _ = self.at_hit("csr_delete([$csr])")
+        self.assertEqual(self.target_.do("all 50", 60), "150")
+        self.omis.reply(number)
+        self.finish()
+
+    def test_goto(self):
+        """The function is left at once: its return instruction, behind the one that counts, is gone to."""
+        code = bytes(numbers(self.ask(f": proc_read_memory([{self.process}], {self.target_.hit}, 32, 32, 1)").result()))
+        number, csr = self.at_hit(f"thread_goto([$thread], {self.target_.hit + code.index(0xc3)})")
+        self.assertEqual(self.target_.do("hit 5"), "0")
+        for _ in range(5):
+            self.assertTrue(self.triggered(number).ok())
+        self.ask(f": csr_delete([{csr}])")
+        self.assertEqual(self.target_.do("hit 1"), "1")
+        self.finish()
+
+    def test_call(self):
+        """A call of another function from there, and back to the breakpoint's instruction, which is not hit again."""
+        number, csr = self.at_hit(f"thread_call([$thread], {self.target_.callee})")
+        self.assertEqual(self.target_.do("hit 5"), "5")
+        for _ in range(5):
+            self.assertTrue(self.triggered(number).ok())
+        self.omis.quiet(number, 0)
+        self.assertEqual(self.target_.numbers("called"), [5])
+        self.ask(f": csr_delete([{csr}])")
+        self.finish()
+
+    def test_read_everything(self):
+        number, csr = self.at_hit("thread_get_backtrace([$proc], 0) thread_read_int_regs([$proc], 0, 17) "
+                                  f"thread_read_fp_regs([$proc], 17, 24) proc_get_info([$proc], {2 ** 25 - 1}) "
+                                  "thread_get_info([$proc], 4095)")
+        self.assertEqual(self.target_.do("all 10", 60), "30")
+        for _ in range(30):
+            self.assertTrue(self.triggered(number).ok())
+        self.ask(f": csr_delete([{csr}])")
+        self.finish()
+
+    def test_exec_with_stopped_threads(self):
+        """exec ends the other threads, also those that are stopped or suspended."""
+        tokens = self.threads(self.process)
+        self.ask(f": thread_stop([{tokens[self.target_.workers[0]]}]) "
+                 f"thread_suspend([{tokens[self.target_.workers[1]]}])")
+        self.target_.send("exec")
+        self.target_.introduction()
+        self.assertEqual(self.target_.do("hit 1"), "1")
+        self.finish()
+
+    def test_child_in_borrowed_memory(self):
+        """A child by vfork runs over the breakpoint in its parent's memory, and is nobody's."""
+        number, csr = self.at_hit("print([1])")
+        for _ in range(3):
+            self.assertEqual(self.target_.numbers("borrow")[1], 42)
+        self.target_.do("hit 1")
+        self.triggered(number)
+        self.omis.quiet(number, 0)
+        self.ask(f": csr_delete([{csr}])")
+        self.assertEqual(self.target_.do("hit 1"), "11")
+        self.finish()
 
 
 scrytest.main()

@@ -47,7 +47,7 @@ class Created(ServiceTest):
         reply = self.omis.request(': proc_create([n_1], "/bin/true", [], [], ["/no/such/file"])')
         self.assertGreaterEqual(reply.status(1), 16, reply)
         self.assertRegex(reply.result(), "/no/such/file|No such file")
-        self.assertEqual(self.ask(": proc_get_info([], 0)").objects(), [])
+        self.wait_for_attached()
 
     def test_released_with_its_tool(self):
         """A debugger that dies leaves no stopped program behind."""
@@ -98,7 +98,7 @@ class Births(ServiceTest):
             for reply in found:
                 self.assertEqual(reply.result(), str(pid))
             self.omis.reply(gone, match=lambda reply: reply.status() == TRIGGERED)
-        self.assertEqual(self.ask(": proc_get_info([], 0)").objects(), [self.process])
+        self.wait_for_attached(self.process)
         self.target_.quit()
 
     def test_stopped_in_the_action_list(self):
@@ -120,6 +120,7 @@ class Births(ServiceTest):
         new, thread = self.triggered(number).result()[3:-1].split(",")
         self.assertEqual(thread, creator)
         self.omis.quiet(number, 0)
+        scrytest.wait_until(lambda: not os.path.exists(f"/proc/{self.target_.pid}/task/{tid}"))
         self.refused(f": thread_get_info([{new}], 128)", UNKNOWN_OBJECT, "any more|ended|such")
         self.assertGreater(tid, 0)
 
@@ -142,6 +143,30 @@ class Births(ServiceTest):
         child, parent = replies[1].result().split(",")
         self.assertNotEqual(child, self.process)
         self.assertEqual(parent, creator)
+
+
+class Trees(ServiceTest):
+    def test_whole_tree(self):
+        """A tree of short processes (forks, vforks, execs, orphans), each attached before it starts: none is missed,
+        and the program finds nothing wrong."""
+        out = self.box.path("tmp", "out")
+        created = self.ask(f': proc_create([n_1], "{scrytest.example("forks")}", ["4", "2"], [], '
+                           f'["/dev/null", "{out}"])').result()
+        born, _ = self.enable("thread_creates_proc([]) : proc_attach([$new_proc]) print([$new_proc])")
+        gone, _ = self.enable("proc_has_terminated([]) : print([$proc])")
+        self.ask(f": thread_continue([{created}])")
+        processes, ended = set(), set()
+        while not ended or ended != processes | {created}:
+            reply = self.omis.reply(match=lambda reply: reply.status() == TRIGGERED)
+            if reply.number == born:
+                self.assertTrue(reply.ok(), reply)
+                processes.add(reply.result(2)[3:-1])
+            elif reply.number == gone:
+                ended.add(reply.result(1)[3:-1])
+        with open(out, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(len(processes) + 1, int(text.split()[0]), text)
+        self.wait_for_attached()
 
 
 class Ends(ServiceTest):
@@ -237,6 +262,24 @@ class Ends(ServiceTest):
         scrytest.wait_until(lambda: scrytest.process_state(child) == "Z")
         self.refused(f': proc_attach3([n_1], {child}, "")', UNKNOWN_OBJECT, "terminated")
         os.waitpid(child, 0)
+
+    def test_exec_by_another_thread(self):
+        """Its id becomes the process's; what watches the process goes on."""
+        gone = self.start(2)
+        for watch in ("thread_creates_proc([])", 'thread_has_started_sys_call([], "pwrite64")'):
+            number, csr = self.enable(f"{watch} : print([$proc])")
+            self.target_.send("texec")
+            self.target_.names = self.target_.introduction()
+            self.omis.quiet(gone, 0)
+            self.assertEqual(list(self.threads(self.process)), [self.target_.pid])
+            self.target_.do("fork")
+            self.target_.do("call")
+            self.assertEqual(self.triggered(number).result(), f"1,[{self.process}]")
+            self.omis.quiet(number, 0)
+            self.ask(f": csr_delete([{csr}]) thread_stop([]) thread_continue([])")
+        self.assertEqual(tracer_of(self.target_.pid), 0)
+        self.target_.send("quit 0")
+        self.triggered(gone)
 
     def test_pid_in_exec(self):
         """exec() is no end; threads but the first are gone."""

@@ -2,6 +2,7 @@
 """Extensions: the one to copy (null), counters and timers (pa), and those that are wrong."""
 
 import os
+import subprocess
 
 import scrytest
 from servicetest import *
@@ -101,6 +102,8 @@ class WrongExtensions(scrytest.TestCase):
         with open(self.box.path("ext", "scry_ext_text.so"), "w", encoding="ascii") as file:
             file.write("no library\n")
         os.symlink(os.path.realpath(source), self.box.path("ext", "scry_ext_other.so"))
+        monitor = self.box.start(self.box.scry("monitor"), stderr=subprocess.PIPE)
+        scrytest.wait_until(lambda: os.path.exists(self.box.path("run", "monitor.sock")))
         with self.box.omis() as omis:
             reply = omis.request(": extensions()")
             self.assertTrue(reply.ok())
@@ -108,7 +111,8 @@ class WrongExtensions(scrytest.TestCase):
             self.assertNotIn('"other"', reply.result())
             self.assertIn('"null"', reply.result())
             self.assertEqual(omis.request(': null_echo("x")').result(), '"x"')
-            log = omis.stderr()  # who starts the monitor sees what it says until it is ready
+        monitor.terminate()
+        log = monitor.stderr.read()
         for name in ("scry_ext_text.so", "scry_ext_other.so"):
             self.assertIn(name, log)
 

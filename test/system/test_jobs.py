@@ -232,7 +232,7 @@ class Listing(JobCase):
         for command in ("run", "ps", "report", "top"):
             done = self.box.run(self.box.scry(command, "--help"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn("example: scry " + command, done.stdout)
+            self.assertIn("Example: scry " + command, done.stdout)
 
 
 class OldAndNew(JobCase):

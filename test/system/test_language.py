@@ -185,7 +185,7 @@ class Tokens(ServiceTest):
     def test_ended_and_never_issued(self):
         self.targets[0].quit()
         # the token of a process that is gone says so
-        scrytest.wait_until(lambda: self.ask(": proc_get_info([], 0)").objects() == [self.processes[1]])
+        self.wait_for_attached(self.processes[1])
         self.refused(f": proc_get_info([{self.processes[0]}], 0)", UNKNOWN_OBJECT, "does not exist any more")
         self.refused(f": thread_stop([{self.thread_tokens[0][0]}])", UNKNOWN_OBJECT, "does not exist any more")
         self.refused(": proc_get_info([p_1_12345], 0)", UNKNOWN_OBJECT, "there is no object p_1_12345")

@@ -60,7 +60,8 @@ class Registers(ServiceTest):
                  f"[{','.join(str(value) for value in changed.values())}])")
         self.ask(f": thread_write_int_regs([{self.process}], 15, [-5])")
         changed["int15"] = 2 ** 64 - 5
-        self.refused(f": thread_write_int_regs([{self.process}], 16, [1, 2])", PARAMETER_ERROR, "only registers 16 to 16")
+        self.refused(f": thread_write_int_regs([{self.process}], 16, [1, 2])", PARAMETER_ERROR,
+                     "only registers 16 to 16")
         self.check(changed)
 
     def test_read_floats(self):

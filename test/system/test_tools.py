@@ -9,8 +9,8 @@ from servicetest import *
 class Debugging(ServiceTest):
     def test_the_printed_example(self):
         sender, walker = self.target(), self.target("puppet", 1)
-        tool = self.box.start([scrytest.built("test", "system", "tools", "debugging"), sender.pid, "pwrite64", walker.pid,
-                               hex(walker.hit)], stdin=subprocess.PIPE)
+        tool = self.box.start([scrytest.built("test", "system", "tools", "debugging"), sender.pid, "pwrite64",
+                               walker.pid, hex(walker.hit)], stdin=subprocess.PIPE)
         processes = tool.stdout.readline().split()
         self.assertEqual(tool.stdout.readline(), "ready\n")
         sender.do("call")

@@ -199,6 +199,18 @@ static void do_vfork(const char *text)
     report_child(pid);
 }
 
+/* The child works in our memory, with whatever is set in it. */
+static void do_borrow(const char *text)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        for (int i = 0; i < 3; i++)
+            hit();
+        _exit(LEAF_STATUS);
+    }
+    report_child(pid);
+}
+
 static void do_spawn(const char *text)
 {
     char name[] = "puppet", leaf[] = "--leaf", *argv[] = {name, leaf, NULL};
@@ -225,10 +237,35 @@ static void do_thread(const char *text)
     printf("%d\n", tid);
 }
 
+/* One more worker. */
+static void do_more(const char *text)
+{
+    struct worker *worker = &workers[worker_count];
+    if (worker_count < WORKERS && pthread_create(&worker->thread, NULL, work, worker) == 0)
+        worker_count++;
+    while (atomic_load(&started) < worker_count)
+        usleep(100);
+    printf("%d\n", worker->tid);
+}
+
 static void do_exec(const char *text)
 {
     execl(self, self, (char *)NULL);
     printf("%s\n", strerror(errno));
+}
+
+static void *execute(void *argument)
+{
+    do_exec("");
+    return argument;
+}
+
+/* Not the first thread, which is gone then; the new program has its id. */
+static void do_texec(const char *text)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, execute, NULL);
+    pthread_join(thread, NULL);
 }
 
 static void count_signal(int signo)
@@ -343,9 +380,12 @@ static const struct {
     {"called", do_called},   /* how often callee() was called */
     {"fork", do_fork},       /* a child that calls hit() three times; prints its pid and exit status */
     {"vfork", do_vfork},     /* a child that executes this program, by vfork */
+    {"borrow", do_borrow},   /* a child that calls hit() three times in our memory, by vfork */
     {"spawn", do_spawn},     /* the same by posix_spawn */
     {"thread", do_thread},   /* a thread that calls hit() once; prints its id */
+    {"more", do_more},       /* one more worker; prints its id */
     {"exec", do_exec},       /* becomes this program again, without workers */
+    {"texec", do_texec},     /* the same from another thread */
     {"raise", do_raise},     /* raise SIGNAL; prints how often the handler was called */
     {"signals", do_signals}, /* signals SIGNAL: how often its handler was called */
     {"usage", do_usage},     /* user and system seconds, peak KiB, minor and major faults, switches */

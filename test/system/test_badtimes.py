@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad times: the monitor, its tracer, a tool or the job die at the worst moment; somebody else traces the job. What is
+watched goes on to its correct end."""
+
+import os
+import re
+import signal
+import subprocess
+
+import scrytest
+from servicetest import *
+
+
+class MonitorDies(ServiceTest):
+    """SIGKILL to the monitor; its tracer repairs what was changed."""
+
+    def kill_monitor(self):
+        tracers = [pid for pid in self.box.processes("scry-") if pid != self.box.monitor_pid()]
+        self.box.stop_monitor(signal.SIGKILL)
+        for pid in tracers:
+            scrytest.wait_until(lambda: scrytest.process_gone(pid))
+
+    def assert_unharmed(self, target):
+        self.assertEqual(tracer_of(target.pid), 0)
+        with open(f"/proc/{target.pid}/mem", "rb") as file:
+            file.seek(target.hit)
+            self.assertNotEqual(file.read(1), b"\xcc")
+        target.quit()
+
+    def test_breakpoints_at_rest(self):
+        target = self.target("puppet", 2)
+        self.attach(target)
+        self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        target.do("hit 1")
+        self.kill_monitor()
+        self.assertEqual(target.do("hit 5"), "6")
+        self.assertEqual(target.do("all 100"), "206")
+        self.assert_unharmed(target)
+
+    def test_breakpoints_that_are_hit(self):
+        """Killed while four threads run over the breakpoint."""
+        for _ in range(5):
+            target = self.target("puppet", 4)
+            process = self.attach(target)
+            number, _ = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+            target.send("all 1000")
+            self.triggered(number)
+            self.kill_monitor()
+            self.assertEqual(target.line(60), "4000")
+            self.assert_unharmed(target)
+            self.omis.close()
+            self.omis = self.tool()
+
+    def test_stopped_suspended_and_held(self):
+        target = self.target("puppet", 3)
+        process = self.attach(target)
+        tokens = self.threads(process)
+        target.do("spin 1")
+        number, _ = self.enable(f"thread_reached_addr([], {target.hit}) : thread_stop([$thread])")
+        target.send("hit 1")
+        self.triggered(number)
+        self.ask(f": thread_stop([{tokens[target.workers[0]]}]) thread_suspend([{tokens[target.workers[1]]}])")
+        self.kill_monitor()
+        self.assertEqual(target.line(), "1")
+        before = target.numbers("turns")
+        scrytest.wait_until(lambda: all(now > then for now, then in zip(target.numbers("turns"), before)))
+        target.do("spin 0")
+        self.assert_unharmed(target)
+
+    def test_steps_and_system_calls(self):
+        for service in ("thread_executed_insn([])", "thread_executed_insn_call([])",
+                        'thread_has_started_sys_call([], "read")', 'thread_has_ended_sys_call([], "write")'):
+            target = self.target("steps")
+            self.attach(target)
+            number, _ = self.enable(f"{service} : print([1])")
+            target.send("3")
+            self.triggered(number)
+            self.kill_monitor()
+            self.assertEqual(target.line(), "4", service)
+            self.assertEqual(target.do("9"), "10", service)
+            target.quit()
+            self.omis.close()
+            self.omis = self.tool()
+
+    def test_created_and_not_continued(self):
+        """A program that was created stopped runs, and ends."""
+        out = self.box.path("tmp", "out")
+        self.ask(f': proc_create([n_1], "/bin/sh", ["-c", "echo done"], [], ["/dev/null", "{out}"])')
+        self.kill_monitor()
+
+        def done():
+            with open(out, encoding="utf-8") as file:
+                return file.read() == "done\n"
+        scrytest.wait_until(done)
+
+    def test_held_child(self):
+        """Killed while a new process has not started yet."""
+        target = self.target()
+        self.attach(target)
+        number, _ = self.enable("thread_creates_proc([]) : proc_attach([$new_proc]) thread_stop([$new_proc])")
+        self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        target.send("fork")
+        self.omis.reply(number, match=lambda reply: reply.status() == TRIGGERED)
+        self.kill_monitor()
+        self.assertRegex(target.line(), r"^\d+ 42$")
+        self.assert_unharmed(target)
+
+    def test_job_stopped_by_sigstop(self):
+        """What the user stopped stays stopped."""
+        target = self.target()
+        self.attach(target)
+        self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        os.kill(target.pid, signal.SIGSTOP)
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) in ("T", "t"))
+        self.kill_monitor()
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "T")
+        os.kill(target.pid, signal.SIGCONT)
+        self.assertEqual(target.do("hit 1"), "1")
+        self.assert_unharmed(target)
+
+    def test_orderly_end(self):
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        self.ask(f": thread_stop([{process}])")
+        self.box.stop_monitor(signal.SIGTERM)
+        self.assertEqual(target.do("hit 5"), "5")
+        self.assert_unharmed(target)
+
+
+class TracerDies(ServiceTest):
+    def tracer(self):
+        return [pid for pid in self.box.processes("scry-")
+                if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "scry-tracer"][0]
+
+    def test_watching_goes_on(self):
+        """Breakpoints, watches and stops are set up again; the program's code is its own."""
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        calls, _ = self.enable('thread_has_started_sys_call([], "pwrite64") : print([1])')
+        worker = self.threads(process)[target.workers[0]]
+        self.ask(f": thread_suspend([{worker}])")
+        target.do("hit 1")
+        self.triggered(number)
+        old = self.tracer()
+        os.kill(old, signal.SIGKILL)
+        scrytest.wait_until(lambda: tracer_of(target.pid) not in (0, old))
+        target.do("hit 2")
+        for _ in range(2):
+            self.triggered(number)
+        target.do("call")
+        self.triggered(calls)
+        scrytest.wait_until(lambda: process_state_of(target.pid, target.workers[0]) in ("t", "T"))
+        self.ask(f": thread_resume([{worker}]) csr_delete([])")
+        self.assertEqual(tracer_of(target.pid), 0)
+        self.assertEqual(target.do("hit 3"), "6")
+        target.quit()
+
+    def test_services_go_on(self):
+        target = self.target()
+        process = self.attach(target)
+        self.ask(f": thread_read_int_regs([{process}], 0, 17)")
+        os.kill(self.tracer(), signal.SIGKILL)
+        scrytest.wait_until(lambda: self.omis.request(f": thread_read_int_regs([{process}], 0, 17)").ok())
+        target.quit()
+
+
+def process_state_of(pid, tid):
+    return scrytest.process_status(pid, tid).get("State", "?")[0]
+
+
+class TargetDies(ServiceTest):
+    def test_in_the_middle(self):
+        """Again and again, with everything on."""
+        for i in range(10):
+            target = self.target("puppet", 4)
+            process = self.attach(target)
+            gone, _ = self.enable(f"proc_has_terminated([{process}]) : print([1])")
+            number, _ = self.enable(f"thread_reached_addr([{process}], {target.hit}) : "
+                                    "thread_get_backtrace([$proc], 0) thread_read_int_regs([$proc], 0, 17)")
+            target.send("all 1000")
+            self.triggered(number)
+            target.process.kill()
+            self.omis.reply(gone)
+            self.ask(": csr_delete([])")
+        self.wait_for_attached()
+
+    def test_while_stopped(self):
+        target = self.target("puppet", 4)
+        process = self.attach(target)
+        gone, _ = self.enable("proc_has_terminated([]) : print([1])")
+        self.ask(": thread_stop([]) thread_suspend([])")
+        target.process.kill()
+        self.triggered(gone)
+        scrytest.wait_until(lambda: not self.omis.request(f": thread_continue([{process}])").ok())
+        self.refused(f": thread_continue([{process}])", UNKNOWN_OBJECT, "any more")
+
+
+class OtherTracers(ServiceTest):
+    """gdb and strace are stock ones."""
+
+    def debugger(self, target, *commands):
+        options = [part for command in commands for part in ("-ex", command)]
+        return self.box.run(["gdb", "-nx", "-batch", "-p", str(target.pid), *options])
+
+    def test_gdb_with_a_watched_process(self):
+        """gdb comes and goes; with no ptrace service in use nobody notices anybody."""
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        gone, _ = self.enable("proc_has_terminated([]) : print([1])")
+        done = self.debugger(target, "info threads", "bt")
+        self.assertIn("puppet", done.stdout + done.stderr)
+        self.assertIn("Thread", done.stdout)
+        self.assertNotIn("Operation not permitted", done.stderr)
+        self.assertEqual(target.do("hit 2"), "2")
+        self.assertEqual(self.ask(f": proc_get_info([{process}], 512)").result(), str(target.pid))
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        target.do("hit 1")
+        self.triggered(number)
+        self.ask(f": csr_delete([{csr}])")
+        # and the reverse: after us
+        done = self.debugger(target, "info threads")
+        self.assertIn("Thread", done.stdout)
+        self.assertEqual(target.do("hit 1"), "4")
+        target.quit()
+        self.triggered(gone)
+
+    def test_traced_by_gdb(self):
+        """What needs tracing says who is there; what does not works. When gdb has gone, everything does."""
+        target = self.target("puppet", 1)
+        gdb = self.box.start(["gdb", "-nx", "-q", "-p", str(target.pid)], stdin=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
+        scrytest.wait_until(lambda: tracer_of(target.pid) == gdb.pid, 20)
+        process = self.attach(target)
+        self.assertEqual(self.ask(f": proc_get_info([{process}], 512)").result(), str(target.pid))
+        self.ask(f": proc_read_memory([{process}], {target.buffer}, 1, 1, 1)")
+        for service in (f"thread_stop([{process}])", f"thread_read_int_regs([{process}], 0, 1)",
+                        f"thread_get_backtrace([{process}], 0)"):
+            self.refused(f": {service}", NO_PERMISSION, rf"traced by gdb, pid {gdb.pid}")
+        number, csr = self.define(f"thread_reached_addr([], {target.hit}) : print([1])")
+        self.ask(f": csr_enable([{csr}])")
+        enabled = self.omis.reply(number)
+        self.assertEqual(enabled.status(1), NO_PERMISSION)
+        self.assertIn(f"traced by gdb, pid {gdb.pid}", enabled.result())
+        gdb.stdin.write("detach\nquit\n")
+        gdb.stdin.flush()
+        gdb.wait(20)
+        self.ask(f": csr_disable([{csr}])")
+        self.assertEqual(self.omis.reply(number).status(), DISABLED)
+        self.ask(f": csr_enable([{csr}])")
+        self.assertTrue(self.omis.reply(number).ok())
+        target.do("hit 1")
+        self.triggered(number)
+        self.ask(f": csr_delete([{csr}])")
+        target.quit()
+
+    def test_traced_by_strace(self):
+        target = self.target()
+        process = self.attach(target)
+        strace = self.box.start(["strace", "-p", str(target.pid), "-o", self.box.path("tmp", "trace")],
+                                stderr=subprocess.DEVNULL)
+        scrytest.wait_until(lambda: tracer_of(target.pid) == strace.pid)
+        self.refused(f": thread_stop([{process}])", NO_PERMISSION, f"traced by strace, pid {strace.pid}")
+        self.assertEqual(target.do("hit 1"), "1")
+        strace.terminate()
+        strace.wait(10)
+        self.ask(f": thread_stop([{process}]) thread_continue([{process}])")
+        target.quit()
+
+    def test_our_tracing_refuses_gdb(self):
+        """While a breakpoint is set gdb is told that somebody traces; it does no harm."""
+        target = self.target()
+        self.attach(target)
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        done = self.debugger(target, "bt")
+        self.assertRegex(done.stdout + done.stderr, "Operation not permitted|already traced")
+        target.do("hit 1")
+        self.triggered(number)
+
+
+class NothingIsLeft(ServiceTest):
+    def test_quiet_monitor(self):
+        """Nothing happens: no wake-ups but the sampler's, once a second."""
+        target = self.target()
+        self.attach(target)
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        target.do("hit 1")
+        self.triggered(number)
+        pids = list(self.box.processes("scry-"))
+        self.assertEqual(len(pids), 2, "the monitor and its tracer")
+
+        def switches():
+            return {pid: int(scrytest.process_status(pid)["voluntary_ctxt_switches"]) for pid in pids}
+        before = switches()
+        time.sleep(1.0)  # what must not happen cannot be waited for
+        for pid, count in switches().items():
+            self.assertLessEqual(count - before[pid], 2, scrytest.process_status(pid)["Name"])
+
+    def test_small(self):
+        """RSS of the monitor with a job attached and used."""
+        target = self.target("puppet", 8)
+        process = self.attach(target)
+        self.ask(f": thread_get_backtrace([], 0) proc_get_info([], {2 ** 25 - 1}) node_get_info([], {2 ** 14 - 1}) "
+                 "proc_get_loader_info([])")
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        target.do("all 20")
+        for _ in range(160):
+            self.triggered(number)
+        rss = int(scrytest.process_status(self.box.monitor_pid())["VmRSS"].split()[0])
+        if "ASAN_OPTIONS" not in os.environ:
+            self.assertLessEqual(rss, 12 * 1024)
+
+    def test_no_descriptors_are_lost(self):
+        def descriptors():
+            return len(os.listdir(f"/proc/{self.box.monitor_pid()}/fd"))
+
+        def use():
+            target = self.target("puppet", 2)
+            process = self.attach(target)
+            number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+            target.do("hit 1")
+            self.triggered(number)
+            self.ask(f": thread_get_backtrace([], 0) csr_delete([{csr}]) proc_detach([{process}])")
+            target.quit()
+        use()
+        before = descriptors()
+        for _ in range(10):
+            use()
+        self.assertEqual(descriptors(), before)
+
+
+scrytest.main()
