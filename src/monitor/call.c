@@ -80,6 +80,14 @@ void call_fail_errno(struct scry_call *call, struct scry_object *object, int cod
     call_fail(call, object, status_of_errno(code), "%s", reason ? reason : "unknown error");
 }
 
+void call_done(struct scry_call *call, struct scry_object *object, int code, const struct err *err)
+{
+    if (code < 0)
+        call_fail_errno(call, object, code, err);
+    else
+        call_ok(call, object);
+}
+
 bool call_check_range(struct scry_call *call, size_t index, int64_t low, int64_t high)
 {
     const struct value *value = &call->args[index];

@@ -48,6 +48,9 @@ Omis_status status_of_errno(int code);
 /* Fails with err's text if it has one, else with the errno's. */
 void call_fail_errno(struct scry_call *call, struct scry_object *object, int code, const struct err *err);
 
+/* call_ok for 0, call_fail_errno for a -errno. */
+void call_done(struct scry_call *call, struct scry_object *object, int code, const struct err *err);
+
 static inline int64_t call_integer(const struct scry_call *call, size_t index)
 {
     return (int64_t)call->args[index].integer.bits;

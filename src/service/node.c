@@ -74,15 +74,19 @@ const struct scry_service node_services[] = {
      "Detach from nodes and all processes on them."},
     {"node_get_info", SCRY_INFORMATION,
      "token<n>* node_list, integer flags -> { [string name]; [string os_name; string os_version; string os_release; "
-     "string os_nodename; integer os_boottime]; [string cpu_arch; integer cpu_num; integer cpu_maxproc; integer cpu_clock; "
+     "string os_nodename; integer os_boottime]; [string cpu_arch; integer cpu_num; integer cpu_maxproc; integer "
+     "cpu_clock; "
      "floating cpu_intbench; floating cpu_fpbench]; [integer mem_numpages; integer mem_pagesize; floating mem_bench]; "
      "[integer dsk_num; integer dsk_size; integer dsk_tmpsize; integer dsk_swapspace; floating dsk_bench]; "
      "[integer net_numlinks; any* net_info]; [integer usr_maxlogins]; [integer os_ctxtswitch; integer os_execs; "
      "integer os_syscalls]; [integer cpu_rql; integer cpu_dwj; integer cpu_pwj; integer cpu_slj; integer cpu_swj; "
      "floating cpu_rql1; floating cpu_rql5; floating cpu_rql15]; [integer mem_freepages; integer mem_usedpages; "
-     "integer mem_freeswap]; [integer vm_swap; integer vm_swapin; integer vm_swapout; integer vm_page; integer vm_pagein; "
-     "integer vm_pageout]; [integer dsk_rawrd; integer dsk_rawwr; integer dsk_nfsrd; integer dsk_nfswr; integer dsk_sysrd; "
-     "integer dsk_syswr]; [integer net_lpkt; integer net_fpkt; integer net_fpktrcv; integer net_fpktsnd; integer net_spkt; "
+     "integer mem_freeswap]; [integer vm_swap; integer vm_swapin; integer vm_swapout; integer vm_page; integer "
+     "vm_pagein; "
+     "integer vm_pageout]; [integer dsk_rawrd; integer dsk_rawwr; integer dsk_nfsrd; integer dsk_nfswr; integer "
+     "dsk_sysrd; "
+     "integer dsk_syswr]; [integer net_lpkt; integer net_fpkt; integer net_fpktrcv; integer net_fpktsnd; integer "
+     "net_spkt; "
      "integer net_spktrcv; integer net_spktsnd]; [integer usr_numlocal; integer usr_localact; integer usr_numremote; "
      "integer usr_remoteact] }",
      SCRY_PARTIAL, node_get_info, "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes."},

@@ -11,6 +11,7 @@
 #include "monitor/tracing.h"
 #include "probe/proc.h"
 #include "service/proc_info.h"
+#include "service/priority.h"
 #include "service/service.h"
 
 /* ---- creating and attaching ---- */
@@ -184,28 +185,16 @@ static void proc_send_signal(struct scry_call *call)
     for (size_t i = 0; i < call->object_count; i++) {
         struct process *process = call_process(call, i);
         int code = proc_signal(process->pidfd, (int)call_integer(call, 1));
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, NULL);
-        else
-            call_ok(call, call->objects[i]);
+        call_done(call, call->objects[i], code, NULL);
     }
 }
 
-/* The priority is the nice value, which is every thread's own on Linux. */
 static void proc_set_priority(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, -20, 19))
+    if (!priority_check(call))
         return;
-    for (size_t i = 0; i < call->object_count; i++) {
-        int code = proc_set_nice(call_process(call, i)->pid, 0, (int)call_integer(call, 1));
-        if (code == -EACCES || code == -EPERM)
-            call_fail(call, call->objects[i], OMIS_NO_PERMISSION,
-                      "only a privileged monitor may lower the nice value (raise the priority) again");
-        else if (code < 0)
-            call_fail_errno(call, call->objects[i], code, NULL);
-        else
-            call_ok(call, call->objects[i]);
-    }
+    for (size_t i = 0; i < call->object_count; i++)
+        priority_set(call, call->objects[i], call_process(call, i)->pid, 0);
 }
 
 /* ---- information ---- */

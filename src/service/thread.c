@@ -14,6 +14,7 @@
 #include "monitor/runstate.h"
 #include "monitor/tracing.h"
 #include "probe/proc.h"
+#include "service/priority.h"
 #include "service/service.h"
 
 /* ---- manipulation ---- */
@@ -63,18 +64,11 @@ static void thread_send_signal(struct scry_call *call)
 
 static void thread_set_priority(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, -20, 19))
+    if (!priority_check(call))
         return;
     for (size_t i = 0; i < call->object_count; i++) {
         struct thread *thread = call_thread(call, i);
-        int code = proc_set_nice(thread->process->pid, thread->tid, (int)call_integer(call, 1));
-        if (code == -EACCES || code == -EPERM)
-            call_fail(call, call->objects[i], OMIS_NO_PERMISSION,
-                      "only a privileged monitor may lower the nice value (raise the priority) again");
-        else if (code < 0)
-            call_fail_errno(call, call->objects[i], code, NULL);
-        else
-            call_ok(call, call->objects[i]);
+        priority_set(call, call->objects[i], thread->process->pid, thread->tid);
     }
 }
 
@@ -87,10 +81,7 @@ static void with_tracer(struct scry_call *call, int (*act)(struct tracer *, pid_
         int code = tracing_seize(thread->process, &err);
         if (code == 0)
             code = act(call->monitor->tracer, thread->tid, call_unsigned(call, 1), &err);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, &err);
-        else
-            call_ok(call, call->objects[i]);
+        call_done(call, call->objects[i], code, &err);
     }
 }
 

@@ -38,6 +38,20 @@ static bool check_run(struct scry_call *call, bool floating, uint64_t wanted, si
     return true;
 }
 
+/* All values to be written must have their registers. */
+static bool check_values(struct scry_call *call, bool floating, size_t *ret_count)
+{
+    size_t wanted = call->args[2].list.count;
+    if (!check_run(call, floating, wanted, ret_count))
+        return false;
+    if (*ret_count == wanted)
+        return true;
+    uint64_t reg = call_unsigned(call, 1);
+    call_fail(call, NULL, OMIS_PARAMETER_ERROR, "val has %zu values, but only registers %llu to %llu follow each other",
+              wanted, (unsigned long long)reg, (unsigned long long)(reg + *ret_count - 1));
+    return false;
+}
+
 static void thread_read_int_regs(struct scry_call *call)
 {
     size_t count;
@@ -69,14 +83,8 @@ static void thread_write_int_regs(struct scry_call *call)
     const struct value *list = &call->args[2];
     uint64_t reg = call_unsigned(call, 1);
     size_t count;
-    if (!check_run(call, false, list->list.count, &count))
+    if (!check_values(call, false, &count))
         return;
-    if (count < list->list.count) {
-        call_fail(call, NULL, OMIS_PARAMETER_ERROR,
-                  "val has %zu values, but only registers %llu to %llu follow each other", list->list.count,
-                  (unsigned long long)reg, (unsigned long long)(reg + count - 1));
-        return;
-    }
     for (size_t i = 0; i < call->object_count; i++) {
         struct user_regs_struct regs;
         struct err err = {0};
@@ -89,10 +97,7 @@ static void thread_write_int_regs(struct scry_call *call)
         }
         if (code == 0)
             code = tracer_set_regs(call->monitor->tracer, thread->tid, &regs);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, &err);
-        else
-            call_ok(call, call->objects[i]);
+        call_done(call, call->objects[i], code, &err);
     }
 }
 
@@ -128,14 +133,8 @@ static void thread_write_fp_regs(struct scry_call *call)
     const struct value *list = &call->args[2];
     uint64_t reg = call_unsigned(call, 1);
     size_t count;
-    if (!check_run(call, true, list->list.count, &count))
+    if (!check_values(call, true, &count))
         return;
-    if (count < list->list.count) {
-        call_fail(call, NULL, OMIS_PARAMETER_ERROR,
-                  "val has %zu values, but only registers %llu to %llu follow each other", list->list.count,
-                  (unsigned long long)reg, (unsigned long long)(reg + count - 1));
-        return;
-    }
     void *state = arena_alloc(call->arena, TRACER_XSTATE_SIZE);
     for (size_t i = 0; i < call->object_count; i++) {
         struct err err = {0};
@@ -146,10 +145,7 @@ static void thread_write_fp_regs(struct scry_call *call)
             registers_floating_set(state, size, reg + k, &list->list.items[k]);
         if (code == 0)
             code = tracer_set_xstate(call->monitor->tracer, thread->tid, state, size);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, &err);
-        else
-            call_ok(call, call->objects[i]);
+        call_done(call, call->objects[i], code, &err);
     }
 }
 
