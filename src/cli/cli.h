@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
+
 enum {
     EXIT_ERRORS = 1, /* done, but something in it was an error */
     EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor to do it with */
@@ -25,6 +27,9 @@ int cmd_top(int argc, char **argv);
 
 /* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */
 bool cli_color(int fd);
+
+/* Logs an error that may repeat what somebody typed or a path: nothing in it moves the cursor. */
+void cli_log_error(const struct err *err);
 
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "jobdir/text.h"
 
 #ifndef SCRY_VERSION
@@ -104,6 +105,13 @@ bool cli_color(int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
     return isatty(fd) && !(no_color && *no_color) && !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+void cli_log_error(const struct err *err)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, err->text);
+    log_error("%s", shown.data ? shown.data : "");
 }
 
 int cli_usage_error(const char *command, const char *format, ...)

@@ -45,7 +45,7 @@ static const char help[] = "Usage: scry omis [OPTION...] [-c REQUEST]...\n"
                            "\n"
                            "  scry omis -c ': proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
                            "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' \\\n"
-                           "            -c ': csr_enable([c_1_1])' --wait 1\n";
+                           "            -c ': csr_enable([])' --wait 1\n";
 
 struct options {
     const char *connect;

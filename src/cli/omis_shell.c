@@ -314,6 +314,7 @@ void omis_shell_run(struct omis_session *session)
         omis_services_each(session, add_service, &shell);
         omis_words_add(&shell.words, span_str("help"), false);
         omis_words_add(&shell.words, span_str("quit"), false);
+        puts("help tells what there is, Tab completes, quit or Ctrl-D ends.");
         for (;;) {
             _cleanup_(freep) char *line = read_line(&shell);
             if (!line || !execute(&shell, line))

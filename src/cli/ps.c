@@ -29,7 +29,7 @@ static void print_help(void)
            "\n"
            "  running          watched by its scry run\n"
            "  unwatched        scry run was killed, the job goes on\n"
-           "  lost             both are gone, no end was recorded (kill -9, the node restarted)\n"
+           "  lost             both are gone, no end recorded (kill -9, the node restarted)\n"
            "  unreachable      on another host, not heard of for a while: running or dead\n"
            "  exit N, SIG...   how it ended\n"
            "\n"
@@ -118,7 +118,7 @@ enum { COMMAND_ROOM = 20, NO_TERMINAL = 0 };
 static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND"};
 
 struct row {
-    char *cells[COLUMNS]; /* malloc'ed; of a job that cannot be read, only the first */
+    char *cells[COLUMNS]; /* malloc'ed; NULL: out of memory */
     struct buf below;     /* lines of their own: its processes */
 };
 
@@ -161,8 +161,7 @@ static void measure(const struct table *table, size_t ret_widths[COLUMNS])
         ret_widths[column] = strlen(titles[column]);
         for (size_t i = 0; i < table->count; i++) {
             size_t width = width_of(table->rows[i].cells[column]);
-            bool whole_line = !table->rows[i].cells[COLUMN_COMMAND];
-            if (!whole_line && width > ret_widths[column])
+            if (width > ret_widths[column])
                 ret_widths[column] = width;
         }
         total += ret_widths[column] + 2;
@@ -189,18 +188,17 @@ static void put_lines(struct buf *out, const struct table *table, const char *te
 static void put_row(struct buf *out, const struct table *table, const size_t widths[COLUMNS], const char *const *cells)
 {
     struct buf line = BUF_INIT;
-    for (size_t column = 0; cells[COLUMN_COMMAND] && column < COLUMN_COMMAND; column++) {
+    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
         bool number = column >= COLUMN_ELAPSED;
         if (!widths[column])
             continue;
-        const char *cell = cells[column] ? cells[column] : ""; /* NULL: out of memory */
+        const char *cell = cells[column] ? cells[column] : "";
         if (number)
             buf_printf(&line, "%*s  ", (int)widths[column], cell);
         else
             text_column(&line, cell, widths[column] + 2);
     }
-    const char *last = cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : cells[0];
-    buf_puts(&line, last ? last : "");
+    buf_puts(&line, cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : "");
     put_lines(out, table, line.data);
     buf_done(&line);
 }
@@ -259,14 +257,16 @@ static json_t *job_json(const struct job_report *report)
 /* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
 static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
-    struct buf out = BUF_INIT;
-    const char *slash = strrchr(path, '/');
+    const char *slash = strrchr(path, '/'), *cells[COLUMNS] = {"", "unreadable", "", "", "", err->text};
+    cells[COLUMN_ID] = slash ? slash + 1 : path;
     json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:o}", "id", text_json(slash ? slash + 1 : path), "path",
                                           text_json(path), "state", "unreadable", "reason", text_json(err->text)));
-    text_show(&out, slash ? slash + 1 : path);
-    buf_puts(&out, "  unreadable: ");
-    text_show(&out, err->text);
-    table_add(table)->cells[0] = buf_take(&out);
+    struct row *row = table_add(table);
+    for (size_t column = 0; column < COLUMNS; column++) {
+        struct buf shown = BUF_INIT;
+        text_show(&shown, cells[column]);
+        row->cells[column] = buf_take(&shown);
+    }
 }
 
 static size_t terminal_columns(void)
@@ -310,7 +310,7 @@ int cmd_ps(int argc, char **argv)
     char **paths;
     size_t count, over = 0;
     if (jobdir_list(&paths, &count, &err) < 0) {
-        log_error("%s", err.text);
+        cli_log_error(&err);
         return EXIT_ERRORS;
     }
     _cleanup_(buf_done) struct buf out = BUF_INIT;

@@ -33,7 +33,7 @@ static bool load(const char *job, char *path, size_t size, struct job_report *re
     struct err err = {0};
     if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0)
         return true;
-    log_error("%s", err.text);
+    cli_log_error(&err);
     job_report_done(report);
     return false;
 }

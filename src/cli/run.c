@@ -50,7 +50,7 @@ int cmd_run(int argc, char **argv)
     log_open("scry run", 0);
     int code = run_options_parse(&options, argc, argv, &err);
     if (code < 0) {
-        log_error("%s", err.text);
+        cli_log_error(&err);
         run_options_done(&options);
         return JOB_FAILED_BEFORE_START;
     }

@@ -423,7 +423,7 @@ static int run(const char *job, bool once)
     view.report.path = path;
     if (jobdir_find(job, path, sizeof path, &err) < 0 || job_info_read(path, &view.report.info, &err) < 0 ||
         job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, path, &err) < 0) {
-        log_error("%s", err.text);
+        cli_log_error(&err);
     } else {
         view.report.state = job_state(path, &view.report.info);
         read_new(&view);

@@ -318,7 +318,9 @@ int job_run(const struct run_options *options)
     job->options = options;
     int code = start(job, &err);
     if (code < 0) {
-        log_error("%s", err.text);
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, err.text);
+        log_error("%s", shown.data ? shown.data : "");
         finish_failed(job);
         return JOB_FAILED_BEFORE_START;
     }

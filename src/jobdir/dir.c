@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "jobdir/info.h"
-#include "jobdir/text.h"
 
 void jobdir_new_id(char ret_id[JOB_ID_SIZE])
 {
@@ -171,15 +170,6 @@ static const char *find_last(char **paths, size_t count)
     return last;
 }
 
-/* A name may hold anything; the error that repeats it must not. */
-static int no_such_job(const char *job, struct err *err)
-{
-    _cleanup_(buf_done) struct buf shown = BUF_INIT;
-    text_show(&shown, job);
-    return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory",
-                   shown.data ? shown.data : "");
-}
-
 static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
 {
     size_t matches = 0;
@@ -200,7 +190,7 @@ static int match_prefix(char **paths, size_t count, const char *job, const char 
         return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id", matches,
                        job, base_name(first), base_name(second));
     if (!matches)
-        return no_such_job(job, err);
+        return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
     *ret_match = first;
     return 0;
 }

@@ -47,10 +47,11 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
         buf_puts(out, "was lost: neither the command nor its `scry run` is there any more, and no end was recorded");
 }
 
-static void put_usage(struct buf *out, const struct job_result *result)
+static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
 {
+    bool watched = report->state == JOB_RUNNING || report->state == JOB_ENDED;
     put_label(out, "time");
-    buf_puts(out, "wall ");
+    buf_puts(out, watched ? "wall " : "as far as recorded: wall ");
     text_seconds(out, result->wall_seconds);
     buf_puts(out, ", cpu ");
     text_seconds(out, result->cpu_seconds);
@@ -236,7 +237,7 @@ static void put_body(struct buf *out, const struct job_report *report, struct re
 {
     struct job_result result = job_report_result(report);
     if (result.started) {
-        put_usage(out, &result);
+        put_usage(out, report, &result);
         put_processes(out, report, &result);
     }
     put_commands(out, &report->model);

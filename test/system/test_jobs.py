@@ -229,10 +229,35 @@ class Listing(JobCase):
             self.assertIn(said, done.stderr)
             self.assertEqual(done.stdout, "")
             self.assertEqual(len(done.stderr.splitlines()), 1)
+        for option in ("-o", "--config", "--name=a", "--sample", "--max-size"):
+            done = self.box.run(self.box.scry("run", option, "/proc/a\033[31m\nb", "./no\033such"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotIn("\033", done.stderr)
+        for command in ("ps", "top", "report", "doctor", "omis", "no\033such\n"):
+            done = self.box.run(self.box.scry(command, "a\033[31m\nb"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotIn("\033", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
         for command in ("run", "ps", "report", "top"):
             done = self.box.run(self.box.scry(command, "--help"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("Example: scry " + command, done.stdout)
+        for command in ("run", "ps", "report", "top", "omis", "doctor", "help"):
+            text = self.box.run(self.box.scry(command, "--help")).stdout
+            self.assertLessEqual(max(len(line) for line in text.splitlines()), 80, command)
+
+    def test_what_cannot_be_executed(self):
+        script = self.box.path("work", "script")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("#!/nonexistent/shell\n")
+        os.chmod(script, 0o755)
+        for command, status, said in (("./script", 127, "its interpreter"), ("./none", 127, "./none: No such file"),
+                                      ("none", 127, "none: command not found"), ("", 127, "'': command not found"),
+                                      ("/", 126, "/: Permission denied")):
+            for env in ({}, {"SCRY": "off"}):
+                done = self.box.run(self.box.scry("run", "-q", command), env=env)
+                self.assertEqual(done.returncode, status, command)
+                self.assertIn(said, done.stderr)
 
 
 class OldAndNew(JobCase):

@@ -197,6 +197,7 @@ class FullDisk(FaultCase):
                             env={"SCRY_STATE_DIR": "/proc/nowhere"})
         self.assertEqual((done.returncode, done.stdout), (4, "fine\n"))
         self.assertIn("is not recorded", done.stderr)
+        self.assertNotIn("scry report", done.stderr)  # there is nothing that it could read
         self.assertIn("recording stopped", done.stderr)
 
     def test_directory_removed(self):

@@ -212,5 +212,52 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.expect(r"(?s)\x1b\[\?1049l.*scry \S+ watched  signaled.*left")
 
 
+    
+
+
+class Tools(scrytest.TestCase):
+    """`scry ps`, `scry top` and `scry omis` at a terminal."""
+
+    def terminal(self, rows=24, columns=80):
+        terminal = Terminal(self.box, rows, columns)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def test_listing_fits(self):
+        self.box.run(self.box.scry("run", "-q", "sh", "-c", "exit 3", *["argument"] * 20))
+        for columns, shown in ((80, "COMMAND"), (50, "COMMAND"), (200, "CPU")):
+            with self.subTest(columns=columns):
+                terminal = self.terminal(columns=columns)
+                terminal.run("scry ps; echo END")
+                terminal.expect("END\r\n")
+                terminal.seen = ""
+                terminal.run("scry ps; echo END")
+                lines = terminal.expect(r"(?s)END\r\n(.*?)END\r\n").group(1).splitlines()
+                self.assertEqual(len(lines), 2, lines)
+                self.assertIn(shown, lines[0])
+                self.assertRegex(lines[1], r"^\d+T\d+-\S+ +exit 3 .*\bsh?")
+                self.assertLessEqual(max(len(line) for line in lines), columns)
+
+    def test_top_gives_the_screen_back_when_stopped(self):
+        run = self.box.start(self.box.scry("run", "-q", "sleep", "1000"))
+        wait_until(lambda: '"running"' in self.box.run(self.box.scry("ps", "--json")).stdout)
+        terminal = self.terminal()
+        terminal.run("scry top @last")
+        terminal.expect(r"\x1b\[\?1049h")
+        terminal.expect("q quit")
+        terminal.send("\x1a")
+        terminal.expect(r"\x1b\[\?1049l")
+        terminal.expect("Stopped")
+        terminal.run("fg")
+        terminal.expect(r"\x1b\[\?1049h")
+        terminal.resize(6, 20)
+        terminal.expect(r"q quit  c by cpu  m(?! by)")
+        terminal.send("q")
+        terminal.expect(r"\x1b\[\?1049l")
+        terminal.expect("ready> ")
+        os.kill(run.pid, signal.SIGTERM)
+        run.wait()
+
+
 if __name__ == "__main__":
     scrytest.main()
