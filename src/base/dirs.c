@@ -83,22 +83,38 @@ int dirs_runtime(char *ret_path, size_t size, struct err *err)
     return (size_t)snprintf(ret_path, size, "%s", path) < size ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", path);
 }
 
-int dirs_jobs(char *ret_path, size_t size, struct err *err)
+/* What the XDG specification says of relative paths: they are invalid and to be ignored. */
+static const char *absolute(const char *variable)
 {
-    const char *own = getenv("SCRY_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *path = getenv(variable);
+    return path && *path == '/' ? path : NULL;
+}
+
+int dirs_jobs_find(char *ret_path, size_t size, struct err *err)
+{
+    const char *own = getenv("SCRY_STATE_DIR"), *xdg = absolute("XDG_STATE_HOME"), *home = absolute("HOME");
     int len;
     if (own && *own)
         len = snprintf(ret_path, size, "%s", own);
-    else if (xdg && *xdg)
+    else if (xdg)
         len = snprintf(ret_path, size, "%s/scry/jobs", xdg);
-    else if (home && *home)
-        len = snprintf(ret_path, size, "%s/.local/state/scry/jobs", home);
+    else if (!home)
+        return err_set(err, -ENOENT, "HOME is not set to an absolute path: set it, or SCRY_STATE_DIR");
+    else if (access(home, F_OK) < 0) /* some users have a home that shall never exist */
+        return err_errno(err, -errno, "the home directory %s: set HOME or SCRY_STATE_DIR", home);
     else
-        return err_set(err, -ENOENT, "HOME is not set: set it, or SCRY_STATE_DIR");
+        len = snprintf(ret_path, size, "%s/.local/state/scry/jobs", home);
     if (len < 0 || (size_t)len >= size)
         return err_set(err, -ENAMETOOLONG, "the path of the jobs directory is too long");
-    int code = dirs_make(ret_path, 0700);
-    return code < 0 ? err_errno(err, code, "cannot make the jobs directory %s", ret_path) : 0;
+    return 0;
+}
+
+int dirs_jobs(char *ret_path, size_t size, struct err *err)
+{
+    int code = dirs_jobs_find(ret_path, size, err);
+    if (code == 0 && (code = dirs_make(ret_path, 0700)) < 0)
+        err_errno(err, code, "cannot make the jobs directory %s", ret_path);
+    return code;
 }
 
 static bool try_program(char *ret_path, size_t size, const char *dir, const char *name)

@@ -48,7 +48,12 @@ void log_write(enum log_level level, const char *format, ...)
     int room = (int)sizeof line - used - 1;
     int len = vsnprintf(line + used, (size_t)room, format, args);
     va_end(args);
+    int start = used;
     used += len < 0 ? 0 : len >= room ? room - 1 : len;
+    for (int i = start; i < used;
+         i++) /* names of files and processes may hold anything; a terminal shall not obey them */
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = '?';
     line[used++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)used);
     (void)written; /* where the log cannot be written there is nobody to tell */

@@ -114,6 +114,22 @@ static void the_jobs_directory_is_made(void **state)
     free(home);
 }
 
+static void homes_that_are_none_are_left_alone(void **state)
+{
+    char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+    setenv("XDG_STATE_HOME", "relative", 1); /* the XDG specification: to be ignored */
+    setenv("HOME", "relative", 1);
+    assert_int_equal(dirs_jobs(got, sizeof got, &err), -ENOENT);
+    assert_int_equal(access("relative", F_OK), -1);
+    setenv("HOME", in_dir("nobody"), 1);
+    assert_int_equal(dirs_jobs(got, sizeof got, &err), -ENOENT);
+    assert_non_null(strstr(err.text, in_dir("nobody")));
+    assert_int_equal(access(in_dir("nobody"), F_OK), -1);
+    setenv("HOME", home, 1);
+    unsetenv("XDG_STATE_HOME");
+    free(home);
+}
+
 static void programs_are_found(void **state)
 {
     setenv("SCRY_LIBEXEC", dir, 1);
@@ -209,6 +225,7 @@ int main(void)
         EACH(a_foreign_runtime_directory_is_refused),
         EACH(a_runtime_path_too_long_for_sockets_is_not_used),
         EACH(the_jobs_directory_is_made),
+        EACH(homes_that_are_none_are_left_alone),
         EACH(programs_are_found),
         EACH(extension_directories_are_listed),
         EACH(files_are_read_and_replaced),

@@ -29,7 +29,7 @@ static const char help[] = "Usage: scry omis [OPTION...] [-c REQUEST]...\n"
                            "\n"
                            "  -c, --command REQUEST   send this; may be repeated, all in one session\n"
                            "      --wait N|SECONDSs   afterwards, listen for N more replies (--wait 3) or\n"
-                           "                          for a time (--wait 2.5s)\n"
+                           "                          for a time (--wait 2.5s), unless one failed\n"
                            "      --json              one JSON object for each reply\n"
                            "      --debug             debugging output of the monitor, on standard error\n"
                            "      --list-services     the names of what the monitor can do here; on a\n"
@@ -193,7 +193,8 @@ static int run(const struct options *options)
         perror("scry omis: cannot read standard input");
         session.failed = true;
     }
-    if (options->wait && client_connected())
+    /* what was to be waited for may never come when a request failed: a script with a typo shall end, not hang */
+    if (options->wait && client_connected() && !session.failed)
         omis_session_listen(&session, options->wait_replies, options->wait_ns);
     int status = omis_session_close(&session);
     return shell ? 0 : status; /* what went wrong in a shell, its user has seen */

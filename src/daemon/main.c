@@ -32,7 +32,7 @@
 #include "service/service.h"
 #include "wire/local.h"
 
-enum { IDLE_SECONDS = 60 };
+enum { IDLE_SECONDS = 60, EXIT_USAGE = 2 };
 
 struct daemon {
     struct loop *loop;
@@ -202,13 +202,19 @@ static void close_descriptors(void)
     close_range(3, ~0u, 0);
 }
 
-static const char usage[] =
-    "Usage: scry monitor [--daemon] [--idle SECONDS]\n"
-    "\n"
-    "The node monitor: tools and scry run start it when they need it, and it ends when nobody has been\n"
-    "connected for SECONDS (60). By hand, for instance to see its messages:\n"
-    "\n"
-    "    SCRY_LOG=debug scry monitor --idle 3600\n";
+static const char usage[] = "Usage: scry monitor [OPTION...]\n"
+                            "\n"
+                            "The node monitor. Tools and scry run start it when they need it, and it ends when\n"
+                            "nobody has been connected for a while; by hand, for instance, to see its messages.\n"
+                            "\n"
+                            "      --idle SECONDS  how long it stays without tools; default 60, or SCRY_IDLE\n"
+                            "      --daemon        in the background; its messages go to monitor.log\n"
+                            "      --reference     print the page of services and end\n"
+                            "  -h, --help          show this\n"
+                            "\n"
+                            "Example: a monitor that stays for an hour and says what it does\n"
+                            "\n"
+                            "  SCRY_LOG=debug scry monitor --idle 3600\n";
 
 /* Prints the page of services, without serving anybody. */
 static int print_reference(void)
@@ -227,6 +233,18 @@ static int print_reference(void)
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int parse_idle(const char *text, uint64_t *ret_ns)
+{
+    char *end = NULL;
+    double seconds = text && *text ? strtod(text, &end) : IDLE_SECONDS;
+    if ((end && *end) || !(seconds >= 0 && seconds <= 1e9)) {
+        log_error("--idle takes a number of seconds, not \"%s\"", text);
+        return -1;
+    }
+    *ret_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
+    return 0;
+}
+
 static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_idle_ns)
 {
     static const struct option options[] = {{"daemon", no_argument, NULL, 'd'},
@@ -236,36 +254,42 @@ static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_
                                             {NULL, 0, NULL, 0}};
     const char *idle = getenv("SCRY_IDLE");
     int option;
-    while ((option = getopt_long(argc, argv, "dh", options, NULL)) != -1) {
-        if (option == 'd')
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
             *ret_daemon = true;
-        else if (option == 'i')
+            break;
+        case 'i':
             idle = optarg;
-        else if (option == 'h') {
+            break;
+        case 'h':
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
-        } else if (option == 'r') {
+        case 'r':
             exit(print_reference());
-        } else
+        case ':':
+            log_error("%s needs a value; see scry monitor --help", argv[optind - 1]);
             return -1;
+        default:
+            log_error("there is no option \"%s\"; see scry monitor --help", argv[optind - 1]);
+            return -1;
+        }
     }
-    char *end = (char[]){""};
-    double seconds = idle && *idle ? strtod(idle, &end) : IDLE_SECONDS;
-    if (*end || !(seconds >= 0 && seconds <= 1e9) || optind < argc) {
-        log_error("%s: expected a number of seconds; see --help", optind < argc ? argv[optind] : idle);
+    if (optind < argc) {
+        log_error("\"%s\" is too much; see scry monitor --help", argv[optind]);
         return -1;
     }
-    *ret_idle_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
-    return 0;
+    return parse_idle(idle, ret_idle_ns);
 }
 
 int main(int argc, char **argv)
 {
     bool as_daemon = false;
     struct daemon daemon = {.pid_fd = -1};
-    log_open("scry-monitor", 0);
+    log_open("scry monitor", 0);
     if (parse_options(argc, argv, &as_daemon, &daemon.idle_ns) < 0)
-        return EXIT_FAILURE;
+        return EXIT_USAGE;
     close_descriptors();
     int ready = as_daemon ? detach() : -1;
     if (as_daemon && chdir("/") < 0)

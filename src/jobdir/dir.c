@@ -112,13 +112,17 @@ static void free_entries(struct dirent **entries, int count)
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
 {
     char jobs[PATH_MAX];
-    int code = dirs_jobs(jobs, sizeof jobs, err);
+    int code = dirs_jobs_find(jobs, sizeof jobs, err);
     if (code < 0)
         return code;
     struct dirent **entries;
     int count = scandir(jobs, &entries, is_job, alphasort);
-    if (count < 0)
+    if (count < 0 && errno != ENOENT) /* no directory: no jobs yet */
         return err_errno(err, -errno, "cannot read %s", jobs);
+    if (count < 0) {
+        count = 0;
+        entries = NULL;
+    }
     char **paths = calloc((size_t)count + 1, sizeof *paths);
     size_t used = 0;
     for (int i = 0; i < count && paths; i++) {

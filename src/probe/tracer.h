@@ -68,7 +68,8 @@ void tracer_stop_all(struct tracer *tracer); /* asks it to release everything an
 int tracer_fd(const struct tracer *tracer); /* readable: call tracer_dispatch */
 pid_t tracer_pid(const struct tracer *tracer);
 bool tracer_pending(const struct tracer *tracer); /* events were queued during a call: call tracer_dispatch */
-int tracer_dispatch(struct tracer *tracer);       /* hands out events; 0, or -EPIPE when the tracer died */
+/* Hands out the events there are, not those that come meanwhile. 0, or -EPIPE when the tracer died. */
+int tracer_dispatch(struct tracer *tracer);
 
 /* ---- processes ---- */
 /* Attaches to all threads of a process, without stopping it longer than needed. Idempotent. */

@@ -159,6 +159,11 @@ class OneShot(scrytest.TestCase):
         self.assertEqual([tool.wait(30 * scrytest.SCALE) for tool in tools], [0] * 8)
         self.assertEqual(len(list(self.box._processes("scry-monitor"))), 1)
 
+    def test_nothing_to_wait_for(self):
+        """A script with a typo ends instead of waiting for what cannot come."""
+        done = self.omis("-c", ": csr_enable([c_1_4711])", "--wait", "1")
+        self.assertEqual(done.returncode, 1, done.stdout)
+
     def test_standard_output_full(self):
         with open("/dev/full", "w", encoding="ascii") as full:
             done = subprocess.run(self.box.scry("omis", "-c", ": version()"), env=self.box.env, stdout=full,

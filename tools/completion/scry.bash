@@ -55,7 +55,7 @@ _scry() {
         ;;
     ps) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$word") ;;
     doctor) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$word") ;;
-    monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --help' -- "$word") ;;
+    monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --reference --help' -- "$word") ;;
     help) mapfile -t COMPREPLY < <(compgen -W 'run ps top report omis doctor monitor' -- "$word") ;;
     top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --help" -- "$word") ;;
     report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --help" -- "$word") ;;

@@ -388,8 +388,12 @@ int tracer_dispatch(struct tracer *tracer)
         receive(tracer);
         parse(tracer, 0, NULL, NULL);
     }
-    while (tracer->events) {
+    /* What comes while these are handled is left for the next call: threads that hit breakpoints without end may not
+     * keep the monitor from its tools. */
+    struct queued *last = tracer->events ? tracer->events->prev : NULL;
+    for (bool more = last != NULL; more || (tracer->dead && tracer->events);) {
         struct queued *queued = tracer->events;
+        more = more && queued != last;
         DL_DELETE(tracer->events, queued);
         tracer->fn(tracer->ctx, &queued->event);
         free(queued);
