@@ -249,7 +249,7 @@ int attach_settle(struct process *process, struct err *err)
 /* ---- letting go ---- */
 
 /* A SIGTRAP of our making that is queued but not delivered would kill the target once nobody traces it. */
-static bool trap_pending(const struct thread *thread)
+bool attach_trap_pending(const struct thread *thread)
 {
     siginfo_t infos[16];
     struct __ptrace_peeksiginfo_args args = {.nr = 16};
@@ -270,7 +270,7 @@ void attach_detach_thread(struct thread *thread)
     if (thread->stop != STOP_EXIT && thread_load_regs(thread) == 0 &&
         (thread->trap_due || breakpoint_find(thread->process->space, thread->regs.rip - 1) ||
          space_is_call_stub(thread->process->space, thread->regs.rip - 1)) &&
-        trap_pending(thread)) {
+        attach_trap_pending(thread)) {
         /* it comes before the thread is in user mode again */
         thread_flush_regs(thread);
         thread->in_stop = thread->regs_valid = thread->interrupted = false;
@@ -280,10 +280,10 @@ void attach_detach_thread(struct thread *thread)
         return;
     }
     thread_flush_regs(thread);
-    if (thread->calls) {
+    if (thread->calls)
         thread->process->keep_stubs = true;
-        space_leave_stubs(thread->process); /* before it can return there without us */
-    }
+    space_leave_stubs(
+        thread->process); /* before it can return there without us, also from a call of a former seizing */
     if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(long)thread->signal) < 0) {
         thread->in_stop = thread->regs_valid = false; /* killed: its end will be reported */
         return;

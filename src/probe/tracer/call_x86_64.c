@@ -3,8 +3,8 @@
  * Calling a function in a thread. What the kernel does to run a signal handler is done from outside: below the red
  * zone, a signal frame with all registers is built on the stack, and the function returns to a byte of ours. Normally
  * that is an int3, at which the tracer restores the registers exactly, orig_rax included, so that an interrupted system
- * call is restarted as if nothing had been. If the tracer has to leave while the function runs, the byte is replaced by
- * a call of rt_sigreturn, and the frame brings the thread back without us.
+ * call is restarted as if nothing had been. Behind it stands a call of rt_sigreturn: if the tracer leaves while the
+ * function runs, the int3 becomes a nop, and the frame brings the thread back without us.
  */
 #include <elf.h>
 #include <errno.h>

@@ -19,8 +19,13 @@
 
 enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64 };
 
-/* mov $15, %eax; syscall: rt_sigreturn, see call_x86_64.c */
-static const uint8_t stub_sigreturn[] = {0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0x0f, 0x0b};
+/*
+ * Where called functions return to, see call_x86_64.c: an int3, and behind it mov $15, %eax; syscall (rt_sigreturn), by
+ * which the thread finds back without us. When we leave, the int3 becomes a nop; nothing else of it ever changes while
+ * a thread may be there.
+ */
+static const uint8_t stub_code[] = {0xcc, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0x0f, 0x0b};
+static const uint8_t stub_trap = 0xcc, stub_nop = 0x90;
 
 struct space *space_new(void)
 {
@@ -259,8 +264,10 @@ uint64_t space_call_stub(struct process *process)
 {
     search_scratches(process);
     for (struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next) {
-        static const uint8_t trap = 0xcc;
-        if (!scratch->stub_written && space_write_raw(process, scratch->start, &trap, 1) < 0)
+        /* the first byte last: calls of a former seizing may be on their way through the rest */
+        if (!scratch->stub_written &&
+            (space_write_raw(process, scratch->start + 1, stub_code + 1, sizeof stub_code - 1) < 0 ||
+             space_write_raw(process, scratch->start, &stub_trap, 1) < 0))
             continue;
         scratch->stub_written = true;
         return scratch->start;
@@ -297,18 +304,15 @@ bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc)
 void space_leave_stubs(struct process *process)
 {
     for (const struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next)
-        if (scratch->stub_written) {
-            /* the first byte last: until then it is the int3 */
-            space_write_raw(process, scratch->start + 1, stub_sigreturn + 1, sizeof stub_sigreturn - 1);
-            space_write_raw(process, scratch->start, stub_sigreturn, 1);
-        }
+        if (scratch->stub_written)
+            space_write_raw(process, scratch->start, &stub_nop, 1);
 }
 
 void space_restore_bytes(struct process *process, const struct scratch *scratch, bool keep_stub)
 {
     uint64_t slots = scratch->start + CALL_STUB_SIZE;
     if (keep_stub && scratch->stub_written)
-        space_write_raw(process, scratch->start, stub_sigreturn, sizeof stub_sigreturn);
+        space_write_raw(process, scratch->start, &stub_nop, 1);
     else if (scratch->stub_written)
         space_write_raw(process, scratch->start, scratch->original, CALL_STUB_SIZE);
     if (scratch->slots_end > slots)

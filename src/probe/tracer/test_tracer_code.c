@@ -193,6 +193,26 @@ static void a_called_function_leaves_no_trace(void **state)
     assert_int_equal(shared->values[0], 0xabcdef + 5 + 0x1234);
 }
 
+/* Calls nest when the next one comes before the last has returned, and their ends come while nobody traces the thread,
+ * or while somebody does who knows nothing of them. */
+static void calls_outlive_many_seizings(void **state)
+{
+    (void)state;
+    enum { CALLS = 300 };
+    pid_t pid = target_start(spin_with_registers);
+    tracer_begin();
+    struct err err = {0};
+    for (int i = 0; i < CALLS; i++) {
+        if (tracer_seize(tracer, pid, &err) < 0 || tracer_call(tracer, pid, ADDR(called), &err) < 0)
+            fail_msg("call %d: %s", i, err.text);
+        assert_int_equal(tracer_release(tracer, pid), 0);
+    }
+    WAIT_FOR(shared->counters[5] == CALLS);
+    shared->go = 1;
+    assert_int_equal(target_wait(pid), 0);
+    assert_int_equal(shared->values[0], 0xabcdef + 5 + 0x1234);
+}
+
 /* In the middle of system calls of every kind of restart. */
 static void sleep_long(void)
 {
@@ -457,15 +477,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(steps_go_into_calls),
-        TEST(steps_go_over_calls),
-        TEST(the_trap_flag_does_not_show),
-        TEST(a_called_function_leaves_no_trace),
-        TEST(calls_do_not_disturb_system_calls),
-        TEST(calls_outlive_the_tracer),
-        TEST(threads_jump),
-        TEST(stacks_are_unwound),
-        TEST(deep_recursion_is_unwound),
+        TEST(steps_go_into_calls),          TEST(steps_go_over_calls),
+        TEST(the_trap_flag_does_not_show),  TEST(a_called_function_leaves_no_trace),
+        TEST(calls_outlive_many_seizings),  TEST(calls_do_not_disturb_system_calls),
+        TEST(calls_outlive_the_tracer),     TEST(threads_jump),
+        TEST(stacks_are_unwound),           TEST(deep_recursion_is_unwound),
         TEST(handlers_are_unwound_through),
     };
     if (argc > 1)

@@ -290,6 +290,8 @@ int attach_seize_new(struct process *process);
 void attach_release(struct process *process);
 /* Consumes what our int3 left behind and detaches; the thread is in a stop. */
 void attach_detach_thread(struct thread *thread);
+/* Is a SIGTRAP queued for the thread that our int3 or step caused? */
+bool attach_trap_pending(const struct thread *thread);
 void attach_try_leave(struct process *process); /* an unwanted child: detaches it once that is safe */
 bool attach_shares_memory(pid_t parent, pid_t child);
 int attach_settle(struct process *process, struct err *err);
