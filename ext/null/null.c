@@ -34,7 +34,7 @@ struct box {
     int64_t number;
 };
 
-/* A constructor works on no object and returns the token of the new one. */
+/* A constructor works on no object and returns the token of the new one; so the answer names no object. */
 static void null_box_create(struct scry_call *call)
 {
     struct box *box = calloc(1, sizeof *box);
@@ -44,7 +44,7 @@ static void null_box_create(struct scry_call *call)
         scry_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
         return;
     }
-    scry_result(call, object, "%s", scry_object_token(object));
+    scry_result(call, NULL, "%s", scry_object_token(object));
 }
 
 /* Services on objects answer once for each. The monitor has already expanded [] to all boxes of the calling tool and

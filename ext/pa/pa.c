@@ -40,7 +40,7 @@ static void pa_counter_create(struct scry_call *call)
         scry_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
         return;
     }
-    scry_result(call, object, "%s", scry_object_token(object));
+    scry_result(call, NULL, "%s", scry_object_token(object));
 }
 
 static struct counter *counter_at(struct scry_call *call, size_t index)
@@ -110,7 +110,7 @@ static void pa_timer_create(struct scry_call *call)
         scry_fail(call, NULL, OMIS_NO_MEMORY, "there is no room for another timer");
         return;
     }
-    scry_result(call, object, "%s", scry_object_token(object));
+    scry_result(call, NULL, "%s", scry_object_token(object));
 }
 
 static struct timer *timer_at(struct scry_call *call, size_t index)

@@ -29,7 +29,7 @@ static void node_attach2(struct scry_call *call)
     call->tool->node_attached = true;
     struct buf text = BUF_INIT;
     buf_puts(&text, node->object.token);
-    call_text(call, &node->object, &text);
+    call_text(call, NULL, &text); /* a constructor: it works on no node */
     buf_done(&text);
 }
 
