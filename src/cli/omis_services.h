@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the monitor's services are, asked from the monitor itself (`services`, `extensions`, `scry_service_get_info`). */
+/* What the monitor's services are, asked from the monitor itself (`services`, `extensions`, `scry_service_get_info`).
+ */
 #ifndef SCRY_CLI_OMIS_SERVICES_H
 #define SCRY_CLI_OMIS_SERVICES_H
 

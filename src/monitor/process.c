@@ -166,6 +166,7 @@ static void sample_all(void *ctx)
             switching_refresh(process);
             any = true;
         }
+    switching_catch_up(monitor);
     if (!any) {
         loop_remove(monitor->sampler);
         monitor->sampler = NULL;

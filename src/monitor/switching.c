@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "monitor/event.h"
 #include "monitor/monitor.h"
@@ -23,8 +24,9 @@ struct watched_thread {
 
 struct switch_watch {
     struct process *process;
-    unsigned users; /* armed conditional requests */
-    bool reading;   /* records are being told: what ends the watch meanwhile leaves it to the reader */
+    unsigned users;   /* armed conditional requests */
+    bool reading;     /* records are being told: what ends the watch meanwhile leaves it to the reader */
+    uint64_t read_ns; /* when the sampler read all of it last */
     struct watched_thread *threads;
 };
 
@@ -81,24 +83,52 @@ static void watch_free(struct switch_watch *watch)
     free(watch);
 }
 
-static void readable(void *ctx, int fd, uint32_t events)
+/* Hands out the records of one thread, or of all (NULL). What they trigger may end the watch, which is freed then. */
+static void read_records(struct switch_watch *watch, struct watched_thread *only)
 {
-    (void)fd;
-    (void)events;
-    struct watched_thread *watched = ctx;
-    struct switch_watch *watch = watched->watch;
     struct process *process = watch->process;
     struct monitor *monitor = process->object.monitor;
     uint64_t lost = 0;
     monitor_enter(monitor);
     watch->reading = true;
-    switches_read(watched->switches, switched, watched, &lost);
+    for (struct watched_thread *watched = only ? only : watch->threads; watched;
+         watched = only ? NULL : watched->next) {
+        uint64_t more = 0;
+        switches_read(watched->switches, switched, watched, &more);
+        lost += more;
+    }
     watch->reading = false;
     if (lost)
         log_info("process %d: %llu context switches were not told", process->pid, (unsigned long long)lost);
     if (process->switching != watch)
         watch_free(watch);
     monitor_leave(monitor);
+}
+
+static void readable(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    struct watched_thread *watched = ctx;
+    read_records(watched->watch, watched);
+}
+
+static struct switch_watch *find_not_read(const struct monitor *monitor, uint64_t since_ns)
+{
+    for (const struct process *process = monitor->processes; process; process = process->hh.next)
+        if (process->switching && process->switching->read_ns < since_ns)
+            return process->switching;
+    return NULL;
+}
+
+void switching_catch_up(struct monitor *monitor)
+{
+    uint64_t now = clock_now_ns();
+    struct switch_watch *watch;
+    while ((watch = find_not_read(monitor, now))) { /* from the start each time: anything may have changed */
+        watch->read_ns = now;
+        read_records(watch, NULL);
+    }
 }
 
 static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)

@@ -9,12 +9,16 @@
 #include "base/err.h"
 
 struct csr;
+struct monitor;
 struct process;
 struct switch_watch;
 
 /* event_ops.arm and .disarm of the scheduling events. */
 int switching_arm(struct csr *csr, struct process *process, struct err *err);
 void switching_disarm(struct csr *csr, struct process *process);
+
+/* Reads what no wake-up told of; called by the sampler, so that no event is later than its period. */
+void switching_catch_up(struct monitor *monitor);
 
 /* Watches threads that appeared since; called by the sampler. */
 void switching_refresh(struct process *process);

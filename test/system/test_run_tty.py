@@ -167,7 +167,7 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.send("\x1a")
         self.terminal.expect(r"Stopped .*sleep 1000")
         self.terminal.run("fg")
-        self.terminal.expect(r"\nsleep 1000")
+        self.terminal.expect(r"(\n|inner> )sleep 1000\r?\n")
         wait_until(lambda: process_state(sleeping()) == "S")
         self.terminal.send("\x03")
         self.terminal.expect(r"inner> ")
