@@ -164,11 +164,17 @@ class Processes(ServiceTest):
         self.assertEqual(tracer_of(self.target_.pid), 0)
 
 
+def state_of(pid, tid):
+    return scrytest.process_status(pid, tid).get("State", "?")[0]
+
+
 class Threads(ServiceTest):
     def test_threads(self):
         target = self.target("puppet", 2)
         process = self.attach(target)
         values = {}
+        # they have said hello, but may not be asleep yet
+        scrytest.wait_until(lambda: all(state_of(target.pid, tid) == "S" for tid in [target.pid, *target.workers]))
         for entry in self.ask(f": thread_get_info([{process}], {2 ** 12 - 1})").services[1]:
             self.assertEqual(len(entry["objects"]), 1)
             value = parse(entry["result"])

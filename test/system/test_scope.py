@@ -102,7 +102,10 @@ class Scope(ServiceTest):
                 if self.box.path("run", "monitor.sock") in line and line.split()[5] == "03":
                     sockets.add(line.split()[6])
         for name in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{name}")
+            try:
+                link = os.readlink(f"/proc/{pid}/fd/{name}")
+            except FileNotFoundError:  # closed just now
+                continue
             count += link.startswith("socket:[") and link[8:-1] in sockets
         return count
 
