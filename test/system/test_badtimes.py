@@ -146,6 +146,7 @@ class TracerDies(ServiceTest):
         old = self.tracer()
         os.kill(old, signal.SIGKILL)
         scrytest.wait_until(lambda: tracer_of(target.pid) not in (0, old))
+        self.ask(": version()")  # answered when everything is set up again
         target.do("hit 2")
         for _ in range(2):
             self.triggered(number)
