@@ -199,8 +199,9 @@ static uint64_t code_end(struct process *process, const struct mapping *header, 
 static void add_scratch(struct process *process, uint64_t start, uint64_t end)
 {
     start = (start + 15) & ~UINT64_C(15);
-    if (end < start + CALL_STUB_SIZE + SLOT_SIZE)
+    if (end < start + SLOT_SIZE)
         return;
+    size_t stub_size = end < start + CALL_STUB_SIZE + SLOT_SIZE ? 0 : CALL_STUB_SIZE;
     size_t size = end - start > SCRATCH_SIZE_LIMIT ? SCRATCH_SIZE_LIMIT : end - start;
     struct scratch *scratch = calloc(1, sizeof *scratch);
     uint8_t *original = malloc(size);
@@ -211,7 +212,8 @@ static void add_scratch(struct process *process, uint64_t start, uint64_t end)
     }
     scratch->start = start;
     scratch->end = start + size;
-    scratch->slots_end = start + CALL_STUB_SIZE;
+    scratch->stub_size = stub_size;
+    scratch->slots_end = start + stub_size;
     scratch->original = original;
     scratch->next = process->space->scratches;
     process->space->scratches = scratch;
@@ -264,6 +266,8 @@ uint64_t space_call_stub(struct process *process)
 {
     search_scratches(process);
     for (struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next) {
+        if (!scratch->stub_size)
+            continue;
         /* the first byte last: calls of a former seizing may be on their way through the rest */
         if (!scratch->stub_written &&
             (space_write_raw(process, scratch->start + 1, stub_code + 1, sizeof stub_code - 1) < 0 ||
@@ -310,13 +314,13 @@ void space_leave_stubs(struct process *process)
 
 void space_restore_bytes(struct process *process, const struct scratch *scratch, bool keep_stub)
 {
-    uint64_t slots = scratch->start + CALL_STUB_SIZE;
+    uint64_t slots = scratch->start + scratch->stub_size;
     if (keep_stub && scratch->stub_written)
         space_write_raw(process, scratch->start, &stub_nop, 1);
     else if (scratch->stub_written)
         space_write_raw(process, scratch->start, scratch->original, CALL_STUB_SIZE);
     if (scratch->slots_end > slots)
-        space_write_raw(process, slots, scratch->original + CALL_STUB_SIZE, scratch->slots_end - slots);
+        space_write_raw(process, slots, scratch->original + scratch->stub_size, scratch->slots_end - slots);
 }
 
 void space_restore_scratch(struct process *process, bool keep_stubs)

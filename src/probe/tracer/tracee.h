@@ -84,7 +84,8 @@ struct breakpoint {
 struct scratch { /* unused executable bytes at the end of a segment */
     struct scratch *next;
     uint64_t start, end;
-    uint64_t slots_end; /* slots are [start + CALL_STUB_SIZE, slots_end) */
+    uint64_t stub_size; /* CALL_STUB_SIZE, or 0 where there is only room for a slot */
+    uint64_t slots_end; /* slots are [start + stub_size, slots_end) */
     uint8_t *original;
     bool stub_written;
 };
