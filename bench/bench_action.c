@@ -23,20 +23,9 @@
 
 #include <omis.h>
 
+#include "bench.h"
+
 enum { MOST_ROUNDS = 100 };
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_action: %s\n", what);
-    exit(1);
-}
 
 /* ---- the program that runs into it ---- */
 
@@ -57,10 +46,10 @@ static int target(long hits)
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin))
         return 1;
-    double start = now_us();
+    double start = bench_now_us();
     for (long i = 0; i < hits; i++)
         bench_hit(1);
-    printf("%.3f\n", (now_us() - start) / (double)hits);
+    printf("%.3f\n", (bench_now_us() - start) / (double)hits);
     return bench_hits == hits ? 0 : 1;
 }
 
@@ -76,7 +65,7 @@ static void program_start(struct program *program, const char *self, const char 
 {
     int in[2], out[2];
     if (pipe(in) < 0 || pipe(out) < 0)
-        fail("no pipe");
+        bench_fail("bench_action", "no pipe");
     program->pid = fork();
     if (program->pid == 0) {
         dup2(in[0], STDIN_FILENO);
@@ -91,7 +80,7 @@ static void program_start(struct program *program, const char *self, const char 
     program->to = fdopen(in[1], "w");
     program->from = fdopen(out[0], "r");
     if (!fgets(program->address, sizeof program->address, program->from))
-        fail("the target does not start");
+        bench_fail("bench_action", "the target does not start");
     program->address[strcspn(program->address, "\n")] = 0;
 }
 
@@ -106,11 +95,11 @@ static double program_end(struct program *program)
     char line[64] = "";
     int status;
     if (!fgets(line, sizeof line, program->from))
-        fail("the target did not finish");
+        bench_fail("bench_action", "the target did not finish");
     fclose(program->to);
     fclose(program->from);
     if (waitpid(program->pid, &status, 0) < 0 || status != 0)
-        fail("the target did not end as it should");
+        bench_fail("bench_action", "the target did not end as it should");
     return strtod(line, NULL);
 }
 
@@ -164,7 +153,7 @@ static double scry_round(const char *self, const char *hits, const char *counter
         snprintf(text, sizeof text, ": pa_counter_read([%s]) pa_counter_reset([%s])", counter, counter);
         reply = ask(text, NULL, NULL, 0);
         if (atol(reply[1]->result) != atol(hits))
-            fail("hits were lost");
+            bench_fail("bench_action", "hits were lost");
         omis_reply_free(reply);
     }
     char delete[] = ": csr_delete([])";
@@ -182,7 +171,7 @@ static double gdb_round(const char *dir, const char *self, const char *hits, con
     snprintf(path, sizeof path, "%s/gdb", dir);
     FILE *file = fopen(path, "w");
     if (!file)
-        fail("cannot write gdb's script");
+        bench_fail("bench_action", "cannot write gdb's script");
     fprintf(file, "set debuginfod enabled off\nset pagination off\nset args --target %s < %s.in\n%s\nrun\n", hits, path,
             script);
     fclose(file);
@@ -196,23 +185,8 @@ static double gdb_round(const char *dir, const char *self, const char *hits, con
             took = number;
     }
     if (!output || pclose(output) != 0 || took < 0)
-        fail("gdb did not run the target to its end");
+        bench_fail("bench_action", "gdb did not run the target to its end");
     return took;
-}
-
-/* ---- report ---- */
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double report(const char *what, double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    printf("%-34s %8.1f [%.1f .. %.1f] us a hit\n", what, values[count / 2], values[0], values[count - 1]);
-    return values[count / 2];
 }
 
 int main(int argc, char **argv)
@@ -222,16 +196,16 @@ int main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : 20;
     const char *hits = argc > 2 ? argv[2] : "2000";
     if (rounds < 1 || rounds > MOST_ROUNDS || atol(hits) < 1)
-        fail("ROUNDS must be from 1 to 100, HITS positive");
+        bench_fail("bench_action", "ROUNDS must be from 1 to 100, HITS positive");
     char dir[] = "/tmp/scry-bench-XXXXXX", self[4096], path[128];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len < 0 || !mkdtemp(dir) || setenv("SCRY_RUNTIME_DIR", dir, 1) < 0)
-        fail("cannot make a directory in /tmp");
+        bench_fail("bench_action", "cannot make a directory in /tmp");
     self[len] = 0;
     char option[] = "--omis-stop-at-finalize", *arguments[] = {argv[0], option, NULL}, **vector = arguments;
     int count = 2;
     if (omis_init(&count, &vector, NULL, NULL) != OMIS_OK)
-        fail("cannot connect to a monitor");
+        bench_fail("bench_action", "cannot connect to a monitor");
     char create[] = ": pa_counter_create()";
     Omis_reply counter = ask(create, NULL, NULL, 0);
     double print[MOST_ROUNDS], lowered[MOST_ROUNDS], commands[MOST_ROUNDS], condition[MOST_ROUNDS];
@@ -244,8 +218,10 @@ int main(int argc, char **argv)
     }
     omis_reply_free(counter);
     omis_finalize();
-    double a = report("scry, print action", print, rounds), b = report("gdb, commands", commands, rounds);
-    double c = report("scry, lowered actions", lowered, rounds), d = report("gdb, condition", condition, rounds);
+    double a = bench_report("scry, print action", print, rounds, "us a hit"),
+           b = bench_report("gdb, commands", commands, rounds, "us a hit");
+    double c = bench_report("scry, lowered actions", lowered, rounds, "us a hit"),
+           d = bench_report("gdb, condition", condition, rounds, "us a hit");
     printf("gdb commands / print action        %8.1f (goal: 3)\n", b / a);
     printf("gdb condition / lowered actions    %8.1f (goal: 10)\n", d / c);
     static const char *const files[] = {"monitor.log", "monitor.pid", "monitor.sock", "starter.lock"};

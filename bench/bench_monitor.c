@@ -24,42 +24,18 @@
 
 #include <omis.h>
 
+#include "bench.h"
+
 enum { PRINTS = 20000, PROCESSES = 1000, MOST_ROUNDS = 200 };
 /* node, local_id, scheduling_state, total_time, priority, system_time, memory_size, resident_size, minor and major
  * faults */
 enum { TEN_MEMBERS = 0x00cff00 };
 
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_monitor: %s\n", what);
-    exit(1);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double report(const char *what, double *values, int count, const char *unit, const char *goal)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    printf("%-42s %9.2f [%.2f .. %.2f] %s%s\n", what, values[count / 2], values[0], values[count - 1], unit, goal);
-    return values[count / 2];
-}
-
 static double request_ms(char *text)
 {
-    double start = now_ms();
+    double start = (bench_now_us() / 1e3);
     Omis_reply reply = omis_request(text, NULL, NULL, 0);
-    double took = now_ms() - start;
+    double took = (bench_now_us() / 1e3) - start;
     if (!reply || reply[0]->status != OMIS_OK) {
         fprintf(stderr, "bench_monitor: %.60s: %s\n", text, reply && reply[0]->result ? reply[0]->result : "no reply");
         exit(1);
@@ -79,15 +55,15 @@ static void bench_prints(int rounds)
     for (int i = 0; i < PRINTS; i++)
         len += (size_t)snprintf(text + len, size - len, " print([%d])", i);
     for (int i = 0; i < rounds; i++) {
-        double start = now_ms();
+        double start = (bench_now_us() / 1e3);
         memcpy(copy, text, len);
         __asm__ volatile("" : : "r"(copy) : "memory");
         memcpy(text, copy, len);
-        floor[i] = now_ms() - start;
+        floor[i] = (bench_now_us() / 1e3) - start;
         took[i] = request_ms(text);
     }
-    double a = report("20000 print actions in one request", took, rounds, "ms", " (goal: about 100)");
-    double b = report("  the floor: the request copied twice", floor, rounds, "ms", "");
+    double a = bench_report("20000 print actions in one request", took, rounds, "ms (goal: about 100)");
+    double b = bench_report("  the floor: the request copied twice", floor, rounds, "ms");
     printf("%-42s %9.0f\n", "  ratio", a / b);
     free(text);
     free(copy);
@@ -102,7 +78,7 @@ static void start_children(void)
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] < 0)
-            fail("cannot fork 1000 processes");
+            bench_fail("bench_monitor", "cannot fork 1000 processes");
         if (children[i] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             for (;;)
@@ -122,15 +98,15 @@ static void end_children(void)
 static double read_stats_ms(void)
 {
     char path[64], bytes[1024];
-    double start = now_ms();
+    double start = (bench_now_us() / 1e3);
     for (int i = 0; i < PROCESSES; i++) {
         snprintf(path, sizeof path, "/proc/%d/stat", children[i]);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || read(fd, bytes, sizeof bytes) <= 0)
-            fail("cannot read /proc/PID/stat");
+            bench_fail("bench_monitor", "cannot read /proc/PID/stat");
         close(fd);
     }
-    return now_ms() - start;
+    return (bench_now_us() / 1e3) - start;
 }
 
 static void attach_children(void)
@@ -153,8 +129,8 @@ static void bench_info(int rounds)
         floor[i] = read_stats_ms();
         took[i] = request_ms(text);
     }
-    double a = report("proc_get_info of 1000 processes, 10 members", took, rounds, "ms", " (goal: about 50)");
-    double b = report("  the floor: their /proc/PID/stat read", floor, rounds, "ms", "");
+    double a = bench_report("proc_get_info of 1000 processes, 10 members", took, rounds, "ms (goal: about 50)");
+    double b = bench_report("  the floor: their /proc/PID/stat read", floor, rounds, "ms");
     printf("%-42s %9.2f\n", "  ratio", a / b);
 }
 
@@ -181,7 +157,7 @@ static pid_t monitor_pid(const char *dir)
     snprintf(path, sizeof path, "%s/monitor.pid", dir);
     FILE *file = fopen(path, "re");
     if (!file || fscanf(file, "%ld", &pid) != 1)
-        fail("the monitor has no pid file");
+        bench_fail("bench_monitor", "the monitor has no pid file");
     fclose(file);
     return (pid_t)pid;
 }
@@ -213,14 +189,14 @@ int main(int argc, char **argv)
     char dir[] = "/tmp/scry-bench-XXXXXX", path[128];
     int rounds = argc > 1 ? atoi(argv[1]) : 21;
     if (rounds < 1 || rounds > MOST_ROUNDS)
-        fail("ROUNDS must be from 1 to 200");
+        bench_fail("bench_monitor", "ROUNDS must be from 1 to 200");
     if (!mkdtemp(dir) || setenv("SCRY_RUNTIME_DIR", dir, 1) < 0)
-        fail("cannot make a directory in /tmp");
+        bench_fail("bench_monitor", "cannot make a directory in /tmp");
     char option[] = "--omis-stop-at-finalize";
     char *arguments[] = {argv[0], option, NULL}, **vector = arguments;
     int count = 2;
     if (omis_init(&count, &vector, NULL, NULL) != OMIS_OK)
-        fail("cannot connect to a monitor");
+        bench_fail("bench_monitor", "cannot connect to a monitor");
     bench_rest(dir);
     bench_prints(rounds);
     start_children();
