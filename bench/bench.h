@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static inline double bench_now_us(void)
 {
@@ -24,6 +25,18 @@ static inline int bench_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Removes the runtime directory of a monitor that has ended or is ending. */
+static inline void bench_remove_runtime(const char *dir)
+{
+    static const char *const files[] = {"monitor.log", "monitor.pid", "monitor.sock", "starter.lock"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        unlink(path);
+    }
+    rmdir(dir);
 }
 
 /* Sorts the values, prints median, lowest and highest in a line, and returns the median. */

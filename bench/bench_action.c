@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     const char *hits = argc > 2 ? argv[2] : "2000";
     if (rounds < 1 || rounds > MOST_ROUNDS || atol(hits) < 1)
         bench_fail("bench_action", "ROUNDS must be from 1 to 100, HITS positive");
-    char dir[] = "/tmp/scry-bench-XXXXXX", self[4096], path[128];
+    char dir[] = "/tmp/scry-bench-XXXXXX", self[4096];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len < 0 || !mkdtemp(dir) || setenv("SCRY_RUNTIME_DIR", dir, 1) < 0)
         bench_fail("bench_action", "cannot make a directory in /tmp");
@@ -229,11 +229,6 @@ int main(int argc, char **argv)
            d = bench_report("gdb, condition", condition, rounds, "us a hit");
     printf("gdb commands / print action        %8.1f (goal: 3)\n", b / a);
     printf("gdb condition / lowered actions    %8.1f (goal: 10)\n", d / c);
-    static const char *const files[] = {"monitor.log", "monitor.pid", "monitor.sock", "starter.lock"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    rmdir(dir);
+    bench_remove_runtime(dir);
     return 0;
 }

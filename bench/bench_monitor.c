@@ -186,7 +186,7 @@ static void bench_rest(const char *dir)
 
 int main(int argc, char **argv)
 {
-    char dir[] = "/tmp/scry-bench-XXXXXX", path[128];
+    char dir[] = "/tmp/scry-bench-XXXXXX";
     int rounds = argc > 1 ? atoi(argv[1]) : 21;
     if (rounds < 1 || rounds > MOST_ROUNDS)
         bench_fail("bench_monitor", "ROUNDS must be from 1 to 200");
@@ -207,11 +207,6 @@ int main(int argc, char **argv)
     end_children();
     while (kill(monitor, 0) == 0) /* --omis-stop-at-finalize: it ends by itself */
         usleep(1000);
-    static const char *const files[] = {"monitor.log", "monitor.pid", "monitor.sock", "starter.lock"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    rmdir(dir);
+    bench_remove_runtime(dir);
     return 0;
 }

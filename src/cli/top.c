@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "job/signals.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
@@ -316,16 +317,8 @@ static void set_terminal(void)
 static void on_stop(int signo)
 {
     int code = errno;
-    sigset_t one, mask;
-    struct sigaction standard = {.sa_handler = SIG_DFL}, before;
     restore_terminal();
-    sigaction(signo, &standard, &before);
-    sigemptyset(&one);
-    sigaddset(&one, signo);
-    raise(signo);
-    sigprocmask(SIG_UNBLOCK, &one, &mask); /* stops here */
-    sigprocmask(SIG_SETMASK, &mask, NULL);
-    sigaction(signo, &before, NULL);
+    signals_stop_self(signo);
     set_terminal();
     errno = code;
 }

@@ -59,7 +59,7 @@ void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
         kill(pid, signo);
 }
 
-void signals_stop_self(struct signals *signals, int signo)
+void signals_stop_self(int signo)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL}, before;
     sigset_t one, mask;

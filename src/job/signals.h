@@ -24,8 +24,9 @@ int signals_init(struct signals *signals);
 void signals_restore(const struct signals *signals);
 /* Passes the signal on to the job where that is right. */
 void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid);
-/* Stops this process as `signo` (SIGTSTP, SIGTTIN, SIGTTOU) does by default; returns when it is continued. */
-void signals_stop_self(struct signals *signals, int signo);
+/* Stops this process as `signo` (SIGTSTP, SIGTTIN, SIGTTOU) does by default, whatever its mask and disposition; returns
+ * when it is continued. Async-signal-safe. */
+void signals_stop_self(int signo);
 /* Ends this process as a terminal's SIGINT does, so that shell scripts around it stop, too. */
 _Noreturn void signals_die_of_interrupt(void);
 

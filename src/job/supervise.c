@@ -167,7 +167,7 @@ static void follow_stop(struct job *job, int signo)
     if (tty < 0 || getpgid(job->launch.pid) != getpgrp())
         return;
     double from = recorder_seconds(&job->recorder, clock_now_ns());
-    signals_stop_self(&job->signals, signo);
+    signals_stop_self(signo);
     if (is_stopped(job->launch.pid))
         kill(job->launch.pid, SIGCONT); /* only scry run was continued */
     recorder_put_take(&job->recorder, "gap",

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "monitor/convert.h"
 #include "monitor/execute.h"
 
 static struct span token_of(const struct scry_object *object)
@@ -22,7 +21,6 @@ void call_ok(struct scry_call *call, struct scry_object *object)
 void call_text(struct scry_call *call, struct scry_object *object, const struct buf *text)
 {
     call->answers++;
-    call->any_text = true;
     if (text->failed) {
         struct span why = span_str("out of memory");
         reply_result(call->reply, token_of(object), OMIS_NO_MEMORY, &why);
@@ -46,7 +44,6 @@ void call_fail(struct scry_call *call, struct scry_object *object, Omis_status s
     va_end(args);
     struct span why = span_str(text);
     call->answers++;
-    call->any_text = true;
     reply_result(call->reply, token_of(object), status, &why);
 }
 
@@ -116,14 +113,4 @@ const char *call_string(struct scry_call *call, size_t index)
     if (!string)
         call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
     return string;
-}
-
-struct scry_object *call_object_arg(struct scry_call *call, size_t index, const char *class_name)
-{
-    Omis_status status;
-    struct err err;
-    struct scry_object *object = convert_one(call, call->args[index].text, class_name, true, &status, &err);
-    if (!object)
-        call_fail(call, NULL, status, "%s", err.text);
-    return object;
 }

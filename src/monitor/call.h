@@ -36,7 +36,6 @@ struct scry_call {
     struct arena *arena; /* until the end of the execution */
     struct reply_builder *reply;
     size_t answers;
-    bool any_text; /* a result or an error was given: the reply is more than an OK */
 };
 
 void call_ok(struct scry_call *call, struct scry_object *object);
@@ -66,9 +65,6 @@ bool call_check_range(struct scry_call *call, size_t index, int64_t low, int64_t
 
 /* A string argument as a C string in the call's arena; NULL (and the call failed) if it holds a NUL. */
 const char *call_string(struct scry_call *call, size_t index);
-
-/* The single object of another class named by a plain token argument; NULL and a failed call if there is none. */
-struct scry_object *call_object_arg(struct scry_call *call, size_t index, const char *class_name);
 
 static inline struct process *call_process(const struct scry_call *call, size_t index)
 {

@@ -82,7 +82,6 @@ static void gather_fail(struct gather *gather, struct span token, Omis_status st
     struct span why = span_str(err->text);
     reply_result(gather->call->reply, token, status, &why);
     gather->call->answers++;
-    gather->call->any_text = true;
 }
 
 static void gather_process(struct gather *gather, struct process *process, bool may_repeat)

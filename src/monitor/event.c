@@ -64,10 +64,8 @@ static const struct scry_object *thread_object(const struct thread *thread)
     return thread ? &thread->object : NULL;
 }
 
-bool event_param(const struct event *event, const struct csr *csr, struct span name, struct arena *arena,
-                 struct value *ret_value)
+bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value)
 {
-    (void)arena;
     if (span_is(name, "node"))
         *ret_value = token_value(&csr->object.monitor->node->object);
     else if (span_is(name, "proc"))

@@ -74,8 +74,7 @@ int event_queue(struct monitor *monitor, const struct event *event);
 void event_run_queue(struct monitor *monitor);
 
 /* The value of a context parameter. false: there is none of this name. */
-bool event_param(const struct event *event, const struct csr *csr, struct span name, struct arena *arena,
-                 struct value *ret_value);
+bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value);
 
 /* Whether a parameter name can exist for events of this service (at definition). */
 bool event_param_known(const struct service *service, struct span name);

@@ -164,7 +164,7 @@ static bool substitute(struct execution *execution, const struct value *values, 
                 return false;
             replacement.list.items = items;
         } else if (values[i].kind == VALUE_PARAM) {
-            if (!event_param(execution->event, execution->csr, values[i].text, &execution->arena, &replacement))
+            if (!event_param(execution->event, execution->csr, values[i].text, &replacement))
                 return false;
             changed = true;
         }
@@ -226,8 +226,6 @@ static void execute_action(struct execution *execution, struct service *service,
     /* nothing to work on is no error: an OK for "all objects" (7.3.1) */
     if (call.answers == 0)
         call_ok(&call, NULL);
-    if (call.any_text)
-        execution->only_ok = false;
 }
 
 static void execute_list(struct execution *execution, struct service **services, const struct request *request)
@@ -236,7 +234,6 @@ static void execute_list(struct execution *execution, struct service **services,
     const struct event *outer = monitor->current_event;
     monitor->current_event = execution->event;
     monitor->executing++;
-    execution->only_ok = true;
     for (size_t i = 0; i < request->action_count; i++)
         execute_action(execution, services[i], &request->actions[i]);
     monitor->executing--;
@@ -308,7 +305,7 @@ void execute_triggered(struct csr *csr, const struct event *event)
     csr->executing++;
     execute_list(&execution, csr->actions, &csr->request);
     bool last = --csr->executing == 0 && csr->object.gone; /* it deleted itself */
-    bool quiet = execution.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
+    bool quiet = execution.reply.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
     if (csr->session && !quiet)
         send_reply(&execution, id, last, !last);
     execution_done(&execution);

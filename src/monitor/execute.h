@@ -32,7 +32,6 @@ struct execution {
     size_t attached_count;
     bool attached_known;
     struct reply_builder reply;
-    bool only_ok; /* nothing in the reply but OK */
 };
 
 /* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */

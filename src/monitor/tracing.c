@@ -105,7 +105,7 @@ static void limits_restore(const struct rlimit saved[RAISED_LIMITS])
         setrlimit(raised_limits[i].resource, &saved[i]);
 }
 
-static int need_tracer(struct monitor *monitor, struct err *err)
+int tracing_need_tracer(struct monitor *monitor, struct err *err)
 {
     if (monitor->tracer)
         return 0;
@@ -131,11 +131,6 @@ static int need_tracer(struct monitor *monitor, struct err *err)
     return 0;
 }
 
-int tracing_need_tracer(struct monitor *monitor, struct err *err)
-{
-    return need_tracer(monitor, err);
-}
-
 void tracing_stop(struct monitor *monitor)
 {
     loop_remove(monitor->tracer_source);
@@ -152,7 +147,7 @@ int tracing_seize(struct process *process, struct err *err)
     struct monitor *monitor = process->object.monitor;
     if (process->trace.seized)
         return 0;
-    int code = need_tracer(monitor, err);
+    int code = tracing_need_tracer(monitor, err);
     if (code == 0)
         code = tracer_seize(monitor->tracer, process->pid, err);
     if (code < 0)
