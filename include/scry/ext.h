@@ -123,6 +123,8 @@ SCRY_EXT_API int scry_lower_add(struct scry_code *code, int cell, struct scry_ca
 /* A timer is two cells, `started` (0: not running, else the time) and `total`, in nanoseconds. */
 SCRY_EXT_API int scry_lower_timer_start(struct scry_code *code, int started_cell);
 SCRY_EXT_API int scry_lower_timer_stop(struct scry_code *code, int started_cell, int total_cell);
+/* Sets a cell. */
+SCRY_EXT_API int scry_lower_set(struct scry_code *code, int cell, int64_t value);
 /* Ends the program here unless the comparison ("==", "!=", "<", "<=", ">", ">=") of two arguments holds. */
 SCRY_EXT_API int scry_lower_unless(struct scry_code *code, struct scry_call *call, size_t left_arg,
                                    const char *comparison, size_t right_arg);

@@ -83,6 +83,17 @@ int dirs_runtime(char *ret_path, size_t size, struct err *err)
     return (size_t)snprintf(ret_path, size, "%s", path) < size ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", path);
 }
 
+int dirs_agent_socket(char *ret_path, size_t size, struct err *err)
+{
+    char dir[PATH_MAX];
+    int code = dirs_runtime(dir, sizeof dir, err);
+    if (code < 0)
+        return code;
+    return (size_t)snprintf(ret_path, size, "%s/agent.sock", dir) < size
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "%s: too long", dir);
+}
+
 /* What the XDG specification says of relative paths: they are invalid and to be ignored. */
 static const char *absolute(const char *variable)
 {
@@ -140,8 +151,8 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
         return 0;
     char here[PATH_MAX], dir[PATH_MAX + 32];
     own_dir(here);
-    static const char *const beside[] = {"", "/../libexec/scry", "/../daemon",
-                                         "/../probe/tracer"}; /* the last two: as built */
+    static const char *const beside[] = {"", "/../libexec/scry", "/../daemon", "/../probe/tracer",
+                                         "/../symbols"}; /* the last three: as built */
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
         snprintf(dir, sizeof dir, "%s%s", here, beside[i]);
         if (try_program(ret_path, size, dir, name))

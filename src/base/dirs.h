@@ -15,13 +15,17 @@
  * or -errno with err. */
 int dirs_runtime(char *ret_path, size_t size, struct err *err);
 
+/* The monitor's socket for agents: "agent.sock" in the runtime directory. 0 or -errno with err. */
+int dirs_agent_socket(char *ret_path, size_t size, struct err *err);
+
 /* The directory of job directories: $SCRY_STATE_DIR; else $XDG_STATE_HOME/scry/jobs or ~/.local/state/scry/jobs.
  * dirs_jobs makes it, dirs_jobs_find only says where it is or would be. 0 or -errno with err. */
 int dirs_jobs(char *ret_path, size_t size, struct err *err);
 int dirs_jobs_find(char *ret_path, size_t size, struct err *err);
 
-/* Where scry's own programs (scry-monitor, scry-tracer) are: $SCRY_LIBEXEC; else ../libexec/scry beside the running
- * program's directory; else that directory itself; else the compiled-in place. Finds `name` and writes its path. */
+/* Where scry's own programs (scry-monitor, scry-tracer, scry-symbols) are: $SCRY_LIBEXEC; else ../libexec/scry beside
+ * the running program's directory; else that directory itself; else the compiled-in place. Finds `name` and writes its
+ * path. */
 int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err);
 
 /* Extension directories searched in order: $SCRY_EXT_PATH (colon-separated), then LIBDIR/scry/ext beside the program.

@@ -18,11 +18,14 @@ enum {
 /* argv[0] is the subcommand's name. Returns the exit status. */
 int cmd_doctor(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_monitor(int argc, char **argv);
 int cmd_omis(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_set(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 /* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */

@@ -28,11 +28,21 @@ static const struct {
     const char *name;
     void (*run)(struct finding *finding);
 } checks[] = {
-    {"kernel", doctor_kernel},   {"ptrace", doctor_ptrace},     {"session", doctor_traced},
-    {"memory", doctor_memory},   {"perf", doctor_perf},         {"core", doctor_core},
-    {"limits", doctor_files},    {"runtime", doctor_runtime},   {"jobs", doctor_jobs},
-    {"tmp", doctor_tmp},         {"programs", doctor_programs}, {"extensions", doctor_extensions},
-    {"monitor", doctor_monitor}, {"mpi", doctor_mpi},
+    {"kernel", doctor_kernel},
+    {"ptrace", doctor_ptrace},
+    {"session", doctor_traced},
+    {"memory", doctor_memory},
+    {"perf", doctor_perf},
+    {"core", doctor_core},
+    {"limits", doctor_files},
+    {"runtime", doctor_runtime},
+    {"jobs", doctor_jobs},
+    {"tmp", doctor_tmp},
+    {"programs", doctor_programs},
+    {"agent", doctor_agent},
+    {"extensions", doctor_extensions},
+    {"monitor", doctor_monitor},
+    {"mpi", doctor_mpi},
 };
 
 enum { CHECK_COUNT = sizeof checks / sizeof *checks };

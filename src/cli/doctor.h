@@ -24,6 +24,9 @@ void doctor_perf(struct finding *finding);
 void doctor_core(struct finding *finding);
 void doctor_files(struct finding *finding);
 
+/* doctor_agent.c */
+void doctor_agent(struct finding *finding);
+
 /* doctor_checks.c */
 void doctor_runtime(struct finding *finding);
 void doctor_jobs(struct finding *finding);

@@ -15,7 +15,10 @@
 #include "base/dirs.h"
 #include "client/client.h"
 
-enum { LEAST_PERCENT = 5 }; /* recording stops when less of the disk is left */
+enum {
+    LEAST_PERCENT = 5,         /* recording stops when less of the disk is left */
+    LEAST_BUFFERS = 256 << 20, /* bytes: four processes with the default buffer */
+};
 
 /* Free space under a directory that was found: sets text, and WARN when there is little. */
 static void check_space(struct finding *finding, const char *path)
@@ -47,6 +50,12 @@ void doctor_runtime(struct finding *finding)
         return;
     }
     check_space(finding, path);
+    struct statvfs disk;
+    if (finding->state == FINDING_OK && statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < LEAST_BUFFERS) {
+        finding_set(finding, FINDING_WARN, "%s has %.0f MB free: traced processes have buffers there, up to 64 MB each",
+                    path, (double)(disk.f_bavail * disk.f_frsize) / (1 << 20));
+        finding_remedy(finding, "make room there, set SCRY_RUNTIME_DIR, or use --buffer 1M");
+    }
 }
 
 void doctor_jobs(struct finding *finding)
@@ -78,6 +87,7 @@ void doctor_programs(struct finding *finding)
     } programs[] = {
         {"scry-monitor", "nothing works"},
         {"scry-tracer", "nothing can be stopped, no breakpoints, no backtraces"},
+        {"scry-symbols", "functions have no names and values"},
     };
     char path[PATH_MAX], real[PATH_MAX], found[400] = "";
     struct err err;

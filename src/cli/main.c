@@ -38,8 +38,17 @@ static const struct command {
 #ifdef HAVE_CMD_TOP
     {"top", cmd_top, "Watch a job live"},
 #endif
+#ifdef HAVE_CMD_SET
+    {"set", cmd_set, "Change what a running job records"},
+#endif
 #ifdef HAVE_CMD_REPORT
     {"report", cmd_report, "Show what a run was"},
+#endif
+#ifdef HAVE_CMD_REPLAY
+    {"replay", cmd_replay, "Show the recorded calls in the order of time"},
+#endif
+#ifdef HAVE_CMD_EXPORT
+    {"export", cmd_export, "Write a job's trace for other programs"},
 #endif
     {"omis", cmd_omis, "Speak the monitor's request language: one shot, a pipe, or a shell"},
     {"monitor", cmd_monitor, "Run the monitor of this node (others start it when needed)"},

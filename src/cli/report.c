@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry report: what a run was. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "jobdir/dir.h"
@@ -15,23 +18,53 @@
 
 static void print_help(void)
 {
-    printf("Usage: scry report [--json] JOB\n"
+    printf("Usage: scry report [--json] [--process PID] JOB\n"
            "       scry report [--json] --diff JOB JOB\n"
            "\n"
            "Shows what a run was or, while it lasts, is: outcome, time, memory, processes,\n"
-           "warnings. JOB is a job's id, a unique prefix of one, @last, or a job directory.\n"
+           "warnings; of traced programs the functions that took the time, who calls whom,\n"
+           "the slowest calls, and what tracing cost. JOB is a job's id, a unique prefix of\n"
+           "one, @last, or a job directory.\n"
            "\n"
-           "  --json       as JSON (doc/reference/report.schema.json)\n"
-           "  --diff       two runs side by side\n"
-           "  -h, --help   this text\n"
+           "  --json         as JSON (doc/reference/report.schema.json)\n"
+           "  --process PID  functions of this process only\n"
+           "  --diff         two runs side by side\n"
+           "  -h, --help     this text\n"
            "\n"
            "Example: scry report @last\n");
 }
 
-static bool load(const char *job, char *path, size_t size, struct job_report *report)
+/* On a terminal, when it takes long. */
+static void show_progress(void *ctx, double share)
+{
+    uint64_t *next_ns = ctx, now_ns = clock_now_ns();
+    if (*next_ns == 0)
+        *next_ns = now_ns + NS_PER_SECOND / 2;
+    if (now_ns < *next_ns)
+        return;
+    *next_ns = now_ns + NS_PER_SECOND / 10;
+    fprintf(stderr, "\rreading the trace: %3.0f %%", 100 * share);
+}
+
+static int load_functions(struct job_report *report, pid_t process, struct err *err)
+{
+    uint64_t next_ns = 0;
+    struct job_functions_options options = {.process = process, .ctx = &next_ns};
+    if (isatty(STDERR_FILENO) && isatty(STDOUT_FILENO))
+        options.progress = show_progress;
+    int code = job_report_load_functions(report, &options, err);
+    if (next_ns)
+        fputs("\r\033[K", stderr);
+    if (code == 0 && process && !report->functions->processes)
+        code = err_set(err, -ENOENT, "there is no trace of process %d in %s", (int)process, report->path);
+    return code;
+}
+
+static bool load(const char *job, pid_t process, char *path, size_t size, struct job_report *report)
 {
     struct err err = {0};
-    if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0)
+    if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
+        load_functions(report, process, &err) == 0)
         return true;
     cli_log_error(&err);
     job_report_done(report);
@@ -60,11 +93,11 @@ static int print_text(const struct buf *text)
     return 0;
 }
 
-static int report_one(const char *job, bool json)
+static int report_one(const char *job, pid_t process, bool json)
 {
     char path[PATH_MAX];
     struct job_report report = {0};
-    if (!load(job, path, sizeof path, &report))
+    if (!load(job, process, path, sizeof path, &report))
         return EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int status;
@@ -84,9 +117,9 @@ static int report_two(const char *first, const char *second, bool json)
     struct job_report a = {0}, b = {0};
     int status = EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    if (!load(first, paths[0], sizeof paths[0], &a))
+    if (!load(first, 0, paths[0], sizeof paths[0], &a))
         return status;
-    if (load(second, paths[1], sizeof paths[1], &b)) {
+    if (load(second, 0, paths[1], sizeof paths[1], &b)) {
         if (json) {
             status = print_json(job_report_diff_json(&a, &b));
         } else {
@@ -104,6 +137,7 @@ int cmd_report(int argc, char **argv)
     bool json = false, diff = false;
     const char *jobs[2];
     int count = 0;
+    pid_t process = 0;
     log_open("scry report", 0);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -113,6 +147,13 @@ int cmd_report(int argc, char **argv)
             json = true;
         } else if (strcmp(argv[i], "--diff") == 0) {
             diff = true;
+        } else if (strcmp(argv[i], "--process") == 0 || strncmp(argv[i], "--process=", 10) == 0) {
+            const char *value = argv[i][9] ? argv[i] + 10 : i + 1 < argc ? argv[++i] : "";
+            char *end;
+            long number = strtol(value, &end, 10);
+            if (!*value || *end || number <= 0 || number > INT_MAX)
+                return cli_usage_error("report", "--process needs the number of a process, not \"%s\"", value);
+            process = (pid_t)number;
         } else if (argv[i][0] == '-') {
             return cli_usage_error("report", "unknown option %s", argv[i]);
         } else if (count == 2) {
@@ -123,5 +164,7 @@ int cmd_report(int argc, char **argv)
     }
     if (count != (diff ? 2 : 1))
         return cli_usage_error("report", diff ? "--diff needs two jobs" : "name one job (@last is the latest)");
-    return diff ? report_two(jobs[0], jobs[1], json) : report_one(jobs[0], json);
+    if (diff && process)
+        return cli_usage_error("report", "--process and --diff do not go together");
+    return diff ? report_two(jobs[0], jobs[1], json) : report_one(jobs[0], process, json);
 }

@@ -17,32 +17,43 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/top_functions.h"
 #include "job/signals.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
 #include "jobdir/text.h"
 
-enum { DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, MAX_COLUMNS = 512, REFRESH_MS = 500 };
+enum {
+    DEFAULT_ROWS = 24,
+    DEFAULT_COLUMNS = 80,
+    NARROW_COLUMNS = 60,
+    MAX_COLUMNS = 512,
+    REFRESH_MS = 500,
+    ASK_MS = 2000
+};
 
 struct view {
     struct job_report report;
     struct spool_reader reader;
-    bool by_memory;
+    struct top_functions functions;
+    bool by_memory, only_functions;
     size_t rows, columns;
     struct report_style style;
 };
 
 static void print_help(void)
 {
-    printf("Usage: scry top [--once] JOB\n"
+    printf("Usage: scry top [--once] [--json] JOB\n"
            "\n"
            "Shows a job while it runs: the node, memory and processors over time, its\n"
-           "processes. Keys: q quits, m sorts by memory, c by processor. When the job ends,\n"
-           "its last picture is left. JOB is a job's id, a unique prefix of one, @last, or a\n"
-           "job directory.\n"
+           "processes, and the traced functions that took the most time. Keys: q quits, m\n"
+           "sorts by memory, c by processor, f shows functions only, and again all. When the\n"
+           "job ends, its last picture is left. JOB is a job's id, a unique prefix of one,\n"
+           "@last, or a job directory.\n"
            "\n"
            "  --once       print one picture and end (so does output to a pipe)\n"
+           "  --json       print what is shown, once, as JSON\n"
            "  -h, --help   this text\n"
            "\n"
            "Example: scry top @last\n");
@@ -225,6 +236,46 @@ static void put_processes(struct buf *out, const struct view *view, struct buf *
         put_process(out, view, line, list[i]);
 }
 
+static void put_time(struct buf *line, uint64_t ns, int columns)
+{
+    struct buf text = BUF_INIT;
+    text_seconds(&text, (double)ns / 1e9);
+    buf_printf(line, "%*s ", columns, text.data ? text.data : "");
+    buf_done(&text);
+}
+
+static void put_function(struct buf *out, const struct view *view, struct buf *line,
+                         const struct top_function *function)
+{
+    bool narrow = view->columns < NARROW_COLUMNS;
+    const char *slash = strrchr(function->file, '/');
+    double share = view->functions.self_ns ? 100.0 * (double)function->self_ns / (double)view->functions.self_ns : 0;
+    buf_printf(line, "%7.1f ", share);
+    if (!narrow) {
+        put_time(line, function->self_ns, 11);
+        put_time(line, function->total_ns, 11);
+        put_time(line, function->max_ns, 11);
+    }
+    buf_printf(line, "%11llu  ", (unsigned long long)function->calls);
+    text_show(line, function->name);
+    if (function->line) {
+        buf_puts(line, "  ");
+        text_show(line, slash ? slash + 1 : function->file);
+        buf_printf(line, ":%llu", (unsigned long long)function->line);
+    }
+    put_line(out, view, line);
+}
+
+static void put_functions(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    buf_puts(line, view->columns < NARROW_COLUMNS
+                       ? " SELF %       CALLS  FUNCTION"
+                       : " SELF %        SELF       TOTAL     LONGEST       CALLS  FUNCTION");
+    put_heading(out, view, line);
+    for (size_t i = 0; i < view->functions.count && i < rows; i++)
+        put_function(out, view, line, &view->functions.list[i]);
+}
+
 static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
     const json_t *warnings = view->report.info.warnings ? view->report.info.warnings : view->report.model.warnings;
@@ -239,7 +290,7 @@ static void put_warnings(struct buf *out, const struct view *view, struct buf *l
 
 static void draw(struct buf *out, const struct view *view)
 {
-    enum { FIXED_ROWS = 6, WARNING_ROWS = 2 };
+    enum { WARNING_ROWS = 2 };
     struct buf line = BUF_INIT;
     put_head(out, view, &line);
     put_node(out, view, &line);
@@ -248,7 +299,17 @@ static void draw(struct buf *out, const struct view *view)
     size_t used = 1;
     for (size_t i = 0; i < out->len; i++)
         used += out->data[i] == '\n';
-    put_processes(out, view, &line, view->rows > used + 1 ? view->rows - used - 1 : 1);
+    size_t room = view->rows > used + 1 ? view->rows - used - 1 : 1, processes = HASH_COUNT(view->report.model.alive);
+    size_t functions = view->functions.count;
+    if (functions && !view->only_functions && functions + 1 > room / 2) {
+        /* what the processes leave, at least half of it */
+        functions = processes + 1 < room / 2 ? room - processes - 1 : room / 2;
+        functions = functions > 1 ? functions - 1 : 1;
+    }
+    if (!view->only_functions || !functions)
+        put_processes(out, view, &line, functions ? (room > functions + 1 ? room - functions - 1 : 1) : room);
+    if (functions)
+        put_functions(out, view, &line, view->only_functions ? room : functions);
     buf_done(&line);
 }
 
@@ -355,7 +416,7 @@ static int show(const struct view *view)
             buf_putc(&screen, picture.data[i]);
         }
     }
-    static const char keys[] = "q quit  c by cpu  m by memory";
+    static const char keys[] = "q quit  c by cpu  m by memory  f functions";
     buf_puts(&screen, "\033[J");
     buf_append(&screen, keys, text_fit(keys, sizeof keys - 1, view->columns));
     return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
@@ -373,6 +434,8 @@ static bool take_keys(struct view *view)
             view->by_memory = true;
         if (keys[i] == 'c' || keys[i] == 'C')
             view->by_memory = false;
+        if (keys[i] == 'f' || keys[i] == 'F')
+            view->only_functions = !view->only_functions;
     }
     return got != 0; /* end of file: the terminal is gone */
 }
@@ -386,6 +449,51 @@ static int run_once(struct view *view)
     return picture.failed ? EXIT_ERRORS : 0;
 }
 
+static json_t *tree_json(const struct view *view)
+{
+    const struct job_model *model = &view->report.model;
+    return json_pack("{s:I, s:I, s:I, s:f, s:f}", "processes", (json_int_t)model->processes, "threads",
+                     (json_int_t)model->threads, "rss_bytes", (json_int_t)model->rss, "cpu_seconds",
+                     (double)model->cpu_ns / 1e9, "cpu_share", model->cpu_share);
+}
+
+static int run_json(const struct view *view)
+{
+    json_t *processes = json_array();
+    for (const struct job_process *each = view->report.model.alive; each; each = each->hh.next)
+        json_array_append_new(processes, job_process_json(each));
+    struct job_result result = job_report_result(&view->report);
+    json_t *root = json_pack("{s:o, s:s, s:f, s:o, s:O?, s:o, s:o}", "id", text_json(view->report.info.id), "status",
+                             job_report_status(&view->report), "wall_seconds", result.wall_seconds, "tree",
+                             tree_json(view), "node", view->report.model.node_sample, "processes", processes,
+                             "functions", top_functions_json(&view->functions));
+    if (!root)
+        return EXIT_ERRORS;
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    putchar('\n');
+    json_decref(root);
+    return 0;
+}
+
+/* Until a key is pressed, a reply comes, or it is time for the next picture. false: quit */
+static bool wait_for_news(struct view *view)
+{
+    struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = top_functions_fd(&view->functions), .events = POLLIN}};
+    uint64_t until = clock_now_ns() + REFRESH_MS * UINT64_C(1000000);
+    for (uint64_t now; (now = clock_now_ns()) < until;) {
+        if (poll(inputs, 2, (int)((until - now) / 1000000) + 1) < 0)
+            return true; /* the window has another size */
+        if (inputs[1].revents) {
+            top_functions_handle(&view->functions);
+            inputs[1].fd = top_functions_fd(&view->functions);
+        }
+        if (inputs[0].revents)
+            return take_keys(view);
+    }
+    return true;
+}
+
 static int run_live(struct view *view)
 {
     if (!take_terminal()) {
@@ -397,9 +505,8 @@ static int run_live(struct view *view)
         measure(view, STDOUT_FILENO);
         if (show(view) < 0)
             break;
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-        int ready = poll(&input, 1, REFRESH_MS);
-        quit = ready > 0 && !take_keys(view);
+        top_functions_ask(&view->functions, &view->report.model);
+        quit = !wait_for_news(view);
         read_info(view);
         read_new(view);
     }
@@ -407,7 +514,7 @@ static int run_live(struct view *view)
     return quit ? 0 : run_once(view); /* the end stays to be read */
 }
 
-static int run(const char *job, bool once)
+static int run(const char *job, bool once, bool json)
 {
     char path[PATH_MAX];
     struct err err = {0};
@@ -421,8 +528,16 @@ static int run(const char *job, bool once)
         view.report.state = job_state(path, &view.report.info);
         read_new(&view);
         bool over = view.report.info.ended || view.report.state == JOB_LOST;
-        status = once || over || !isatty(STDOUT_FILENO) ? run_once(&view) : run_live(&view);
+        once = once || json || over || !isatty(STDOUT_FILENO);
+        if (!over)
+            top_functions_open(&view.functions);
+        if (once && !over) {
+            top_functions_ask(&view.functions, &view.report.model);
+            top_functions_wait(&view.functions, ASK_MS);
+        }
+        status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
     }
+    top_functions_close(&view.functions);
     spool_reader_close(&view.reader);
     job_report_done(&view.report);
     return status;
@@ -430,7 +545,7 @@ static int run(const char *job, bool once)
 
 int cmd_top(int argc, char **argv)
 {
-    bool once = false;
+    bool once = false, json = false;
     const char *job = NULL;
     log_open("scry top", 0);
     for (int i = 1; i < argc; i++) {
@@ -439,6 +554,8 @@ int cmd_top(int argc, char **argv)
             return 0;
         } else if (strcmp(argv[i], "--once") == 0) {
             once = true;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            json = true;
         } else if (argv[i][0] == '-') {
             return cli_usage_error("top", "unknown option %s", argv[i]);
         } else if (job) {
@@ -447,5 +564,5 @@ int cmd_top(int argc, char **argv)
             job = argv[i];
         }
     }
-    return job ? run(job, once) : cli_usage_error("top", "name a job (@last is the latest)");
+    return job ? run(job, once, json) : cli_usage_error("top", "name a job (@last is the latest)");
 }

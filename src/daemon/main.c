@@ -28,6 +28,7 @@
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/reference.h"
+#include "monitor/agents.h"
 #include "monitor/monitor.h"
 #include "service/service.h"
 #include "wire/local.h"
@@ -37,6 +38,7 @@ enum { IDLE_SECONDS = 60, EXIT_USAGE = 2 };
 struct daemon {
     struct loop *loop;
     struct monitor *monitor;
+    struct agents *agents; /* NULL: tracing is not possible */
     struct server *server;
     struct loop_source *idle_timer;
     uint64_t idle_ns;
@@ -47,7 +49,11 @@ struct daemon {
 static void stop_loop(void *ctx)
 {
     struct daemon *daemon = ctx;
-    if (server_connections(daemon->server) == 0)
+    if (server_connections(daemon->server) > 0)
+        return;
+    if (daemon->agents && agents_count(daemon->agents) > 0) /* traced programs still need us */
+        loop_set_timer(daemon->idle_timer, daemon->idle_ns, 0);
+    else
         loop_stop(daemon->loop);
 }
 
@@ -128,6 +134,13 @@ static int daemon_start(struct daemon *daemon, struct err *err)
         code = monitor_new(&daemon->monitor, daemon->loop, service_register_all, err);
     if (code < 0)
         return code;
+    struct err why = {0};
+    if (agents_new(&daemon->agents, daemon->monitor, dir, &why) < 0) {
+        log_error("programs cannot be traced: %s", why.text);
+    } else {
+        daemon->monitor->agents = daemon->agents;
+        ct_start(daemon->monitor);
+    }
     int fd = local_listen(daemon->socket_path, err);
     if (fd < 0)
         return fd;
@@ -145,6 +158,8 @@ static void daemon_end(struct daemon *daemon)
     /* first nobody new, then everything released */
     unlink(daemon->socket_path);
     server_free(daemon->server);
+    daemon->monitor->agents = NULL;
+    agents_free(daemon->agents);
     monitor_free(daemon->monitor);
     loop_free(daemon->loop);
     unlink(daemon->pid_path);

@@ -19,7 +19,9 @@ static const char intro[] =
     "event, `c`\n"
     "conditional service request. What an event service has after `->` are its context parameters (`$sig`, "
     "`$new_proc`, ...),\n"
-    "besides `$node`, `$proc`, `$thread`, `$time` and `$csr`, which every event has. A service that cannot work "
+    "besides `$node`, `$proc`, `$thread`, `$time` and `$csr`, which every event has. Parameters in brackets may be "
+    "left "
+    "out. A service that cannot work "
     "answers\n"
     "`OMIS_UNSUPPORTED_SERVICE` with the reason given here.\n";
 

@@ -7,6 +7,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <glob.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -199,6 +200,19 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     json_decref(found);
 }
 
+/* Its functions were traced: which calls led to the crash is in the report. */
+static bool is_traced(const struct job *job, pid_t pid)
+{
+    char pattern[PATH_MAX + 64];
+    glob_t found;
+    if (strpbrk(job->dir, "*?[\\"))
+        return false;
+    snprintf(pattern, sizeof pattern, "%s/trace/*/%d-*", job->dir, pid);
+    bool traced = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+    globfree(&found);
+    return traced;
+}
+
 static void explain_one(const struct job *job, json_t *crash)
 {
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
@@ -209,6 +223,8 @@ static void explain_one(const struct job *job, json_t *crash)
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
         explain_core(job, crash, pid);
+    } else if (is_traced(job, pid)) {
+        json_object_set_new(crash, "note", json_string("the calls that led to it: `scry report` has them"));
     } else if (!job->options->crash_stack) {
         json_object_set_new(crash, "note",
                             json_string("no core file: `ulimit -c unlimited` or --crash-stack would give a backtrace"));

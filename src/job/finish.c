@@ -12,11 +12,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "base/log.h"
 #include "job/crash.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
 enum { REREAD_BYTES = 8 << 20 };
+static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND; /* of reading traces for the summary */
 
 static uint64_t max_count(uint64_t a, uint64_t b)
 {
@@ -125,6 +127,31 @@ static void warn_hidden_signal(struct job *job)
                   job->info.result.exit_code, text_signal(signo, name, sizeof name));
 }
 
+static bool has_traces(const struct job *job)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/trace", job->dir);
+    return access(path, F_OK) == 0;
+}
+
+/* Tracing was asked for and nothing came, or rules were lost with a monitor. */
+static void warn_traces(struct job *job)
+{
+    const struct watch *watch = &job->watch;
+    const struct trace_info *traces = &watch->traces;
+    if (traces->problem[0] && !has_traces(job)) /* problems of traces are told with them */
+        recorder_warn(&job->recorder, "trace", "%s", traces->problem);
+    else if (job->options->trace_wanted && job->preload.library[0] && job->exec_code == 0 && traces->known &&
+             !has_traces(job))
+        recorder_warn(&job->recorder, "trace",
+                      "no function was recorded: compile the program with -g -finstrument-functions, or correct the "
+                      "selection (see scry-run(1))");
+    if (traces->note[0])
+        recorder_warn(&job->recorder, "trace", "%s", traces->note);
+    if (watch->was_up && watch->rules.err.code)
+        recorder_warn(&job->recorder, "rule", "not in force to the end: %s", watch->rules.err.text);
+}
+
 static void add_warnings(struct job *job)
 {
     struct recorder *recorder = &job->recorder;
@@ -142,6 +169,7 @@ static void add_warnings(struct job *job)
         recorder_warn(recorder, "gap", "not watched from %.1f s to the end: %s",
                       recorder_seconds(recorder, job->watch.answered_ns),
                       job->watch.gap_open ? job->watch.lost_why : "the monitor did not answer");
+    warn_traces(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);
     if (spool->stopped)
@@ -165,13 +193,25 @@ static void write_report(const struct job *job, const struct job_report *report)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char path[PATH_MAX + 16];
     struct job_report read = {0};
-    if (job->recorder.spool.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0)
+    if (job->recorder.spool.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
+        read.functions = report->functions;
         report = &read;
+    }
     job_report_text(&text, report, (struct report_style){0});
+    read.functions = NULL; /* lent */
     job_report_done(&read);
     snprintf(path, sizeof path, "%s/report.txt", job->dir);
     if (!text.failed && text.data)
         file_replace(path, text.data, text.len, 0600);
+}
+
+/* What the traces say; nothing where there are none. */
+static void load_functions(const struct job *job, struct job_report *report)
+{
+    struct job_functions_options options = {.start_ns = job->info.started_ns, .budget_ns = TRACES_NS};
+    struct err err = {0};
+    if (has_traces(job) && job_report_load_functions(report, &options, &err) < 0)
+        log_debug("%s: its traces cannot be read: %s", job->dir, err.text);
 }
 
 void finish(struct job *job, int exit_code, struct buf *text)
@@ -182,6 +222,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     set_result(job, exit_code);
     crash_explain(job);
     add_warnings(job);
+    tracing_record_rules(&job->recorder, &job->watch.rules);
     watch_close(&job->watch);
     put_end(job);
     spool_flush(&recorder->spool);
@@ -199,9 +240,11 @@ void finish(struct job *job, int exit_code, struct buf *text)
             report.path = ""; /* not even from the start: there is nothing for scry report to read */
         job_info_done(&kept);
         report.model = recorder->model;
+        load_functions(job, &report);
         write_report(job, &report);
     }
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
+    job_functions_free(report.functions);
 }
 
 void finish_done(struct job *job)

@@ -9,6 +9,7 @@
 
 #include "job/launch.h"
 #include "job/options.h"
+#include "job/preload.h"
 #include "job/recorder.h"
 #include "job/signals.h"
 #include "job/trouble.h"
@@ -17,11 +18,13 @@
 #include "jobdir/info.h"
 
 struct job {
-    const struct run_options *options;
+    struct run_options *options;         /* borrowed; scry set changes them */
     char id[JOB_ID_SIZE], dir[PATH_MAX]; /* dir "": it could not be made */
     char host[256], user[256], cwd[PATH_MAX], boot_id[64];
     struct job_info info;
     struct signals signals;
+    struct preload preload;
+    struct err untraced; /* why nothing is traced although it was asked for */
     struct launch launch;
     struct recorder recorder;
     struct watch watch;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -51,7 +52,7 @@ static int pipe_above_standard(int ret_ends[2])
 }
 
 int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
-                const struct signals *signals, struct err *err)
+                const struct preload *preload, const struct signals *signals, struct err *err)
 {
     int go[2], error[2];
     int code = pipe_above_standard(go);
@@ -71,6 +72,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
             setenv("SCRY_JOB", dir, 1);
         else
             unsetenv("SCRY_JOB"); /* of a job around this one */
+        preload_apply(preload);
         child(command, go[0], error[1], traceable, signals);
     }
     code = errno;
@@ -83,6 +85,15 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     }
     *ret_launch = (struct launch){.pid = pid, .go_fd = go[1], .error_fd = error[0]};
     return 0;
+}
+
+void launch_abandon(struct launch *launch)
+{
+    close(launch->go_fd);
+    close(launch->error_fd);
+    launch->go_fd = launch->error_fd = -1;
+    while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 int launch_release(struct launch *launch)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting the job: forked and held on a pipe until it is watched, then executed with everything as scry run found it:
- * signals, descriptors, limits, working directory, process group, terminal, environment but for SCRY_JOB.
+ * signals, descriptors, limits, working directory, process group, terminal, environment but for SCRY_JOB and what
+ * job/preload.h names.
  */
 #ifndef SCRY_JOB_LAUNCH_H
 #define SCRY_JOB_LAUNCH_H
@@ -10,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "job/preload.h"
 #include "job/signals.h"
 
 struct launch {
@@ -21,7 +23,10 @@ struct launch {
 /* `dir`: the job directory, for SCRY_JOB; NULL: none. `traceable`: processes of this user that are not its ancestors
  * may trace it (where Yama restricts that). 0 or -errno with err. */
 int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
-                const struct signals *signals, struct err *err);
+                const struct preload *preload, const struct signals *signals, struct err *err);
+
+/* The held child ends without having executed anything. */
+void launch_abandon(struct launch *launch);
 
 /* Lets the child execute the command. 0: it runs. -errno of execvp otherwise; the child then ends. */
 int launch_release(struct launch *launch);

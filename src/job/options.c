@@ -10,6 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "lang/request.h"
+#include "symbols/index.h"
 
 enum { ENVIRONMENT_NAME_SIZE = 64 };
 static const uint64_t DEFAULT_MAX_BYTES = UINT64_C(2) << 30;
@@ -17,12 +19,21 @@ static const double SAMPLE_MIN_SECONDS = 0.01, SAMPLE_MAX_SECONDS = 86400;
 
 typedef const char *apply_fn(struct run_options *options, const char *value); /* NULL, or what was expected */
 
+enum option_use {
+    FOR_RUN = 1,     /* an option of scry run */
+    FOR_SET = 2,     /* scry set can change it */
+    FOR_MONITOR = 4, /* passed on to the monitor as a setting of the job */
+    MANY = 8,        /* values add up */
+    TRACING = 16,    /* given: the person expects a trace */
+};
+
 struct option_row {
     const char *name;     /* long form, without the dashes; also in the file and, in capitals, in the environment */
     char letter;          /* 0: none */
     const char *argument; /* NULL: a switch */
     apply_fn *apply;      /* NULL: known, but this version cannot do it */
     const char *doc;
+    unsigned use; /* enum option_use */
 };
 
 bool size_parse(const char *text, uint64_t *ret_bytes)
@@ -47,6 +58,29 @@ bool size_parse(const char *text, uint64_t *ret_bytes)
     if (*end || value >= ldexp(1, 63))
         return false;
     *ret_bytes = (uint64_t)value;
+    return true;
+}
+
+bool time_parse(const char *text, uint64_t *ret_ns)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || errno || !(value >= 0) || !isfinite(value))
+        return false;
+    while (*end == ' ')
+        end++;
+    double ns = value == 0 && !*end ? 1 : 0; /* "0" needs no unit, other numbers would be guesses */
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].name) == 0)
+            ns = units[i].ns;
+    if (ns == 0 || value * ns > 1e18)
+        return false;
+    *ret_ns = (uint64_t)(value * ns);
     return true;
 }
 
@@ -115,35 +149,143 @@ static const char *set_help(struct run_options *options, const char *value)
     return set_switch(&options->help, value);
 }
 
+static bool is_count(const char *value, uint64_t most)
+{
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)*value))
+        return false;
+    unsigned long long number = strtoull(value, &end, 10);
+    return !*end && !errno && number <= most;
+}
+
+static bool is_one_of(const char *value, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(value, *words) == 0)
+            return true;
+    return false;
+}
+
+static const char *set_trace(struct run_options *options, const char *value)
+{
+    static char why[ERR_TEXT_SIZE];
+    struct selection *selection;
+    struct err err = {0};
+    if (strcmp(value, "off") == 0) {
+        options->trace_off = true;
+        return NULL;
+    }
+    options->trace_off = false;
+    if (selection_parse(&selection, value, &err) < 0) {
+        snprintf(why, sizeof why, "functions such as 'fn:solve*', 'file:ocean.c', '!fn:get_*' or off (%.200s)",
+                 err.text);
+        return why;
+    }
+    selection_free(selection);
+    return NULL;
+}
+
+static const char *check_switch(struct run_options *options, const char *value)
+{
+    bool on;
+    return set_switch(&on, value);
+}
+
+static const char *check_depth(struct run_options *options, const char *value)
+{
+    return is_count(value, 16) ? NULL : "a number of pointer levels from 0 to 16";
+}
+
+static const char *check_time(struct run_options *options, const char *value)
+{
+    uint64_t ns;
+    return time_parse(value, &ns) ? NULL : "a time such as 500us, 2ms or 1s";
+}
+
+static const char *check_count(struct run_options *options, const char *value)
+{
+    return is_count(value, UINT32_MAX) ? NULL : "a number (0: no limit)";
+}
+
+static const char *check_buffer(struct run_options *options, const char *value)
+{
+    uint64_t bytes;
+    bool fits = size_parse(value, &bytes) && bytes >= UINT64_C(1) << 20 && bytes <= UINT64_C(64) << 30;
+    return fits ? NULL : "a size from 1M to 64G";
+}
+
+static const char *check_overflow(struct run_options *options, const char *value)
+{
+    static const char *const words[] = {"drop", "wait", "flight", NULL};
+    return is_one_of(value, words) ? NULL : "drop, wait or flight";
+}
+
+static const char *check_reader(struct run_options *options, const char *value)
+{
+    static const char *const words[] = {"direct", "syscall", "victim", NULL};
+    return is_one_of(value, words) ? NULL : "direct, syscall or victim";
+}
+
+/* Events and actions are the monitor's to judge; what can be seen from here is that it is a conditional request. */
+static const char *add_rule(struct run_options *options, const char *value)
+{
+    static char why[ERR_TEXT_SIZE];
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    struct request request;
+    struct err err = {0};
+    if (request_parse(&arena, span_str(value), &request, &err) < 0) {
+        snprintf(why, sizeof why, "'EVENT : ACTIONS' (%.200s)", err.text);
+        return why;
+    }
+    if (!request.event)
+        return "'EVENT : ACTIONS', with an event before the colon";
+    if (options->rule_count == RUN_RULES)
+        return "at most 64 rules";
+    options->rules[options->rule_count++] = value;
+    return NULL;
+}
+
 static const struct option_row rows[] = {
-    {"output", 'o', "DIR", set_dir, "the job directory (default: a new one)"},
-    {"name", 0, "NAME", set_name, "a name for people"},
-    {"quiet", 'q', NULL, set_quiet, "print neither the job's id nor the summary"},
-    {"sample", 0, "SECONDS", set_sample, "between two looks at node and processes (default 1)"},
-    {"crash-stack", 0, NULL, set_crash_stack, "a backtrace at a crash (by ptrace: no gdb meanwhile)"},
-    {"max-size", 0, "SIZE", set_max_size, "of the directory; then recording stops (default 2G)"},
-    {"config", 0, "FILE", set_config, "more of these options, one a line"},
-    {"help", 'h', NULL, set_help, "this text"},
-    {"trace", 0, "SEL", NULL, NULL},
-    {"args", 0, NULL, NULL, NULL},
-    {"locals", 0, NULL, NULL, NULL},
-    {"depth", 0, "N", NULL, NULL},
-    {"min-time", 0, "T", NULL, NULL},
-    {"max-depth", 0, "N", NULL, NULL},
-    {"buffer", 0, "SIZE", NULL, NULL},
-    {"overflow", 0, "HOW", NULL, NULL},
-    {"mpi", 0, "HOW", NULL, NULL},
-    {"log", 0, "FILE=REGEX", NULL, NULL},
-    {"script", 0, "HOW", NULL, NULL},
-    {"broker", 0, "URL", NULL, NULL},
-    {"rule", 0, "REQUEST", NULL, NULL},
+    {"output", 'o', "DIR", set_dir, "the job directory (default: a new one)", FOR_RUN},
+    {"name", 0, "NAME", set_name, "a name for people", FOR_RUN},
+    {"quiet", 'q', NULL, set_quiet, "print neither the job's id nor the summary", FOR_RUN},
+    {"sample", 0, "SECONDS", set_sample, "between two looks at node and processes (default 1)", FOR_RUN | FOR_SET},
+    {"crash-stack", 0, NULL, set_crash_stack, "a backtrace at a crash (by ptrace: no gdb meanwhile)", FOR_RUN},
+    {"max-size", 0, "SIZE", set_max_size, "of the directory; then recording stops (default 2G)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"trace", 0, "SEL", set_trace, "functions: fn:GLOB file:GLOB lib:GLOB !SEL all; off",
+     FOR_RUN | FOR_SET | FOR_MONITOR | MANY | TRACING},
+    {"args", 0, NULL, check_switch, "with the values of arguments and results",
+     FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
+    {"locals", 0, NULL, check_switch, "with the values of local variables", FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
+    {"count-only", 0, NULL, check_switch, "count calls and times, record none singly", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"depth", 0, "N", check_depth, "levels of pointers that values follow (default 1)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"min-time", 0, "T", check_time, "shorter calls leave no record: 500us, 2ms", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"max-depth", 0, "N", check_count, "calls deeper than that leave no record", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"rate", 0, "N", check_count, "recorded calls a second of one function, at most", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"buffer", 0, "SIZE", check_buffer, "of records not yet on disk, per process (default 64M)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"overflow", 0, "HOW", check_overflow, "when that is full: drop (default), wait, flight",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"read-by", 0, "HOW", check_reader, "values are read by: direct (default), syscall, victim",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"on", 0, NULL, check_switch, "no: nothing is recorded until it is yes again", FOR_SET | FOR_MONITOR},
+    {"rule", 0, "REQUEST", add_rule, "'EVENT : ACTIONS', a conditional request for the job", FOR_RUN | MANY},
+    {"config", 0, "FILE", set_config, "more of these options, one a line", FOR_RUN},
+    {"help", 'h', NULL, set_help, "this text", FOR_RUN},
+    {"mpi", 0, "HOW", NULL, NULL, FOR_RUN},
+    {"log", 0, "FILE=REGEX", NULL, NULL, FOR_RUN},
+    {"script", 0, "HOW", NULL, NULL, FOR_RUN},
+    {"broker", 0, "URL", NULL, NULL, FOR_RUN},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const struct option_row *find_long(const char *name, size_t len)
 {
     for (size_t i = 0; i < ROWS; i++)
-        if (strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0)
+        if ((rows[i].use & FOR_RUN) && strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0)
             return &rows[i];
     return NULL;
 }
@@ -156,20 +298,47 @@ static const struct option_row *find_letter(char letter)
     return NULL;
 }
 
-/* Sources are read in the order of their precedence: what has a value keeps it. */
+/* What the monitor is told: the last value, or of options whose values add up, all of them. */
+static int keep_setting(struct run_options *options, const struct option_row *row, const char *value, struct err *err)
+{
+    struct run_setting *setting = options->settings, *end = setting + options->setting_count;
+    while (setting < end && setting->key != row->name)
+        setting++;
+    if (setting == end && options->setting_count == RUN_SETTINGS)
+        return err_set(err, -E2BIG, "too many settings");
+    const char *before = setting < end ? setting->value : NULL;
+    if (!row->argument && !*value)
+        value = "yes";
+    if (before && (row->use & MANY) && strcmp(before, "off") != 0 && strcmp(value, "off") != 0) {
+        size_t size = strlen(before) + strlen(value) + 2;
+        char *both = arena_alloc(&options->memory, size);
+        if (!both)
+            return err_set(err, -ENOMEM, "out of memory");
+        snprintf(both, size, "%s %s", before, value);
+        value = both;
+    }
+    *setting = (struct run_setting){row->name, value};
+    options->setting_count += setting == end;
+    return 0;
+}
+
+/* Sources are read in the order of their precedence: what has a value from an earlier one keeps it. */
 static int apply(struct run_options *options, const struct option_row *row, const char *value, const char *from,
-                 bool override, struct err *err)
+                 struct err *err)
 {
     uint64_t bit = UINT64_C(1) << (row - rows);
     if (!row->apply)
         return err_set(err, -EINVAL, "%s: not available in this version (%s)", from, SCRY_VERSION);
-    if ((options->given & bit) && !override)
+    if (options->fixed & bit)
         return 0;
     const char *expected = row->apply(options, value);
     if (expected)
-        return err_set(err, -EINVAL, "%s: expected %s, not '%s'", from, expected, value);
+        return err_set(err, -EINVAL, "%s: expected %s, not '%.100s%s'", from, expected, value,
+                       strlen(value) > 100 ? "..." : "");
     options->given |= bit;
-    return 0;
+    if (row->use & TRACING)
+        options->trace_wanted = true;
+    return row->use & FOR_MONITOR ? keep_setting(options, row, value, err) : 0;
 }
 
 static int parse_long(struct run_options *options, int argc, char **argv, int *at, struct err *err)
@@ -189,7 +358,7 @@ static int parse_long(struct run_options *options, int argc, char **argv, int *a
     } else if (!row->argument && equals && row->apply == set_help) {
         return err_set(err, -EINVAL, "%s takes no value", from);
     }
-    return apply(options, row, value, from, true, err);
+    return apply(options, row, value, from, err);
 }
 
 static int parse_letters(struct run_options *options, int argc, char **argv, int *at, struct err *err)
@@ -207,7 +376,7 @@ static int parse_letters(struct run_options *options, int argc, char **argv, int
             if (!*value)
                 value = argv[*at];
         }
-        int code = apply(options, row, value, from, true, err);
+        int code = apply(options, row, value, from, err);
         if (code < 0 || row->argument)
             return code;
     }
@@ -218,15 +387,15 @@ static int read_environment(struct run_options *options, struct err *err)
 {
     for (size_t i = 0; i < ROWS; i++) {
         char name[ENVIRONMENT_NAME_SIZE];
-        if (rows[i].apply == set_help)
-            continue;
+        if (rows[i].apply == set_help || !(rows[i].use & FOR_RUN) || strcmp(rows[i].name, "log") == 0)
+            continue; /* SCRY_LOG has been how much scry tells of itself for longer */
         int len = snprintf(name, sizeof name, "SCRY_%s", rows[i].name);
         for (int at = 0; at < len; at++)
             name[at] = name[at] == '-' ? '_' : (char)toupper((unsigned char)name[at]);
         const char *value = getenv(name);
         if (!value || !*value)
             continue;
-        int code = apply(options, &rows[i], value, name, false, err);
+        int code = apply(options, &rows[i], value, name, err);
         if (code < 0)
             return code;
     }
@@ -260,7 +429,7 @@ static int read_config_line(struct run_options *options, char *line, unsigned nu
         return err_set(err, -EINVAL, "%s: no option of scry run", from);
     if (row->argument && row->apply && !*value)
         return err_set(err, -EINVAL, "%s needs a value", from);
-    return apply(options, row, value, from, false, err);
+    return apply(options, row, value, from, err);
 }
 
 static int read_config(struct run_options *options, struct err *err)
@@ -294,7 +463,9 @@ int run_options_parse(struct run_options *ret_options, int argc, char **argv, st
         if (ret_options->help)
             return 0;
     }
+    ret_options->fixed = ret_options->given;
     int code = read_environment(ret_options, err);
+    ret_options->fixed = ret_options->given;
     if (code == 0 && ret_options->config)
         code = read_config(ret_options, err);
     if (code < 0)
@@ -310,15 +481,70 @@ void run_options_done(struct run_options *options)
     arena_done(&options->memory);
 }
 
+static void put_row(struct buf *out, const char *form, const char *doc)
+{
+    buf_printf(out, "  %-24s %s\n", form, doc);
+}
+
 void run_options_help(struct buf *out)
 {
     for (size_t i = 0; i < ROWS; i++) {
         char form[48];
-        if (!rows[i].apply)
+        if (!rows[i].apply || !(rows[i].use & FOR_RUN))
             continue;
         snprintf(form, sizeof form, "%c%c%s--%s%s%s", rows[i].letter ? '-' : ' ', rows[i].letter ? rows[i].letter : ' ',
                  rows[i].letter ? ", " : "  ", rows[i].name, rows[i].argument ? " " : "",
                  rows[i].argument ? rows[i].argument : "");
-        buf_printf(out, "  %-24s %s\n", form, rows[i].doc);
+        put_row(out, form, rows[i].doc);
     }
+}
+
+void run_settings_help(struct buf *out)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        char form[48];
+        if (!(rows[i].use & FOR_SET))
+            continue;
+        snprintf(form, sizeof form, "%s=%s", rows[i].name, rows[i].argument ? rows[i].argument : "yes|no");
+        put_row(out, form, rows[i].doc);
+    }
+}
+
+static const struct option_row *find_setting(const char *key, const char *value, struct err *err)
+{
+    struct run_options scratch = {.name = ""};
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!(rows[i].use & FOR_SET) || strcmp(rows[i].name, key) != 0)
+            continue;
+        bool empty = !*value && rows[i].apply != set_trace; /* no selection: the program's own functions */
+        const char *expected = empty ? "a value" : rows[i].apply(&scratch, value);
+        if (!expected)
+            return &rows[i];
+        err_set(err, -EINVAL, "%s: expected %s, not '%.100s%s'", key, expected, value,
+                strlen(value) > 100 ? "..." : "");
+        return NULL;
+    }
+    err_set(err, -ENOENT, "there is no setting %s: `scry set --help` lists them", key);
+    return NULL;
+}
+
+int run_setting_check(const char *key, const char *value, struct err *err)
+{
+    return find_setting(key, value, err) ? 0 : err->code;
+}
+
+int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err)
+{
+    const struct option_row *row = find_setting(key, value, err);
+    if (!row)
+        return err->code;
+    char *kept = arena_dup(&options->memory, value, strlen(value));
+    if (!kept)
+        return err_set(err, -ENOMEM, "out of memory");
+    row->apply(options, kept);
+    for (size_t i = 0; i < options->setting_count; i++)
+        if (options->settings[i].key == row->name)
+            options->settings[i] =
+                options->settings[--options->setting_count]; /* it replaces, also where values add up */
+    return row->use & FOR_MONITOR ? keep_setting(options, row, kept, err) : 0;
 }

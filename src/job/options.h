@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options of `scry run`: one table, read from the command line, the environment (SCRY_NAME) and a file (--config),
- * in this order of precedence.
+ * in this order of precedence. --trace and --rule may be given several times in one source, and then add up.
  */
 #ifndef SCRY_JOB_OPTIONS_H
 #define SCRY_JOB_OPTIONS_H
@@ -13,14 +13,27 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+enum { RUN_SETTINGS = 16, RUN_RULES = 64 };
+
+/* What is set for the job in the monitor (service job_set), as it was given and checked. */
+struct run_setting {
+    const char *key, *value;
+};
+
 struct run_options {
     char **command; /* borrowed from argv, NULL-terminated */
     const char *dir, *name, *config;
     bool quiet, crash_stack, help;
     double sample_seconds;
     uint64_t max_bytes;
-    uint64_t given;      /* bits of the table's rows that have a value */
-    struct arena memory; /* of values that came from the file */
+    bool trace_off;    /* --trace off: nothing is loaded into the job */
+    bool trace_wanted; /* an option of tracing was given: that nothing comes is worth a word */
+    struct run_setting settings[RUN_SETTINGS];
+    size_t setting_count;
+    const char *rules[RUN_RULES]; /* conditional requests; their syntax was checked */
+    size_t rule_count;
+    uint64_t given, fixed; /* bits of the table's rows that have a value; from sources of higher precedence */
+    struct arena memory;   /* of values that came from the file, or were put together */
 };
 
 /* 0; or -errno with err for people. */
@@ -30,7 +43,17 @@ void run_options_done(struct run_options *options);
 /* The options, one a line, for --help. */
 void run_options_help(struct buf *out);
 
+/* One setting that can be changed while the job runs (`scry set`): is there such a key, and is that a value of it? 0 or
+ * -errno with err. */
+int run_setting_check(const char *key, const char *value, struct err *err);
+/* Changes options that are in use. The value is copied. */
+int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err);
+/* The keys, one a line, for --help. */
+void run_settings_help(struct buf *out);
+
 /* "512", "64K", "1.5G", "2 GB": binary multiples. */
 bool size_parse(const char *text, uint64_t *ret_bytes);
+/* "500us", "2ms", "1.5s", "800ns", "0". */
+bool time_parse(const char *text, uint64_t *ret_ns);
 
 #endif

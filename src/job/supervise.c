@@ -30,7 +30,8 @@
 
 enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */
-    END_WAIT_MS = 2000,   /* for the last sample */
+    END_WAIT_MS = 2000,   /* for the last sample, and for the traces before it */
+    TRACES_POLL_MS = 5,
 };
 static const double FIRST_SAMPLE_SECONDS = 0.02; /* then after twice the time, until the period is reached */
 
@@ -128,7 +129,51 @@ static void announce(const struct job *job)
         text_show(&text, job->dir);
     }
     buf_putc(&text, '\n');
+    if (job->untraced.code) { /* the summary says so, too, but that may be hours away */
+        buf_puts(&text, "scry: ");
+        text_show(&text, job->untraced.text);
+        buf_putc(&text, '\n');
+    }
     say(job, &text);
+}
+
+/* The agent that will be loaded into the command. */
+static void prepare_tracing(struct job *job)
+{
+    const struct run_options *options = job->options;
+    struct err err = {0};
+    if (options->trace_off || !job->dir[0])
+        return;
+    json_t *settings = json_object();
+    for (size_t i = 0; i < options->setting_count; i++)
+        json_object_set_new(settings, options->settings[i].key, text_json(options->settings[i].value));
+    if (options->setting_count)
+        recorder_put_take(&job->recorder, "tracing", json_pack("{s:O}", "settings", settings));
+    json_decref(settings);
+    bool wanted = options->trace_wanted || options->rule_count;
+    int code = preload_find(&job->preload, options->command[0], wanted, &err);
+    if (code == -ENOEXEC && !wanted)
+        return; /* there was nothing to expect */
+    if (code < 0)
+        recorder_warn(&job->recorder, "trace", "%s", err.text);
+    if (code < 0 && wanted)
+        job->untraced = err;
+}
+
+/* What the person asked for and this monitor does not take: then the job is not started. 0 or -errno. */
+static int check_refused(struct job *job, struct err *err)
+{
+    struct watch *watch = &job->watch;
+    const struct err *first = watch->refused.code ? &watch->refused : &watch->rules.err;
+    if (watch->refused.code && !job->preload.library[0])
+        first = &watch->rules.err; /* nothing is traced anyway, and it was said why */
+    if (!first->code)
+        return 0;
+    if (first->code == -ENOSYS && !job->options->rule_count) {
+        recorder_warn(&job->recorder, "trace", "%s", first->text);
+        return 0;
+    }
+    return err_set(err, first->code, "%s", first->text);
 }
 
 /* The monitor follows the held child, or the job is run without it. */
@@ -138,13 +183,14 @@ static void start_watching(struct job *job)
     struct watch *watch = &job->watch;
     if (watch_connect(watch, &err) < 0) {
         recorder_warn(&job->recorder, "monitor",
-                      "no monitor, so only the command as a whole is known, not its processes: %s", err.text);
+                      "no monitor, so only the command as a whole is known, not its processes%s: %s",
+                      job->options->trace_wanted || job->options->rule_count ? " and functions" : "", err.text);
         watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
         watch->tries = 4;
         return;
     }
     watch_create(watch);
-    if (!watch_wait(watch, START_WAIT_MS) && watch->phase == WATCH_CREATING)
+    if (!watch_wait(watch, START_WAIT_MS) && (watch->phase == WATCH_CREATING || watch->phase == WATCH_SETTING))
         recorder_warn(&job->recorder, "monitor", "the monitor did not answer in %d s: the job was started unwatched",
                       START_WAIT_MS / 1000);
 }
@@ -253,12 +299,30 @@ static void supervise(struct job *job)
     }
 }
 
+/* Waits, for a while, until the records of processes that ended are on disk. */
+static void wait_for_traces(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
+    do {
+        if (watch->traces.draining)
+            poll(NULL, 0, TRACES_POLL_MS);
+        watch_ask_traces(watch);
+    } while (watch_wait(watch, END_WAIT_MS) && watch->traces.draining && clock_now_ns() < until);
+    if (watch->traces.draining)
+        recorder_warn(&job->recorder, "trace",
+                      "the traces of %llu processes were not complete %d s after the end: see `scry report` later",
+                      (unsigned long long)watch->traces.draining, END_WAIT_MS / 1000);
+}
+
 /* The last sample has the processes that ended since the one before. */
 static void watch_end(struct job *job)
 {
     struct watch *watch = &job->watch;
-    if (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING)
+    if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
         watch_wait(watch, END_WAIT_MS);
+    if (watch->phase == WATCH_IDLE && job->preload.library[0])
+        wait_for_traces(job);
     if (watch->phase == WATCH_IDLE) {
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, END_WAIT_MS);
@@ -269,6 +333,23 @@ static void watch_end(struct job *job)
 static int exit_code_of(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* `scry set` was used on the job; what concerns tracing the monitor has done already. */
+static void on_changed(void *ctx, const char *key, const char *value)
+{
+    struct job *job = ctx;
+    struct err err = {0};
+    int code = run_setting_change(job->options, key, value, &err);
+    recorder_put_take(
+        &job->recorder, "setting",
+        json_pack("{s:o, s:o, s:b}", "key", text_json(key), "value", text_json(value), "taken", code == 0));
+    if (code < 0) {
+        recorder_warn(&job->recorder, "setting", "%s", err.text);
+        return;
+    }
+    job->recorder.spool.max_bytes = job->options->max_bytes;
+    plan_sample(job);
 }
 
 static int start(struct job *job, struct err *err)
@@ -282,10 +363,10 @@ static int start(struct job *job, struct err *err)
     code = open_directory(job, err);
     if (code < 0)
         return code;
-    announce(job);
     trouble_count(&job->trouble_before);
+    prepare_tracing(job);
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
-                       &job->signals, err);
+                       &job->preload, &job->signals, err);
     if (code < 0)
         return code;
     struct rusage own;
@@ -295,8 +376,18 @@ static int start(struct job *job, struct err *err)
                                 .recorder = &job->recorder,
                                 .dir = job->dir,
                                 .root = job->launch.pid,
-                                .crash_stack = job->options->crash_stack};
+                                .crash_stack = job->options->crash_stack,
+                                .options = job->options,
+                                .changed = on_changed,
+                                .ctx = job};
     start_watching(job);
+    code = check_refused(job, err);
+    if (code < 0) {
+        launch_abandon(&job->launch);
+        watch_close(&job->watch);
+        return code;
+    }
+    announce(job);
     job->info.root = job->launch.pid;
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
@@ -306,7 +397,7 @@ static int start(struct job *job, struct err *err)
     return 0;
 }
 
-int job_run(const struct run_options *options)
+int job_run(struct run_options *options)
 {
     _cleanup_(freep) struct job *job = calloc(1, sizeof *job);
     struct err err = {0};

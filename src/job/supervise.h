@@ -8,6 +8,6 @@
 enum { JOB_FAILED_BEFORE_START = 125 };
 
 /* Runs the command and returns what scry run exits with. Prints to standard error only. */
-int job_run(const struct run_options *options);
+int job_run(struct run_options *options);
 
 #endif

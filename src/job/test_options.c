@@ -79,10 +79,120 @@ static void test_errors(void **state)
     check_bad("run --sample 1x true", "expected seconds");
     check_bad("run --max-size 5Q true", "expected a size");
     check_bad("run --name", "needs a value");
-    check_bad("run --trace fn:x true", "--trace: not available in this version");
-    check_bad("run --args true", "not available in this version");
+    check_bad("run --mpi stats true", "--mpi: not available in this version");
+    check_bad("run --script=off true", "not available in this version");
+    check_bad("run --depth 17 true", "--depth: expected a number of pointer levels");
+    check_bad("run --depth -1 true", "--depth: expected");
+    check_bad("run --min-time 5 true", "--min-time: expected a time such as 500us");
+    check_bad("run --max-depth many true", "--max-depth: expected a number");
+    check_bad("run --buffer 4K true", "--buffer: expected a size from 1M");
+    check_bad("run --overflow burst true", "--overflow: expected drop, wait or flight");
+    check_bad("run --read-by luck true", "--read-by: expected direct, syscall or victim");
+    check_bad("run --args=perhaps true", "--args: expected yes or no");
+    check_bad("run --rule nonsense true", "--rule: expected 'EVENT : ACTIONS'");
+    check_bad("run --rule :print([]) true", "with an event before the colon");
+    check_bad("run --trace", "--trace needs a value: --trace SEL");
+    check_bad("run --on true", "unknown option --on"); /* of scry set only */
     check_bad("run --quiet=perhaps true", "yes or no");
     check_bad("run --config /nonexistent/x true", "/nonexistent/x");
+}
+
+static const char *setting(const struct run_options *options, const char *key)
+{
+    for (size_t i = 0; i < options->setting_count; i++)
+        if (strcmp(options->settings[i].key, key) == 0)
+            return options->settings[i].value;
+    return NULL;
+}
+
+static void test_tracing(void **state)
+{
+    struct run_options options;
+    struct err err;
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    assert_int_equal(options.setting_count, 0);
+    assert_false(options.trace_wanted);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace fn:a* --trace !fn:ab --args --depth=3 --min-time 500us true", &err),
+                     0);
+    assert_string_equal(setting(&options, "trace"), "fn:a* !fn:ab"); /* they add up */
+    assert_string_equal(setting(&options, "args"), "yes");
+    assert_string_equal(setting(&options, "depth"), "3");
+    assert_string_equal(setting(&options, "min-time"), "500us");
+    assert_null(setting(&options, "locals"));
+    assert_true(options.trace_wanted);
+    assert_false(options.trace_off);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace off --buffer 1M --overflow flight --rate 0 true", &err), 0);
+    assert_true(options.trace_off);
+    assert_string_equal(setting(&options, "overflow"), "flight");
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --rule a([]):b() --rule c([]):d([$proc]) true", &err), 0);
+    assert_int_equal(options.rule_count, 2);
+    assert_string_equal(options.rules[1], "c([]):d([$proc])");
+    run_options_done(&options);
+}
+
+/* The command line is stronger than the environment, also where values add up. */
+static void test_tracing_from_the_environment(void **state)
+{
+    struct run_options options;
+    struct err err;
+    setenv("SCRY_TRACE", "fn:from_environment", 1);
+    setenv("SCRY_LOCALS", "1", 1);
+    setenv("SCRY_MIN_TIME", "2ms", 1);
+    assert_int_equal(parse(&options, "run --trace fn:a --min-time 1s true", &err), 0);
+    assert_string_equal(setting(&options, "trace"), "fn:a");
+    assert_string_equal(setting(&options, "min-time"), "1s");
+    assert_string_equal(setting(&options, "locals"), "1");
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    assert_string_equal(setting(&options, "trace"), "fn:from_environment");
+    run_options_done(&options);
+    setenv("SCRY_MIN_TIME", "2", 1);
+    check_bad("run true", "SCRY_MIN_TIME: expected a time");
+    unsetenv("SCRY_TRACE");
+    unsetenv("SCRY_LOCALS");
+    unsetenv("SCRY_MIN_TIME");
+    setenv("SCRY_LOG", "error", 1); /* is about scry itself */
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    run_options_done(&options);
+    unsetenv("SCRY_LOG");
+}
+
+static void test_changes(void **state)
+{
+    struct run_options options;
+    struct err err = {0};
+    assert_int_equal(parse(&options, "run --trace fn:a --trace fn:b true", &err), 0);
+    assert_int_equal(run_setting_change(&options, "trace", "fn:c", &err), 0);
+    assert_string_equal(setting(&options, "trace"), "fn:c"); /* replaces */
+    assert_int_equal(run_setting_change(&options, "sample", "0.25", &err), 0);
+    assert_true(options.sample_seconds == 0.25);
+    assert_int_equal(run_setting_change(&options, "max-size", "1M", &err), 0);
+    assert_int_equal(options.max_bytes, 1 << 20);
+    assert_int_equal(run_setting_change(&options, "on", "no", &err), 0);
+    assert_string_equal(setting(&options, "on"), "no");
+    assert_int_equal(run_setting_change(&options, "name", "x", &err), -ENOENT);
+    assert_int_equal(run_setting_check("depth", "x", &err), -EINVAL);
+    assert_int_equal(run_setting_check("depth", "", &err), -EINVAL);
+    assert_int_equal(run_setting_check("depth", "2", &err), 0);
+    run_options_done(&options);
+}
+
+static void test_time(void **state)
+{
+    uint64_t ns;
+    assert_true(time_parse("500us", &ns) && ns == 500000);
+    assert_true(time_parse("1.5s", &ns) && ns == 1500000000);
+    assert_true(time_parse("2 ms", &ns) && ns == 2000000);
+    assert_true(time_parse("80ns", &ns) && ns == 80);
+    assert_true(time_parse("0", &ns) && ns == 0);
+    assert_false(time_parse("5", &ns));
+    assert_false(time_parse("", &ns));
+    assert_false(time_parse("-1s", &ns));
+    assert_false(time_parse("1h", &ns));
+    assert_false(time_parse("1e30s", &ns));
 }
 
 static void write_config(const char *path, const char *text)
@@ -142,10 +252,10 @@ static void test_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command_line),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_command_line), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tracing),      cmocka_unit_test(test_tracing_from_the_environment),
+        cmocka_unit_test(test_changes),      cmocka_unit_test(test_time),
+        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_size),
     };
     return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }

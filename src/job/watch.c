@@ -106,6 +106,59 @@ static void lose(struct watch *watch, const char *why)
     watch->tries++;
 }
 
+/* Rules are for processes that come, so they are in force before the command is let go. */
+static void arm(struct watch *watch)
+{
+    watch->phase = WATCH_IDLE;
+    rules_arm(&watch->rules);
+}
+
+static void set(struct watch *watch)
+{
+    struct buf text = BUF_INIT;
+    tracing_request(&text, watch->options, watch->dir);
+    if (text.len)
+        send_request(watch, &text, WATCH_SETTING);
+    else
+        arm(watch);
+    buf_done(&text);
+}
+
+static void settled(struct watch *watch)
+{
+    tracing_check(watch->reply, watch->options, &watch->refused);
+    arm(watch);
+}
+
+static void told(struct watch *watch)
+{
+    watch->phase = WATCH_IDLE;
+    tracing_answer(watch->reply, &watch->traces);
+}
+
+static void on_rule(void *ctx, size_t rule, Omis_reply reply)
+{
+    struct watch *watch = ctx;
+    if (rule == 0)
+        tracing_changed(reply, watch->changed, watch->ctx);
+    else
+        tracing_record_rule(watch->recorder, &watch->rules.list[rule], reply);
+}
+
+static void add_rules(struct watch *watch)
+{
+    struct buf text = BUF_INIT;
+    buf_puts(&text, "job_setting_changed(");
+    value_print_string(&text, span_str(watch->dir));
+    buf_puts(&text, ") : print([$key, $value])");
+    snprintf(watch->changes, sizeof watch->changes, "%s", text.data ? text.data : "");
+    buf_done(&text);
+    watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
+    rules_add(&watch->rules, watch->changes, true);
+    for (size_t i = 0; i < watch->options->rule_count; i++)
+        rules_add(&watch->rules, watch->options->rules[i], false);
+}
+
 static void created(struct watch *watch)
 {
     struct err err = {0};
@@ -116,7 +169,6 @@ static void created(struct watch *watch)
         watch->tries = 30; /* it will not be better in a moment */
         return;
     }
-    watch->phase = WATCH_IDLE;
     if (watch->crash_stack)
         stacks_arm(&watch->stacks, watch->token);
     watch->cursor = 0;
@@ -126,6 +178,9 @@ static void created(struct watch *watch)
     close_gap(watch);
     watch->was_up = watch->fresh = true;
     watch->answered_ns = clock_now_ns();
+    if (watch->rules.count == 0)
+        add_rules(watch);
+    set(watch);
 }
 
 static void answered(struct watch *watch)
@@ -161,12 +216,20 @@ void watch_handle(struct watch *watch)
     }
     if (!watch->reply)
         return;
+    /* what was looked at may ask something else, whose answer is not here yet */
+    Omis_reply reply = watch->reply;
     if (watch->phase == WATCH_CREATING)
         created(watch);
+    else if (watch->phase == WATCH_SETTING)
+        settled(watch);
     else if (watch->phase == WATCH_ASKING)
         answered(watch);
-    omis_reply_free(watch->reply);
-    watch->reply = NULL;
+    else if (watch->phase == WATCH_TRACES)
+        told(watch);
+    if (watch->reply == reply) {
+        omis_reply_free(watch->reply);
+        watch->reply = NULL;
+    }
 }
 
 static void connect_again(struct watch *watch)
@@ -194,16 +257,31 @@ void watch_tick(struct watch *watch)
     }
 }
 
+void watch_ask_traces(struct watch *watch)
+{
+    struct buf text = BUF_INIT;
+    buf_puts(&text, ":job_trace_info(");
+    value_print_string(&text, span_str(watch->dir));
+    buf_putc(&text, ')');
+    watch->traces = (struct trace_info){0};
+    send_request(watch, &text, WATCH_TRACES);
+    buf_done(&text);
+}
+
 int watch_fd(const struct watch *watch)
 {
     return watch->phase == WATCH_OFF ? -1 : omis_fd();
 }
 
+static bool is_asking(const struct watch *watch)
+{
+    return watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE;
+}
+
 bool watch_wait(struct watch *watch, int timeout_ms)
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    while (watch->phase == WATCH_CREATING || watch->phase == WATCH_ASKING ||
-           (watch->phase == WATCH_IDLE && watch->stacks.arming > 0)) {
+    while (is_asking(watch) || (watch->phase == WATCH_IDLE && (watch->stacks.arming > 0 || watch->rules.arming > 0))) {
         uint64_t now = clock_now_ns();
         if (now >= until)
             return false;

@@ -7,20 +7,26 @@
 #ifndef SCRY_JOB_WATCH_H
 #define SCRY_JOB_WATCH_H
 
+#include <limits.h>
 #include <omis.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "job/options.h"
 #include "job/recorder.h"
+#include "job/rules.h"
 #include "job/stacks.h"
+#include "job/tracing.h"
 
 enum watch_phase {
     WATCH_OFF,      /* no connection: tried again after a while */
     WATCH_CREATING, /* job_create is under way */
+    WATCH_SETTING,  /* the settings of tracing are under way */
     WATCH_IDLE,     /* followed; nothing asked */
     WATCH_ASKING,   /* a sample is under way */
+    WATCH_TRACES,   /* the state of the traces is under way */
 };
 
 struct watch {
@@ -28,7 +34,14 @@ struct watch {
     struct recorder *recorder; /* borrowed */
     const char *dir;           /* of the job; borrowed */
     pid_t root;
-    bool crash_stack; /* backtraces are wanted */
+    bool crash_stack;                  /* backtraces are wanted */
+    const struct run_options *options; /* settings and rules; borrowed */
+    struct rules rules;
+    struct err refused;       /* why the monitor does not take the first setting or rule that it does not */
+    struct trace_info traces; /* as last told */
+    void (*changed)(void *ctx, const char *key, const char *value); /* scry set was used on the job */
+    void *ctx;
+    char changes[PATH_MAX + 96]; /* the request that tells of it */
     struct stacks stacks;
     char token[64];
     uint64_t cursor;
@@ -51,6 +64,8 @@ int watch_connect(struct watch *watch, struct err *err);
 void watch_create(struct watch *watch);
 /* Asks for a sample unless one is under way; connects again where that is due. */
 void watch_tick(struct watch *watch);
+/* Asks how far the traces are; the answer is in `traces`. */
+void watch_ask_traces(struct watch *watch);
 /* To be called when watch_fd() is readable, and after each of the above. */
 void watch_handle(struct watch *watch);
 int watch_fd(const struct watch *watch); /* -1: none */

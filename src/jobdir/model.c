@@ -60,6 +60,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->node);
     json_decref(model->node_sample);
     json_decref(model->end);
+    json_decref(model->rules);
     json_decref(model->warnings);
     json_decref(model->gaps);
     json_decref(model->crashes);
@@ -285,6 +286,8 @@ void job_model_apply(struct job_model *model, const json_t *record)
         json_array_append(model->gaps, (json_t *)record);
     } else if (strcmp(type, "crash") == 0) {
         json_array_append(model->crashes, (json_t *)record);
+    } else if (strcmp(type, "rules") == 0) {
+        keep_last(&model->rules, record);
     } else if (strcmp(type, "end") == 0) {
         keep_last(&model->end, record);
     }

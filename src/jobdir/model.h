@@ -15,6 +15,8 @@
  *   gap          from, to, reason      not observed in between
  *   warning      kind, text
  *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
+ *   rule         rule, fired, results: a trigger rule that fired
+ *   rules        list: [{rule, fired}, ...]              how often in all
  *   end          the result, as in job.json
  */
 #ifndef SCRY_JOBDIR_MODEL_H
@@ -68,6 +70,7 @@ struct job_model {
 
     json_t *node, *node_sample, *end; /* the last of each, or NULL */
     json_t *warnings, *gaps, *crashes;
+    json_t *rules; /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */
     double last_seconds;

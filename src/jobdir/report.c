@@ -41,8 +41,19 @@ void job_report_done(struct job_report *report)
 {
     job_info_done(&report->info);
     job_model_done(&report->model);
+    job_functions_free(report->functions);
+    report->functions = NULL;
     json_decref(report->problems);
     report->problems = NULL;
+}
+
+int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err)
+{
+    struct job_functions_options with_start = *options;
+    with_start.start_ns = report->info.started_ns;
+    with_start.all_ended =
+        report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
+    return job_functions_load(&report->functions, report->path, &with_start, err);
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -187,6 +198,13 @@ static json_t *records_json(const json_t *records)
     return list ? list : json_array();
 }
 
+/* Trigger rules and how often each fired. */
+static json_t *rules_json(const struct job_model *model)
+{
+    json_t *list = model->rules ? json_object_get(model->rules, "list") : NULL;
+    return json_is_array(list) ? json_incref(list) : json_array();
+}
+
 static const json_t *or_empty(const json_t *preferred, const json_t *other)
 {
     return preferred && json_array_size(preferred) >= json_array_size(other) ? preferred : other;
@@ -230,6 +248,7 @@ json_t *job_report_json(const struct job_report *report)
     json_object_set_new(json, "crashes", records_json(or_empty(info->crashes, model->crashes)));
     json_object_set_new(json, "gaps", records_json(model->gaps));
     json_object_set(json, "problems", report->problems ? report->problems : json_null());
-    json_object_set_new(json, "functions", json_array());
+    json_object_set_new(json, "rules", rules_json(model));
+    job_functions_json(json, report->functions);
     return json;
 }

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "jobdir/info.h"
 #include "jobdir/model.h"
+#include "jobdir/report_functions.h"
 
 enum { REPORT_PROCESSES = 100000 }; /* ended processes that a report lists singly */
 
@@ -22,13 +23,16 @@ struct job_report {
     struct job_info info;
     enum job_state state;
     struct job_model model;
-    json_t *problems; /* what could not be read: array of strings */
+    json_t *problems;                /* what could not be read: array of strings */
+    struct job_functions *functions; /* of its traces; NULL: not looked at */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
  * versions, are errors. Pass *ret_report to job_report_done in any case. `path` is borrowed. */
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err);
 void job_report_done(struct job_report *report);
+/* Reads the job's traces, too: report->functions. 0 or -errno. */
+int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
 
 /* The values as of now: of an ended job its result, else what is known so far. */
 struct job_result job_report_result(const struct job_report *report);

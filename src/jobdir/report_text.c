@@ -228,6 +228,19 @@ static void put_warnings(struct buf *out, const json_t *warnings, struct report_
     }
 }
 
+static void put_rules(struct buf *out, const struct job_model *model)
+{
+    size_t index;
+    json_t *rule;
+    json_array_foreach(model->rules ? json_object_get(model->rules, "list") : NULL, index, rule)
+    {
+        const char *text = json_string_value(json_object_get(rule, "rule"));
+        put_label(out, "rule");
+        text_show(out, text ? text : "?");
+        buf_printf(out, "  fired %lld x\n", (long long)json_integer_value(json_object_get(rule, "fired")));
+    }
+}
+
 static const json_t *longer(const json_t *a, const json_t *b)
 {
     return json_array_size(a) >= json_array_size(b) ? a : b;
@@ -242,6 +255,7 @@ static void put_body(struct buf *out, const struct job_report *report, struct re
     }
     put_commands(out, &report->model);
     put_course(out, &report->model, style);
+    put_rules(out, &report->model);
     put_crashes(out, longer(report->info.crashes, report->model.crashes), style);
     put_warnings(out, longer(report->info.warnings, report->model.warnings), style);
 }
@@ -266,6 +280,7 @@ void job_report_summary(struct buf *out, const struct job_report *report, struct
 {
     put_head(out, report, style);
     put_body(out, report, style);
+    job_functions_summary(out, report->functions, longer(report->info.warnings, report->model.warnings));
     if (report->path && !report->path[0])
         return; /* nothing was recorded that could be read */
     put_label(out, "more");
@@ -347,12 +362,22 @@ static int by_process_cpu(const void *a, const void *b)
     return left->pid - right->pid;
 }
 
-/* How a process ended, or why that is not known. */
-static void put_how(struct buf *out, const struct job_process *process, enum job_state state)
+/* What became of those without a record of their end: there may have been no room for it on the disk. */
+static const char *left_over(const struct job_report *report)
 {
+    uint64_t left_running = report->info.result.left_running;
+    if (!left_running)
+        return "ended";
+    return HASH_COUNT(report->model.alive) <= left_running ? "left running" : "unknown";
+}
+
+/* How a process ended, or why that is not known. */
+static void put_how(struct buf *out, const struct job_process *process, const struct job_report *report)
+{
+    enum job_state state = report->state;
     char name[32];
     if (process->end < 0)
-        buf_puts(out, state == JOB_ENDED ? "left running" : state == JOB_LOST ? "unknown" : "alive");
+        buf_puts(out, state == JOB_ENDED ? left_over(report) : state == JOB_LOST ? "unknown" : "alive");
     else if (process->status == JOB_STATUS_UNKNOWN)
         buf_puts(out, "ended");
     else if (WIFSIGNALED(process->status))
@@ -361,7 +386,7 @@ static void put_how(struct buf *out, const struct job_process *process, enum job
         buf_printf(out, "exit %d", WEXITSTATUS(process->status));
 }
 
-static void put_process_line(struct buf *out, const struct job_process *process, enum job_state state)
+static void put_process_line(struct buf *out, const struct job_process *process, const struct job_report *report)
 {
     struct buf text = BUF_INIT;
     text_show(&text, process->name);
@@ -379,7 +404,7 @@ static void put_process_line(struct buf *out, const struct job_process *process,
     else
         buf_putc(&text, '-');
     buf_printf(out, " %8s %7llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
-    put_how(out, process, state);
+    put_how(out, process, report);
     buf_putc(out, '\n');
     buf_done(&text);
 }
@@ -398,7 +423,7 @@ static void put_process_table(struct buf *out, const struct job_report *report)
     qsort(list, count, sizeof *list, by_process_cpu);
     buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
-        put_process_line(out, list[i], report->state);
+        put_process_line(out, list[i], report);
     if (count + model->ended_omitted > REPORT_LINES)
         buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
                    (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
@@ -430,6 +455,7 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_command_line(out, &report->info);
     put_started(out, &report->info);
     put_body(out, report, style);
+    job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
     put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);

@@ -578,6 +578,43 @@ static void test_find(void **state)
 /* ---- reports ---- */
 
 /* A job directory cut off anywhere gives a report or an error, never nonsense. */
+static void check_report_has(const char *path, const char *part)
+{
+    struct job_report report;
+    struct err err = {0};
+    struct buf out = BUF_INIT;
+    assert_int_equal(job_report_load(&report, path, &err), 0);
+    job_report_text(&out, &report, (struct report_style){0});
+    assert_non_null(strstr(out.data, part));
+    buf_done(&out);
+    job_report_done(&report);
+}
+
+/* The record of a process's end may be missing, as when the disk was full: then it was not left running. */
+static void test_report_unseen_end(void **state)
+{
+    char path[256];
+    struct spool spool;
+    json_t *argv = json_pack("[s]", "true");
+    struct job_info info = example_info(argv);
+    make_job(*state, path, sizeof path);
+    spool_open(&spool, path, "id", 1 << 20);
+    for (int pid = 11; pid <= 12; pid++)
+        spool_put_take(&spool, json_pack("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 0.1, "pid", pid,
+                                         "ppid", 10, "start", 0.0, "name", "sleep"));
+    spool_close(&spool);
+    static const char *const words[] = {"ended", "unknown", "left running"};
+    info.ended = true;
+    for (uint64_t left = 0; left <= 2; left++) {
+        info.result = (struct job_result){.started = true, .processes = 2, .left_running = left};
+        assert_int_equal(job_info_write(path, &info), 0);
+        char line[64];
+        snprintf(line, sizeof line, "       1  %s\n", words[left]);
+        check_report_has(path, line);
+    }
+    json_decref(argv);
+}
+
 static void test_report_cut(void **state)
 {
     char path[256];
@@ -640,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_commands),
         IN_PLACE(test_find),
+        IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
     return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);

@@ -92,14 +92,23 @@ static int read_params(struct reader *reader, struct signature *signature)
     skip_space(reader);
     if (*reader->at == '-')
         return 0;
+    bool optional = false;
     do {
+        bool bracket = take_char(reader, '[');
+        if (optional && !bracket)
+            return bad_signature(reader, "'[', as what stands before may be left out");
+        optional = bracket;
         if (signature->param_count == SIGNATURE_PARAMS)
             return err_set(reader->err, -EINVAL, "signature \"%s\": more than %d parameters", reader->text,
                            SIGNATURE_PARAMS);
         int code = read_param(reader, &signature->params[signature->param_count]);
         if (code < 0)
             return code;
+        if (bracket && !take_char(reader, ']'))
+            return bad_signature(reader, "']'");
         signature->param_count++;
+        if (!optional)
+            signature->required_count = signature->param_count;
     } while (take_char(reader, ','));
     return 0;
 }
@@ -338,9 +347,27 @@ static enum check_result wrong_count(const struct checker *checker, size_t argc)
     }
     if (used && used < sizeof names - 1)
         snprintf(names + used, sizeof names - used, ")");
-    err_set(checker->err, -EINVAL, "%.*s takes %zu argument%s%s, found %zu", SPAN_ARG(checker->service),
+    char least[32] = "";
+    if (signature->required_count < signature->param_count)
+        snprintf(least, sizeof least, "%zu to ", signature->required_count);
+    err_set(checker->err, -EINVAL, "%.*s takes %s%zu argument%s%s, found %zu", SPAN_ARG(checker->service), least,
             signature->param_count, signature->param_count == 1 ? "" : "s", names, argc);
     return CHECK_TYPE_MISMATCH;
+}
+
+/* What an argument is that was left out. */
+static struct value absent(const struct param_type *param)
+{
+    if (param->list)
+        return value_list(NULL, 0);
+    switch (param->kind) {
+    case TYPE_INTEGER:
+        return value_int(0);
+    case TYPE_FLOATING:
+        return value_floating(0);
+    default:
+        return value_string(span_of("", 0));
+    }
 }
 
 enum check_result signature_check(const struct signature *signature, struct span service, const struct value *args,
@@ -349,16 +376,19 @@ enum check_result signature_check(const struct signature *signature, struct span
     struct checker checker = {.signature = signature, .service = service, .arena = arena, .err = err};
     if (service.len > 64) /* in messages */
         checker.service.len = 64;
-    if (argc != signature->param_count)
+    if (argc < signature->required_count || argc > signature->param_count)
         return wrong_count(&checker, argc);
-    if (!argc) {
+    if (!signature->param_count) {
         *ret_args = args;
         return CHECK_OK;
     }
-    struct value *checked = arena_alloc(arena, argc * sizeof *checked);
+    struct value *checked = arena_alloc(arena, signature->param_count * sizeof *checked);
     if (!checked)
         return no_memory(&checker);
-    memcpy(checked, args, argc * sizeof *checked);
+    if (argc)
+        memcpy(checked, args, argc * sizeof *checked);
+    for (size_t i = argc; i < signature->param_count; i++)
+        checked[i] = absent(&signature->params[i]);
     for (size_t i = 0; i < argc; i++) {
         enum check_result result = check_argument(&checker, i, &checked[i]);
         if (result != CHECK_OK)

@@ -11,7 +11,8 @@
  * token<C> names the class the argument is converted to by localisation and expansion (C is a token prefix without its
  * last underscore: p, t, n, c, e, pa_c ...); plain `token` takes any and converts nothing. What stands after "->" is
  * kept as text for reference pages; only "void" matters to the engine, and for events the names in { } which are the
- * event's context parameters ("..." at the end: any further parN).
+ * event's context parameters ("..." at the end: any further parN). Parameters in brackets at the end may be left out:
+ * "token<p>* proc_list, [string condition] -> void"; they are empty strings and lists, and 0, then.
  */
 #ifndef SCRY_LANG_SIGNATURE_H
 #define SCRY_LANG_SIGNATURE_H
@@ -32,7 +33,7 @@ struct param_type {
 
 struct signature {
     struct param_type params[SIGNATURE_PARAMS];
-    size_t param_count;
+    size_t param_count, required_count;
     bool returns_void;
     bool open_outputs; /* "...": the names of the outputs are not all known before */
     struct param_type outputs[SIGNATURE_OUTPUTS];
@@ -48,9 +49,9 @@ enum check_result { CHECK_OK, CHECK_TYPE_MISMATCH, CHECK_NO_MEMORY };
 /*
  * Checks arguments against a signature and brings them into its shape: a single value where a list is declared becomes
  * a list of one; a list of one where a token is declared becomes the token; an integer where a floating is declared
- * becomes one. Event context parameters ($x, VALUE_PARAM) pass unchecked: they are checked again when they have values.
- * The result has exactly param_count values, in the arena. On CHECK_TYPE_MISMATCH err says which argument of which
- * service and what was expected.
+ * becomes one; what was left out is added. Event context parameters ($x, VALUE_PARAM) pass unchecked: they are checked
+ * again when they have values. The result has exactly param_count values, in the arena. On CHECK_TYPE_MISMATCH err says
+ * which argument of which service and what was expected.
  */
 enum check_result signature_check(const struct signature *signature, struct span service, const struct value *args,
                                   size_t argc, struct arena *arena, const struct value **ret_args, struct err *err);

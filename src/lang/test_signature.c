@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <string.h>
 
 #include "lang/request.h"
 #include "lang/signature.h"
@@ -219,12 +220,41 @@ static void lists_that_fit_are_not_copied(void **state)
     assert_ptr_equal(args[0].list.items, items);
 }
 
+static void parameters_may_be_left_out(void **state)
+{
+    struct signature signature =
+        read_signature("token<p>* l, string name, [string condition], [any* what], [integer n], [floating f] -> void");
+    const struct value *checked,
+        items[] = {value_list(NULL, 0), value_string(span_str("f")), value_string(span_str("c"))};
+    struct span service = span_str("s");
+    assert_int_equal(signature.param_count, 6);
+    assert_int_equal(signature.required_count, 2);
+    assert_int_equal(signature_check(&signature, service, items, 2, &arena, &checked, &err), CHECK_OK);
+    assert_true(checked[2].kind == VALUE_STRING && checked[2].text.len == 0);
+    assert_true(checked[3].kind == VALUE_LIST && checked[3].list.count == 0);
+    assert_true(checked[4].kind == VALUE_INTEGER && checked[4].integer.bits == 0);
+    assert_true(checked[5].kind == VALUE_FLOATING);
+    assert_int_equal(signature_check(&signature, service, items, 3, &arena, &checked, &err), CHECK_OK);
+    assert_true(span_is(checked[2].text, "c"));
+    assert_int_equal(signature_check(&signature, service, items, 1, &arena, &checked, &err), CHECK_TYPE_MISMATCH);
+    assert_non_null(strstr(err.text, "takes 2 to 6 arguments"));
+    signature = read_signature("[string name] -> void");
+    assert_int_equal(signature_check(&signature, service, NULL, 0, &arena, &checked, &err), CHECK_OK);
+    assert_int_equal(checked[0].kind, VALUE_STRING);
+    assert_int_equal(signature_parse("[integer a], integer b -> void", &signature, &err), -EINVAL);
+    assert_int_equal(signature_parse("[integer a -> void", &signature, &err), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_read),           cmocka_unit_test(outputs_are_read),
-        cmocka_unit_test(bad_signatures_are_refused),    cmocka_unit_test(arguments_are_brought_into_shape),
-        cmocka_unit_test(mismatches_say_which_argument), cmocka_unit_test(lists_that_fit_are_not_copied),
+        cmocka_unit_test(parameters_may_be_left_out),
+        cmocka_unit_test(parameters_are_read),
+        cmocka_unit_test(outputs_are_read),
+        cmocka_unit_test(bad_signatures_are_refused),
+        cmocka_unit_test(arguments_are_brought_into_shape),
+        cmocka_unit_test(mismatches_say_which_argument),
+        cmocka_unit_test(lists_that_fit_are_not_copied),
     };
     return cmocka_run_group_tests_name("signature", tests, NULL, teardown);
 }

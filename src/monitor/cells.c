@@ -6,12 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { CELLS_RESTING = 1024 }; /* given back, and not used again while there are others */
+
 struct cell_memory {
     code_cell *cells;
     int fd;
     int next;    /* never used so far */
-    int *unused; /* given back */
-    int unused_count, unused_cap;
+    int *unused; /* given back, oldest first, in a ring */
+    int unused_first, unused_count, unused_cap;
 };
 
 int cells_new(struct cell_memory **ret_cells)
@@ -51,11 +53,18 @@ int cells_fd(const struct cell_memory *memory)
     return memory->fd;
 }
 
+/* A cell that was given back is used again as late as possible: a program that was taken away from an agent may still
+ * be running in a thread that was interrupted in it. */
 int cell_new(struct cell_memory *memory)
 {
-    int cell = memory->unused_count        ? memory->unused[--memory->unused_count]
-               : memory->next < CODE_CELLS ? memory->next++
-                                           : -1;
+    int cell = -1;
+    if (memory->unused_count > CELLS_RESTING || (memory->unused_count && memory->next == CODE_CELLS)) {
+        cell = memory->unused[memory->unused_first];
+        memory->unused_first = (memory->unused_first + 1) % memory->unused_cap;
+        memory->unused_count--;
+    } else if (memory->next < CODE_CELLS) {
+        cell = memory->next++;
+    }
     if (cell >= 0)
         atomic_store(&memory->cells[cell], 0);
     return cell;
@@ -67,13 +76,17 @@ void cell_free(struct cell_memory *memory, int cell)
         return;
     if (memory->unused_count == memory->unused_cap) {
         int cap = memory->unused_cap ? 2 * memory->unused_cap : 16;
-        int *unused = realloc(memory->unused, (size_t)cap * sizeof *unused);
+        int *unused = malloc((size_t)cap * sizeof *unused);
         if (!unused)
             return; /* one cell is lost, nothing else */
+        for (int i = 0; i < memory->unused_count; i++)
+            unused[i] = memory->unused[(memory->unused_first + i) % memory->unused_cap];
+        free(memory->unused);
         memory->unused = unused;
         memory->unused_cap = cap;
+        memory->unused_first = 0;
     }
-    memory->unused[memory->unused_count++] = cell;
+    memory->unused[(memory->unused_first + memory->unused_count++) % memory->unused_cap] = cell;
 }
 
 code_cell *cell_at(struct cell_memory *memory, int cell)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells: 64-bit numbers in memory shared with the tracer (and later the agents), where lowered actions keep their
- * results. */
+/* Cells: 64-bit numbers in memory shared with the tracer and the agents, where lowered actions keep their results. */
 #ifndef SCRY_MONITOR_CELLS_H
 #define SCRY_MONITOR_CELLS_H
 

@@ -8,6 +8,7 @@
 #include "lang/reply.h"
 #include "lang/token.h"
 #include "monitor/call.h"
+#include "monitor/cells.h"
 #include "monitor/event.h"
 #include "monitor/execute.h"
 #include "monitor/lower.h"
@@ -17,8 +18,10 @@
 static void csr_free(struct scry_object *object)
 {
     struct csr *csr = (struct csr *)object;
+    lower_posts_free(csr);
     arena_done(&csr->arena);
     free(csr->program);
+    cell_free(object->monitor->cells, csr->gate);
     free(csr);
 }
 
@@ -29,6 +32,7 @@ struct csr *csr_new(struct session *session, struct arena *arena_take)
     if (!csr)
         return NULL;
     csr->session = session;
+    csr->gate = -1;
     csr->arena = *arena_take;
     *arena_take = ARENA_INIT;
     csr->object.free = csr_free;
@@ -54,7 +58,10 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
     reply_result(&reply, span_of("", 0), change, NULL);
     reply_service(&reply);
     size_t count = 0;
-    for (const struct csr_target *target = targets; target && count < limit; target = target->hh.next, count++) {
+    for (const struct csr_target *target = targets; target && count < limit; target = target->hh.next) {
+        if (target->pending)
+            continue;
+        count++;
         struct span text = span_str(target->text ? target->text : "");
         reply_result(&reply, span_str(target->process->object.token), target->status, target->text ? &text : NULL);
         failed |= target->status >= OMIS_FIRST_ERROR;
@@ -175,6 +182,7 @@ static void target_arm(struct csr *csr, struct csr_target *target)
     target->status = OMIS_OK; /* so that its need counts */
     if (ops && ops->arm)
         code = ops->arm(csr, target->process, &err);
+    target->pending = code == 1;
     if (code == 0 && ops && ops->need)
         code = tracing_update(target->process, csr, &err);
     else if (ops && ops->wish)
@@ -239,9 +247,9 @@ static void unlink_enabled(struct csr *csr)
 /* Lowers the list anew. False if that gave the same as before. */
 static bool lower(struct csr *csr)
 {
+    struct code_program *now = lower_csr(csr); /* may come back here, when requests enable each other */
     struct code_program *before = csr->program;
-    csr->program = lower_csr(csr);
-    const struct code_program *now = csr->program;
+    csr->program = now;
     bool same = before == now || (before && now && before->count == now->count &&
                                   memcmp(before->insns, now->insns, now->count * sizeof *now->insns) == 0);
     free(before);
@@ -249,10 +257,8 @@ static bool lower(struct csr *csr)
     return !same;
 }
 
-void csr_enable(struct csr *csr)
+static void arm_all(struct csr *csr)
 {
-    if (csr->enabled || csr->object.gone)
-        return;
     csr->enabled = true;
     link_enabled(csr);
     lower(csr);
@@ -260,7 +266,46 @@ void csr_enable(struct csr *csr)
         for (struct attachment *a = csr->object.owner->attachments; a; a = a->next_of_tool)
             if (csr_covers_process(csr, a->process))
                 target_add(csr, a->process);
+}
+
+/* Opens or closes the gate of a request that has one. False: it was so already. */
+static bool gate_turn(const struct csr *csr, bool open)
+{
+    return atomic_exchange(cell_at(csr->object.monitor->cells, csr->gate), open) != open;
+}
+
+void csr_enable(struct csr *csr)
+{
+    if (csr->object.gone)
+        return;
+    if (csr->enabled) {
+        if (csr->gate >= 0 && gate_turn(csr, true))
+            reply_change(csr, OMIS_CSR_ENABLED, csr->targets, SIZE_MAX, false);
+        return;
+    }
+    arm_all(csr);
     reply_change(csr, OMIS_CSR_ENABLED, csr->targets, SIZE_MAX, false);
+}
+
+int csr_gate(struct csr *csr)
+{
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (csr->gate >= 0)
+        return csr->gate;
+    if (csr->object.gone || !ops || !ops->relowered || !(csr->flags & OMIS_DONT_RETURN_EN_DIS))
+        return -1;
+    csr->gate = cell_new(csr->object.monitor->cells);
+    if (csr->gate < 0)
+        return -1;
+    gate_turn(csr, csr->enabled);
+    if (!csr->enabled) {
+        arm_all(csr);
+        return csr->gate;
+    }
+    lower(csr);
+    for (struct csr_target *target = csr->targets; target; target = target->hh.next)
+        ops->relowered(csr, target->process);
+    return csr->gate;
 }
 
 /* Without a reply. */
@@ -289,6 +334,11 @@ void csr_disable(struct csr *csr)
 {
     if (!csr->enabled)
         return;
+    if (csr->gate >= 0) {
+        if (gate_turn(csr, false))
+            reply_change(csr, OMIS_CSR_DISABLED, csr->targets, SIZE_MAX, false);
+        return;
+    }
     struct csr_target *targets = disarm_all(csr);
     reply_change(csr, OMIS_CSR_DISABLED, targets, SIZE_MAX, false);
     free_targets(targets);
@@ -301,6 +351,7 @@ void csr_delete(struct csr *csr)
     struct csr_target *targets = csr->enabled ? disarm_all(csr) : NULL;
     reply_change(csr, OMIS_CSR_DELETED, NULL, 0, csr->executing == 0);
     free_targets(targets);
+    csr->object.monitor->programs_stale |= csr->gate >= 0; /* which other programs turn */
     object_end(&csr->object);
 }
 
@@ -309,6 +360,7 @@ void csr_drop(struct csr *csr)
     csr->session = NULL;
     if (csr->enabled)
         free_targets(disarm_all(csr));
+    csr->object.monitor->programs_stale |= csr->gate >= 0;
     object_end(&csr->object);
 }
 
@@ -322,7 +374,7 @@ void csr_process_attached(struct tool *tool, struct process *process)
             !csr_covers_process(csr, process))
             continue;
         struct csr_target *target = target_add(csr, process);
-        if (target)
+        if (target && !target->pending)
             reply_change(csr, OMIS_CSR_ENABLED, target, 1, false);
     }
 }
@@ -371,6 +423,17 @@ void csr_process_gone(struct process *process)
                 remove_target((struct csr *)object, process, true, false);
 }
 
+void csr_target_ready(struct csr *csr, struct process *process, int code, const struct err *err)
+{
+    struct csr_target *target = csr_target(csr, process);
+    if (!target || (code == 0 && !target->pending))
+        return;
+    bool was_armed = !target->pending && target->status < OMIS_FIRST_ERROR;
+    target->pending = false;
+    target_result(target, code, err);
+    reply_change(csr, was_armed ? OMIS_CSR_DISABLED : OMIS_CSR_ENABLED, target, 1, false);
+}
+
 void csr_relower(struct monitor *monitor)
 {
     for (struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
@@ -378,8 +441,27 @@ void csr_relower(struct monitor *monitor)
             struct csr *csr = (struct csr *)object;
             if (!object_is(object, "c") || !csr->enabled || !csr->program || !lower(csr))
                 continue;
-            for (struct csr_target *target = csr->targets; target; target = target->hh.next)
+            const struct event_ops *ops = event_ops_of(csr->event_service);
+            for (struct csr_target *target = csr->targets; target; target = target->hh.next) {
                 tracing_unsettle(target->process);
+                if (ops->relowered)
+                    ops->relowered(csr, target->process);
+            }
+        }
+}
+
+void csr_process_renewed(struct process *process, const struct event_ops *ops)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            struct csr_target *target = object_is(object, "c") && csr->enabled ? csr_target(csr, process) : NULL;
+            if (!target || event_ops_of(csr->event_service) != ops)
+                continue;
+            bool failed = target->status >= OMIS_FIRST_ERROR;
+            target_arm(csr, target);
+            if (!target->pending && failed != (target->status >= OMIS_FIRST_ERROR))
+                reply_change(csr, failed ? OMIS_CSR_ENABLED : OMIS_CSR_DISABLED, target, 1, false);
         }
 }
 

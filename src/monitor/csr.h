@@ -15,6 +15,7 @@
 #include "monitor/tool.h"
 #include "shm/code.h"
 
+struct event_ops;
 struct process;
 struct reply_builder;
 struct thread;
@@ -24,6 +25,7 @@ struct csr_target {
     struct process *process;
     Omis_status status;
     bool stale;        /* the process executed another program: not armed again */
+    bool pending;      /* not in place yet: the tool is told when it is */
     char *text;        /* why not, malloc'ed; NULL */
     UT_hash_handle hh; /* of the request, by process, in the order of arming */
 };
@@ -43,6 +45,8 @@ struct csr {
     struct csr_target *targets;
     struct code_program *program;                /* the action list lowered, or NULL */
     uint64_t program_serial;                     /* grows with each lowering */
+    int gate;                                    /* cell: see csr_gate; -1: none */
+    struct csr_post *posts;                      /* user events that the program posts (monitor/lower.h) */
     struct csr *next_enabled, *previous_enabled; /* of the event service */
 };
 
@@ -54,6 +58,11 @@ void csr_enable(struct csr *csr);
 void csr_disable(struct csr *csr);
 void csr_delete(struct csr *csr); /* disables silently, sends OMIS_CSR_DELETED */
 void csr_drop(struct csr *csr);   /* the same without replies: its session is gone */
+
+/* For requests that programs enable and disable: from now on it stays armed, and a cell says whether it is enabled: 1,
+ * or 0, which its own program looks at first. Only where its event is detected by agents and its tool does not want to
+ * be told of these changes. Returns the cell, or -1. */
+int csr_gate(struct csr *csr);
 
 /* Whether the event definition names this process or a thread, queue ... of it. Does not look at attachment. */
 bool csr_covers_process(const struct csr *csr, const struct process *process);
@@ -70,10 +79,15 @@ void csr_process_detached(struct tool *tool, struct process *process);
 void csr_process_executed(struct process *process);
 /* The process is gone: forget it. */
 void csr_process_gone(struct process *process);
+/* What detects the events of `ops` in a process was made anew (another program with another agent): arms again. */
+void csr_process_renewed(struct process *process, const struct event_ops *ops);
 /* Objects ended that lists of any tool were lowered with: those are lowered again, or left to the monitor. */
 void csr_relower(struct monitor *monitor);
 /* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be. */
 void csr_rearm(struct monitor *monitor);
+
+/* What was pending in a process is in place (code 0), or turned out not to work, also later: the tool is told. */
+void csr_target_ready(struct csr *csr, struct process *process, int code, const struct err *err);
 
 struct csr_target *csr_target(const struct csr *csr, const struct process *process);
 

@@ -23,8 +23,7 @@ struct raised_event {
 enum { STANDARD_PARAMS = 5 };
 static const char *const standard_params[STANDARD_PARAMS] = {"node", "proc", "thread", "time", "csr"};
 
-/* parN -> N; -1 if it is no such name. */
-static int par_number(struct span name)
+int event_par_number(struct span name)
 {
     if (name.len < 4 || name.len > 8 || memcmp(name.ptr, "par", 3) != 0)
         return -1;
@@ -46,7 +45,7 @@ bool event_param_known(const struct service *service, struct span name)
     for (size_t i = 0; i < signature->output_count; i++)
         if (span_eq(name, signature->outputs[i].name))
             return true;
-    return signature->open_outputs && par_number(name) >= 0;
+    return signature->open_outputs && event_par_number(name) >= 0;
 }
 
 static struct value token_value(const struct scry_object *object)
@@ -64,6 +63,28 @@ static const struct scry_object *thread_object(const struct thread *thread)
     return thread ? &thread->object : NULL;
 }
 
+/* What the service itself adds: named outputs, and parN where it has such. */
+static bool service_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value)
+{
+    const struct signature *signature = &event->service->signature;
+    const struct event_ops *ops = event_ops_of(event->service);
+    for (size_t i = 0; i < signature->output_count && i < event->output_count; i++)
+        if (span_eq(name, signature->outputs[i].name)) {
+            *ret_value = event->outputs[i];
+            return true;
+        }
+    int number = event_par_number(name);
+    if (!signature->open_outputs || number < event->first_par)
+        return false;
+    if (ops && ops->param)
+        return ops->param(csr, event, (unsigned)number, ret_value);
+    size_t index = (size_t)(number - event->first_par);
+    if (index >= event->output_count)
+        return false;
+    *ret_value = event->outputs[index];
+    return true;
+}
+
 bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value)
 {
     if (span_is(name, "node"))
@@ -77,20 +98,7 @@ bool event_param(const struct event *event, const struct csr *csr, struct span n
     else if (span_is(name, "csr"))
         *ret_value = token_value(&csr->object);
     else {
-        const struct signature *signature = &event->service->signature;
-        if (signature->open_outputs) {
-            int index = par_number(name) - event->first_par;
-            if (index < 0 || (size_t)index >= event->output_count)
-                return false;
-            *ret_value = event->outputs[index];
-            return true;
-        }
-        for (size_t i = 0; i < signature->output_count && i < event->output_count; i++)
-            if (span_eq(name, signature->outputs[i].name)) {
-                *ret_value = event->outputs[i];
-                return true;
-            }
-        return false;
+        return service_param(event, csr, name, ret_value);
     }
     return true;
 }
@@ -152,6 +160,7 @@ int event_queue(struct monitor *monitor, const struct event *event)
     raised->event = *event;
     raised->event.chain = chain;
     raised->event.raw = NULL;
+    raised->event.seen = NULL;
     if (event->output_count) {
         struct value *outputs = arena_alloc(&raised->arena, event->output_count * sizeof *outputs);
         for (size_t i = 0; outputs && i < event->output_count; i++)

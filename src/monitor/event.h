@@ -15,7 +15,9 @@
 #include "monitor/registry.h"
 #include "monitor/tracing.h"
 
+struct agent_event;
 struct process;
+struct scry_code;
 struct thread;
 
 enum {
@@ -36,6 +38,7 @@ struct event {
     size_t output_count;
     int first_par;                  /* of services with open outputs: the number of outputs[0] in parN */
     const struct tracer_event *raw; /* where the tracer saw it */
+    const struct agent_event *seen; /* where an agent raised it (monitor/agents.h) */
     unsigned chain; /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
 };
 
@@ -49,11 +52,21 @@ struct event_ops {
     void (*need)(struct csr *csr, struct process *process, struct trace_need *need);
     /* What it would like to be told if the process is traced for another reason. NULL: nothing. */
     void (*wish)(struct trace_need *need);
-    /* Other mechanisms. NULL: none. */
+    /* Other mechanisms. NULL: none. 0, -errno, or 1: it will be in place later, csr_target_ready is called then. */
     int (*arm)(struct csr *csr, struct process *process, struct err *err);
     void (*disarm)(struct csr *csr, struct process *process);
     /* Beyond its objects: does this event match? NULL: yes. */
     bool (*match)(const struct csr *csr, const struct event *event);
+    /* Its lists can be lowered: adds what has to hold for the event itself, before the list. 0, or -1: cannot be. NULL:
+     * programs do not run where the event happens. */
+    int (*lower)(struct csr *csr, struct scry_code *code);
+    /* The program or the filter of an armed request changed. NULL: tracing_update sees it. */
+    void (*relowered)(struct csr *csr, struct process *process);
+    /* Programs of it can post user events to the monitor (CODE_POST). */
+    bool posts;
+    /* par0, par1, ... of this request, beside the service's named outputs: how many, and the value of one. */
+    unsigned (*param_count)(const struct csr *csr);
+    bool (*param)(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value);
 };
 
 static inline const struct event_ops *event_ops_of(const struct service *service)
@@ -75,6 +88,9 @@ void event_run_queue(struct monitor *monitor);
 
 /* The value of a context parameter. false: there is none of this name. */
 bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value);
+
+/* parN -> N; -1 if it is no such name. */
+int event_par_number(struct span name);
 
 /* Whether a parameter name can exist for events of this service (at definition). */
 bool event_param_known(const struct service *service, struct span name);

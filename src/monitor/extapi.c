@@ -273,25 +273,21 @@ int64_t scry_cell_add(int cell, int64_t value)
 
 /* ---- lowering ---- */
 
-static struct code_insn *insn_new(struct scry_code *code, enum code_op op)
-{
-    struct code_program *program = &code->program;
-    if (program->count == CODE_INSN_LIMIT)
-        return NULL;
-    struct code_insn *insn = &program->insns[program->count++];
-    *insn = (struct code_insn){.op = (uint8_t)op};
-    return insn;
-}
-
 static int lower_operand(const struct value *value, const struct csr *csr, uint8_t *ret_kind, int64_t *ret_value)
 {
     if (value->kind == VALUE_INTEGER) {
-        *ret_kind = CODE_IMMEDIATE;
+        *ret_kind = value->integer.negative ? CODE_IMMEDIATE : CODE_IMMEDIATE_UNSIGNED;
         *ret_value = (int64_t)value->integer.bits;
         return 0;
     }
-    (void)csr; /* a breakpoint has no parameters of its own; $time is a floating, not an integer */
-    return -1;
+    /* $time is a floating, not an integer; a breakpoint has no parameters of its own */
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    int number = value->kind == VALUE_PARAM ? event_par_number(value->text) : -1;
+    if (number < 0 || !ops->param_count || (unsigned)number >= ops->param_count(csr))
+        return -1;
+    *ret_kind = CODE_PARAM;
+    *ret_value = number;
+    return 0;
 }
 
 int scry_lower_add(struct scry_code *code, int cell, struct scry_call *call, size_t arg_index)
@@ -300,7 +296,7 @@ int scry_lower_add(struct scry_code *code, int cell, struct scry_call *call, siz
     int64_t value;
     if (lower_operand(&call->args[arg_index], code->csr, &kind, &value) < 0)
         return -1;
-    struct code_insn *insn = insn_new(code, CODE_ADD);
+    struct code_insn *insn = lower_insn(code, CODE_ADD);
     if (!insn)
         return -1;
     insn->cell = (uint32_t)cell;
@@ -311,7 +307,7 @@ int scry_lower_add(struct scry_code *code, int cell, struct scry_call *call, siz
 
 int scry_lower_timer_start(struct scry_code *code, int started_cell)
 {
-    struct code_insn *insn = insn_new(code, CODE_TIMER_START);
+    struct code_insn *insn = lower_insn(code, CODE_TIMER_START);
     if (!insn)
         return -1;
     insn->cell = (uint32_t)started_cell;
@@ -320,11 +316,21 @@ int scry_lower_timer_start(struct scry_code *code, int started_cell)
 
 int scry_lower_timer_stop(struct scry_code *code, int started_cell, int total_cell)
 {
-    struct code_insn *insn = insn_new(code, CODE_TIMER_STOP);
+    struct code_insn *insn = lower_insn(code, CODE_TIMER_STOP);
     if (!insn)
         return -1;
     insn->cell = (uint32_t)started_cell;
     insn->other = (uint32_t)total_cell;
+    return 0;
+}
+
+int scry_lower_set(struct scry_code *code, int cell, int64_t value)
+{
+    struct code_insn *insn = lower_insn(code, CODE_SET);
+    if (!insn)
+        return -1;
+    insn->cell = (uint32_t)cell;
+    insn->a = value;
     return 0;
 }
 
@@ -341,7 +347,7 @@ int scry_lower_unless(struct scry_code *code, struct scry_call *call, size_t lef
     if (found < 0 || lower_operand(&call->args[left_arg], code->csr, &a_kind, &a) < 0 ||
         lower_operand(&call->args[right_arg], code->csr, &b_kind, &b) < 0)
         return -1;
-    struct code_insn *insn = insn_new(code, CODE_UNLESS);
+    struct code_insn *insn = lower_insn(code, CODE_UNLESS);
     if (!insn)
         return -1;
     insn->comparison = (uint8_t)found;

@@ -15,6 +15,7 @@
 #include "monitor/object.h"
 #include "shm/code.h"
 
+struct agents;
 struct node;
 struct process;
 struct registry;
@@ -39,6 +40,7 @@ struct monitor {
     uint64_t tracer_restarts;
 
     struct cell_memory *cells;
+    struct agents *agents;       /* of traced processes, set by the daemon; NULL: there are none */
     struct loop_source *sampler; /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */

@@ -57,7 +57,8 @@ void object_end(struct scry_object *object)
     object->gone = true;
     struct monitor *monitor = object->monitor;
     HASH_DELETE(hh, monitor->objects, object);
-    monitor->programs_stale |= !object->class->builtin; /* its cells may become another object's */
+    /* its cells may become another object's; user events are posted by programs */
+    monitor->programs_stale |= !object->class->builtin || object_is(object, "e");
     if (object->owner) {
         if (object->previous_owned)
             object->previous_owned->next_owned = object->next_owned;

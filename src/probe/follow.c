@@ -473,9 +473,7 @@ static int hand_out(struct follow *follow, const struct raw *raw, follow_fn *fn,
     case PERF_RECORD_READ:
         return on_read_record(follow, raw, fn, ctx);
     case PERF_RECORD_COMM:
-        if (!raw->exec)
-            return 0; /* only a new name */
-        record.kind = FOLLOW_EXEC;
+        record.kind = raw->exec ? FOLLOW_EXEC : FOLLOW_NAME;
         memcpy(record.comm, raw->comm, sizeof record.comm);
         fn(ctx, &record);
         return 0;

@@ -16,13 +16,21 @@
 
 struct follow;
 
-enum follow_kind { FOLLOW_FORK, FOLLOW_THREAD, FOLLOW_EXEC, FOLLOW_THREAD_EXIT, FOLLOW_EXIT, FOLLOW_LOST };
+enum follow_kind {
+    FOLLOW_FORK,
+    FOLLOW_THREAD,
+    FOLLOW_EXEC,
+    FOLLOW_NAME, /* the thread gave itself another name */
+    FOLLOW_THREAD_EXIT,
+    FOLLOW_EXIT,
+    FOLLOW_LOST
+};
 
 struct follow_record {
     enum follow_kind kind;
     pid_t pid, tid, ppid;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
-    char comm[16];    /* FOLLOW_EXEC */
+    char comm[16];    /* FOLLOW_EXEC, FOLLOW_NAME */
     uint64_t cpu_ns;  /* FOLLOW_THREAD_EXIT, FOLLOW_EXIT: task clock of this thread; FOLLOW_EXIT is the last thread of
                          its process */
     bool cpu_known;   /* all of it was counted; else cpu_ns is what is known */

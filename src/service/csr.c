@@ -3,6 +3,7 @@
 #include "monitor/csr.h"
 
 #include "monitor/call.h"
+#include "monitor/lower.h"
 #include "service/service.h"
 
 static void for_each(struct scry_call *call, void (*change)(struct csr *csr))
@@ -28,11 +29,32 @@ static void run_delete(struct scry_call *call)
     for_each(call, csr_delete);
 }
 
+/* Lowered, the gates of the requests are turned. */
+static int lower_for_each(struct scry_call *call, struct scry_code *code, bool enabled)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        int gate = csr_gate((struct csr *)call->objects[i]);
+        if (gate < 0 || scry_lower_set(code, gate, enabled) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int lower_enable(struct scry_call *call, struct scry_code *code)
+{
+    return lower_for_each(call, code, true);
+}
+
+static int lower_disable(struct scry_call *call, struct scry_code *code)
+{
+    return lower_for_each(call, code, false);
+}
+
 const struct scry_service csr_services[] = {
     {"csr_enable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_enable,
-     "Enable conditional service requests that were defined before."},
+     "Enable conditional service requests that were defined before.", .lower = lower_enable},
     {"csr_disable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_disable,
-     "Disable conditional service requests."},
+     "Disable conditional service requests.", .lower = lower_disable},
     {"csr_delete", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_delete,
      "Delete conditional service requests."},
     SERVICE_END,

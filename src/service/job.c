@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in extension `job`: what scry run needs of the monitor. One request a sample tells it everything. */
+/*
+ * The built-in extension `job`: what scry run needs of the monitor. One request a sample tells it everything. Settings
+ * of a job are changed by job_set, by any tool: those of tracing go to the job's agents, the others to scry run, as an
+ * event.
+ */
 #include <sys/epoll.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/loop.h"
+#include "monitor/agents.h"
 #include "monitor/call.h"
+#include "monitor/event.h"
 #include "monitor/object.h"
+#include "service/ct.h"
 #include "service/job_follow.h"
 #include "service/service.h"
 
 static const char JOB_CLASS[] = "job_j";
 
 struct job {
+    struct monitor *monitor;
     struct job_follow *follow;
     struct loop_source *source;
+    char *dir; /* the job directory, its name in the registry of agents */
 };
 
 static void job_free(void *data)
@@ -24,6 +36,9 @@ static void job_free(void *data)
         return;
     loop_remove(job->source);
     job_follow_free(job->follow);
+    if (job->monitor->agents)
+        agents_job_end(job->monitor->agents, job->dir);
+    free(job->dir);
     free(job);
 }
 
@@ -43,16 +58,21 @@ static struct object_class *job_class(struct monitor *monitor)
     return class;
 }
 
-static int job_new(struct scry_call *call, pid_t pid, struct job **ret_job, struct err *err)
+static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct job **ret_job, struct err *err)
 {
+    struct monitor *monitor = call->monitor;
     struct job *job = calloc(1, sizeof *job);
-    if (!job)
-        return err_set(err, -ENOMEM, "out of memory");
-    int code = job_follow_new(&job->follow, pid, err);
+    char *copy = strdup(dir);
+    int code = job && copy ? job_follow_new(&job->follow, pid, err) : err_set(err, -ENOMEM, "out of memory");
+    if (code == 0 && monitor->agents && (code = agents_job_set(monitor->agents, dir, NULL, NULL, err)) < 0)
+        job_follow_free(job->follow);
     if (code < 0) {
+        free(copy);
         free(job);
         return code;
     }
+    job->monitor = monitor;
+    job->dir = copy;
     int fd = job_follow_fd(job->follow);
     if (fd >= 0)
         job->source = loop_add_fd(call->monitor->loop, fd, EPOLLIN, on_buffers, job);
@@ -64,7 +84,8 @@ static void job_create(struct scry_call *call)
 {
     struct err err = {0};
     struct job *job = NULL;
-    if (!call_check_range(call, 1, 2, INT32_MAX) || !call_string(call, 0))
+    const char *dir = call_check_range(call, 1, 2, INT32_MAX) ? call_string(call, 0) : NULL;
+    if (!dir)
         return;
     struct object_class *class = job_class(call->monitor);
     struct scry_object *object = class ? calloc(1, sizeof *object) : NULL;
@@ -72,7 +93,7 @@ static void job_create(struct scry_call *call)
         call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
         return;
     }
-    int code = job_new(call, (pid_t)call_integer(call, 1), &job, &err);
+    int code = job_new(call, dir, (pid_t)call_integer(call, 1), &job, &err);
     if (code < 0) {
         free(object);
         call_fail_errno(call, NULL, code, &err);
@@ -80,10 +101,19 @@ static void job_create(struct scry_call *call)
     }
     object->data = job;
     object_init(object, call->monitor, class, call->tool);
+    ct_job_created(call->monitor, call->tool, dir);
     struct buf text = BUF_INIT;
     buf_puts(&text, object->token);
     call_text(call, object, &text);
     buf_done(&text);
+}
+
+struct tool *job_tool(struct monitor *monitor, const char *dir)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (object_is(object, JOB_CLASS) && strcmp(((struct job *)object->data)->dir, dir) == 0)
+            return object->owner;
+    return NULL;
 }
 
 static bool is_owner(struct scry_call *call, struct scry_object *object)
@@ -118,6 +148,122 @@ static void job_destroy(struct scry_call *call)
     }
 }
 
+/* ---- settings ---- */
+
+static struct span base_name(struct span dir)
+{
+    while (dir.len > 1 && dir.ptr[dir.len - 1] == '/')
+        dir.len--;
+    size_t from = dir.len;
+    while (from && dir.ptr[from - 1] != '/')
+        from--;
+    return span_of(dir.ptr + from, dir.len - from);
+}
+
+/* A job is named by its directory, the last part of that (its id), or its token. */
+static bool job_is(struct span name, const char *dir)
+{
+    return span_is(name, dir) || span_eq(name, base_name(span_str(dir)));
+}
+
+static struct job *job_find(struct scry_call *call)
+{
+    struct span name = call->args[0].text;
+    struct buf known = BUF_INIT;
+    for (struct scry_object *object = call->monitor->objects; object; object = object->hh.next) {
+        if (!object_is(object, JOB_CLASS))
+            continue;
+        struct job *job = object->data;
+        if (job_is(name, job->dir) || span_is(name, object->token)) {
+            buf_done(&known);
+            return job;
+        }
+        struct span id = base_name(span_str(job->dir));
+        buf_printf(&known, "%s%.*s", known.len ? ", " : "", SPAN_ARG(id));
+    }
+    if (known.data)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here; running: %s", SPAN_ARG(name), known.data);
+    else
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here; none does", SPAN_ARG(name));
+    buf_done(&known);
+    return NULL;
+}
+
+enum { CHANGE_KEY, CHANGE_VALUE, CHANGE_JOB, CHANGE_OUTPUTS };
+
+static bool match_setting(const struct csr *csr, const struct event *event)
+{
+    struct span name = csr->event_args[0].text, dir = event->outputs[CHANGE_JOB].text;
+    return span_eq(name, dir) || span_eq(name, base_name(dir));
+}
+
+static const struct event_ops setting_ops = {.match = match_setting};
+
+/* Tells those who asked for it, scry run among them. false: nobody did. */
+static bool tell_setting(struct scry_call *call, const struct job *job)
+{
+    struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->dir))};
+    struct event event = {.service = registry_find(call->monitor->registry, span_str("job_setting_changed")),
+                          .time_ns = clock_now_ns(),
+                          .outputs = outputs,
+                          .output_count = CHANGE_OUTPUTS};
+    bool heard = false;
+    for (const struct csr *csr = event.service->enabled; csr && !heard; csr = csr->next_enabled)
+        heard = match_setting(csr, &event);
+    if (heard && event_queue(call->monitor, &event) < 0)
+        log_error("a changed setting of %s is not told: out of memory", job->dir);
+    return heard;
+}
+
+static void job_set(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    const char *key = job ? call_string(call, 1) : NULL, *value = key ? call_string(call, 2) : NULL;
+    if (!value)
+        return;
+    struct err err = {0};
+    int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->dir, key, value, &err) : -ENOENT;
+    bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job) : false;
+    if (code == -ENOENT && !heard)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
+    else if (code < 0 && code != -ENOENT)
+        call_fail_errno(call, NULL, code, &err);
+    else
+        call_ok(call, NULL);
+}
+
+static void job_get_settings(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    if (!job)
+        return;
+    struct buf text = BUF_INIT;
+    buf_putc(&text, '[');
+    if (job->monitor->agents)
+        agents_job_settings(job->monitor->agents, job->dir, &text);
+    buf_putc(&text, ']');
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+static void job_trace_info(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    if (!job)
+        return;
+    struct agents_job_state state = {0};
+    if (job->monitor->agents)
+        agents_job_state(job->monitor->agents, job->dir, &state);
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "%u,%u,%llu,%llu,", state.living, state.draining, (unsigned long long)state.events,
+               (unsigned long long)state.discarded);
+    value_print_string(&text, span_str(state.problem));
+    buf_putc(&text, ',');
+    value_print_string(&text, span_str(state.note));
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
 const struct scry_service job_services[] = {
     {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL, job_create,
      "Follow a process and all its descendants; dir is the job directory."},
@@ -131,5 +277,18 @@ const struct scry_service job_services[] = {
      "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name; alive_list: pid, ppid, start_ns, cpu_ns, rss, "
      "peak_rss, threads, state, name."},
     {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
+    {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
+     "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, locals, "
+     "depth, min-time, ...) or of scry run (sample, ...). Any tool may."},
+    {"job_get_settings", SCRY_INFORMATION, "string job -> string* settings", SCRY_OPTIONAL, job_get_settings,
+     "How a job is traced: key, value, key, value, ..., as job_set takes them."},
+    {"job_trace_info", SCRY_INFORMATION,
+     "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
+     "note }",
+     SCRY_OPTIONAL, job_trace_info,
+     "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
+     "discarded, why nothing, or not everything, came, and what no trace tells."},
+    {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
+     "A setting of the job was changed by job_set.", .event = &setting_ops},
     SERVICE_END,
 };

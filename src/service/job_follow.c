@@ -30,10 +30,11 @@ struct tracked {
     uint64_t seen_cpu_ns; /* in /proc */
     uint64_t rss, peak_rss;
     uint64_t threads, peak_threads;
-    int pidfd;    /* -1: none */
-    char state;   /* 0: not looked at in this sample */
-    bool over;    /* told as ended; a zombie that nobody has waited for yet */
-    bool in_proc; /* this sample found it */
+    uint64_t most_processes, most_threads; /* of the job, before it was added */
+    int pidfd;                             /* -1: none */
+    char state;                            /* 0: not looked at in this sample */
+    bool over;                             /* told as ended; a zombie that nobody has waited for yet */
+    bool in_proc;                          /* this sample found it */
     char name[64];
     UT_hash_handle hh;
 };
@@ -96,6 +97,8 @@ static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uin
         return NULL;
     *process =
         (struct tracked){.pid = pid, .ppid = ppid, .start_ns = start_ns, .found_ns = clock_now_ns(), .pidfd = -1};
+    process->most_processes = follow->peak_processes;
+    process->most_threads = follow->peak_threads;
     HASH_ADD_INT(follow->alive, pid, process);
     if (!process->hh.tbl) {
         free(process);
@@ -210,6 +213,23 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
         count_threads(follow, process, process->threads - 1);
 }
 
+/* Processes of the agent that traces functions (agent/outside.c, agent/victim.c): they are scry's, not the job's. */
+static const char AGENT_NAME[] = "scry-agent";
+
+static void on_name(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = find(follow, record->pid);
+    if (!process || process->over || record->pid != record->tid || strcmp(record->comm, AGENT_NAME) != 0)
+        return;
+    follow->started--;
+    if (follow->peak_processes == follow->processes--)
+        follow->peak_processes = process->most_processes;
+    if (follow->peak_threads == follow->threads)
+        follow->peak_threads = process->most_threads;
+    follow->threads -= process->threads;
+    drop(follow, process);
+}
+
 static void on_record(void *ctx, const struct follow_record *record)
 {
     struct job_follow *follow = ctx;
@@ -227,6 +247,9 @@ static void on_record(void *ctx, const struct follow_record *record)
         process = find(follow, record->pid);
         if (process)
             snprintf(process->name, sizeof process->name, "%s", record->comm);
+        break;
+    case FOLLOW_NAME:
+        on_name(follow, record);
         break;
     case FOLLOW_THREAD_EXIT:
     case FOLLOW_EXIT:
@@ -326,7 +349,7 @@ static size_t read_relations(struct relation **ret_list)
         }
         struct relation *relation = &list[count];
         *relation = (struct relation){.pid = atoi(entry->d_name)};
-        if (proc_stat_read(relation->pid, 0, &relation->stat) < 0)
+        if (proc_stat_read(relation->pid, 0, &relation->stat) < 0 || strcmp(relation->stat.comm, AGENT_NAME) == 0)
             continue;
         relation->ppid = relation->stat.ppid;
         count++;

@@ -88,7 +88,14 @@ static bool match_address(const struct csr *csr, const struct event *event)
     return false;
 }
 
-static const struct event_ops address_ops = {.object_class = "t", .need = need_address, .match = match_address};
+/* The tracer runs programs at breakpoints; a breakpoint has no condition of its own. */
+static int lower_address(struct csr *csr, struct scry_code *code)
+{
+    return 0;
+}
+
+static const struct event_ops address_ops = {
+    .object_class = "t", .need = need_address, .match = match_address, .lower = lower_address};
 
 /* ---- instructions: the modes are set in monitor/steps.c ---- */
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "monitor/call.h"
 #include "monitor/event.h"
+#include "monitor/lower.h"
 #include "service/service.h"
 
 static void user_event_create(struct scry_call *call)
@@ -61,6 +62,25 @@ static void user_event_raise(struct scry_call *call)
     }
 }
 
+static bool has_param(const struct value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (values[i].kind == VALUE_PARAM ||
+            (values[i].kind == VALUE_LIST && has_param(values[i].list.items, values[i].list.count)))
+            return true;
+    return false;
+}
+
+/* Lowered, the event is posted to the monitor, and nothing waits: only with resume, and constant parameters. */
+static int user_event_raise_lower(struct scry_call *call, struct scry_code *code)
+{
+    const struct value *params = &call->args[1], *resume = &call->args[2];
+    if (call->object_count != 1 || resume->kind != VALUE_INTEGER || !resume->integer.bits ||
+        params->kind != VALUE_LIST || has_param(params->list.items, params->list.count))
+        return -1;
+    return lower_post(code, call->objects[0], params->list.items, params->list.count);
+}
+
 static void user_event_destroy(struct scry_call *call)
 {
     for (size_t i = 0; i < call->object_count; i++) {
@@ -80,7 +100,8 @@ const struct scry_service user_event_services[] = {
     {"user_event_create", SCRY_MANIPULATION, "-> token", SCRY_REQUIRED, user_event_create,
      "Create a user-defined event."},
     {"user_event_raise", SCRY_MANIPULATION, "token<e> user_event, any* params, integer resume -> void", SCRY_REQUIRED,
-     user_event_raise, "Raise a user-defined event; params become its par1, par2, ..."},
+     user_event_raise, "Raise a user-defined event; params become its par1, par2, ...",
+     .lower = user_event_raise_lower},
     {"user_event_destroy", SCRY_MANIPULATION, "token<e> user_event -> void", SCRY_REQUIRED, user_event_destroy,
      "Destroy a user-defined event."},
     {"user_event_has_been_raised", SCRY_EVENT, "token<e> user_event -> { ... }", SCRY_REQUIRED, NULL,

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowered action lists: a small bytecode, run where the event happens (in the tracer, later in the agent) by one
+ * Lowered action lists: a small bytecode, run where the event happens (in the tracer and in the agent) by one
  * interpreter, over 64-bit cells in shared memory. Freestanding, no allocation, async-signal-safe, and safe on any
- * program: code_check refuses what code_run could not run. Straight-line: a program cannot loop.
+ * program: code_check refuses what code_run could not run. Jumps only go forward: a program cannot loop.
+ *
+ * Numbers carry their type, because one condition is used for functions whose parameters differ: integers compare by
+ * their value whatever their signs, with a floating number beside them as floating numbers do (nan != nan); what is
+ * missing compares false with everything, itself included.
  */
 #ifndef SCRY_SHM_CODE_H
 #define SCRY_SHM_CODE_H
@@ -19,19 +23,34 @@ enum {
 };
 
 enum code_op {
-    CODE_ADD,         /* cell += a */
+    CODE_ADD,         /* cell += a; nothing if a is no integer */
     CODE_TIMER_START, /* if cell == 0: cell = time */
     CODE_TIMER_STOP,  /* if cell != 0: other += time - cell, cell = 0 */
     CODE_UNLESS,      /* end unless a `comparison` b */
+    CODE_SKIP_IF,     /* skip the next `other` instructions if a `comparison` b */
+    CODE_SKIP_UNLESS, /* skip them unless */
+    CODE_SET,         /* cell = a */
+    CODE_POST,        /* cell += 1, and the monitor is to be rung (CODE_POSTED) */
     CODE_OP_COUNT,
 };
 
-enum code_operand { CODE_IMMEDIATE, CODE_PARAM /* value: 0..7 */, CODE_TIME, CODE_OPERAND_COUNT };
+enum code_operand {
+    CODE_IMMEDIATE, /* signed */
+    CODE_PARAM,     /* value: 0..7 */
+    CODE_TIME,
+    CODE_IMMEDIATE_UNSIGNED,
+    CODE_IMMEDIATE_FLOATING, /* the bits of a double */
+    CODE_CELL,               /* value: index of a cell; signed */
+    CODE_OPERAND_COUNT
+};
 enum code_comparison { CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_GT, CODE_GE, CODE_COMPARISON_COUNT };
+
+/* What the 64 bits of a number are. */
+enum code_type { CODE_SIGNED, CODE_UNSIGNED, CODE_FLOATING /* double */, CODE_MISSING };
 
 struct code_insn {
     uint8_t op, comparison, a_kind, b_kind;
-    uint32_t cell, other; /* indices of cells */
+    uint32_t cell, other; /* indices of cells; `other` of skips: how many instructions */
     int64_t a, b;
 };
 
@@ -43,15 +62,21 @@ struct code_program {
 struct code_event { /* what happened */
     uint64_t time_ns;
     int64_t params[CODE_PARAMS];
+    uint8_t types[CODE_PARAMS]; /* enum code_type; others count as missing */
     uint32_t param_count;
 };
 
 typedef _Atomic int64_t code_cell;
 
-/* True if every operation, operand and cell index is one that code_run can run. */
+/* True if every operation, operand, jump and cell index is one that code_run can run. */
 bool code_check(const struct code_program *program, uint32_t cell_count);
 
-/* Runs a checked program. Parameters an event does not have read as 0. */
-void code_run(const struct code_program *program, const struct code_event *event, code_cell *cells);
+enum code_outcome {
+    CODE_PASSED = 1, /* ran to its end: no CODE_UNLESS ended it */
+    CODE_POSTED = 2, /* a CODE_POST was run */
+};
+
+/* Runs a checked program; returns enum code_outcome bits. Parameters an event does not have read as 0. */
+unsigned code_run(const struct code_program *program, const struct code_event *event, code_cell *cells);
 
 #endif

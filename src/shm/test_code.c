@@ -158,9 +158,88 @@ static void compares(void **state)
     }
 }
 
+/* Integers and doubles of every kind beside each other, as C compares them. */
+static void compares_by_type(void **state)
+{
+    static const int64_t integers[] = {INT64_MIN, -3, -1, 0, 1, 7, (INT64_C(1) << 53) + 1, INT64_MAX - 511, INT64_MAX};
+    static const double doubles[] = {-1e300, -9223372036854775808.0, -1,   -0.0, 0, 0.5,
+                                     1,      9007199254740992.0,     1e19, 1e300};
+    enum { INTEGERS = sizeof integers / sizeof *integers, DOUBLES = sizeof doubles / sizeof *doubles + 3 };
+    struct {
+        int64_t bits;
+        uint8_t type;
+        double value;
+        __int128 exact;
+    } all[2 * INTEGERS + DOUBLES];
+    size_t count = 0;
+    for (size_t i = 0; i < INTEGERS; i++) {
+        all[count].bits = integers[i], all[count].type = CODE_SIGNED, all[count].exact = integers[i];
+        all[count++].value = (double)integers[i];
+        all[count].bits = integers[i], all[count].type = CODE_UNSIGNED, all[count].exact = (uint64_t)integers[i];
+        all[count++].value = (double)(uint64_t)integers[i];
+    }
+    for (size_t i = 0; i < DOUBLES; i++) {
+        double value = i == DOUBLES - 1   ? __builtin_nan("")
+                       : i == DOUBLES - 2 ? __builtin_inf()
+                       : i == DOUBLES - 3 ? -__builtin_inf()
+                                          : doubles[i];
+        memcpy(&all[count].bits, &value, sizeof value);
+        all[count].type = CODE_FLOATING;
+        all[count++].value = value;
+    }
+    for (size_t i = 0; i < count * count; i++) {
+        size_t l = i / count, r = i % count;
+        bool floating = all[l].type == CODE_FLOATING || all[r].type == CODE_FLOATING;
+        double a = all[l].value, b = all[r].value;
+        __int128 x = all[l].exact, y = all[r].exact;
+        const bool as_doubles[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+        const bool as_integers[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
+        for (uint8_t c = 0; c < CODE_COMPARISON_COUNT; c++) {
+            struct code_program program = {
+                .count = 1,
+                .insns = {{.op = CODE_UNLESS, .comparison = c, .a_kind = CODE_PARAM, .b_kind = CODE_PARAM, .b = 1}}};
+            struct code_event event = {
+                .params = {all[l].bits, all[r].bits}, .types = {all[l].type, all[r].type}, .param_count = 2};
+            assert_int_equal(code_run(&program, &event, NULL), floating ? as_doubles[c] : as_integers[c]);
+            event.types[1] = CODE_MISSING;
+            assert_int_equal(code_run(&program, &event, NULL), 0);
+        }
+    }
+}
+
+/* (par0 == 1 && par1 == 1) || par2 == 1, then an addition and a post. */
+static void skips(void **state)
+{
+    const struct code_program program = {
+        .count = 5,
+        .insns = {{.op = CODE_SKIP_UNLESS, .a_kind = CODE_PARAM, .b = 1, .other = 1},
+                  {.op = CODE_SKIP_IF, .a_kind = CODE_PARAM, .a = 1, .b = 1, .other = 1},
+                  {.op = CODE_UNLESS, .a_kind = CODE_PARAM, .a = 2, .b = 1},
+                  {.op = CODE_SET, .cell = 1, .a_kind = CODE_CELL, .a = 0},
+                  {.op = CODE_POST}}};
+    assert_true(code_check(&program, 2));
+    for (int i = 0; i < 8; i++) {
+        code_cell cells[2] = {41, 0};
+        struct code_event event = {.params = {i & 1, i >> 1 & 1, i >> 2 & 1}, .param_count = 3};
+        bool passes = (i & 3) == 3 || (i & 4);
+        assert_int_equal(code_run(&program, &event, cells), passes ? CODE_PASSED | CODE_POSTED : 0);
+        assert_int_equal(cells[0], passes ? 42 : 41);
+        assert_int_equal(cells[1], passes ? 41 : 0);
+    }
+    struct code_program beyond = program;
+    beyond.insns[4] = (struct code_insn){.op = CODE_SKIP_IF, .other = 1};
+    assert_false(code_check(&beyond, 2));
+    beyond.insns[4].other = 0;
+    assert_true(code_check(&beyond, 2));
+    beyond.insns[0].other = UINT32_MAX;
+    assert_false(code_check(&beyond, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compares_by_type),
+        cmocka_unit_test(skips),
         cmocka_unit_test(refuses_what_it_could_not_run),
         cmocka_unit_test(bounds_the_length),
         cmocka_unit_test(random_programs_stay_in_their_cells),

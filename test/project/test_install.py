@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,10 +94,12 @@ class Install(unittest.TestCase):
         self.installed("bin", "scry")
         self.installed("include", "omis.h")
         self.installed("include", "scry", "ext.h")
+        self.installed("include", "scry", "agent.h")
+        self.installed(libdir, "scry", "libscry-agent.so")
         self.installed(libdir, "libomis.so")
         self.installed(libdir, "pkgconfig", "omis.pc")
         self.installed(libdir, "pkgconfig", "scry.pc")
-        for name in ("scry-monitor", "scry-tracer"):
+        for name in ("scry-monitor", "scry-tracer", "scry-symbols"):
             path = self.installed(self.options["libexecdir"], "scry", name)
             self.assertTrue(os.access(path, os.X_OK), path)
         for name in ("null", "pa"):
@@ -122,6 +125,35 @@ class Install(unittest.TestCase):
         env = {**os.environ, "LD_LIBRARY_PATH": self.libdir, "SCRY_RUNTIME_DIR": os.path.join(self.root, "run")}
         done = subprocess.run([tool, "--omis-no-start", "own"], env=env, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "1 2\n"), done.stderr)
+
+    def stop_monitor(self):
+        try:
+            with open(os.path.join(self.root, "run", "monitor.pid"), encoding="ascii") as file:
+                pid = int(file.read().split()[0])
+            os.kill(pid, signal.SIGTERM)
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        scrytest.wait_until(lambda: scrytest.process_gone(pid))
+
+    def test_traces_where_it_was_installed(self):
+        """The installed program finds its library, its monitor and what reads symbols."""
+        source = "static int f(int a) { return a + 1; } int main(void) { return f(1) - 2; }"
+        program = self.compile(source, "traced", "-g", "-finstrument-functions")
+        env = {"PATH": os.environ["PATH"], "HOME": self.root, "SCRY_RUNTIME_DIR": os.path.join(self.root, "run")}
+        self.addCleanup(self.stop_monitor)
+        scry = self.installed("bin", "scry")
+        done = subprocess.run([scry, "run", "-q", "-o", os.path.join(self.root, "job"), "--trace", "fn:f", "--", program],
+                              env=env, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        done = subprocess.run([scry, "report", "--json", os.path.join(self.root, "job")], env=env, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual([(each["name"], each["calls"]) for each in json.loads(done.stdout)["functions"]], [("f", 1)])
+
+    def test_agent_header(self):
+        """For programs that annotate themselves: C and C++, and nothing to link."""
+        source = "#include <scry/agent.h>\nint main(void) { scry_mark(\"x\"); scry_trace_off(); scry_trace_on(); return 0; }\n"
+        program = self.compile(source, "annotated", "-I", os.path.join(self.prefix, "include"))
+        self.assertEqual(subprocess.run([program], check=False).returncode, 0)
 
     def test_library_exports_the_six_procedures_only(self):
         done = subprocess.run(["nm", "-D", "--defined-only", os.path.join(self.libdir, "libomis.so")],

@@ -156,7 +156,7 @@ class Sandbox:
             owner = (entry.pw_uid, entry.pw_gid)
             self.identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
             os.chown(self.root, *owner)
-        for name in ("run", "jobs", "home", "tmp", "bin", "libexec", "ext", "work"):
+        for name in ("run", "jobs", "home", "tmp", "bin", "libexec", "lib", "ext", "work"):
             os.mkdir(self.path(name), 0o700)
             if owner:
                 os.chown(self.path(name), *owner)
@@ -164,7 +164,7 @@ class Sandbox:
         place = shutil.copy2 if user and not _readable_by_all(BUILD) else os.symlink
         self._place_programs(place)
         if place is not os.symlink and owner:
-            for folder in ("bin", "libexec", "ext"):
+            for folder in ("bin", "libexec", "lib", "ext"):
                 for name in os.listdir(self.path(folder)):
                     os.chown(self.path(folder, name), *owner)
         self.env = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
@@ -177,12 +177,14 @@ class Sandbox:
             SCRY_STATE_DIR=self.path("jobs"),
             SCRY_LIBEXEC=self.path("libexec"),
             SCRY_EXT_PATH=self.path("ext"),
+            SCRY_AGENT_LIB=self.path("lib", "libscry-agent.so"),
         )
         if os.getuid() == 0 and not user:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def _place_programs(self, place):
-        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, ext/scry_ext_*.so."""
+        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, lib/libscry-agent.so,
+        ext/scry_ext_*.so."""
         for top in ("src", "ext"):
             for folder, folders, names in os.walk(os.path.join(BUILD, top)):
                 folders[:] = [name for name in folders if not name.endswith(".p")]
@@ -190,6 +192,8 @@ class Sandbox:
                     path = os.path.join(folder, name)
                     if name == "scry":
                         place(path, self.path("bin", name))
+                    elif name == "libscry-agent.so":
+                        place(path, self.path("lib", name))
                     elif name.startswith("scry_ext_") and name.endswith(".so"):
                         place(path, self.path("ext", name))
                     elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):

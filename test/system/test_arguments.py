@@ -17,10 +17,10 @@ def strings(result):
 
 
 def parameters(signature):
-    """[(type, is a list)] of a signature's parameters."""
+    """[(type, is a list)] of a signature's parameters, those that may be left out (in brackets) included."""
     text = signature.split("->")[0].strip()
     found = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
+    for item in filter(None, (part.strip(" []") for part in text.split(","))):
         kind = item.split()[0]
         found.append((kind.rstrip("*").split("<")[0], kind.endswith("*")))
     return found

@@ -23,7 +23,7 @@ class Completion(scrytest.TestCase):
         return done.stdout.splitlines()
 
     def test_commands(self):
-        self.assertEqual(self.complete("r"), ["run", "report"])
+        self.assertEqual(self.complete("r"), ["run", "report", "replay"])
         self.assertEqual(self.complete("doc"), ["doctor"])
 
     def commands(self):
@@ -60,6 +60,12 @@ class Completion(scrytest.TestCase):
         self.assertIn("mpirun", self.complete("run", "mpiru"))
         self.assertIn("mpirun", self.complete("run", "--name", "x", "--", "mpiru"))
         self.assertEqual(self.complete("run", "--name", ""), [])
+        self.assertIn("mpirun", self.complete("run", "--trace", "fn:x", "--args", "mpiru"))
+        self.assertEqual(self.complete("run", "--overflow", "f"), ["flight"])
+
+    def test_settings(self):
+        self.assertEqual(self.complete("set", "@last", "max-d"), ["max-depth="])
+        self.assertIn("mpirun", self.complete("exec", "mpiru"))
 
     def test_jobs(self):
         os.mkdir(self.box.path("jobs", "20260101-120000-host-1-abcd"))

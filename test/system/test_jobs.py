@@ -181,11 +181,14 @@ class Listing(JobCase):
         self.assertRegex(lines[0], r"^scry \S+ second  running")
         self.assertLessEqual(max(len(line) for line in lines), 80)
         self.assertTrue(any(re.search(r"S +\d.* sleep$", line) for line in lines), once.stdout)
+        picture = self.checked("top", "top", "--json", "@last")
+        self.assertEqual((picture["status"], [each["name"] for each in picture["processes"]]), ("running", ["sleep"]))
         os.kill(run.pid, signal.SIGTERM)
         run.wait()
         self.assertEqual([job["state"] for job in self.jobs()], ["ended", "ended"])
         self.assertEqual(self.jobs()[0]["signal"], signal.SIGTERM)
         self.assertEqual(self.box.run(self.box.scry("top", "@last")).returncode, 0)
+        self.assertEqual(self.checked("top", "top", "--json", "@last")["status"], "signaled")
 
     def test_crash(self):
         self.scry_run("-q", "--crash-stack", scrytest.example("crash"))
@@ -221,6 +224,9 @@ class Listing(JobCase):
     def test_wrong_arguments(self):
         for arguments, status, said in ((("report",), 2, "name one job"), (("report", "none"), 1, "no job 'none'"),
                                         (("report", "@last"), 1, "no job yet"), (("top",), 2, "name a job"),
+                                        (("set",), 2, "name a job"), (("set", "none"), 1, "no job 'none'"),
+                                        (("set", "@last", "depth=x"), 2, "depth: expected a number"),
+                                        (("exec",), 2, "name a program"), (("exec", "-x"), 2, "unknown option"),
                                         (("ps", "x"), 2, "unknown argument"),
                                         (("report", "--diff", "a"), 2, "--diff needs two"),
                                         (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'")):
@@ -233,16 +239,16 @@ class Listing(JobCase):
             done = self.box.run(self.box.scry("run", option, "/proc/a\033[31m\nb", "./no\033such"))
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("\033", done.stderr)
-        for command in ("ps", "top", "report", "doctor", "omis", "no\033such\n"):
+        for command in ("ps", "top", "set", "report", "doctor", "omis", "no\033such\n"):
             done = self.box.run(self.box.scry(command, "a\033[31m\nb"))
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("\033", done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
-        for command in ("run", "ps", "report", "top"):
+        for command in ("run", "ps", "report", "set", "top"):
             done = self.box.run(self.box.scry(command, "--help"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("Example: scry " + command, done.stdout)
-        for command in ("run", "ps", "report", "top", "omis", "doctor", "help"):
+        for command in ("run", "exec", "ps", "report", "set", "top", "omis", "doctor", "help"):
             text = self.box.run(self.box.scry(command, "--help")).stdout
             self.assertLessEqual(max(len(line) for line in text.splitlines()), 80, command)
 

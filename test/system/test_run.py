@@ -28,7 +28,8 @@ for name in os.listdir("/proc/self/fd"):
 descriptors = {fd: target for fd, target in descriptors.items() if not target.startswith("/proc")}
 print(json.dumps({
     "argv": sys.argv[1:], "cwd": os.getcwd(), "umask": os.umask(0), "nice": os.nice(0),
-    "environment": {k: v for k, v in os.environ.items() if k not in ("SCRY_JOB", "_")},
+    "environment": {k: v for k, v in os.environ.items() if k not in (
+        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
     "mask": status["SigBlk"].strip(), "ignored": status["SigIgn"].strip(), "limits": {
         name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")},
     "descriptors": descriptors, "group": os.getpgrp(), "session": os.getsid(0),
@@ -98,7 +99,9 @@ class Status(RunCase):
         os.mkdir(self.box.path("work", "full"))
         with open(self.box.path("work", "full", "file"), "w", encoding="ascii"):
             pass
-        for arguments in ((), ("--nonsense", "true"), ("--sample", "x", "true"), ("--trace", "fn:*", "true"),
+        for arguments in ((), ("--nonsense", "true"), ("--sample", "x", "true"), ("--mpi", "stats", "true"),
+                          ("--trace", "bla:x", "true"), ("--depth", "99", "true"), ("--rule", "x", "true"),
+                          ("--rule", "no_such_event([]) : print([])", "true"),
                           ("-o", "full", "touch", "started"), ("--config", "missing", "true")):
             done = self.scry_run(*arguments)
             self.assertEqual(done.returncode, 125, arguments)

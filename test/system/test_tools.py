@@ -39,56 +39,6 @@ class Debugging(ServiceTest):
         return [numbers(registers)]
 
 
-class Flagged:
-    """A running tools/flagged.c."""
-
-    def __init__(self, box, *arguments):
-        self.process = box.start([scrytest.built("test", "system", "tools", "flagged"), *arguments],
-                                 stdin=subprocess.PIPE)
-        self.id = int(self.process.stdout.readline().split()[1])
-        self.number = 0
-        self.replies = []
-
-    def send(self, flags, request):
-        """Returns how many replies came before omis_request returned."""
-        self.process.stdin.write(f"{flags:x} {request}\n")
-        self.process.stdin.flush()
-        self.number += 1
-        return self.number, self.until(f"sent {self.number}")
-
-    def until(self, line):
-        found = []
-        while True:
-            text = self.process.stdout.readline()
-            if not text:
-                raise AssertionError("the tool has ended")
-            if text.rstrip("\n") == line:
-                self.replies += found
-                return found
-            number, how, *elements = text.rstrip("\n").split("\t")
-            found.append((int(number), how, [[(objects, int(status), result) for objects, status, result in
-                                              (entry.split("\037") for entry in element.split("\036")[:-1])]
-                                             for element in elements]))
-
-    def flush(self):
-        """Everything that came until a request that is sent now is answered; the second time for the callbacks."""
-        ours = {self.send(0x100, ": version()")[0] for _ in range(2)}
-        replies, self.replies = [reply for reply in self.replies if reply[0] not in ours], []
-        return replies
-
-    def statuses(self, number):
-        return [elements[0][0][1] for n, _, elements in self.flush() if n == number]
-
-    def ask(self, request):
-        """The result of an unconditional request."""
-        number, replies = self.send(0x100, request)
-        self.replies = [reply for reply in self.replies if reply[0] != number]
-        return [element for n, _, elements in replies if n == number for element in elements]
-
-
-WAIT, NO_OK, NO_EN_DIS, BUFFER, BUFFER_REPLIES, DEBUG, NO_CALLBACK = 1, 2, 4, 8, 16, 32, 0x100
-
-
 class Flags(ServiceTest):
     def setUp(self):
         super().setUp()

@@ -14,7 +14,8 @@ _scry_run_command() {
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
-        -o | --output | --name | --sample | --max-size | --config) ((i++)) ;;
+        -o | --output | --name | --sample | --max-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
+            --buffer | --overflow | --read-by | --rule) ((i++)) ;;
         -*) ;;
         *) echo "$i" && return ;;
         esac
@@ -25,7 +26,8 @@ _scry() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} start
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run ps top report omis doctor monitor help version --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W \
+            'run exec ps top set report replay export omis doctor monitor help version --help --version' -- "$word")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -39,7 +41,20 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
-        --name | --sample | --max-size) return ;;
+        --overflow)
+            mapfile -t COMPREPLY < <(compgen -W 'drop wait flight' -- "$word")
+            return
+            ;;
+        --read-by)
+            mapfile -t COMPREPLY < <(compgen -W 'direct syscall victim' -- "$word")
+            return
+            ;;
+        --trace)
+            mapfile -t COMPREPLY < <(compgen -W 'fn: file: lib: addr: all off' -- "$word")
+            compopt -o nospace 2>/dev/null
+            return
+            ;;
+        --name | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule) return ;;
         esac
         start=$(_scry_run_command)
         if [[ -n $start ]] && declare -F _command_offset >/dev/null; then
@@ -48,17 +63,57 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
         elif [[ $word == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W \
-                '--output --name --quiet --sample --crash-stack --max-size --config --help --' -- "$word")
+                '--output --name --quiet --sample --crash-stack --max-size --trace --args --locals --count-only --depth --min-time
+                --max-depth --rate --buffer --overflow --read-by --rule --config --help --' -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -c -- "$word")
+        fi
+        ;;
+    exec)
+        if ((COMP_CWORD == 2)) && [[ $word == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W '--help --' -- "$word")
+        elif declare -F _command_offset >/dev/null; then
+            _command_offset 2
+        else
+            mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
+        fi
+        ;;
+    set)
+        if ((COMP_CWORD == 2)) || [[ $word == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --help" -- "$word")
+        else
+            mapfile -t COMPREPLY < <(compgen -S = -W 'sample max-size trace args locals count-only depth min-time max-depth rate buffer
+                overflow read-by on' -- "$word")
+            compopt -o nospace 2>/dev/null
         fi
         ;;
     ps) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$word") ;;
     doctor) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$word") ;;
     monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --reference --help' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W 'run ps top report omis doctor monitor' -- "$word") ;;
-    top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --help" -- "$word") ;;
-    report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --help" -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W 'run exec ps top set report replay export omis doctor monitor' -- "$word") ;;
+    top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --json --help" -- "$word") ;;
+    replay)
+        case $before in
+        --fn | --thread | --process | --from | --to | --min-time | --max-depth) return ;;
+        esac
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --fn --thread --process --from --to --min-time --max-depth
+            --follow --times --json --help" -- "$word")
+        ;;
+    export)
+        case $before in
+        -f | --format)
+            mapfile -t COMPREPLY < <(compgen -W 'chrome speedscope folded csv' -- "$word")
+            return
+            ;;
+        -o | --output)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            return
+            ;;
+        --process | --fn) return ;;
+        esac
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --format --output --process --fn --help" -- "$word")
+        ;;
+    report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --process --help" -- "$word") ;;
     omis)
         case $before in
         -c | --command)

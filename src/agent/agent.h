@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: libscry-agent.so, loaded into traced programs. This header is what its parts share.
+ *
+ * Rules of the room. On the paths of a hook: no allocation, no lock that can block, no libc function (raw.h has what is
+ * needed), general registers only, errno untouched; everything may be interrupted by a signal whose handler runs hooks
+ * itself, and may never be resumed (siglongjmp). Nothing is ever printed, no descriptor stays open, there is no thread
+ * of our own. On a fault of its own the agent switches itself off (agent_fault) and the program runs on.
+ *
+ * The way of a call: hooks_x86_64.S looks at the filter byte, and for a function that is plainly recorded does all of
+ * it; everything else comes to hooks.c. stack.c pairs entries and exits on shadow stacks, record.c writes into packets.
+ *
+ * What guards what: area_thread.pending is not 0 while a hook of the thread is at its shadow stack or packet, and
+ * agent_thread.writer is then the stack pointer of that hook. A hook that finds it so runs in a signal handler (or the
+ * one before was left by siglongjmp, see thread_guard): it may add records that fit and frames on the same stack, but
+ * neither changes the packet nor the stack.
+ */
+#ifndef SCRY_AGENT_AGENT_H
+#define SCRY_AGENT_AGENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/offsets.h"
+#include "agent/raw.h"
+#include "agent/sys.h"
+#include "shm/area.h"
+#include "shm/capture.h"
+#include "shm/record.h"
+
+enum {
+    AGENT_FRAMES = 131072,       /* of a thread's own stack */
+    AGENT_FRAMES_FEW = 4096,     /* where memory is short */
+    AGENT_STACKS = 1024,         /* of a thread */
+    AGENT_SCRATCH = 8192,        /* bytes for captured values */
+    AGENT_WAITING = 1 << 20,     /* bytes of values that wait for --min-time */
+    AGENT_CONTEXTS = 4096,       /* stacks given to makecontext that are remembered */
+    AGENT_NO_PACKET = INT32_MAX, /* packet_seq while there is none */
+};
+
+/* What hooks look at first. A page of its own that a fork wipes, whichever way it was made: a child finds area NULL. */
+struct agent_hot {
+    struct area *area;
+    struct area_slot *slots;
+    uint64_t slot_mask;
+    /* from here on not seen by hooks_x86_64.S */
+    struct area_view view;
+    struct doorbell *bell;
+    code_cell *cells;
+    int32_t pid;
+    _Atomic uint32_t inserting; /* threads that are putting a new function into the slots */
+    _Atomic uint32_t thread_serial;
+    _Atomic uint32_t packet_hint, packet_freed;
+} __attribute__((aligned(AREA_PAGE)));
+
+/* One stack that a thread has run on. The current one's values are in agent_thread. */
+struct agent_stack {
+    uint64_t low, size;
+    struct agent_frame *frames; /* NULL: nothing is recorded there */
+    uint32_t limit, depth, plain, waiting;
+    uint32_t lost; /* exits not told yet */
+    uint32_t id;
+    uint64_t used; /* when it was switched to, for reuse */
+};
+
+/* Private memory of a thread, lazily touched. */
+struct agent_store {
+    struct agent_stack stacks[AGENT_STACKS];
+    uint8_t scratch[2][AGENT_SCRATCH];
+    uint8_t waiting[AGENT_WAITING];
+};
+
+enum agent_thread_state {
+    AGENT_THREAD_NEW,
+    AGENT_THREAD_ATTACHING,
+    AGENT_THREAD_LIVE,
+    AGENT_THREAD_REFUSED,
+    AGENT_THREAD_ENDED
+};
+
+/* The thread's own state; initial-exec TLS. Field order is known to hooks_x86_64.S (offsets.h). */
+struct agent_thread {
+    struct area_thread *block; /* NULL: not attached */
+    uint64_t stack_low;
+    uint64_t stack_size; /* 0: hooks take the long way */
+    struct agent_frame *frames;
+    uint64_t packet_seq; /* of the current packet */
+    uint64_t writer;     /* stack pointer of the hook that set pending */
+    uint32_t frame_limit;
+    uint32_t state;
+    struct agent_frame *leaving; /* whose exit is being recorded */
+    /* from here on not seen by hooks_x86_64.S */
+    uint64_t size; /* stack_size while tracing is not off in this thread */
+    struct agent_store *store;
+    uint64_t store_size;
+    uint32_t stack; /* index in store->stacks */
+    uint32_t stack_count;
+    uint32_t plain;   /* frames of the current stack that leave no record */
+    uint32_t waiting; /* that wait for --min-time */
+    uint32_t lost;    /* recorded calls that ended without a record */
+    uint32_t ending;  /* calls off the stack whose RECORD_UNWOUND is being written */
+    uint32_t telling; /* of `lost`, in the RECORD_LOST that is being written */
+    uint32_t off;     /* scry_trace_off */
+    uint32_t stuck;   /* hooks in a row that were dropped because of pending */
+    uint32_t refused; /* hooks until attaching is tried again */
+    uint32_t scratch_used;
+    uint32_t values_used; /* of store->waiting */
+    uint32_t no_room;     /* records in a row that found no packet */
+    uint32_t freed_seen;  /* area.freed when there was none */
+    uint32_t last_stack_id;
+    bool refused_once;
+    uint64_t switches;
+    uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
+    uint64_t next_seq;
+    /* How it was when a signal handler first wrote a record while `pending` was nested_for. */
+    uint64_t nested_for, nested_cursor, nested_time;
+    uint64_t nested_last; /* time of the last record of a handler */
+    uint32_t nested;      /* records of handlers that are being written */
+    uint32_t hole_id;     /* 1 + id of the record that the long way is writing; 0: the short way is */
+    bool switching;       /* between stacks */
+    int32_t tid;
+    const struct capture_frame *registers; /* of the innermost long hook */
+};
+
+enum agent_frame_flag {
+    FRAME_RECORDED = 1, /* its entry was recorded; alone: an exit needs no long way */
+    FRAME_WAITING = 2,  /* its entry is recorded when it turns out long enough */
+    FRAME_COUNT = 4,    /* count it at the exit */
+    FRAME_VALUES = 8,   /* values of its exit are wanted */
+    FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
+};
+
+extern struct agent_hot agent_hot;
+extern uint8_t agent_filter[AREA_FILTER];
+extern _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
+
+static inline uint64_t agent_ticks(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+static inline void agent_signal_fence(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* One instruction: whole for signal handlers of the same thread. */
+static inline void agent_add_local(_Atomic uint64_t *counter, uint64_t count)
+{
+    __asm__("addq %1, %0" : "+m"(*counter) : "er"(count));
+}
+
+/* Switches the agent off for good. Signal-safe. */
+void agent_fault(const char *text);
+/* The same, also for processes to be forked: from here on, no system call is made. */
+void agent_seal(const char *text);
+/* Replaces the filter by private zeros: no hook gets further. */
+void agent_filter_clear(void);
+void agent_ring(void);
+
+/* ---- hooks_x86_64.S ---- */
+
+/* Fills frame->xmm with the vector registers as they are: as the hook found them, since nothing on its way uses them.
+ */
+void agent_save_xmm(struct capture_frame *frame);
+extern const char agent_hooks_begin[], agent_hooks_end[]; /* where rsp is still that of the hook */
+
+/* ---- hooks.c ---- */
+
+/* `frame`: registers as the hook found them; rsp as before the call of the hook. full: 1: all of them; 2: those that
+ * calls keep; 0: none can be relied on. */
+void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t slot);
+void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
+void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
+
+enum guard { GUARD_OUTER, GUARD_NESTED, GUARD_STUCK };
+/* Begins work on shadow stack and packet. `rsp`: of the hook. */
+enum guard thread_guard(struct agent_thread *self, uint64_t rsp);
+static inline void thread_unguard(struct agent_thread *self, enum guard guard)
+{
+    agent_signal_fence();
+    if (guard != GUARD_OUTER)
+        return;
+    self->hole_id = 0;
+    agent_signal_fence();
+    atomic_store_explicit(&self->block->pending, 0, memory_order_release);
+}
+
+/* Writes the entries of all calls of the current stack that wait for --min-time. */
+void hooks_flush_waiting(struct agent_thread *self, enum guard guard);
+
+/* ---- record.c ---- */
+
+/* Writes one record: `head` and `body` one after the other. `time`: of it, 0: now. `guard`: as got from thread_guard.
+ * Returns its time, or 0: it found no room and was counted in `discarded`. */
+uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+                    size_t head_size, const void *body, size_t body_size);
+/* The same, but only if the packet has room for it: 0 is not counted. */
+uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+                    size_t head_size, const void *body, size_t body_size);
+/* The hook that set `pending` was left for good: what it left half done is made whole. */
+void record_recover(struct agent_thread *self);
+/* `count` recorded calls of the current stack ended, and no record says so. */
+void record_lose(struct agent_thread *self, uint32_t count);
+/* Hands the thread's packet to the monitor. */
+void record_retire(struct agent_thread *self);
+
+/* ---- stack.c ---- */
+
+/* Makes the stack that holds sp the current one. false: nothing can be recorded there. */
+/* create: also if it was not seen before. */
+bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool create);
+/* Bounds of the calling thread's own stack, if they are known. */
+void stack_own(struct agent_thread *self);
+/* Takes frames off the top until `depth` are left; tells those that were recorded as unwound. */
+void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth);
+/* Takes off what cannot live any more when a function of `callsite` enters at `sp` with its hook at `site`. */
+void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp, uint64_t site, uint64_t callsite);
+/* The frame that ends; false: none, and *ret_index frames live on. rbp as the hook found it. */
+bool stack_find_exit(struct agent_thread *self, uint64_t function, uint64_t callsite, uint64_t site, uint64_t sp,
+                     uint64_t rbp, uint32_t *ret_index);
+/* Room for a thread's private memory and first shadow stack. */
+bool stack_store(struct agent_thread *self);
+void stack_release(struct agent_thread *self);
+/* Recorded calls open on the current stack. */
+static inline uint32_t stack_recorded(const struct agent_thread *self)
+{
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    uint32_t not = self->plain + self->waiting;
+    return depth > not ? depth - not : 0;
+}
+void stack_context(uint64_t low, uint64_t size); /* a stack given to makecontext */
+/* longjmp goes to a frame of this stack pointer, as the C library keeps it: what lies below is unwound. */
+void agent_stack_jump(uint64_t mangled);
+
+/* ---- threads.c ---- */
+
+/* The calling thread attached to a block of the area; false: there is none for it. Signal-safe. */
+bool thread_attach(struct agent_thread *self);
+/* Its last record was written: hands everything in. */
+void thread_end(struct agent_thread *self);
+/* In the child of a fork: what was the parent's. */
+void thread_forget(struct agent_thread *self);
+void threads_init(void);
+
+/* ---- connect.c, start.c, modules.c ---- */
+
+enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN };
+void agent_connect(int how);
+bool agent_imports_hooks(void);
+void fork_happened(void); /* in the child: everything of the parent's is forgotten, nothing is connected yet */
+/* Looks whether this is the child of a fork; then it gets an area of its own. */
+void fork_noticed(void);
+void modules_init(void);
+void *agent_next(const char *name); /* the next definition of a function after ours */
+
+#endif

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the monitor and taking over the area; see "the handshake" in shm/area.h. Whatever goes wrong, nothing is done
+ * at all, and nobody is told. Only system calls: the child of a fork comes here, too.
+ */
+#include "agent/connect.h"
+
+#include "agent/act.h"
+#include "agent/agent.h"
+#include "agent/crash.h"
+#include "agent/read.h"
+#include "agent/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+struct agent_hot agent_hot;
+uint8_t agent_filter[AREA_FILTER] __attribute__((aligned(AREA_PAGE)));
+
+enum {
+    ANSWER_MS = 1000,
+    FORK_MS = 250,  /* a child of fork is not held up longer; only a stopped monitor takes that long */
+    OTHER_MS = 300, /* nor another thread of it by the one that connects */
+    DLOPEN_MS = 2000,
+    HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
+    FDS = 3,
+    FD_AREA = 0,
+    FD_BELL,
+    FD_CELLS,
+};
+
+struct connect_settings connect_settings;
+
+/* What the child of a fork may still know, for agent_hot is empty then. */
+static int32_t known_pid, known_incarnation;
+static _Atomic int32_t connecting; /* tid */
+static uint64_t known_serial;
+
+static uint64_t now_ms(void)
+{
+    struct {
+        int64_t sec, nsec;
+    } now = {0, 0};
+    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&now);
+    return (uint64_t)now.sec * 1000 + (uint64_t)now.nsec / 1000000;
+}
+
+static void nap_ms(uint64_t ms)
+{
+    sys_call4(SYS_poll, 0, 0, (long)ms, 0);
+}
+
+/* ---- what hello says ---- */
+
+/* Field 22 of /proc/self/stat: the start of the process. */
+static uint64_t start_ticks(void)
+{
+    char text[1024];
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    long got = sys_call4(SYS_read, fd, (long)text, sizeof text, 0);
+    sys_call2(SYS_close, fd, 0);
+    long at = got - 1;
+    while (at >= 0 && text[at] != ')')
+        at--;
+    uint64_t value = 0;
+    for (int field = 2; at >= 0 && at < got && field <= 22; at++) {
+        if (text[at] == ' ')
+            field++;
+        else if (field == 22 && text[at] >= '0' && text[at] <= '9')
+            value = value * 10 + (uint64_t)(text[at] - '0');
+    }
+    return value;
+}
+
+/* Address space that is left below RLIMIT_AS; UINT64_MAX: no limit. */
+static uint64_t address_room(void)
+{
+    struct {
+        uint64_t now, most;
+    } limit = {UINT64_MAX, UINT64_MAX};
+    char text[64];
+    uint64_t pages = 0;
+    if (sys_call4(SYS_prlimit64, 0, 9 /* RLIMIT_AS */, 0, (long)&limit) < 0 || limit.now == UINT64_MAX)
+        return UINT64_MAX;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+    long got = fd < 0 ? 0 : sys_call4(SYS_read, fd, (long)text, sizeof text, 0);
+    if (fd >= 0)
+        sys_call2(SYS_close, fd, 0);
+    for (long i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+        pages = pages * 10 + (uint64_t)(text[i] - '0');
+    return limit.now > pages * AREA_PAGE ? limit.now - pages * AREA_PAGE : 0;
+}
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static void hello_fill(struct agent_hello *hello, int how, bool has_hooks)
+{
+    hello->magic = AREA_MAGIC;
+    hello->version = AREA_VERSION;
+    hello->size = sizeof *hello;
+    hello->pid = (int32_t)sys_call0(SYS_getpid);
+    hello->ppid = (int32_t)sys_call0(SYS_getppid);
+    hello->flags = has_hooks ? AGENT_HAS_HOOKS : 0;
+    hello->incarnation = how == CONNECT_FORK ? known_incarnation : 0;
+    hello->start_ticks = start_ticks();
+    hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
+    hello->load_address = (uint64_t)__ehdr_start;
+    hello->room = address_room();
+    raw_copy(hello->job, connect_settings.job, sizeof hello->job);
+    long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)hello->exe, sizeof hello->exe - 1, 0);
+    hello->exe[length > 0 ? length : 0] = '\0';
+}
+
+/* ---- the socket ---- */
+
+static int socket_open(uint64_t deadline)
+{
+    long low = sys_call4(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0);
+    if (low < 0)
+        return -1;
+    long fd = sys_call4(SYS_fcntl, low, F_DUPFD_CLOEXEC, HIGH_FD, 0);
+    if (fd < 0)
+        fd = low;
+    else
+        sys_call2(SYS_close, low, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    raw_copy(address.sun_path, connect_settings.socket, sizeof address.sun_path);
+    for (;;) {
+        long result = sys_call4(SYS_connect, fd, (long)&address, sizeof address, 0);
+        if (result == 0)
+            return (int)fd;
+        if ((result != -EAGAIN && result != -EINTR) || now_ms() >= deadline)
+            break;
+        nap_ms(2);
+    }
+    sys_call2(SYS_close, fd, 0);
+    return -1;
+}
+
+static bool wait_for(int fd, short what, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t now = now_ms();
+        struct pollfd poll = {fd, what, 0};
+        long result = sys_call4(SYS_poll, (long)&poll, 1, now < deadline ? (long)(deadline - now) : 0, 0);
+        if (result > 0)
+            return poll.revents & what;
+        if (result != -EINTR || now >= deadline)
+            return false;
+    }
+}
+
+static bool hello_send(int fd, const struct agent_hello *hello, uint64_t deadline)
+{
+    for (;;) {
+        long sent = sys_call6(SYS_sendto, fd, (long)hello, sizeof *hello, MSG_NOSIGNAL, 0, 0);
+        if (sent == (long)sizeof *hello)
+            return true;
+        if (sent != -EINTR && (sent != -EAGAIN || !wait_for(fd, POLLOUT, deadline)))
+            return false;
+    }
+}
+
+static bool welcome_take(int fd, struct agent_welcome *welcome, int fds[FDS], uint64_t deadline)
+{
+    union {
+        struct cmsghdr header;
+        uint8_t bytes[CMSG_SPACE(sizeof(int) * FDS)];
+    } control;
+    struct iovec part = {welcome, sizeof *welcome};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    long got = -EAGAIN;
+    while (got == -EAGAIN || got == -EINTR) {
+        if (!wait_for(fd, POLLIN, deadline))
+            return false;
+        message.msg_controllen = sizeof control;
+        got = sys_call4(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0);
+    }
+    unsigned count = 0;
+    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+        count = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    for (unsigned i = 0; i < count && i < FDS; i++)
+        fds[i] = ((const int *)(const void *)CMSG_DATA(header))[i];
+    return got == (long)sizeof *welcome && welcome->magic == AREA_MAGIC && welcome->version == AREA_VERSION &&
+           welcome->status == 0 && count == FDS && !(message.msg_flags & MSG_CTRUNC);
+}
+
+/* ---- the mappings ---- */
+
+static void *map_shared(int fd, uint64_t least, uint64_t *ret_size)
+{
+    struct stat info;
+    if (sys_call2(SYS_fstat, fd, (long)&info) < 0 || (uint64_t)info.st_size < least)
+        return NULL;
+    *ret_size = (uint64_t)info.st_size;
+    long at = sys_call6(SYS_mmap, 0, (long)*ret_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    sys_call4(SYS_madvise, at, (long)*ret_size, MADV_DONTFORK, 0);
+    return (void *)at;
+}
+
+static void unmap(void *at, uint64_t size)
+{
+    if (at)
+        sys_call2(SYS_munmap, (long)at, (long)size);
+}
+
+static bool take_over(const int fds[FDS])
+{
+    uint64_t area_size = 0, bell_size = 0, cells_size = 0;
+    struct area_view view;
+    uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size);
+    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size);
+    code_cell *cells = map_shared(fds[FD_CELLS], CODE_CELLS * sizeof(code_cell), &cells_size);
+    if (area && bell && cells && area_take(&view, area, area_size) && bell->magic == DOORBELL_MAGIC &&
+        bell->version == AREA_VERSION &&
+        sys_call4(SYS_madvise, (long)&agent_hot, sizeof agent_hot, MADV_WIPEONFORK, 0) == 0) {
+        /* what the monitor alone writes cannot be changed by the program any more */
+        sys_call4(SYS_mprotect, (long)view.sites, (long)(view.threads - (uint8_t *)view.sites) & -AREA_PAGE, PROT_READ,
+                  0);
+        long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_SHARED | MAP_FIXED,
+                                fds[FD_AREA], (long)(view.filter - view.base));
+        if (filter == (long)agent_filter) {
+            agent_hot.view = view;
+            agent_hot.bell = bell;
+            agent_hot.cells = cells;
+            agent_hot.slots = view.slots;
+            agent_hot.slot_mask = view.slot_mask;
+            agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
+            atomic_thread_fence(memory_order_seq_cst);
+            agent_hot.area = view.area;
+            return true;
+        }
+        agent_filter_clear();
+    }
+    unmap(area, area_size);
+    unmap(bell, bell_size);
+    unmap(cells, cells_size);
+    return false;
+}
+
+void agent_filter_clear(void)
+{
+    sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* ---- switching off ---- */
+
+void agent_ring(void)
+{
+    struct doorbell *bell = agent_hot.bell;
+    if (!bell)
+        return;
+    atomic_fetch_add_explicit(&bell->rung, 1, memory_order_release);
+    if (atomic_load_explicit(&bell->sleeping, memory_order_seq_cst))
+        sys_call4(SYS_futex, (long)&bell->rung, FUTEX_WAKE, 1, 0);
+}
+
+void agent_fault(const char *text)
+{
+    struct area *area = agent_hot.area;
+    if (!area)
+        return;
+    agent_filter_clear();
+    raw_copy(area->fault, text, raw_length(text, sizeof area->fault - 1));
+    atomic_store(&area->agent_state, AREA_OFF);
+    agent_ring();
+    /* hooks that are under way find nothing to do; the mappings stay, for they may still be in use */
+    agent_hot.area = NULL;
+    known_pid = (int32_t)sys_call0(SYS_getpid);
+}
+
+void agent_seal(const char *text)
+{
+    agent_fault(text);
+    connect_settings.socket[0] = '\0'; /* no other connection, */
+    known_pid = 0;                     /* nor in children */
+}
+
+static struct area_thread *crash_thread(void)
+{
+    return agent_hot.area ? agent_self.block : NULL;
+}
+
+/* A fault in a hook of ours: it is left as if it had returned, and there are no more. In its first part, up to `call`
+ * in hooks_x86_64.S, the stack pointer is the hook's and callee-saved registers are its caller's; later they are in the
+ * frame that was saved there. */
+static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
+{
+    greg_t *gregs = context->uc_mcontext.gregs;
+    const struct capture_frame *saved = agent_self.registers;
+    uint64_t pc = (uint64_t)gregs[REG_RIP];
+    if (!agent_hot.area)
+        return false;
+    if (pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) {
+        gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
+        gregs[REG_RSP] += (greg_t)sizeof(greg_t);
+    } else if (saved) {
+        gregs[REG_RBX] = (greg_t)saved->gpr[3];
+        gregs[REG_RBP] = (greg_t)saved->gpr[6];
+        gregs[REG_RSP] = (greg_t)saved->gpr[7];
+        gregs[REG_R12] = (greg_t)saved->gpr[12];
+        gregs[REG_R13] = (greg_t)saved->gpr[13];
+        gregs[REG_R14] = (greg_t)saved->gpr[14];
+        gregs[REG_R15] = (greg_t)saved->gpr[15];
+        gregs[REG_RIP] = (greg_t)saved->gpr[16];
+    } else {
+        return false;
+    }
+    agent_self.registers = NULL;
+    agent_fault("a hook of the agent met a bad address");
+    return true;
+}
+
+static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_t pc)
+{
+    struct agent_thread *self = &agent_self;
+    if (!agent_hot.area || !self->block)
+        return;
+    struct {
+        int32_t signal, code;
+        uint64_t address, pc;
+    } record = {signal, code, address, pc};
+    bool inside = atomic_load(&self->block->pending) != 0;
+    enum guard guard = inside ? GUARD_NESTED : GUARD_OUTER;
+    if (!inside) {
+        self->writer = (uint64_t)__builtin_frame_address(0);
+        atomic_store(&self->block->pending, 1);
+    }
+    record_put(self, guard, RECORD_SIGNAL, 0, &record, sizeof record, NULL, 0);
+    if (!inside)
+        record_retire(self);
+    thread_unguard(self, guard);
+    agent_ring();
+}
+
+/* ---- all of it ---- */
+
+static void hold(uint64_t ms)
+{
+    struct area *area = agent_hot.area;
+    uint64_t deadline = now_ms() + ms;
+    if (atomic_load(&area->go))
+        return;
+    atomic_store(&area->holding, 1);
+    agent_ring();
+    for (uint64_t now; !atomic_load(&area->go) && (now = now_ms()) < deadline;) {
+        uint64_t left = deadline - now < 100 ? deadline - now : 100;
+        struct {
+            int64_t sec, nsec;
+        } timeout = {0, (int64_t)left * 1000000};
+        sys_call4(SYS_futex, (long)&area->go, FUTEX_WAIT, 0, (long)&timeout);
+        if (!agent_monitor_alive())
+            break;
+    }
+    atomic_store(&area->holding, 0);
+}
+
+static void parts_start(int how)
+{
+    static const struct agent_crash_ops crash_ops = {
+        .thread = crash_thread, .record = crash_record, .fault = hook_fault};
+    agent_read_init(&agent_hot.view);
+    agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
+    agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);
+    if (how == CONNECT_FORK)
+        agent_signals_forked();
+    else
+        agent_signals_start();
+}
+
+/* So that somebody hears why nothing is traced. */
+static void tell_no_room(struct agent_hello *hello, uint32_t flag, uint64_t deadline)
+{
+    int fd = socket_open(deadline);
+    if (fd < 0)
+        return;
+    hello->flags |= flag;
+    hello_send(fd, hello, deadline);
+    sys_call2(SYS_close, fd, 0);
+}
+
+static bool converse(int how, bool has_hooks, uint64_t *ret_hold_ms)
+{
+    /* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; nobody else is here */
+    static struct agent_hello hello;
+    uint64_t deadline = now_ms() + (how == CONNECT_FORK ? FORK_MS : ANSWER_MS);
+    int fd = socket_open(deadline);
+    if (fd < 0)
+        return false;
+    hello_fill(&hello, how, has_hooks);
+    struct agent_welcome welcome = {.status = -1};
+    int fds[FDS] = {-1, -1, -1};
+    bool welcomed = hello_send(fd, &hello, deadline) && has_hooks && welcome_take(fd, &welcome, fds, deadline);
+    bool done = welcomed && take_over(fds);
+    for (unsigned i = 0; i < FDS; i++)
+        if (fds[i] >= 0)
+            sys_call2(SYS_close, fds[i], 0);
+    sys_call2(SYS_close, fd, 0);
+    if (!done && welcome.status == 0 && welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION)
+        tell_no_room(&hello, welcomed ? AGENT_NO_ROOM : AGENT_NO_FILES, deadline);
+    if (done)
+        *ret_hold_ms = welcome.hold_ms;
+    return done;
+}
+
+void agent_connect(int how)
+{
+    static _Atomic int32_t busy; /* pid: a child of fork does not wait for its parent's threads */
+    if (agent_hot.area || !connect_settings.socket[0])
+        return;
+    int32_t pid = (int32_t)sys_call0(SYS_getpid), was = atomic_load(&busy);
+    if (was == pid || !atomic_compare_exchange_strong(&busy, &was, pid))
+        return;
+    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks();
+    uint64_t hold_ms = 0;
+    if ((has_hooks || (connect_settings.wanted && how == CONNECT_START)) && converse(how, has_hooks, &hold_ms)) {
+        known_pid = pid;
+        known_serial = agent_hot.area->serial;
+        parts_start(how);
+        atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
+        uint64_t most = how == CONNECT_FORK ? FORK_MS : how == CONNECT_DLOPEN ? DLOPEN_MS : UINT64_MAX;
+        hold(hold_ms < most ? hold_ms : most);
+    }
+    atomic_store(&busy, 0);
+}
+
+/* ---- fork ---- */
+
+/* The areas are not inherited (MADV_DONTFORK). The child connects when it first calls a traced function: many call none
+ * and execute something else. Which functions are traced may change until then, so each call comes through. */
+void fork_happened(void)
+{
+    if (agent_hot.area || !known_pid)
+        return;
+    agent_signals_forked();
+    thread_forget(&agent_self);
+    long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
+    if (filter == (long)agent_filter)
+        for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
+            ((volatile uint64_t *)(void *)agent_filter)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
+}
+
+/* Another thread of the child is at it: calls made meanwhile are not to be lost. */
+static void wait_for_other(void)
+{
+    int32_t tid = (int32_t)sys_call0(SYS_gettid), other = atomic_load(&connecting);
+    uint64_t deadline = now_ms() + OTHER_MS;
+    while (other && other != tid && now_ms() < deadline) {
+        nap_ms(1);
+        other = atomic_load(&connecting);
+    }
+}
+
+void fork_noticed(void)
+{
+    if (agent_hot.area || !known_pid)
+        return;
+    int32_t pid = (int32_t)sys_call0(SYS_getpid), before = known_pid;
+    if (before == pid ||
+        !__atomic_compare_exchange_n(&known_pid, &before, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        wait_for_other();
+        return;
+    }
+    atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
+    known_incarnation++;
+    agent_filter_clear();
+    thread_forget(&agent_self);
+    agent_connect(CONNECT_FORK);
+    atomic_store(&connecting, 0);
+}

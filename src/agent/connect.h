@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the environment said when the library was loaded. The program may change its environment later. */
+#ifndef SCRY_AGENT_CONNECT_H
+#define SCRY_AGENT_CONNECT_H
+
+#include <stdbool.h>
+
+#include "shm/area.h"
+
+struct connect_settings {
+    char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
+    char job[AREA_PATH];
+    bool wanted; /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
+};
+extern struct connect_settings connect_settings;
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Libraries that come and go while the program runs, and other programs that take its place.
+ *
+ * dlopen looks at who called it, so nothing can be done after it. It leaves a mark, and the program's next step, which
+ * nearly always is dlsym, dlopen or dlclose, has the monitor look at what is there now before it goes on.
+ */
+#include "agent/modules.h"
+
+#include "agent/act.h"
+#include "agent/agent.h"
+#include "agent/read.h"
+#include "agent/signals.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { SEEN_MS = 200, SLICE_MS = 20, PATIENCE = 3 };
+
+static _Atomic bool opened; /* dlopen was called since we looked */
+static _Atomic uint32_t timeouts;
+
+/* The C library's own dlsym, which ours cannot be used to find. */
+static void *(*real_dlsym(void))(void *, const char *)
+{
+    static _Atomic(void *) known;
+    void *found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!found) {
+        found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+        if (!found)
+            found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+        atomic_store(&known, found);
+    }
+    return (void *(*)(void *, const char *))found;
+}
+
+void *agent_next(const char *name)
+{
+    return real_dlsym()(RTLD_NEXT, name);
+}
+
+static void *no_function(void)
+{
+    return NULL;
+}
+
+/* The next definition of a function, looked up once. */
+static void *next(_Atomic(void *) *known, const char *name)
+{
+    void *found = atomic_load_explicit(known, memory_order_relaxed);
+    if (!found) {
+        found = agent_next(name);
+        if (!found)
+            found = (void *)no_function;
+        atomic_store_explicit(known, found, memory_order_relaxed);
+    }
+    return found;
+}
+#define NEXT(name) \
+    __extension__({ \
+        static _Atomic(void *) known_; \
+        (__typeof__(&name))next(&known_, #name); \
+    })
+
+/* ---- looking again ---- */
+
+static int count_changes(struct dl_phdr_info *object, size_t size, void *ctx)
+{
+    *(uint64_t *)ctx = object->dlpi_adds + object->dlpi_subs;
+    return 1;
+}
+
+static bool changed(void)
+{
+    static _Atomic uint64_t seen;
+    uint64_t now = 0;
+    dl_iterate_phdr(count_changes, &now);
+    return atomic_exchange(&seen, now) != now;
+}
+
+static uint64_t ticks_in(const struct area *area, uint64_t ms)
+{
+    uint64_t second = atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed);
+    return (second ? second : UINT64_C(4000000000)) / 1000 * ms;
+}
+
+/* Lets the monitor see what was loaded before the program goes on and calls it; not for long, and not if it never
+ * answers. */
+static void wait_seen(struct area *area, uint32_t number)
+{
+    uint64_t end = agent_ticks() + ticks_in(area, SEEN_MS);
+    while (atomic_load(&timeouts) < PATIENCE && agent_monitor_alive()) {
+        uint32_t seen = atomic_load(&area->modules_seen);
+        if ((int32_t)(seen - number) >= 0)
+            return;
+        if (agent_ticks() >= end) {
+            atomic_fetch_add(&timeouts, 1);
+            return;
+        }
+        struct {
+            int64_t sec, nsec;
+        } timeout = {0, SLICE_MS * 1000000};
+        sys_call4(SYS_futex, (long)&area->modules_seen, FUTEX_WAIT, seen, (long)&timeout);
+    }
+}
+
+static void look_again(bool wait)
+{
+    if (!changed())
+        return;
+    struct area *area = agent_hot.area;
+    if (!area) {
+        agent_connect(CONNECT_DLOPEN);
+        return;
+    }
+    agent_read_look();
+    agent_signals_look();
+    uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
+    agent_ring();
+    if (wait)
+        wait_seen(area, number);
+}
+
+static void catch_up(void)
+{
+    if (atomic_load_explicit(&opened, memory_order_relaxed) && atomic_exchange(&opened, false))
+        look_again(true);
+}
+
+void *modules_dlopen(void)
+{
+    int kept = errno;
+    catch_up();
+    atomic_store(&opened, true);
+    errno = kept;
+    return (void *)NEXT(dlopen);
+}
+
+void *modules_dlmopen(void)
+{
+    int kept = errno;
+    catch_up();
+    atomic_store(&opened, true);
+    errno = kept;
+    return (void *)NEXT(dlmopen);
+}
+
+void *modules_dlsym(void)
+{
+    int kept = errno;
+    catch_up();
+    errno = kept;
+    return (void *)real_dlsym();
+}
+
+EXPORTED int dlclose(void *handle)
+{
+    int result = NEXT(dlclose)(handle), kept = errno;
+    atomic_store(&opened, false);
+    look_again(false);
+    errno = kept;
+    return result;
+}
+
+void modules_init(void)
+{
+    changed();
+}
+
+/* ---- stacks ---- */
+
+void *modules_makecontext(const ucontext_t *context)
+{
+    if (agent_hot.area && context)
+        stack_context((uint64_t)context->uc_stack.ss_sp, context->uc_stack.ss_size);
+    return (void *)NEXT(makecontext);
+}
+
+/* ---- exec ---- */
+
+/* What has to be as it would be without us, before the program is replaced; and if that failed, again as it was. In a
+ * child of vfork, which shares our memory, only the signal mask is its own. */
+static unsigned exec_begin(void)
+{
+    unsigned before = agent_signals_exec();
+    if (agent_hot.area && agent_hot.pid == (int32_t)sys_call0(SYS_getpid))
+        agent_read_done();
+    return before;
+}
+
+static int exec_failed(unsigned before)
+{
+    int kept = errno;
+    agent_signals_exec_failed(before);
+    errno = kept;
+    return -1;
+}
+
+#define EXEC(name, parameters, arguments) \
+    EXPORTED int name parameters \
+    { \
+        if (!agent_hot.area) \
+            return NEXT(name) arguments; \
+        unsigned before = exec_begin(); \
+        NEXT(name) arguments; \
+        return exec_failed(before); \
+    }
+
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+EXEC(execv, (const char *path, char *const argv[]), (path, argv))
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+EXEC(execveat, (int fd, const char *path, char *const argv[], char *const envp[], int flags),
+     (fd, path, argv, envp, flags))
+
+/* The arguments as an array on the stack: a child of vfork must not allocate. */
+#define COLLECT(count, first, list) \
+    size_t count = 1; \
+    va_list list; \
+    va_start(list, first); \
+    while (va_arg(list, const char *)) \
+        count++; \
+    va_end(list); \
+    char *argv[count + 1]; \
+    va_start(list, first); \
+    argv[0] = (char *)(uintptr_t)first; \
+    for (size_t i = 1; i <= count; i++) \
+        argv[i] = va_arg(list, char *);
+
+EXPORTED int execl(const char *path, const char *arg, ...)
+{
+    COLLECT(count, arg, list)
+    va_end(list);
+    return execv(path, argv);
+}
+
+EXPORTED int execlp(const char *file, const char *arg, ...)
+{
+    COLLECT(count, arg, list)
+    va_end(list);
+    return execvp(file, argv);
+}
+
+EXPORTED int execle(const char *path, const char *arg, ...)
+{
+    COLLECT(count, arg, list)
+    char *const *envp = va_arg(list, char *const *);
+    va_end(list);
+    return execve(path, argv, envp);
+}
+
+/* The child has the caller's mask. */
+#define SPAWN(name) \
+    EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
+                      const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) \
+    { \
+        if (!agent_hot.area) \
+            return NEXT(name)(pid, path, actions, attributes, argv, envp); \
+        unsigned before = agent_signals_exec(); \
+        int result = NEXT(name)(pid, path, actions, attributes, argv, envp), kept = errno; \
+        agent_signals_exec_failed(before); \
+        errno = kept; \
+        return result; \
+    }
+
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)

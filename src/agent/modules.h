@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Called by interpose_x86_64.S: what is to be done before the function of that name, which is returned. */
+#ifndef SCRY_AGENT_MODULES_H
+#define SCRY_AGENT_MODULES_H
+
+#include <ucontext.h>
+
+void *modules_dlopen(void);
+void *modules_dlmopen(void);
+void *modules_dlsym(void);
+void *modules_makecontext(const ucontext_t *context);
+void *modules_syscall(long number, long operation);
+
+#endif

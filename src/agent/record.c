@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets: taking them, writing records into them, giving them to the monitor. See shm/record.h and agent.h.
+ */
+#include "agent/act.h"
+#include "agent/agent.h"
+
+enum {
+    RESCAN_EVERY = 4096,
+    RING_MOST = 16,
+    RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
+};
+
+static bool cursor_move(_Atomic uint64_t *cursor, uint64_t from, uint64_t to)
+{
+    bool moved;
+    __asm__ volatile("cmpxchgq %3, %1" : "=@ccz"(moved), "+m"(*cursor), "+a"(from) : "r"(to) : "memory");
+    return moved;
+}
+
+static struct packet_head *packet_at(uint32_t index)
+{
+    const struct area_view *view = &agent_hot.view;
+    return (struct packet_head *)(void *)(view->base + view->packets_at + (uint64_t)index * view->packet_size);
+}
+
+/* ---- taking and giving ---- */
+
+static uint32_t packet_free(void)
+{
+    const struct area_view *view = &agent_hot.view;
+    /* the lowest that may be free: few pages are touched where few are needed */
+    uint32_t freed = atomic_load(&agent_hot.area->freed);
+    if (atomic_exchange_explicit(&agent_hot.packet_freed, freed, memory_order_relaxed) != freed)
+        atomic_store_explicit(&agent_hot.packet_hint, 0, memory_order_relaxed);
+    uint32_t from = atomic_load_explicit(&agent_hot.packet_hint, memory_order_relaxed) % view->packet_count;
+    for (uint32_t i = 0; i < view->packet_count; i++) {
+        uint32_t index = from + i < view->packet_count ? from + i : from + i - view->packet_count;
+        uint64_t state = atomic_load_explicit(&view->states[index], memory_order_relaxed);
+        if ((state & 0xff) == AREA_PACKET_FREE &&
+            atomic_compare_exchange_strong_explicit(&view->states[index], &state, AREA_PACKET_TAKEN,
+                                                    memory_order_acq_rel, memory_order_relaxed)) {
+            atomic_store_explicit(&agent_hot.packet_hint, index + 1, memory_order_relaxed);
+            return index;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Entries and exits in a full packet. */
+static uint64_t packet_calls(const struct packet_head *head)
+{
+    /* what follows each record's head; of those with bytes of any number, up to and with their size */
+    static const uint8_t sizes[RECORD_IDS] = {4, 0, 12, 10, 18, 6, 4, 4, 8, 24, 2, 4};
+    const uint32_t with_bytes =
+        1u << RECORD_ENTRY_VALUES | 1u << RECORD_EXIT_VALUES | 1u << RECORD_CALLER_VALUES | 1u << RECORD_MARK;
+    uint64_t left = head->content_size / 8, count = 0;
+    if (left < sizeof *head || left > agent_hot.view.packet_size)
+        return 0;
+    const uint8_t *at = (const uint8_t *)(head + 1);
+    left -= sizeof *head;
+    while (left >= RECORD_HEAD) {
+        uint32_t words[2] = {0, 0}, size = RECORD_HEAD;
+        __builtin_memcpy(words, at, left < sizeof words ? RECORD_HEAD : sizeof words);
+        uint32_t id = words[0] & 31;
+        if (id == RECORD_EXTENDED) {
+            id = words[1];
+            size = RECORD_EXTENDED_HEAD;
+        }
+        if (id >= RECORD_IDS || left < size + sizes[id])
+            break;
+        size += sizes[id];
+        if (with_bytes >> id & 1) {
+            uint16_t more;
+            __builtin_memcpy(&more, at + size - sizeof more, sizeof more);
+            size += more;
+            if (left < size)
+                break;
+        }
+        count += id <= RECORD_LAST_CALL;
+        at += size;
+        left -= size;
+    }
+    /* what the monitor has written of it before it was full */
+    return count > head->stream ? count - head->stream : 0;
+}
+
+/* The packet that was filled first, of those that are full. */
+static uint32_t packet_oldest(void)
+{
+    const struct area_view *view = &agent_hot.view;
+    for (unsigned tries = 0; tries < 16; tries++) {
+        uint32_t oldest = UINT32_MAX;
+        uint64_t oldest_state = UINT64_MAX;
+        for (uint32_t i = 0; i < view->packet_count; i++) {
+            uint64_t state = atomic_load_explicit(&view->states[i], memory_order_relaxed);
+            if ((state & 0xff) == AREA_PACKET_FULL && state < oldest_state) {
+                oldest = i;
+                oldest_state = state;
+            }
+        }
+        if (oldest == UINT32_MAX)
+            return UINT32_MAX;
+        if (atomic_compare_exchange_strong_explicit(&view->states[oldest], &oldest_state, AREA_PACKET_TAKEN,
+                                                    memory_order_acq_rel, memory_order_relaxed)) {
+            struct packet_head *head = packet_at(oldest);
+            uint64_t calls = packet_calls(head);
+            /* up to here the monitor writes it, should the process be killed */
+            *(volatile uint64_t *)&head->content_size = 0;
+            atomic_fetch_add_explicit(&agent_hot.area->flight_overwritten_records, calls, memory_order_relaxed);
+            atomic_fetch_add_explicit(&agent_hot.area->flight_overwritten, 1, memory_order_relaxed);
+            return oldest;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static uint64_t now_us(void)
+{
+    struct {
+        int64_t sec, nsec;
+    } now;
+    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&now);
+    return (uint64_t)now.sec * 1000000 + (uint64_t)now.nsec / 1000;
+}
+
+/* Waits for the monitor to free a packet, no longer than it allows. */
+static uint32_t packet_wait(void)
+{
+    struct area *area = agent_hot.area;
+    uint64_t end = now_us() + atomic_load_explicit(&area->wait_us, memory_order_relaxed);
+    while (agent_monitor_alive() && atomic_load_explicit(&area->on, memory_order_relaxed)) {
+        uint32_t freed = atomic_load(&area->freed);
+        uint32_t index = packet_free();
+        if (index != UINT32_MAX)
+            return index;
+        agent_ring();
+        uint64_t now = now_us();
+        if (now >= end)
+            break;
+        uint64_t left = end - now > 100000 ? 100000 : end - now;
+        struct {
+            int64_t sec, nsec;
+        } timeout = {0, (int64_t)left * 1000};
+        sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t packet_take(struct agent_thread *self)
+{
+    struct area *area = agent_hot.area;
+    uint32_t policy = atomic_load_explicit(&area->policy, memory_order_relaxed);
+    uint32_t freed = atomic_load(&area->freed);
+    /* Looking through a full pool is not for every single record. */
+    if (policy == AREA_DROP && self->no_room && freed == self->freed_seen && self->no_room % RESCAN_EVERY) {
+        self->no_room++;
+        return UINT32_MAX;
+    }
+    uint32_t index = packet_free();
+    if (index == UINT32_MAX && policy == AREA_FLIGHT)
+        index = packet_oldest();
+    if (index == UINT32_MAX && policy == AREA_WAIT)
+        index = packet_wait();
+    if (index == UINT32_MAX) {
+        self->freed_seen = freed;
+        self->no_room = self->no_room ? self->no_room + 1 : 1;
+        if (policy != AREA_FLIGHT)
+            agent_ring();
+        return UINT32_MAX;
+    }
+    self->no_room = 0;
+    return index;
+}
+
+void record_retire(struct agent_thread *self)
+{
+    struct area_thread *block = self->block;
+    uint32_t index = atomic_load_explicit(&block->packet, memory_order_relaxed);
+    if (index >= agent_hot.view.packet_count)
+        return;
+    /* from here on there is no room for signal handlers */
+    atomic_store_explicit(&block->end, 0, memory_order_relaxed);
+    agent_signal_fence();
+    struct packet_head *head = packet_at(index);
+    uint64_t start = agent_hot.view.packets_at + (uint64_t)index * agent_hot.view.packet_size;
+    uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
+    head->content_size = cursor > start && cursor - start <= agent_hot.view.packet_size ? (cursor - start) * 8 : 0;
+    /* that of a handler's record is overwritten by the hook it interrupted, which had read its time before */
+    uint64_t last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+    head->time_end = last > self->nested_last ? last : self->nested_last;
+    head->events_discarded = atomic_load_explicit(&block->discarded, memory_order_relaxed);
+    atomic_store_explicit(&block->packet, UINT32_MAX, memory_order_release);
+    uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_relaxed);
+    atomic_store_explicit(&agent_hot.view.states[index], order << 8 | AREA_PACKET_FULL, memory_order_release);
+    uint32_t full = atomic_fetch_add_explicit(&agent_hot.area->full_packets, 1, memory_order_relaxed) + 1;
+    uint32_t quarter = agent_hot.view.packet_count / 4;
+    if (full % (quarter < RING_MOST ? quarter : RING_MOST) == 0)
+        agent_ring();
+}
+
+/* Calls that ended while there was no room: the first thing in the next packet. */
+static bool lost_put(struct agent_thread *self, uint64_t now)
+{
+    uint32_t lost = self->lost;
+    if (!lost)
+        return true;
+    self->telling = lost;
+    bool told = record_try(self, GUARD_OUTER, RECORD_LOST, now, &lost, sizeof lost, NULL, 0) != 0;
+    if (told) {
+        self->lost -= lost;
+        atomic_store_explicit(&self->block->lost_exits, self->lost, memory_order_relaxed);
+    }
+    self->telling = 0;
+    return told;
+}
+
+static bool packet_next(struct agent_thread *self, uint64_t now)
+{
+    struct area_thread *block = self->block;
+    uint64_t last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+    now = now < last ? last : now;
+    record_retire(self);
+    uint32_t index = packet_take(self);
+    if (index == UINT32_MAX)
+        return false;
+    struct packet_head *head = packet_at(index);
+    self->packet_seq = self->next_seq++;
+    self->nested_for = 0;
+    *head = (struct packet_head){
+        .magic = PACKET_MAGIC,
+        .time_begin = now,
+        .time_end = now,
+        .packet_size = (uint64_t)agent_hot.view.packet_size * 8,
+        .content_size = sizeof *head * 8,
+        .events_discarded = atomic_load_explicit(&block->discarded, memory_order_relaxed),
+        .packet_seq = self->packet_seq,
+        .tid = (uint32_t)self->tid,
+        .depth = stack_recorded(self) + self->lost + self->ending,
+        .stack = block->stack_id,
+        .thread_serial = block->serial,
+    };
+    uint64_t start = agent_hot.view.packets_at + (uint64_t)index * agent_hot.view.packet_size;
+    atomic_store_explicit(&block->last_time, now, memory_order_relaxed);
+    atomic_store_explicit(&block->cursor, start + sizeof *head, memory_order_release);
+    atomic_store_explicit(&block->packet, index, memory_order_release);
+    agent_signal_fence();
+    atomic_store_explicit(&block->end, start + agent_hot.view.packet_size, memory_order_release);
+    return lost_put(self, now);
+}
+
+/* ---- records ---- */
+
+static void put_bytes(uint8_t **at, const void *bytes, size_t size)
+{
+    uint8_t *to = *at;
+    const uint8_t *from = bytes;
+    *at += size;
+    if (size > 128) {
+        raw_copy(to, from, size);
+        return;
+    }
+    for (; size >= 8; size -= 8, to += 8, from += 8)
+        __builtin_memcpy(to, from, 8);
+    for (; size >= 4; size -= 4, to += 4, from += 4)
+        __builtin_memcpy(to, from, 4);
+    while (size--)
+        *to++ = *from++;
+}
+
+static size_t write_at(uint64_t at, uint32_t id, uint64_t now, bool extended)
+{
+    uint8_t *to = agent_hot.view.base + at;
+    uint32_t low = (uint32_t)(now << (32 - RECORD_TIME_BITS));
+    if (!extended) {
+        uint32_t word = low | id;
+        __builtin_memcpy(to, &word, sizeof word);
+        return RECORD_HEAD;
+    }
+    uint32_t words[2] = {low | RECORD_EXTENDED, id};
+    __builtin_memcpy(to, words, sizeof words);
+    __builtin_memcpy(to + sizeof words, &now, sizeof now);
+    return RECORD_EXTENDED_HEAD;
+}
+
+/* What record_recover has to know, should we never come back. */
+static void record_begin(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t cursor)
+{
+    struct area_thread *block = self->block;
+    if (guard == GUARD_OUTER) {
+        atomic_store_explicit(&block->pending, cursor, memory_order_relaxed);
+        self->hole_id = id + 1;
+    } else {
+        uint64_t pending = atomic_load_explicit(&block->pending, memory_order_relaxed);
+        if (self->nested_for != pending) {
+            self->nested_cursor = cursor;
+            self->nested_time = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+            self->nested_for = pending;
+        }
+        self->nested++;
+    }
+    agent_signal_fence();
+}
+
+/* Into the current packet; 0: no room there. */
+uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+                    size_t head_size, const void *body, size_t body_size)
+{
+    struct area_thread *block = self->block;
+    for (;;) {
+        uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
+        uint64_t end = atomic_load_explicit(&block->end, memory_order_relaxed);
+        agent_signal_fence();
+        uint64_t now = time ? time : agent_ticks();
+        uint64_t last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+        /* counters of two processors may differ a little: never back */
+        if (now < last)
+            now = last;
+        bool extended = now - last >= UINT64_C(1) << RECORD_TIME_BITS;
+        size_t size = head_size + body_size + (extended ? RECORD_EXTENDED_HEAD : RECORD_HEAD);
+        if (end < cursor + size)
+            return 0;
+        record_begin(self, guard, id, cursor);
+        if (!cursor_move(&block->cursor, cursor, cursor + size)) {
+            self->nested -= guard != GUARD_OUTER;
+            continue;
+        }
+        uint8_t *to = agent_hot.view.base + cursor + write_at(cursor, id, now, extended);
+        put_bytes(&to, head, head_size);
+        put_bytes(&to, body, body_size);
+        agent_signal_fence();
+        atomic_store_explicit(&block->last_time, now, memory_order_relaxed);
+        if (guard != GUARD_OUTER) {
+            self->nested_last = now;
+            self->nested--;
+        }
+        return now;
+    }
+}
+
+uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+                    size_t head_size, const void *body, size_t body_size)
+{
+    for (;;) {
+        uint64_t done = record_try(self, guard, id, time, head, head_size, body, body_size);
+        if (done)
+            return done;
+        if (guard != GUARD_OUTER || !packet_next(self, time ? time : agent_ticks())) {
+            if (id <= RECORD_LAST_CALL)
+                agent_add_local(&self->block->discarded, 1);
+            return 0;
+        }
+    }
+}
+
+/* ---- a hook that never came back ---- */
+
+/* A record that was reserved, and perhaps written, becomes one that says nothing. */
+static void hole_fill(uint64_t at, uint64_t size, uint64_t time)
+{
+    uint8_t *to = agent_hot.view.base + at;
+    write_at(at, size == RECORD_HEAD + 4 ? RECORD_UNWOUND : RECORD_MARK, time, false);
+    raw_zero(to + RECORD_HEAD, size - RECORD_HEAD);
+    if (size != RECORD_HEAD + 4) {
+        uint16_t text = (uint16_t)(size - RECORD_HEAD - sizeof text);
+        __builtin_memcpy(to + RECORD_HEAD, &text, sizeof text);
+    }
+}
+
+static bool entry_is_whole(struct agent_thread *self, uint32_t depth)
+{
+    for (uint32_t i = depth; i && self->frames[i - 1].sp <= self->writer + sizeof(uint64_t); i--)
+        if (self->frames[i - 1].sp == self->writer + sizeof(uint64_t))
+            return self->frames[i - 1].flags & FRAME_RECORDED;
+    return false;
+}
+
+/* What it was, and whether the shadow stack already says that it was written; where it can be told again, it is. */
+static void hole_mend(struct agent_thread *self, uint64_t at, uint64_t size, uint64_t time, uint32_t depth)
+{
+    uint32_t id = self->hole_id ? self->hole_id - 1 : size == RECORD_HEAD ? RECORD_EXIT : RECORD_ENTRY;
+    bool leaving = self->leaving >= self->frames && self->leaving < self->frames + depth && self->leaving->time <= time;
+    uint8_t *to = agent_hot.view.base + at;
+    if (id == RECORD_EXIT && size == RECORD_HEAD) {
+        write_at(at, RECORD_EXIT, time, false);
+        if (leaving)
+            self->leaving->flags = 0;
+    } else if (id == RECORD_UNWOUND && size == RECORD_HEAD + sizeof self->ending) {
+        write_at(at, RECORD_UNWOUND, time, false);
+        __builtin_memcpy(to + RECORD_HEAD, &self->ending, sizeof self->ending);
+    } else if (id == RECORD_LOST && self->telling) {
+        write_at(at, RECORD_LOST, time, false);
+        __builtin_memcpy(to + RECORD_HEAD, &self->telling, sizeof self->telling);
+        self->lost -= self->telling;
+    } else if ((id == RECORD_ENTRY || id == RECORD_ENTRY_VALUES) && entry_is_whole(self, depth)) {
+        return;
+    } else if ((id == RECORD_EXIT || id == RECORD_EXIT_OF || id == RECORD_EXIT_VALUES) &&
+               !(leaving && (self->leaving->flags & FRAME_RECORDED))) {
+        return;
+    } else {
+        hole_fill(at, size, time);
+    }
+}
+
+/* Drops what follows `at`: handlers inside handlers were left, nobody knows what is whole. */
+static void packet_cut(struct agent_thread *self, uint64_t at)
+{
+    atomic_store_explicit(&self->block->cursor, at, memory_order_relaxed);
+    agent_add_local(&self->block->discarded, 1);
+    record_retire(self);
+}
+
+void record_recover(struct agent_thread *self)
+{
+    struct area_thread *block = self->block;
+    uint64_t pending = atomic_load_explicit(&block->pending, memory_order_relaxed);
+    uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
+    uint64_t time = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+    uint32_t depth = atomic_load_explicit(&block->depth, memory_order_relaxed);
+    uint64_t reserved = cursor;
+    if (self->nested_for == pending) {
+        reserved = self->nested_cursor;
+        time = self->nested_time;
+    }
+    uint64_t end = atomic_load_explicit(&block->end, memory_order_relaxed);
+    uint64_t start = agent_hot.view.packets_at +
+                     (uint64_t)atomic_load_explicit(&block->packet, memory_order_relaxed) * agent_hot.view.packet_size;
+    bool inside = end && pending < cursor && cursor <= end && pending >= start + sizeof(struct packet_head) &&
+                  cursor <= start + agent_hot.view.packet_size;
+    if (inside && self->nested) {
+        packet_cut(self, pending);
+    } else if (inside && reserved > pending && reserved <= cursor) {
+        hole_mend(self, pending, reserved - pending, time, depth);
+    } else if (!end) {
+        record_retire(self);
+    }
+    self->nested = 0;
+    self->nested_for = 0;
+    self->scratch_used = 0;
+    self->ending = self->telling = self->hole_id = 0;
+    if (self->switching)
+        self->size = self->stack_size = 0;
+    self->plain = self->waiting = 0;
+    for (uint32_t i = 0; i < depth; i++) {
+        self->plain += !(self->frames[i].flags & (FRAME_RECORDED | FRAME_WAITING));
+        self->waiting += (self->frames[i].flags & FRAME_WAITING) != 0;
+    }
+}
+
+void record_lose(struct agent_thread *self, uint32_t count)
+{
+    struct area_thread *block = self->block;
+    self->lost += count;
+    agent_add_local(&block->lost_exits, count);
+    /* nothing may come before it is told: this packet is full */
+    if (atomic_load_explicit(&block->end, memory_order_relaxed))
+        atomic_store_explicit(&block->end, atomic_load_explicit(&block->cursor, memory_order_relaxed),
+                              memory_order_relaxed);
+}

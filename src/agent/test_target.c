@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs for test_agent.c, one a scenario; compiled with -finstrument-functions. */
+#include <alloca.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <scry/agent.h>
+
+#define HIDDEN __attribute__((no_instrument_function))
+#define APART __attribute__((noinline))
+
+static volatile int sink;
+
+APART int leaf(int n)
+{
+    return sink = n + 1;
+}
+
+APART int twice(int n)
+{
+    return leaf(leaf(n));
+}
+
+/* ---- nest: calls in calls, recursion ---- */
+
+APART int down(int n)
+{
+    return n ? down(n - 1) + 1 : leaf(0);
+}
+
+APART int nest(void)
+{
+    scry_mark("begin");
+    int sum = twice(1) + down(3);
+    scry_trace_off();
+    leaf(9);
+    scry_trace_on();
+    return sum;
+}
+
+/* ---- inlined: bodies in one frame ---- */
+
+static inline __attribute__((always_inline)) int inner(int n)
+{
+    return leaf(n) + 1;
+}
+
+static inline __attribute__((always_inline)) int middle(int n)
+{
+    return inner(n) + inner(n + 1);
+}
+
+APART int inlined(void)
+{
+    return middle(1) + middle(2);
+}
+
+/* ---- alloca: the stack pointer differs between entry and exit ---- */
+
+APART int grow(int n)
+{
+    char *bytes = alloca((size_t)n * 16 + 16);
+    memset(bytes, n, (size_t)n * 16);
+    sink = bytes[n];
+    return n ? grow(n - 1) + leaf(n) : 0;
+}
+
+/* ---- jump: longjmp over frames ---- */
+
+static jmp_buf jump_to;
+
+APART void jump_out(int n)
+{
+    if (n == 0)
+        longjmp(jump_to, 1);
+    jump_out(n - 1);
+    sink++;
+}
+
+APART int jump(void)
+{
+    int back = setjmp(jump_to);
+    if (!back) {
+        jump_out(2);
+    }
+    leaf(1);
+    if (setjmp(jump_to) == 0)
+        jump_out(0);
+    return back;
+}
+
+/* ---- many: n calls ---- */
+
+APART void many(int n)
+{
+    for (int i = 0; i < n; i++)
+        leaf(i);
+}
+
+/* ---- deep: n frames ---- */
+
+APART int deep(int n)
+{
+    int below = n > 1 ? deep(n - 1) : leaf(n);
+    return below + sink;
+}
+
+/* ---- swap: two coroutines on stacks of their own ---- */
+
+static ucontext_t main_context, contexts[2];
+
+APART void step(int which)
+{
+    sink = which;
+}
+
+static void coroutine(int which)
+{
+    for (int i = 0; i < 2; i++) {
+        step(which);
+        swapcontext(&contexts[which], &main_context);
+    }
+}
+
+APART void swap(void)
+{
+    for (int i = 0; i < 2; i++) {
+        getcontext(&contexts[i]);
+        contexts[i].uc_stack.ss_size = 65536;
+        contexts[i].uc_stack.ss_sp = malloc(65536);
+        contexts[i].uc_link = &main_context;
+        makecontext(&contexts[i], (void (*)(void))coroutine, 1, i);
+    }
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 2; i++)
+            swapcontext(&main_context, &contexts[i]);
+    for (int i = 0; i < 2; i++)
+        free(contexts[i].uc_stack.ss_sp);
+}
+
+/* ---- alternate: a handler on a signal stack ---- */
+
+static void handler(int number)
+{
+    leaf(number);
+}
+
+APART void alternate(void)
+{
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+    sigaltstack(&stack, NULL);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    leaf(1);
+    raise(SIGUSR1);
+}
+
+/* ---- storm: signals at any moment, some of which are left by siglongjmp ---- */
+
+static sigjmp_buf storm_back;
+static volatile sig_atomic_t storms, storm_jumps;
+
+static void storm_handler(int number)
+{
+    storms++;
+    leaf(1);
+    twice(2);
+    if (storm_jumps && storms % 3 == 0)
+        siglongjmp(storm_back, 1);
+}
+
+static HIDDEN void storm(int n, int on_stack, int jumps)
+{
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+    sigaltstack(&stack, NULL);
+    struct sigaction action = {.sa_handler = storm_handler, .sa_flags = on_stack ? SA_ONSTACK : 0};
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval every = {{0, 100}, {0, 100}};
+    storm_jumps = jumps;
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (storms < n)
+        if (sigsetjmp(storm_back, 1) == 0)
+            while (storms < n)
+                twice(1);
+    every = (struct itimerval){{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+/* ---- processes ---- */
+
+APART void in_child(void)
+{
+    leaf(7);
+}
+
+APART void in_parent(void)
+{
+    leaf(8);
+}
+
+APART void forks(int raw)
+{
+    pid_t pid = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+    if (pid == 0) {
+        in_child();
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    in_parent();
+}
+
+APART void vforks(void)
+{
+    static volatile int ran;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        ran = 1;
+        leaf(1);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    in_parent();
+}
+
+/* ---- threads: n of them, `sink` calls each ---- */
+
+static pthread_key_t late_key;
+
+static void late(void *value)
+{
+    leaf(1);
+}
+
+static void *thread(void *arg)
+{
+    pthread_setspecific(late_key, arg);
+    for (int i = 0; i < 50; i++)
+        twice(i);
+    return NULL;
+}
+
+static HIDDEN void threads(int n)
+{
+    enum { AT_ONCE = 50 };
+    pthread_t ids[AT_ONCE];
+    pthread_key_create(&late_key, late);
+    for (int done = 0; done < n; done += AT_ONCE) {
+        for (int i = 0; i < AT_ONCE; i++)
+            pthread_create(&ids[i], NULL, thread, &late_key);
+        for (int i = 0; i < AT_ONCE; i++)
+            pthread_join(ids[i], NULL);
+    }
+}
+
+static HIDDEN void threads_together(int n)
+{
+    pthread_t *ids = calloc((size_t)n, sizeof *ids);
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    pthread_key_create(&late_key, late);
+    for (int i = 0; i < n; i++)
+        pthread_create(&ids[i], &attr, thread, &late_key);
+    for (int i = 0; i < n; i++)
+        pthread_join(ids[i], NULL);
+    free(ids);
+}
+
+/* ---- load: a library that comes and goes ---- */
+
+APART void load(const char *path)
+{
+    for (int i = 0; i < 2; i++) {
+        void *library = dlopen(path, RTLD_NOW);
+        int (*function)(int) = (int (*)(int))dlsym(library, "loaded");
+        function(i);
+        dlclose(library);
+    }
+}
+
+/* ---- slow: one call in three takes long ---- */
+
+static HIDDEN void spin(long us)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 < us);
+}
+
+APART void sleeper(int n)
+{
+    if (n % 3 == 0)
+        spin(20000);
+}
+
+APART void holder(int n)
+{
+    leaf(n);
+    sleeper(n);
+    leaf(n);
+}
+
+APART void slow(int n)
+{
+    for (int i = 0; i < n; i++)
+        holder(i);
+}
+
+/* ---- bounds of what it does to the process ---- */
+
+static HIDDEN int descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static HIDDEN int run(const char *what, const char *argument, int n)
+{
+    if (strcmp(what, "nest") == 0)
+        nest();
+    else if (strcmp(what, "inlined") == 0)
+        inlined();
+    else if (strcmp(what, "alloca") == 0)
+        grow(n);
+    else if (strcmp(what, "jump") == 0)
+        jump();
+    else if (strcmp(what, "many") == 0)
+        many(n);
+    else if (strcmp(what, "deep") == 0)
+        deep(n);
+    else if (strcmp(what, "swap") == 0)
+        swap();
+    else if (strcmp(what, "alternate") == 0)
+        alternate();
+    else if (strcmp(what, "storm") == 0)
+        storm(n, 0, 0);
+    else if (strcmp(what, "storm-alternate") == 0)
+        storm(n, 1, 0);
+    else if (strcmp(what, "storm-jump") == 0)
+        storm(n, 0, 1);
+    else if (strcmp(what, "storm-alternate-jump") == 0)
+        storm(n, 1, 1);
+    else if (strcmp(what, "fork") == 0)
+        forks(0);
+    else if (strcmp(what, "clone") == 0)
+        forks(1);
+    else if (strcmp(what, "vfork") == 0)
+        vforks();
+    else if (strcmp(what, "threads") == 0)
+        threads(n);
+    else if (strcmp(what, "together") == 0)
+        threads_together(n);
+    else if (strcmp(what, "load") == 0)
+        load(argument);
+    else if (strcmp(what, "slow") == 0)
+        slow(n);
+    else if (strcmp(what, "descriptors") == 0)
+        return descriptors();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+    int result = argc > 1 ? run(argv[1], argc > 2 ? argv[2] : "", n) : 0;
+    printf("done %d %d\n", n, result);
+    return 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry replay: the recorded calls of a job in the order of time. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/traces.h"
+#include "jobdir/info.h"
+#include "jobdir/replay.h"
+#include "jobdir/text.h"
+
+enum { POLL_MS = 100, NAMING_SECONDS = 3 /* so long a new process's functions may have no names yet */ };
+
+struct options {
+    const char *job;
+    pid_t process;
+    uint64_t from_ns, to_ns; /* after the job's start */
+    bool has_to, follow;
+    struct replay_options replay;
+};
+
+/* One trace that is shown. */
+struct track {
+    struct trace *trace;
+    struct trace_cursor *cursor;
+    struct replay *replay;
+    size_t threads;
+    uint64_t events;
+    uint64_t due_ns; /* when to open it in follow mode */
+    const struct options *options;
+    const struct track **shown; /* whose lines came last: a head stands where they change */
+    bool open, over, wrote;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+    interrupted = 1;
+}
+
+static void print_help(void)
+{
+    printf("Usage: scry replay [OPTION...] JOB\n"
+           "\n"
+           "Shows the recorded calls of a job in the order of time, as a tree indented by\n"
+           "depth: name(arguments), the caller's locals, {locals at the return}, = result,\n"
+           "duration and source. A call with others inside it takes two lines. JOB is a job's\n"
+           "id, a unique prefix of one, @last, or a job directory.\n"
+           "\n"
+           "  --fn GLOB       only functions whose name matches, as in 'solve*'\n"
+           "  --thread TID    only this thread\n"
+           "  --process PID   only this process\n"
+           "  --from T        only calls that began so long after the job's start, or later:\n"
+           "                  seconds, or with a unit as in 20ms\n"
+           "  --to T          or earlier\n"
+           "  --min-time T    only calls that took at least so long, as in 5us\n"
+           "  --max-depth N   only N levels of calls inside each other\n"
+           "  --follow        go on while the job runs; end with Ctrl-C\n"
+           "  --times         time of day to the nanosecond, durations in nanoseconds\n"
+           "  --json          a JSON object a line for each call that ended, and each event\n"
+           "  -h, --help      this text\n"
+           "\n"
+           "Example: scry replay --fn 'solve*' --min-time 1ms @last\n");
+}
+
+static bool parse_number(const char *text, unsigned long *ret_number)
+{
+    char *end;
+    errno = 0;
+    *ret_number = strtoul(text, &end, 10);
+    return !errno && end != text && !*end && *text != '-' && *ret_number > 0 && *ret_number <= INT_MAX;
+}
+
+/* An option with its value. 0, or the exit status. */
+static int take_value(struct options *options, const char *name, const char *value)
+{
+    unsigned long number = 0;
+    bool good = true;
+    if (strcmp(name, "--fn") == 0)
+        options->replay.filter.function = value;
+    else if (strcmp(name, "--from") == 0)
+        good = job_time_parse(value, &options->from_ns);
+    else if (strcmp(name, "--to") == 0)
+        good = options->has_to = job_time_parse(value, &options->to_ns);
+    else if (strcmp(name, "--min-time") == 0)
+        good = job_time_parse(value, &options->replay.min_ns);
+    else if ((good = parse_number(value, &number)) && strcmp(name, "--thread") == 0)
+        options->replay.filter.thread = (uint32_t)number;
+    else if (good && strcmp(name, "--process") == 0)
+        options->process = (pid_t)number;
+    else if (good)
+        options->replay.filter.max_depth = (unsigned)number;
+    if (good)
+        return 0;
+    bool time = strcmp(name, "--from") == 0 || strcmp(name, "--to") == 0 || strcmp(name, "--min-time") == 0;
+    return cli_usage_error("replay", "%s %s: expected %s", name, value,
+                           time ? "a time such as 0.5 (seconds), 20ms or 5us" : "a number greater than 0");
+}
+
+/* 0: go on; else the exit status + 1. */
+static int parse(struct options *options, int argc, char **argv)
+{
+    static const char *const with_value[] = {"--fn", "--thread",   "--process",  "--from",
+                                             "--to", "--min-time", "--max-depth"};
+    for (int i = 1; i < argc; i++) {
+        const char *name = NULL, *value = NULL;
+        for (size_t k = 0; k < sizeof with_value / sizeof *with_value && !name; k++) {
+            size_t len = strlen(with_value[k]);
+            if (strncmp(argv[i], with_value[k], len) == 0 && (!argv[i][len] || argv[i][len] == '=')) {
+                name = with_value[k];
+                value = argv[i][len] ? argv[i] + len + 1 : i + 1 < argc ? argv[++i] : NULL;
+            }
+        }
+        int code = 0;
+        if (name && !value)
+            return cli_usage_error("replay", "%s needs a value", name) + 1;
+        if (name) {
+            code = take_value(options, name, value);
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help();
+            return 1;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            options->replay.json = true;
+        } else if (strcmp(argv[i], "--follow") == 0) {
+            options->follow = true;
+        } else if (strcmp(argv[i], "--times") == 0) {
+            options->replay.full_times = true;
+        } else if (argv[i][0] == '-') {
+            return cli_usage_error("replay", "unknown option %s", argv[i]) + 1;
+        } else if (options->job) {
+            return cli_usage_error("replay", "one job at a time, not also %s", argv[i]) + 1;
+        } else {
+            options->job = argv[i];
+        }
+        if (code)
+            return code + 1;
+    }
+    return options->job ? 0 : cli_usage_error("replay", "name a job (@last is the latest)") + 1;
+}
+
+/* ---- one trace ---- */
+
+static void before_lines(void *ctx);
+
+static int track_open(struct track *track, struct trace *trace, const struct options *options, uint64_t start_ns,
+                      const struct track **shown)
+{
+    struct err err = {0};
+    struct replay_options replay = options->replay;
+    *track = (struct track){.trace = trace, .options = options, .shown = shown};
+    replay.before = before_lines;
+    replay.ctx = track;
+    replay.start_ns = start_ns;
+    replay.filter.from_ns = options->from_ns ? start_ns + options->from_ns : 0;
+    replay.filter.to_ns = options->has_to ? start_ns + options->to_ns + 1 : 0;
+    replay.threads = !replay.filter.thread && trace_threads(trace) > 1;
+    if (trace_cursor_new(&track->cursor, trace, options->follow, &err) < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    if (replay_new(&track->replay, trace, &replay, stdout) == 0)
+        return 0;
+    log_error("out of memory");
+    return EXIT_ERRORS;
+}
+
+static void track_close(struct track *track)
+{
+    replay_free(track->replay);
+    trace_cursor_free(track->cursor);
+}
+
+static void put_head(const struct track *track, const struct options *options, bool first)
+{
+    if (options->replay.json)
+        return;
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    const char *exe = trace_value(track->trace, "exe"), *state = trace_value(track->trace, "state");
+    buf_printf(&line, "%sprocess %d  ", first ? "" : "\n", (int)trace_pid(track->trace));
+    text_show(&line, exe ? exe : "?");
+    buf_puts(&line, "  on ");
+    text_show(&line, trace_node(track->trace));
+    if (state && strcmp(state, "crashed") == 0)
+        buf_puts(&line, "  (crashed)");
+    else if (state && strcmp(state, "lost") == 0)
+        buf_puts(&line, "  (its end was not seen)");
+    printf("%s\n", line.data ? line.data : "");
+}
+
+static void before_lines(void *ctx)
+{
+    struct track *track = ctx;
+    track->wrote = true;
+    if (*track->shown == track)
+        return;
+    put_head(track, track->options, !*track->shown);
+    *track->shown = track;
+}
+
+/* Shows all that is there. 0, or -errno. */
+static int track_run(struct track *track)
+{
+    struct trace_event event;
+    int code = 0;
+    while (!track->over && !interrupted && (code = trace_next(track->cursor, &event)) == 1) {
+        if (++track->events == 1)
+            track->threads = 1;
+        if (track->threads < 2 && trace_thread_count(track->trace) > 1 && !track->options->replay.filter.thread) {
+            track->threads = 2; /* in follow mode others may come */
+            replay_show_threads(track->replay);
+        }
+        code = replay_event(track->replay, &event);
+        if (code < 0)
+            return code;
+        track->over = code == 1;
+    }
+    return code < 0 ? code : replay_idle(track->replay);
+}
+
+static int fail(int code)
+{
+    if (code == -EIO || code == -EPIPE)
+        return EXIT_ERRORS; /* main says why, for standard output */
+    log_error("%s", strerror(-code));
+    return EXIT_ERRORS;
+}
+
+/* ---- all of them ---- */
+
+/* Why nothing was shown, if so. The exit status. */
+static int say_nothing(const struct job_traces *traces, const struct options *options, uint64_t events, bool wrote)
+{
+    const struct call_filter *filter = &options->replay.filter;
+    if (!events) {
+        job_traces_explain(traces, options->process);
+        return EXIT_ERRORS;
+    }
+    if (wrote)
+        return 0;
+    _cleanup_(buf_done) struct buf asked = BUF_INIT;
+    if (filter->function) {
+        buf_puts(&asked, " --fn ");
+        text_show(&asked, filter->function);
+    }
+    if (filter->thread)
+        buf_printf(&asked, " --thread %u", filter->thread);
+    buf_puts(&asked, options->from_ns ? " --from" : "");
+    buf_puts(&asked, options->has_to ? " --to" : "");
+    buf_puts(&asked, options->replay.min_ns ? " --min-time" : "");
+    buf_puts(&asked, filter->max_depth ? " --max-depth" : "");
+    log_warning("nothing of what was recorded matches%s", asked.data ? asked.data : "");
+    return 0;
+}
+
+static int show(struct job_traces *traces, const struct options *options)
+{
+    static const struct track another;
+    const struct track *shown = NULL;
+    uint64_t events = 0;
+    bool wrote = false;
+    struct track track;
+    for (size_t i = 0; i < traces->count; i++) {
+        int status = track_open(&track, traces->list[i], options, traces->start_ns, &shown);
+        int code = status ? 0 : track_run(&track);
+        events += track.events;
+        wrote |= track.wrote;
+        if (shown) /* the next one is another, be it at the same place */
+            shown = &another;
+        track_close(&track);
+        if (status)
+            return status;
+        if (code < 0)
+            return fail(code);
+    }
+    fflush(stdout);
+    return say_nothing(traces, options, events, wrote);
+}
+
+static bool has_ended(const struct job_traces *traces)
+{
+    struct job_info info = {0};
+    bool ended = job_info_read(traces->job, &info, NULL) < 0 || job_state(traces->job, &info) != JOB_RUNNING;
+    job_info_done(&info);
+    return ended;
+}
+
+struct following {
+    struct track **tracks;
+    size_t count;
+    const struct track *shown;
+};
+
+static int follow_more(struct following *following, struct job_traces *traces, const struct options *options)
+{
+    if (following->count == traces->count)
+        return 0;
+    struct track **grown = realloc(following->tracks, traces->count * sizeof(struct track *));
+    if (!grown)
+        return -ENOMEM;
+    following->tracks = grown;
+    if (!traces->start_ns)
+        traces->start_ns = trace_number(traces->list[0], "start_ns");
+    while (following->count < traces->count) {
+        struct track *track = calloc(1, sizeof *track);
+        if (!track)
+            return -ENOMEM;
+        track->trace = traces->list[following->count];
+        uint64_t start_ns = trace_number(track->trace, "start_ns"); /* 0: it is so new that it does not say */
+        track->due_ns = (start_ns ? start_ns : clock_wall_ns()) + (uint64_t)NAMING_SECONDS * NS_PER_SECOND;
+        grown[following->count++] = track;
+    }
+    return 0;
+}
+
+/* The symbols of a program that has just started are still being read. */
+static bool has_names(struct trace *trace)
+{
+    size_t known = 0;
+    if (trace_update(trace, NULL) < 0)
+        return true;
+    for (uint32_t id = 0; id < trace_function_count(trace); id++) {
+        const struct trace_function *function = trace_function(trace, id);
+        known += function != NULL;
+        if (function && strncmp(function->name, "0x", 2) == 0)
+            return false;
+    }
+    return known > 0;
+}
+
+/* Shows what is new. `ended`: nothing more will come. */
+static int follow_all(struct following *following, const struct job_traces *traces, const struct options *options,
+                      bool ended)
+{
+    int code = 0;
+    for (size_t i = 0; i < following->count && code >= 0; i++) {
+        struct track *track = following->tracks[i];
+        if (!track->open && !ended && clock_wall_ns() < track->due_ns && !has_names(track->trace))
+            continue;
+        if (!track->open) {
+            track->over = track_open(track, track->trace, options, traces->start_ns, &following->shown) != 0;
+            track->open = true;
+        }
+        if (ended && track->cursor)
+            trace_cursor_close(track->cursor);
+        if (!track->over)
+            code = track_run(track);
+    }
+    if (code >= 0 && fflush(stdout) != 0)
+        code = -EIO;
+    return code;
+}
+
+/* Until the job has ended or Ctrl-C. */
+static int follow(struct job_traces *traces, const struct options *options)
+{
+    struct following following = {0};
+    int code = 0;
+    while (code >= 0 && !interrupted) {
+        bool ended = has_ended(traces); /* before looking, so that nothing is missed */
+        code = job_traces_again(traces, options->process);
+        if (code >= 0)
+            code = follow_more(&following, traces, options);
+        if (code >= 0)
+            code = follow_all(&following, traces, options, ended);
+        if (ended)
+            break;
+        if (code >= 0 && !interrupted)
+            poll(NULL, 0, POLL_MS);
+    }
+    uint64_t events = 0;
+    bool wrote = false;
+    for (size_t i = 0; i < following.count; i++) {
+        events += following.tracks[i]->events;
+        wrote |= following.tracks[i]->wrote;
+        track_close(following.tracks[i]);
+        free(following.tracks[i]);
+    }
+    free(following.tracks);
+    if (code < 0)
+        return fail(code);
+    return interrupted ? 0 : say_nothing(traces, options, events, wrote);
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    struct options options = {0};
+    log_open("scry replay", 0);
+    int code = parse(&options, argc, argv);
+    if (code)
+        return code - 1;
+    signal(SIGPIPE, SIG_DFL); /* `| head` is no error */
+    if (options.follow)
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
+    options.replay.colour = cli_color(STDOUT_FILENO);
+    struct job_traces traces;
+    int status = job_traces_open(&traces, "replay", options.job, options.process);
+    if (status == 0)
+        status = options.follow ? follow(&traces, &options) : show(&traces, &options);
+    job_traces_close(&traces);
+    return status;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry set: what a running job records, changed while it runs. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <omis.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "client/client.h"
+#include "job/options.h"
+#include "jobdir/dir.h"
+#include "jobdir/info.h"
+#include "jobdir/spool.h"
+#include "jobdir/text.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "lang/value.h"
+
+static void print_help(void)
+{
+    _cleanup_(buf_done) struct buf keys = BUF_INIT;
+    run_settings_help(&keys);
+    printf("Usage: scry set JOB KEY=VALUE...\n"
+           "       scry set [--json] JOB\n"
+           "\n"
+           "Changes what a running job records, from now on and in all its processes. The\n"
+           "job is not stopped for it. Without KEY=VALUE: shows how it is set. JOB is a\n"
+           "job's id, a unique prefix of one, @last, or a job directory.\n"
+           "\n%s\n"
+           "  --json       show as JSON: an object of keys and values\n"
+           "  -h, --help   this text\n"
+           "\n"
+           "Example: scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms\n",
+           keys.data ? keys.data : "");
+}
+
+/* A monitor that must be started now knows nothing of a running job. */
+static int reach_monitor(struct err *err)
+{
+    char name[] = "scry-set", option[] = "--omis-no-start";
+    char *arguments[] = {name, option, NULL}, **argv = arguments;
+    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
+    arguments[argc] = NULL;
+    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
+        return err_set(err, -ENOTCONN, "%s", client_error());
+    return 0;
+}
+
+static int find_running(const char *job, char *ret_path, size_t size, struct job_info *ret_info, struct err *err)
+{
+    int code = jobdir_find(job, ret_path, size, err);
+    char *real = code == 0 ? realpath(ret_path, NULL) : NULL; /* as the monitor knows it; @last can be a link */
+    if (real && strlen(real) < size)
+        memcpy(ret_path, real, strlen(real) + 1);
+    free(real);
+    *ret_info = (struct job_info){0};
+    if (code == 0)
+        code = job_info_read(ret_path, ret_info, err);
+    return code;
+}
+
+/* ---- changing ---- */
+
+static void put_setting(struct buf *out, const char *path, const char *key, const char *value)
+{
+    buf_puts(out, out->len ? " job_set(" : ":job_set(");
+    value_print_string(out, span_str(path));
+    buf_puts(out, ", ");
+    value_print_string(out, span_str(key));
+    buf_puts(out, ", ");
+    value_print_string(out, span_str(value));
+    buf_putc(out, ')');
+}
+
+/* What was refused is said; the rest is done. */
+static int explain(Omis_reply reply, char **pairs)
+{
+    int status = 0;
+    for (size_t i = 0; reply && reply[i]; i++) {
+        if (!reply[i]->obj_list || reply[i]->status < OMIS_FIRST_ERROR)
+            continue;
+        struct err err = {0};
+        int key_len = i ? (int)strcspn(pairs[i - 1], "=") : 0;
+        err_set(&err, -EINVAL, "%.*s%s%s", key_len, i ? pairs[i - 1] : "", i ? ": " : "",
+                reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
+        cli_log_error(&err);
+        status = EXIT_ERRORS;
+    }
+    return status;
+}
+
+static int change(const char *job, char **pairs, size_t count)
+{
+    char path[PATH_MAX];
+    struct job_info info;
+    struct err err = {0};
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int code = find_running(job, path, sizeof path, &info, &err);
+    if (code == 0 && job_state(path, &info) != JOB_RUNNING)
+        code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id,
+                       job_state_name(job_state(path, &info)));
+    if (code == 0)
+        code = reach_monitor(&err);
+    job_info_done(&info);
+    if (code < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t key_len = strcspn(pairs[i], "=");
+        _cleanup_(freep) char *key = strndup(pairs[i], key_len);
+        put_setting(&text, path, key ? key : "", pairs[i] + key_len + 1);
+    }
+    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
+    omis_reply_free(reply);
+    omis_finalize();
+    return status;
+}
+
+/* ---- showing ---- */
+
+static const char *text_of(struct arena *arena, const struct value *value)
+{
+    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
+    return text ? text : "";
+}
+
+/* As the monitor has it; false: it does not know the job. */
+static bool ask_settings(const char *path, json_t *settings)
+{
+    struct err err;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    if (reach_monitor(&err) < 0)
+        return false;
+    buf_puts(&text, ":job_get_settings(");
+    value_print_string(&text, span_str(path));
+    buf_putc(&text, ')');
+    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    const struct value *values;
+    size_t count = 0;
+    bool known = reply && reply[0] && reply[1] && reply[1]->obj_list && reply[1]->status < OMIS_FIRST_ERROR &&
+                 reply[1]->result && values_parse(&arena, span_str(reply[1]->result), &values, &count, NULL) == 0 &&
+                 count > 0;
+    if (known && values[count - 1].kind == VALUE_LIST) {
+        size_t items = values[count - 1].list.count;
+        values = values[count - 1].list.items;
+        for (size_t i = 0; i + 1 < items; i += 2)
+            json_object_set_new(settings, text_of(&arena, &values[i]), text_json(text_of(&arena, &values[i + 1])));
+    }
+    omis_reply_free(reply);
+    omis_finalize();
+    return known;
+}
+
+/* What scry run was told, and what was changed since. */
+static void read_settings(const char *path, json_t *settings)
+{
+    struct spool_reader reader;
+    if (spool_reader_open(&reader, path, NULL) < 0)
+        return;
+    for (json_t *record; (record = spool_reader_next(&reader)); json_decref(record)) {
+        const char *type = json_string_value(json_object_get(record, "type"));
+        if (type && strcmp(type, "tracing") == 0)
+            json_object_update(settings, json_object_get(record, "settings"));
+        const char *key = json_string_value(json_object_get(record, "key"));
+        if (type && strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
+            json_object_set(settings, key, json_object_get(record, "value"));
+    }
+    spool_reader_close(&reader);
+}
+
+static void print_settings(json_t *settings)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(settings, key, value)
+    {
+        _cleanup_(buf_done) struct buf line = BUF_INIT;
+        text_show(&line, key);
+        buf_putc(&line, '=');
+        text_show(&line, json_string_value(value) ? json_string_value(value) : "");
+        puts(line.data ? line.data : "");
+    }
+}
+
+static int show(const char *job, bool json)
+{
+    char path[PATH_MAX], seconds[32];
+    struct job_info info;
+    struct err err = {0};
+    int code = find_running(job, path, sizeof path, &info, &err);
+    if (code < 0) {
+        job_info_done(&info);
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    json_t *settings = json_object();
+    snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
+    json_object_set_new(settings, "sample", json_string(seconds));
+    read_settings(path, settings);
+    if (job_state(path, &info) == JOB_RUNNING)
+        ask_settings(path, settings);
+    job_info_done(&info);
+    if (json) {
+        json_dumpf(settings, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_settings(settings);
+    }
+    json_decref(settings);
+    return 0;
+}
+
+/* 0, or -errno after saying what is wrong: nothing is sent when one of them is. */
+static int check(char **pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct err err = {0};
+        char *equals = strchr(pairs[i], '=');
+        if (!equals) {
+            cli_usage_error("set", "\"%s\" is not KEY=VALUE", pairs[i]);
+            return -EINVAL;
+        }
+        *equals = 0;
+        int code = run_setting_check(pairs[i], equals + 1, &err);
+        *equals = '=';
+        if (code < 0) {
+            cli_log_error(&err);
+            return code;
+        }
+    }
+    return 0;
+}
+
+int cmd_set(int argc, char **argv)
+{
+    bool json = false;
+    int at = 1;
+    log_open("scry set", 0);
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+            print_help();
+            return 0;
+        }
+        if (strcmp(argv[at], "--json") != 0)
+            return cli_usage_error("set", "unknown option %s", argv[at]);
+        json = true;
+    }
+    if (at >= argc)
+        return cli_usage_error("set", "name a job (@last is the latest)");
+    const char *job = argv[at++];
+    size_t count = (size_t)(argc - at);
+    if (count && json)
+        return cli_usage_error("set", "--json shows settings, it does not change them");
+    if (!count)
+        return show(job, json);
+    return check(argv + at, count) < 0 ? EXIT_USAGE : change(job, argv + at, count);
+}

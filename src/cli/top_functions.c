@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_functions.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "client/client.h"
+#include "jobdir/text.h"
+#include "lang/request.h"
+#include "lang/value.h"
+
+enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
+enum { ROW_NAME, ROW_FILE, ROW_LINE, ROW_CALLS, ROW_TOTAL, ROW_SELF, ROW_MIN, ROW_MAX, ROW_MEMBERS };
+
+void top_functions_open(struct top_functions *functions)
+{
+    char name[] = "scry-top", option[] = "--omis-no-start";
+    char *arguments[] = {name, option, NULL}, **argv = arguments;
+    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
+    arguments[argc] = NULL;
+    *functions = (struct top_functions){.connected = omis_init(&argc, &argv, NULL, NULL) == OMIS_OK};
+}
+
+static void clear(struct top_functions *functions)
+{
+    for (size_t i = 0; i < functions->count; i++) {
+        free(functions->list[i].name);
+        free(functions->list[i].file);
+    }
+    free(functions->list);
+    functions->list = NULL;
+    functions->count = 0;
+    functions->self_ns = 0;
+}
+
+void top_functions_close(struct top_functions *functions)
+{
+    if (functions->connected)
+        omis_finalize();
+    clear(functions);
+    free(functions->attached);
+    *functions = (struct top_functions){0};
+}
+
+/* ---- the answer ---- */
+
+static uint64_t as_count(const struct value *value)
+{
+    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct top_function *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+    if (order == 0)
+        order = strcmp(left->file, right->file);
+    return order ? order : (left->line > right->line) - (left->line < right->line);
+}
+
+static int by_self(const void *a, const void *b)
+{
+    const struct top_function *left = a, *right = b;
+    if (left->self_ns != right->self_ns)
+        return left->self_ns < right->self_ns ? 1 : -1;
+    if (left->calls != right->calls)
+        return left->calls < right->calls ? 1 : -1;
+    return by_place(a, b);
+}
+
+static void add_row(struct top_functions *functions, const struct value *row)
+{
+    if (row[ROW_NAME].kind != VALUE_STRING || row[ROW_FILE].kind != VALUE_STRING)
+        return;
+    struct top_function *function = &functions->list[functions->count];
+    bool timed = row[ROW_MAX].kind == VALUE_INTEGER && !row[ROW_MAX].integer.negative;
+    *function = (struct top_function){.name = strndup(row[ROW_NAME].text.ptr, row[ROW_NAME].text.len),
+                                      .file = strndup(row[ROW_FILE].text.ptr, row[ROW_FILE].text.len),
+                                      .line = as_count(&row[ROW_LINE]),
+                                      .calls = as_count(&row[ROW_CALLS]),
+                                      .total_ns = as_count(&row[ROW_TOTAL]),
+                                      .self_ns = as_count(&row[ROW_SELF]),
+                                      .min_ns = timed ? as_count(&row[ROW_MIN]) : UINT64_MAX,
+                                      .max_ns = as_count(&row[ROW_MAX])};
+    if (function->name && function->file) {
+        functions->count++;
+        functions->self_ns += function->self_ns;
+        return;
+    }
+    free(function->name);
+    free(function->file);
+}
+
+/* The same function of several processes becomes one row. */
+static void merge(struct top_functions *functions)
+{
+    size_t used = 0;
+    if (!functions->count)
+        return;
+    qsort(functions->list, functions->count, sizeof *functions->list, by_place);
+    for (size_t i = 1; i < functions->count; i++) {
+        struct top_function *into = &functions->list[used], *from = &functions->list[i];
+        if (by_place(into, from) != 0) {
+            functions->list[++used] = *from;
+            continue;
+        }
+        into->calls += from->calls;
+        into->total_ns += from->total_ns;
+        into->self_ns += from->self_ns;
+        into->min_ns = from->min_ns < into->min_ns ? from->min_ns : into->min_ns;
+        into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
+        free(from->name);
+        free(from->file);
+    }
+    functions->count = used + 1;
+    qsort(functions->list, functions->count, sizeof *functions->list, by_self);
+}
+
+static void take_result(struct top_functions *functions, struct arena *arena, const char *result)
+{
+    const struct value *values;
+    size_t count;
+    if (values_parse(arena, span_str(result), &values, &count, NULL) < 0 || count == 0 ||
+        values[count - 1].kind != VALUE_LIST)
+        return;
+    const struct value *rows = values[count - 1].list.items;
+    size_t row_count = values[count - 1].list.count / ROW_MEMBERS;
+    struct top_function *more = realloc(functions->list, (functions->count + row_count + 1) * sizeof *functions->list);
+    if (!more)
+        return;
+    functions->list = more;
+    for (size_t i = 0; i < row_count; i++)
+        add_row(functions, rows + i * ROW_MEMBERS);
+}
+
+static void on_reply(Omis_reply reply, void *param)
+{
+    struct top_functions *functions = param;
+    struct arena arena = ARENA_INIT;
+    size_t last = 0;
+    functions->asking = false;
+    clear(functions);
+    while (reply && reply[last] && reply[last + 1])
+        last++;
+    /* processes without an agent answer with an error: there is nothing to show of them */
+    for (const Omis_object_result *each = last ? reply[last] : NULL; each && each->obj_list; each++)
+        if (each->status < OMIS_FIRST_ERROR && each->result)
+            take_result(functions, &arena, each->result);
+    merge(functions);
+    arena_done(&arena);
+    omis_reply_free(reply);
+}
+
+/* ---- the question ---- */
+
+static int by_pid(const void *a, const void *b)
+{
+    pid_t left = *(const pid_t *)a, right = *(const pid_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Processes that are new to the monitor are attached, which is light: nothing is stopped. */
+static void attach_new(struct top_functions *functions, const struct job_model *model, struct buf *text)
+{
+    size_t before = functions->attached_count;
+    for (const struct job_process *process = model->alive; process; process = process->hh.next) {
+        if (functions->attached_count >= PROCESSES)
+            break;
+        if (before && bsearch(&process->pid, functions->attached, before, sizeof(pid_t), by_pid))
+            continue;
+        pid_t *more = realloc(functions->attached, (functions->attached_count + 1) * sizeof *more);
+        if (!more)
+            break;
+        functions->attached = more;
+        functions->attached[functions->attached_count++] = process->pid;
+        buf_printf(text, " proc_attach3([],%d,\"\")", process->pid);
+    }
+    if (functions->attached_count > before)
+        qsort(functions->attached, functions->attached_count, sizeof(pid_t), by_pid);
+}
+
+/* Those that ended make room. */
+static void forget_ended(struct top_functions *functions, const struct job_model *model)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < functions->attached_count; i++) {
+        struct job_process *process;
+        HASH_FIND_INT(model->alive, &functions->attached[i], process);
+        if (process)
+            functions->attached[used++] = functions->attached[i];
+    }
+    functions->attached_count = used;
+}
+
+void top_functions_ask(struct top_functions *functions, const struct job_model *model)
+{
+    struct buf text = BUF_INIT;
+    if (!functions->connected || functions->asking)
+        return;
+    buf_puts(&text, ":node_attach2(\"\")");
+    forget_ended(functions, model);
+    attach_new(functions, model, &text);
+    buf_printf(&text, " ct_get_profile([],%d)", ROWS_ASKED);
+    if (!text.failed) {
+        functions->asking = true;
+        client_request(span_of(text.data, text.len), on_reply, functions, 0);
+    }
+    buf_done(&text);
+}
+
+int top_functions_fd(const struct top_functions *functions)
+{
+    return functions->connected ? omis_fd() : -1;
+}
+
+void top_functions_handle(struct top_functions *functions)
+{
+    if (!functions->connected)
+        return;
+    omis_handler();
+    if (!client_connected()) { /* what was shown last stays */
+        omis_finalize();
+        functions->connected = functions->asking = false;
+    }
+}
+
+void top_functions_wait(struct top_functions *functions, int timeout_ms)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    while (functions->connected && functions->asking) {
+        uint64_t now = clock_now_ns();
+        if (now >= until)
+            return;
+        struct pollfd input = {.fd = top_functions_fd(functions), .events = POLLIN};
+        poll(&input, 1, (int)((until - now) / 1000000) + 1);
+        top_functions_handle(functions);
+    }
+}
+
+json_t *top_functions_json(const struct top_functions *functions)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < functions->count; i++) {
+        const struct top_function *each = &functions->list[i];
+        bool timed = each->min_ns <= each->max_ns;
+        json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_json(each->name),
+                                              "file", text_json(each->file), "line", (json_int_t)each->line, "calls",
+                                              (json_int_t)each->calls, "total_ns", (json_int_t)each->total_ns,
+                                              "self_ns", (json_int_t)each->self_ns, "min_ns",
+                                              timed ? json_integer((json_int_t)each->min_ns) : json_null(), "max_ns",
+                                              timed ? json_integer((json_int_t)each->max_ns) : json_null()));
+    }
+    return list;
+}

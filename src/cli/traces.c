@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/traces.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "job/options.h"
+#include "jobdir/calls.h"
+#include "jobdir/dir.h"
+#include "jobdir/info.h"
+#include "jobdir/text.h"
+
+static void log_problem(void *ctx, const char *text)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, text);
+    log_warning("%s", shown.data ? shown.data : "");
+}
+
+/* The process a trace's directory is of, by its name. */
+static pid_t path_pid(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    return (pid_t)strtol(base ? base + 1 : path, NULL, 10);
+}
+
+static bool is_known(const struct job_traces *traces, const char *path)
+{
+    for (size_t i = 0; i < traces->path_count; i++)
+        if (strcmp(traces->paths[i], path) == 0)
+            return true;
+    return false;
+}
+
+/* Takes the path. */
+static int add(struct job_traces *traces, char *path, pid_t process)
+{
+    char **paths = realloc(traces->paths, (traces->path_count + 1) * sizeof *paths);
+    if (paths)
+        traces->paths = paths;
+    struct trace **list = realloc(traces->list, (traces->count + 1) * sizeof(struct trace *));
+    if (list)
+        traces->list = list;
+    if (!paths || !list) {
+        free(path);
+        return -ENOMEM;
+    }
+    traces->paths[traces->path_count++] = path;
+    if (process && path_pid(path) != process)
+        return 0;
+    struct err err = {0};
+    if (trace_open(&traces->list[traces->count], path, log_problem, NULL, &err) < 0)
+        cli_log_error(&err);
+    else
+        traces->count++;
+    return 0;
+}
+
+int job_traces_again(struct job_traces *traces, pid_t process)
+{
+    char **paths;
+    size_t count, before = traces->count;
+    int code = trace_list(traces->job, &paths, &count, NULL);
+    if (code < 0)
+        return code;
+    for (size_t i = 0; i < count; i++) {
+        if (code == 0 && !is_known(traces, paths[i]))
+            code = add(traces, paths[i], process);
+        else
+            free(paths[i]);
+    }
+    free(paths);
+    return code < 0 ? code : (int)(traces->count - before);
+}
+
+static void look_at_job(struct job_traces *traces)
+{
+    struct job_info info = {0};
+    if (job_info_read(traces->job, &info, NULL) == 0) {
+        traces->start_ns = info.started_ns;
+        traces->is_running = job_state(traces->job, &info) == JOB_RUNNING;
+    }
+    job_info_done(&info);
+}
+
+int job_traces_open(struct job_traces *ret_traces, const char *command, const char *job, pid_t process)
+{
+    struct err err = {0};
+    *ret_traces = (struct job_traces){0};
+    if (jobdir_find(job, ret_traces->job, sizeof ret_traces->job, &err) < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    look_at_job(ret_traces);
+    int code = job_traces_again(ret_traces, process);
+    if (code < 0) {
+        log_error("cannot read the traces of %s: %s", ret_traces->job, strerror(-code));
+        return EXIT_ERRORS;
+    }
+    for (size_t i = 0; i < ret_traces->count && !ret_traces->start_ns; i++)
+        ret_traces->start_ns = trace_number(ret_traces->list[i], "start_ns");
+    return 0;
+}
+
+void job_traces_close(struct job_traces *traces)
+{
+    for (size_t i = 0; i < traces->count; i++)
+        trace_close(traces->list[i]);
+    for (size_t i = 0; i < traces->path_count; i++)
+        free(traces->paths[i]);
+    free(traces->list);
+    free(traces->paths);
+    *traces = (struct job_traces){0};
+}
+
+/* ---- why there is nothing ---- */
+
+static bool explain_counted(const struct job_traces *traces)
+{
+    uint64_t counted = 0;
+    for (size_t i = 0; i < traces->count; i++)
+        counted += trace_number(traces->list[i], "counted");
+    if (counted)
+        log_error("%" PRIu64
+                  " calls were only counted (--count-only), none was recorded: `scry report` shows how often "
+                  "each function was called; run the job without --count-only to see the calls",
+                  counted);
+    return counted;
+}
+
+/* What the job's own warnings say of tracing. */
+static bool explain_warnings(const struct job_traces *traces)
+{
+    struct job_info info = {0};
+    size_t index;
+    json_t *warning;
+    bool said = false;
+    if (job_info_read(traces->job, &info, NULL) == 0)
+        json_array_foreach(info.warnings, index, warning)
+        {
+            const char *kind = json_string_value(json_object_get(warning, "kind"));
+            const char *text = json_string_value(json_object_get(warning, "text"));
+            if (kind && text && strcmp(kind, "trace") == 0) {
+                log_problem(NULL, text);
+                said = true;
+            }
+        }
+    job_info_done(&info);
+    return said;
+}
+
+static bool explain_left_out(const struct job_traces *traces)
+{
+    for (size_t i = 0; i < traces->count; i++) {
+        uint64_t ns = trace_number(traces->list[i], "min_time");
+        if (!ns)
+            continue;
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        call_put_ns(&text, (double)ns);
+        log_error("no call was recorded: none took as long as %s (--min-time)", text.data ? text.data : "");
+        return true;
+    }
+    return false;
+}
+
+void job_traces_explain(const struct job_traces *traces, pid_t process)
+{
+    bool said = false;
+    if (process && !traces->count && traces->path_count) {
+        log_error("there is no trace of process %d in %s", (int)process, traces->job);
+        return;
+    }
+    for (size_t i = 0; i < traces->count; i++) {
+        const char *text;
+        for (size_t k = 0; (text = trace_problem(traces->list[i], k)); k++) {
+            _cleanup_(buf_done) struct buf line = BUF_INIT;
+            buf_printf(&line, "process %d: ", (int)trace_pid(traces->list[i]));
+            text_show(&line, text);
+            log_error("%s", line.data ? line.data : "");
+            said = true;
+        }
+        text = trace_value(traces->list[i], "state");
+        if (!traces->is_running && (!text || strcmp(text, "running") == 0)) {
+            log_error("process %d: its trace was not written to its end: was the disk full, or the monitor killed?",
+                      (int)trace_pid(traces->list[i]));
+            said = true;
+        }
+        if (trace_number(traces->list[i], "events")) {
+            log_error("process %d: nothing is left of the %" PRIu64 " records that were written",
+                      (int)trace_pid(traces->list[i]), trace_number(traces->list[i], "events"));
+            said = true;
+        }
+    }
+    if (said || explain_counted(traces) || explain_warnings(traces) || explain_left_out(traces))
+        return;
+    if (traces->path_count > traces->count && !process)
+        log_error("the trace in %s cannot be read", traces->job);
+    else if (traces->count)
+        log_error(
+            "no calls were recorded, though the program has hooks: no function that the selection means (--trace, "
+            "`scry set`) was called%s",
+            traces->is_running ? " so far" : "");
+    else
+        log_error("no calls were recorded: compile the program with -g -finstrument-functions and run it by `scry run` "
+                  "(see `man scry-run`)");
+}
+
+bool job_time_parse(const char *text, uint64_t *ret_ns)
+{
+    if (time_parse(text, ret_ns))
+        return true;
+    char *end;
+    errno = 0;
+    double seconds = strtod(text, &end);
+    if (errno || end == text || *end || !(seconds >= 0 && seconds < 1e9))
+        return false;
+    *ret_ns = (uint64_t)(seconds * NS_PER_SECOND);
+    return true;
+}

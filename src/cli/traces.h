@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The traces of a job, for the commands that show them. */
+#ifndef SCRY_CLI_TRACES_H
+#define SCRY_CLI_TRACES_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "jobdir/trace.h"
+
+struct job_traces {
+    char job[PATH_MAX]; /* its directory */
+    uint64_t start_ns;  /* wall time at which the job started; of a directory without job.json its first trace */
+    struct trace **list;
+    size_t count;
+    bool is_running;
+    char **paths; /* all that are there; those of other processes are not opened */
+    size_t path_count;
+};
+
+/* Opens the traces of a job: of one process, or of all (0). What cannot be read is logged. 0, or an exit status after
+ * the reason was logged. There may be none. */
+int job_traces_open(struct job_traces *ret_traces, const char *command, const char *job, pid_t process);
+/* Looks for more (follow mode). How many came, or -errno. */
+int job_traces_again(struct job_traces *traces, pid_t process);
+void job_traces_close(struct job_traces *traces);
+
+/* Says on standard error why there is nothing to show, and what to do. */
+void job_traces_explain(const struct job_traces *traces, pid_t process);
+
+/* "12", "0.5" (seconds) or with a unit, "3ms", as wall time after the job's start. */
+bool job_time_parse(const char *text, uint64_t *ret_ns);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/preload.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/dirs.h"
+#include "job/program.h"
+
+static const char LIBRARY[] = "libscry-agent.so";
+static const char LINK_ORDER[] = "verify_asan_link_order=0";
+
+static bool try_library(char *ret_path, int size, const char *dir, const char *below)
+{
+    char path[PATH_MAX + 128], real[PATH_MAX];
+    snprintf(path, sizeof path, "%s%s/%s", dir, below, LIBRARY);
+    return realpath(path, real) && access(real, R_OK) == 0 && snprintf(ret_path, (size_t)size, "%s", real) < size;
+}
+
+/* The loader would complain in each process of the job, and go on without. */
+static bool is_library(const char *path)
+{
+    Elf64_Ehdr header;
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && read(fd, &header, sizeof header) == sizeof header &&
+           memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+           header.e_type == ET_DYN;
+}
+
+int preload_library(char *ret_path, int size, struct err *err)
+{
+    static const char *const beside[] = {"/../" SCRY_LIBDIR_NAME "/scry", "/../lib/scry", "/../agent" /* as built */};
+    const char *own = getenv("SCRY_AGENT_LIB");
+    char here[PATH_MAX], real[PATH_MAX];
+    if (own && *own) {
+        if (!realpath(own, real) || access(real, R_OK) < 0)
+            return err_set(err, -ENOENT, "SCRY_AGENT_LIB names %s, which cannot be read: correct it", own);
+        if (!is_library(real))
+            return err_set(err, -EINVAL, "SCRY_AGENT_LIB names %s, which is no shared library: correct it", own);
+        return snprintf(ret_path, (size_t)size, "%s", real) < size ? 0
+                                                                   : err_set(err, -ENAMETOOLONG, "%s: too long", own);
+    }
+    ssize_t len = readlink("/proc/self/exe", here, sizeof here - 1);
+    here[len < 0 ? 0 : len] = 0;
+    char *slash = strrchr(here, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++)
+        if (try_library(ret_path, size, here, beside[i]))
+            return 0;
+    if (try_library(ret_path, size, SCRY_LIBDIR "/scry", ""))
+        return 0;
+    return err_set(err, -ENOENT,
+                   "the library %s is missing, so no functions are traced: install scry again, or set SCRY_AGENT_LIB",
+                   LIBRARY);
+}
+
+/* The loader takes blanks and colons for the end of a name: such a path gets another one in the runtime directory. */
+static int without_separators(char path[PATH_MAX], struct err *err)
+{
+    char dir[PATH_MAX], link[PATH_MAX + 32], temporary[PATH_MAX + 64], target[PATH_MAX];
+    if (!strpbrk(path, " :"))
+        return 0;
+    int code = dirs_runtime(dir, sizeof dir, err);
+    if (code < 0)
+        return code;
+    if (strpbrk(dir, " :"))
+        return err_set(err, -EINVAL,
+                       "the loader cannot be given the path %s, and %s has blanks or colons, too: set "
+                       "SCRY_RUNTIME_DIR to a path without",
+                       path, dir);
+    snprintf(link, sizeof link, "%s/%s", dir, LIBRARY);
+    ssize_t len = readlink(link, target, sizeof target - 1);
+    target[len < 0 ? 0 : len] = 0;
+    if (strcmp(target, path) != 0) {
+        snprintf(temporary, sizeof temporary, "%s.%d", link, getpid());
+        if (symlink(path, temporary) < 0 || rename(temporary, link) < 0) {
+            code = -errno;
+            unlink(temporary);
+            return err_errno(err, code, "cannot make the link %s", link);
+        }
+    }
+    return snprintf(path, PATH_MAX, "%s", link) < PATH_MAX ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", link);
+}
+
+/* Beside the socket of the monitor that is talked to. */
+static int find_socket(char *ret_path, size_t size, struct err *err)
+{
+    const char *connect = getenv("SCRY_CONNECT");
+    if (!connect || strncmp(connect, "unix:", 5) != 0)
+        return dirs_agent_socket(ret_path, size, err);
+    const char *path = connect + 5, *slash = strrchr(path, '/');
+    int len = slash ? (int)(slash - path) : 1;
+    return (size_t)snprintf(ret_path, size, "%.*s/agent.sock", len, slash ? path : ".") < size
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "SCRY_CONNECT is too long");
+}
+
+int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err)
+{
+    struct preload found = {.wanted = wanted};
+    struct program program;
+    *ret_preload = (struct preload){0};
+    int code = preload_library(found.library, sizeof found.library, err);
+    if (code == 0)
+        code = without_separators(found.library, err);
+    if (code == 0)
+        code = find_socket(found.socket, sizeof found.socket, err);
+    if (code < 0)
+        return code;
+    program_look(&program, command);
+    if (program.obstacle)
+        return err_set(err, -ENOEXEC, "cannot trace %s: %s; the job runs untraced. Remedy: %s", command,
+                       program.obstacle, program.remedy);
+    if (program.sanitizer[0])
+        program_library(&program, program.sanitizer, found.sanitizer, sizeof found.sanitizer);
+    if (strpbrk(found.sanitizer, " :"))
+        found.sanitizer[0] = 0; /* ASAN_OPTIONS will do */
+    *ret_preload = found;
+    return 0;
+}
+
+static bool is_name(const char *entry, size_t len, const char *name)
+{
+    size_t name_len = strlen(name);
+    return len >= name_len && memcmp(entry + len - name_len, name, name_len) == 0 &&
+           (len == name_len || entry[len - name_len - 1] == '/');
+}
+
+static bool is_sanitizer(const char *entry, size_t len)
+{
+    const char *slash = memrchr(entry, '/', len);
+    const char *name = slash ? slash + 1 : entry;
+    size_t rest = len - (size_t)(name - entry);
+    return (rest >= 10 && memcmp(name, "libasan.so", 10) == 0) ||
+           (rest >= 16 && memcmp(name, "libclang_rt.asan", 16) == 0);
+}
+
+static void put_entry(struct buf *out, const char *entry, size_t len)
+{
+    if (!len)
+        return;
+    if (out->len)
+        buf_putc(out, ':');
+    buf_append(out, entry, len);
+}
+
+/* Those entries of LD_PRELOAD that are (not) the address sanitizer's; ours is left out. */
+static void put_entries(struct buf *out, const char *list, bool sanitizers)
+{
+    for (size_t len; list && *(list += strspn(list, " :")); list += len) {
+        len = strcspn(list, " :");
+        if (!is_name(list, len, LIBRARY) && is_sanitizer(list, len) == sanitizers)
+            put_entry(out, list, len);
+    }
+}
+
+static void set_or_unset(const char *name, const struct buf *value)
+{
+    if (value->failed)
+        return;
+    if (value->len)
+        setenv(name, value->data, 1);
+    else
+        unsetenv(name);
+}
+
+void preload_apply(const struct preload *preload)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT, options = BUF_INIT;
+    const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
+    bool on = preload->library[0] != 0;
+    put_entries(&list, before, true);
+    bool has_sanitizer = list.len > 0;
+    if (on && !has_sanitizer)
+        put_entry(&list, preload->sanitizer, strlen(preload->sanitizer));
+    if (on)
+        put_entry(&list, preload->library, strlen(preload->library));
+    put_entries(&list, before, false);
+    if (on || (before && strstr(before, LIBRARY)))
+        set_or_unset("LD_PRELOAD", &list);
+    unsetenv("SCRY_ASAN_PRELOAD");
+    unsetenv("SCRY_TRACE_WANTED");
+    unsetenv("SCRY_AGENT_SOCKET");
+    if (!on)
+        return;
+    setenv("SCRY_AGENT_SOCKET", preload->socket, 1);
+    if (preload->wanted)
+        setenv("SCRY_TRACE_WANTED", "1", 1);
+    if (preload->sanitizer[0] && !has_sanitizer)
+        setenv("SCRY_ASAN_PRELOAD", preload->sanitizer, 1);
+    if (!asan || !strstr(asan, LINK_ORDER)) {
+        buf_printf(&options, "%s%s%s", asan ? asan : "", asan && *asan ? ":" : "", LINK_ORDER);
+        set_or_unset("ASAN_OPTIONS", &options);
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading the agent into the job: the library, and the environment variables by which the dynamic loader and the agent
+ * find what they need (ld.so(8)):
+ *
+ *   LD_PRELOAD           the library, before what is there; after the address sanitizer's, which must be first
+ *   SCRY_AGENT_SOCKET    where its monitor listens
+ *   SCRY_TRACE_WANTED    1: tracing was asked for, so that a program without hooks is to be told
+ *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
+ *   SCRY_ASAN_PRELOAD    what was put before the library, for the agent to take it away from what the program starts
+ */
+#ifndef SCRY_JOB_PRELOAD_H
+#define SCRY_JOB_PRELOAD_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct preload {
+    char library[PATH_MAX];   /* as it stands in LD_PRELOAD; "": nothing is loaded */
+    char sanitizer[PATH_MAX]; /* to be put before it; "" */
+    char socket[PATH_MAX];
+    bool wanted;
+};
+
+/* Finds the library: $SCRY_AGENT_LIB, beside the program as installed or built, the compiled-in place. 0 or -ENOENT
+ * with what to do. */
+int preload_library(char *ret_path, int size, struct err *err);
+
+/* For a command as given to execvp. 0, or -errno with err, which says why nothing can be loaded and what to do:
+ * -ENOENT the library is missing, -ENOEXEC the program cannot be traced. *ret_preload is then empty and valid. */
+int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err);
+
+/* Changes the environment of this process: to be called in the child, or before exec. With an empty preload, what a job
+ * around this one set is taken away. */
+void preload_apply(const struct preload *preload);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/rules.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "client/client.h"
+#include "lang/reply.h"
+
+void rules_add(struct rules *rules, const char *text, bool optional)
+{
+    if (rules->count < RULES_LIMIT)
+        rules->list[rules->count++] = (struct rule){.owner = rules, .text = text, .optional = optional};
+}
+
+static void fail(struct rule *rule, Omis_reply reply)
+{
+    struct rules *rules = rule->owner;
+    for (size_t i = 0; !rule->optional && !rules->err.code && reply && reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list && !rules->err.code; result++)
+            if (result->status >= OMIS_FIRST_ERROR)
+                err_set(&rules->err, result->status == OMIS_UNKNOWN_SERVICE ? -ENOSYS : -EINVAL, "rule '%s': %s: %s",
+                        rule->text, omis_status_name(result->status), result->result ? result->result : "");
+}
+
+static void on_enabled(Omis_reply reply, void *param)
+{
+    struct rule *rule = param;
+    rule->owner->arming--;
+    fail(rule, reply);
+    omis_reply_free(reply);
+}
+
+static void enable(struct rule *rule, const char *csr)
+{
+    struct buf text = BUF_INIT;
+    buf_printf(&text, ":csr_enable([%s])", csr);
+    if (!text.failed)
+        client_request(span_of(text.data, text.len), on_enabled, rule, 0);
+    buf_done(&text);
+}
+
+static void on_event(Omis_reply reply, void *param)
+{
+    struct rule *rule = param;
+    struct rules *rules = rule->owner;
+    Omis_status status = reply && reply[0] && reply[0]->obj_list ? reply[0]->status : OMIS_INTERNAL_ERROR;
+    if (status == OMIS_CSR_TRIGGERED) {
+        rule->fired++;
+        rules->fired(rules->ctx, (size_t)(rule - rules->list), reply);
+    } else if (status == OMIS_CSR_DEFINED && reply[0]->result && !rules->err.code) {
+        fail(rule, reply); /* the definition is answered although an event service in it failed */
+        enable(rule, reply[0]->result);
+    } else if (rules->arming > 0) {
+        rules->arming--;
+        fail(rule, reply);
+    }
+    omis_reply_free(reply);
+}
+
+void rules_arm(struct rules *rules)
+{
+    rules->err = (struct err){0};
+    rules->arming = (int)rules->count;
+    for (size_t i = 0; i < rules->count; i++)
+        client_request(span_str(rules->list[i].text), on_event, &rules->list[i], OMIS_DONT_RETURN_EN_DIS);
+}

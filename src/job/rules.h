@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditional requests of scry run itself: the rules of --rule, and the one by which it hears of changed settings. Each
+ * is defined and then enabled; what it reports is handed to a function. Rules are for the job's traced processes: the
+ * monitor attaches them to the tool that follows the job as they come.
+ */
+#ifndef SCRY_JOB_RULES_H
+#define SCRY_JOB_RULES_H
+
+#include <omis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { RULES_LIMIT = 65 }; /* --rule, and one of our own */
+
+struct rules;
+typedef void rules_fired_fn(void *ctx, size_t rule, Omis_reply reply);
+
+struct rule {
+    struct rules *owner;
+    const char *text; /* borrowed */
+    bool optional;    /* that it cannot be had is no error */
+    uint64_t fired;
+};
+
+struct rules {
+    struct rule list[RULES_LIMIT];
+    size_t count;
+    int arming;     /* requests under way; when 0, all are in force or failed */
+    struct err err; /* the first that failed */
+    rules_fired_fn *fired;
+    void *ctx;
+};
+
+/* `text` must live as long as the rules do. */
+void rules_add(struct rules *rules, const char *text, bool optional);
+/* Sends them, also again to another monitor. */
+void rules_arm(struct rules *rules);
+
+#endif

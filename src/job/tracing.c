@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/tracing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "jobdir/text.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "lang/value.h"
+
+void tracing_request(struct buf *out, const struct run_options *options, const char *dir)
+{
+    for (size_t i = 0; i < options->setting_count && *dir; i++) {
+        const struct run_setting *setting = &options->settings[i];
+        buf_puts(out, i ? " job_set(" : ":job_set(");
+        value_print_string(out, span_str(dir));
+        buf_puts(out, ", ");
+        value_print_string(out, span_str(setting->key));
+        buf_puts(out, ", ");
+        value_print_string(out, span_str(setting->value));
+        buf_putc(out, ')');
+    }
+}
+
+void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err)
+{
+    for (size_t i = 0; reply && reply[i]; i++) {
+        const Omis_object_result *result = reply[i];
+        if (!result->obj_list || result->status < OMIS_FIRST_ERROR)
+            continue;
+        bool unknown = result->status == OMIS_UNKNOWN_SERVICE || result->status == OMIS_UNSUPPORTED_SERVICE;
+        const char *key = i > 0 && i <= options->setting_count ? options->settings[i - 1].key : NULL;
+        err_set(err, unknown ? -ENOSYS : -EINVAL, "%s%s%s", key ? "--" : "the settings of tracing", key ? key : "",
+                ": ");
+        size_t used = strlen(err->text);
+        snprintf(err->text + used, sizeof err->text - used, "%s",
+                 unknown          ? "the monitor that runs cannot trace functions: is it of another version?"
+                 : result->result ? result->result
+                                  : omis_status_name(result->status));
+        return;
+    }
+}
+
+static const struct value *values_of(Omis_reply reply, struct arena *arena, size_t wanted)
+{
+    const struct value *values;
+    size_t count;
+    if (!reply || !reply[0] || !reply[1] || !reply[1]->obj_list || reply[1]->status >= OMIS_FIRST_ERROR ||
+        !reply[1]->result)
+        return NULL;
+    if (values_parse(arena, span_str(reply[1]->result), &values, &count, NULL) < 0 || count < wanted)
+        return NULL;
+    return values;
+}
+
+static uint64_t as_count(const struct value *value)
+{
+    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
+}
+
+void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
+{
+    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, NOTE, MEMBERS };
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    const struct value *values = values_of(reply, &arena, MEMBERS);
+    *ret_info = (struct trace_info){0};
+    if (!values)
+        return;
+    *ret_info = (struct trace_info){.known = true,
+                                    .live = as_count(&values[LIVE]),
+                                    .draining = as_count(&values[DRAINING]),
+                                    .events = as_count(&values[EVENTS]),
+                                    .discarded = as_count(&values[DISCARDED])};
+    if (values[PROBLEM].kind == VALUE_STRING)
+        snprintf(ret_info->problem, sizeof ret_info->problem, "%.*s", SPAN_ARG(values[PROBLEM].text));
+    if (values[NOTE].kind == VALUE_STRING)
+        snprintf(ret_info->note, sizeof ret_info->note, "%.*s", SPAN_ARG(values[NOTE].text));
+}
+
+void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    const struct value *values = values_of(reply, &arena, 2); /* of print: how many, and the list of them */
+    if (!values || values[1].kind != VALUE_LIST || values[1].list.count < 2)
+        return;
+    values = values[1].list.items;
+    if (values[0].kind != VALUE_STRING || values[1].kind != VALUE_STRING)
+        return;
+    const char *key = arena_dup(&arena, values[0].text.ptr, values[0].text.len);
+    const char *value = arena_dup(&arena, values[1].text.ptr, values[1].text.len);
+    if (key && value && changed)
+        changed(ctx, key, value);
+}
+
+void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
+{
+    if (rule->fired > TRACING_RULE_RECORDS)
+        return;
+    json_t *results = json_array();
+    for (size_t i = 1; reply[0] && reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++)
+            json_array_append_new(results, json_pack("{s:i, s:o, s:i, s:o}", "action", (int)i, "objects",
+                                                     text_json(result->obj_list), "status", result->status, "result",
+                                                     text_json(result->result)));
+    recorder_put_take(recorder, "rule",
+                      json_pack("{s:o, s:I, s:o}", "rule", text_json(rule->text), "fired", (json_int_t)rule->fired,
+                                "results", results));
+}
+
+void tracing_record_rules(struct recorder *recorder, const struct rules *rules)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < rules->count; i++)
+        if (!rules->list[i].optional)
+            json_array_append_new(list, json_pack("{s:o, s:I}", "rule", text_json(rules->list[i].text), "fired",
+                                                  (json_int_t)rules->list[i].fired));
+    if (json_array_size(list))
+        recorder_put_take(recorder, "rules", json_pack("{s:O}", "list", list));
+    json_decref(list);
+}

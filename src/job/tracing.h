@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tracing of compiled functions as scry run asks the monitor for it: requests made, answers read. */
+#ifndef SCRY_JOB_TRACING_H
+#define SCRY_JOB_TRACING_H
+
+#include <omis.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "job/options.h"
+#include "job/recorder.h"
+#include "job/rules.h"
+
+enum { TRACING_RULE_RECORDS = 1000 }; /* of one rule; then they are only counted */
+
+/* Of the service job_trace_info. */
+struct trace_info {
+    bool known;              /* it was answered */
+    uint64_t live, draining; /* traced processes that run; that ended, and whose records are not yet on disk */
+    uint64_t events, discarded;
+    char problem[512]; /* why nothing came although it was asked for; "" */
+    char note[512];    /* what no trace tells; "" */
+};
+
+/* Appends the request that sets everything; nothing where there is nothing to set. */
+void tracing_request(struct buf *out, const struct run_options *options, const char *dir);
+/* Looks at its answer: err says what was refused (-ENOSYS: the monitor cannot trace at all). */
+void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err);
+
+void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
+
+/* Hands on what a changed setting is told with. */
+void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* A rule fired: a record. */
+void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply);
+/* At the end: how often each did. */
+void tracing_record_rules(struct recorder *recorder, const struct rules *rules);
+
+#endif

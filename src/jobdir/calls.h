@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace as calls: what replay and the exports share. The events of a trace (jobdir/trace.h) are fed in; those that
+ * pass the filter come out, each call at its beginning and its end with a place for what the visitor keeps in between.
+ */
+#ifndef SCRY_JOBDIR_CALLS_H
+#define SCRY_JOBDIR_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "jobdir/trace.h"
+
+struct call {
+    uint32_t function, stack;
+    uint32_t depth; /* of shown calls around it on its stack */
+    uint64_t entry_time;
+    const struct trace_thread *thread;
+    struct call *parent; /* the call around it, shown or not; NULL */
+    struct call *around; /* the nearest around it that is shown; NULL */
+    bool shown;
+    /* the visitor's */
+    struct buf text; /* empty at the beginning */
+    uint32_t mark;   /* 0 at the beginning */
+    uint64_t value;  /* likewise */
+    struct call *previous, *next;
+};
+
+struct call_filter {
+    const char *function;    /* glob over names; NULL: all */
+    uint32_t thread;         /* tid; 0: all */
+    uint64_t from_ns, to_ns; /* wall time in which calls begin; to_ns 0: no end */
+    unsigned max_depth;      /* of shown calls inside each other; 0: no limit */
+};
+
+/* `event` is that of the beginning or end; valid during the call. Of calls whose beginning is not in the trace only the
+ * end comes, event->alone. */
+struct call_visitor {
+    void (*enter)(void *ctx, struct call *call, const struct trace_event *event);
+    void (*leave)(void *ctx, struct call *call, const struct trace_event *event);
+    /* signals, marks, gaps, thinning; with the innermost call on its stack, shown or not, or NULL */
+    void (*other)(void *ctx, const struct call *innermost, const struct trace_event *event);
+    void *ctx;
+};
+
+struct calls;
+
+int calls_new(
+    struct calls **ret_calls, const struct trace *trace, const struct call_filter *filter,
+    const struct call_visitor *visitor); /* 0 or -ENOMEM; the visitor and strings of the filter are borrowed */
+void calls_free(struct calls *calls);
+int calls_event(struct calls *calls, const struct trace_event *event); /* 0 or -ENOMEM */
+/* Nothing more will be shown: the time is over and no shown call is open. */
+bool calls_are_over(const struct calls *calls, const struct trace_event *event);
+
+/* How many calls passed the filter so far. */
+uint64_t calls_shown(const struct calls *calls);
+
+/* ---- how things are written ---- */
+
+/* The function's name; where none is known "function 17". As it is in the trace: text_show it for people. */
+const char *call_name(const struct trace *trace, uint32_t function, char *room, size_t size);
+/* The file without its folders; "" */
+const char *call_file(const struct trace *trace, uint32_t function);
+/* "320 ns", "12.3 us", "4.56 ms", "1.23 s", "3 min 05 s" */
+void call_put_ns(struct buf *out, double ns);
+void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+                     const void *bytes, size_t size);
+/* The same as JSON: an object, of the result its value; nothing if the layout has no such part. */
+bool call_put_json(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+                   const void *bytes, size_t size);
+/* A JSON string; what is not UTF-8 becomes \xNN. */
+void call_put_string(struct buf *out, const char *text, size_t len);
+/* In words, for people and the exports: "returned", "unwound", "lost", "open". */
+const char *call_how(enum trace_exit how);
+
+#endif

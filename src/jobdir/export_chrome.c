@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Trace Event Format of chrome://tracing, which Perfetto reads, too ("Trace Event Format", section JSON Object
+ * Format): a B and an E event for each call, times in microseconds, values in args. A stack that is not the thread's
+ * own (a coroutine, a signal's stack) is a thread of its own there, for calls have to nest on each.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/cleanup.h"
+#include "jobdir/export.h"
+#include "jobdir/text.h"
+
+enum { OTHER_STACKS = 1000000000, OTHER_PROCESSES = 10000000 };
+
+struct seen_thread {
+    uint64_t key; /* thread index << 32 | stack */
+    uint32_t number;
+    UT_hash_handle hh;
+};
+
+struct seen_process {
+    int pid;
+    UT_hash_handle hh;
+};
+
+struct chrome {
+    bool any;
+    int pid; /* as the file has it: a later program of the same process has one of its own */
+    struct seen_process *processes;
+    struct seen_thread *threads; /* of this trace */
+    struct seen_thread *last;
+    uint32_t next_stack;
+};
+
+static void comma(struct exporter *exporter)
+{
+    struct chrome *chrome = exporter->state;
+    buf_puts(&exporter->text, chrome->any ? ",\n" : "\n");
+    chrome->any = true;
+}
+
+static void put_string(struct exporter *exporter, const char *text)
+{
+    call_put_string(&exporter->text, text, strlen(text));
+}
+
+static void put_us(struct exporter *exporter, uint64_t ticks)
+{
+    uint64_t ns = export_ns(exporter, ticks);
+    buf_printf(&exporter->text, "%" PRIu64 ".%03" PRIu64, ns / 1000, ns % 1000);
+}
+
+static int begin(struct exporter *exporter)
+{
+    exporter->state = calloc(1, sizeof(struct chrome));
+    buf_puts(&exporter->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    return exporter->state ? 0 : -ENOMEM;
+}
+
+static int end(struct exporter *exporter)
+{
+    buf_puts(&exporter->text, "\n]}\n");
+    return 0;
+}
+
+static void forget_threads(struct chrome *chrome)
+{
+    struct seen_thread *thread, *next;
+    HASH_ITER(hh, chrome->threads, thread, next)
+    {
+        HASH_DEL(chrome->threads, thread);
+        free(thread);
+    }
+    chrome->last = NULL;
+}
+
+static void done(struct exporter *exporter)
+{
+    struct chrome *chrome = exporter->state;
+    struct seen_process *process, *next;
+    if (!chrome)
+        return;
+    forget_threads(chrome);
+    HASH_ITER(hh, chrome->processes, process, next)
+    {
+        HASH_DEL(chrome->processes, process);
+        free(process);
+    }
+    free(chrome);
+}
+
+static int trace_begin(struct exporter *exporter)
+{
+    struct chrome *chrome = exporter->state;
+    struct seen_process *process;
+    chrome->pid = (int)trace_pid(exporter->trace);
+    HASH_FIND_INT(chrome->processes, &chrome->pid, process);
+    if (process)
+        chrome->pid = OTHER_PROCESSES + (int)exporter->number;
+    process = calloc(1, sizeof *process);
+    if (!process)
+        return -ENOMEM;
+    process->pid = chrome->pid;
+    HASH_ADD_INT(chrome->processes, pid, process);
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    buf_printf(&name, "%s %d on %s", export_program(exporter->trace), (int)trace_pid(exporter->trace),
+               trace_node(exporter->trace));
+    comma(exporter);
+    buf_printf(&exporter->text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", chrome->pid);
+    put_string(exporter, name.data ? name.data : "");
+    buf_puts(&exporter->text, "}}");
+    return 0;
+}
+
+static int trace_end(struct exporter *exporter)
+{
+    forget_threads(exporter->state);
+    return 0;
+}
+
+static uint32_t thread_number(struct exporter *exporter, const struct trace_thread *thread, uint32_t stack)
+{
+    struct chrome *chrome = exporter->state;
+    uint64_t key = (uint64_t)thread->index << 32 | stack;
+    if (chrome->last && chrome->last->key == key)
+        return chrome->last->number;
+    struct seen_thread *seen;
+    HASH_FIND(hh, chrome->threads, &key, sizeof key, seen);
+    if (!seen) {
+        seen = calloc(1, sizeof *seen);
+        if (!seen) {
+            exporter->text.failed = true;
+            return thread->tid;
+        }
+        seen->key = key;
+        seen->number = stack ? OTHER_STACKS + chrome->next_stack++ : thread->tid;
+        HASH_ADD(hh, chrome->threads, key, sizeof seen->key, seen);
+        comma(exporter);
+        buf_printf(&exporter->text,
+                   "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,\"args\":{\"name\":", chrome->pid,
+                   seen->number);
+        if (stack)
+            buf_printf(&exporter->text, "\"thread %u, stack %u\"}}", thread->tid, stack);
+        else
+            buf_printf(&exporter->text, "\"thread %u\"}}", thread->tid);
+    }
+    chrome->last = seen;
+    return seen->number;
+}
+
+static void put_head(struct exporter *exporter, const char *phase, uint64_t ticks, const struct trace_thread *thread,
+                     uint32_t stack)
+{
+    uint32_t number = thread_number(exporter, thread, stack);
+    comma(exporter);
+    buf_printf(&exporter->text, "{\"ph\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":", phase,
+               ((struct chrome *)exporter->state)->pid, number);
+    put_us(exporter, ticks);
+}
+
+static void put_name(struct exporter *exporter, uint32_t function)
+{
+    char room[32];
+    buf_puts(&exporter->text, ",\"name\":");
+    put_string(exporter, call_name(exporter->trace, function, room, sizeof room));
+}
+
+/* Puts `,"name":{...}` or nothing. */
+static bool put_part(struct exporter *exporter, const char *name, bool first, const struct layout *layout,
+                     enum layout_part part, const void *bytes, size_t size)
+{
+    size_t before = exporter->text.len;
+    buf_printf(&exporter->text, "%s\"%s\":", first ? "" : ",", name);
+    if (call_put_json(&exporter->text, exporter->trace, layout, part, bytes, size))
+        return true;
+    exporter->text.len = before;
+    return false;
+}
+
+static void enter(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct exporter *exporter = ctx;
+    const struct trace_function *known = trace_function(exporter->trace, call->function);
+    put_head(exporter, "B", event->time, call->thread, call->stack);
+    put_name(exporter, call->function);
+    buf_puts(&exporter->text, ",\"args\":{");
+    bool any = put_part(exporter, "arguments", true, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    any |= put_part(exporter, "caller", !any, event->caller_layout, LAYOUT_CALLER, event->caller_values,
+                    event->caller_size);
+    if (known && known->file[0]) {
+        _cleanup_(buf_done) struct buf source = BUF_INIT;
+        buf_printf(&source, "%s:%u", known->file, known->line);
+        buf_puts(&exporter->text, any ? ",\"source\":" : "\"source\":");
+        put_string(exporter, source.data ? source.data : "");
+    }
+    buf_puts(&exporter->text, "}}");
+    export_flush(exporter, false);
+}
+
+static void leave(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct exporter *exporter = ctx;
+    put_head(exporter, event->alone ? "X" : "E", event->alone ? event->entry_time : event->time, call->thread,
+             call->stack);
+    if (event->alone) {
+        uint64_t ns = export_ns(exporter, event->time) - export_ns(exporter, event->entry_time);
+        put_name(exporter, call->function);
+        buf_printf(&exporter->text, ",\"dur\":%" PRIu64 ".%03" PRIu64, ns / 1000, ns % 1000);
+    }
+    buf_puts(&exporter->text, ",\"args\":{");
+    bool any = put_part(exporter, "locals", true, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    any |= put_part(exporter, "result", !any, event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    if (event->how != TRACE_RETURNED)
+        buf_printf(&exporter->text, "%s\"ended\":\"%s\"", any ? "," : "", call_how(event->how));
+    buf_puts(&exporter->text, "}}");
+    export_flush(exporter, false);
+}
+
+static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+{
+    struct exporter *exporter = ctx;
+    struct buf *out = &exporter->text;
+    char name[32];
+    put_head(exporter, "i", event->time, event->thread, event->stack);
+    buf_puts(out, ",\"s\":\"t\",\"name\":");
+    if (event->kind == TRACE_SIGNAL) {
+        put_string(exporter, text_signal(event->number, name, sizeof name));
+        buf_printf(out, ",\"args\":{\"address\":\"0x%" PRIx64 "\",\"code\":%d}}", event->address, event->code);
+    } else if (event->kind == TRACE_MARK) {
+        call_put_string(out, event->text, event->text_len);
+        buf_puts(out, "}");
+    } else if (event->kind == TRACE_GAP) {
+        buf_printf(out, "\"events missing\",\"args\":{\"missing\":%" PRIu64 "}}", event->lost);
+    } else {
+        buf_puts(out, "\"rate limited\",\"args\":{\"function\":");
+        put_string(exporter, call_name(exporter->trace, event->function, name, sizeof name));
+        buf_puts(out, "}}");
+    }
+    export_flush(exporter, false);
+}
+
+const struct export_format export_chrome = {
+    .name = "chrome",
+    .description = "JSON for Perfetto (ui.perfetto.dev) and chrome://tracing, with values",
+    .begin = begin,
+    .trace_begin = trace_begin,
+    .trace_end = trace_end,
+    .end = end,
+    .done = done,
+    .visitor = {.enter = enter, .leave = leave, .other = other},
+};

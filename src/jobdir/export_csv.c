@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line a call, in the order in which they end, as RFC 4180 has it (lines end with CR LF). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "jobdir/export.h"
+
+static int begin(struct exporter *exporter)
+{
+    buf_puts(&exporter->text, "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result\r\n");
+    return 0;
+}
+
+/* A field; quoted where it has to be. */
+static void put_field(struct buf *out, const char *text, size_t len)
+{
+    bool plain = true;
+    for (size_t i = 0; i < len && plain; i++)
+        plain = text[i] != '"' && text[i] != ',' && text[i] != '\n' && text[i] != '\r';
+    if (plain && !(len && (text[0] == ' ' || text[len - 1] == ' '))) {
+        buf_append(out, text, len);
+        return;
+    }
+    buf_putc(out, '"');
+    for (const char *end = text + len; text < end;) {
+        const char *quote = memchr(text, '"', (size_t)(end - text));
+        size_t part = quote ? (size_t)(quote - text) + 1 : (size_t)(end - text);
+        buf_append(out, text, part);
+        if (quote)
+            buf_putc(out, '"');
+        text += part;
+    }
+    buf_putc(out, '"');
+}
+
+static void enter(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct exporter *exporter = ctx;
+    call_put_values(&call->text, exporter->trace, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+}
+
+static void put_values(struct exporter *exporter, const struct trace_event *event, enum layout_part part)
+{
+    _cleanup_(buf_done) struct buf values = BUF_INIT;
+    call_put_values(&values, exporter->trace, event->layout, part, event->values, event->values_size);
+    buf_putc(&exporter->text, ',');
+    put_field(&exporter->text, values.data ? values.data : "", values.len);
+}
+
+static void leave(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct exporter *exporter = ctx;
+    struct buf *out = &exporter->text;
+    const struct trace_function *known = trace_function(exporter->trace, call->function);
+    char room[32];
+    const char *name = call_name(exporter->trace, call->function, room, sizeof room);
+    uint64_t start = export_ns(exporter, event->entry_time);
+    buf_printf(out, "%d,%u,%u,", (int)trace_pid(exporter->trace), call->thread->tid, call->depth);
+    put_field(out, name, strlen(name));
+    buf_putc(out, ',');
+    put_field(out, known ? known->file : "", known ? strlen(known->file) : 0);
+    buf_printf(out, ",%u,%" PRIu64 ".%09" PRIu64 ",", known ? known->line : 0, start / 1000000000, start % 1000000000);
+    if (event->how != TRACE_EXIT_LOST)
+        buf_printf(out, "%.0f", trace_ticks_ns(exporter->trace, event->time - event->entry_time));
+    buf_printf(out, ",%s,", call_how(event->how));
+    put_field(out, call->text.data ? call->text.data : "", call->text.len);
+    put_values(exporter, event, LAYOUT_LOCALS);
+    put_values(exporter, event, LAYOUT_RESULT);
+    buf_puts(out, "\r\n");
+    export_flush(exporter, false);
+}
+
+static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+{
+}
+
+const struct export_format export_csv = {
+    .name = "csv",
+    .description = "a line a call with its values, for spreadsheets and scripts (RFC 4180)",
+    .begin = begin,
+    .visitor = {.enter = enter, .leave = leave, .other = other},
+};

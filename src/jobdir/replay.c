@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The beginning of a call waits until it is known whether it stands alone on its line: for its end, a call inside it,
+ * or for a moment (HOLD_NS; if short calls are left out, until it is not one). Those that wait form a list in the order
+ * of their beginnings, over all threads.
+ */
+#include "jobdir/replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "jobdir/text.h"
+
+enum {
+    HOLD_NS = 1000000,
+    INDENT = 2,
+    DEEPEST = 40, /* levels that are indented */
+    FLUSH = 1 << 16,
+};
+
+enum mark { WAITING = 1, OPENED };
+
+struct replay {
+    struct replay_options options;
+    const struct trace *trace;
+    struct calls *calls;
+    struct call_visitor visitor;
+    uint64_t hold_ticks, min_ticks;
+    struct call *first, *last; /* that wait */
+    struct buf out;
+    FILE *file;
+    bool failed;
+};
+
+/* ---- pieces of a line ---- */
+
+static void dim(struct replay *replay, bool on)
+{
+    if (replay->options.colour)
+        buf_puts(&replay->out, on ? "\033[2m" : "\033[0m");
+}
+
+static void alarm_colour(struct replay *replay, bool on)
+{
+    if (replay->options.colour)
+        buf_puts(&replay->out, on ? "\033[1;31m" : "\033[0m");
+}
+
+static void put_time(struct replay *replay, uint64_t ticks)
+{
+    uint64_t wall = trace_wall_ns(replay->trace, ticks);
+    dim(replay, true);
+    if (replay->options.full_times) {
+        char text[32];
+        time_t seconds = (time_t)(wall / NS_PER_SECOND);
+        struct tm tm;
+        localtime_r(&seconds, &tm);
+        strftime(text, sizeof text, "%H:%M:%S", &tm);
+        buf_printf(&replay->out, "%s.%09" PRIu64, text, wall % NS_PER_SECOND);
+    } else {
+        bool before = wall < replay->options.start_ns;
+        uint64_t ns = before ? replay->options.start_ns - wall : wall - replay->options.start_ns;
+        buf_printf(&replay->out, "%s%*" PRIu64 ".%06" PRIu64, before ? "-" : "", before ? 3 : 4, ns / NS_PER_SECOND,
+                   ns % NS_PER_SECOND / 1000);
+    }
+    dim(replay, false);
+}
+
+static void put_start(struct replay *replay, uint64_t ticks, const struct trace_thread *thread, uint32_t stack,
+                      uint32_t depth)
+{
+    char name[32];
+    put_time(replay, ticks);
+    if (replay->options.threads || stack) {
+        int len = snprintf(name, sizeof name, stack ? "[%u/%u]" : "[%u]", thread->tid, stack);
+        buf_printf(&replay->out, "  %s%*s", name, len < 9 ? 9 - len : 0, "");
+    }
+    uint32_t levels = depth < DEEPEST ? depth : DEEPEST;
+    buf_printf(&replay->out, "%*s", (int)(2 + INDENT * levels), "");
+    if (depth > DEEPEST)
+        buf_printf(&replay->out, "(+%u) ", depth - DEEPEST);
+}
+
+static void put_duration(struct replay *replay, uint64_t ticks)
+{
+    buf_puts(&replay->out, "  ");
+    if (replay->options.full_times)
+        buf_printf(&replay->out, "%.0f ns", trace_ticks_ns(replay->trace, ticks));
+    else
+        call_put_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
+}
+
+static void put_source(struct replay *replay, uint32_t function)
+{
+    const struct trace_function *known = trace_function(replay->trace, function);
+    const char *file = call_file(replay->trace, function);
+    if (!*file)
+        return;
+    buf_puts(&replay->out, "  ");
+    dim(replay, true);
+    text_show(&replay->out, file);
+    if (known->line)
+        buf_printf(&replay->out, ":%" PRIu32, known->line);
+    dim(replay, false);
+}
+
+static void put_name(struct buf *out, const struct trace *trace, uint32_t function)
+{
+    char room[32];
+    text_show(out, call_name(trace, function, room, sizeof room));
+}
+
+/* `  {name = value, ...}`, or nothing if there are none. */
+static void put_group(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+                      const void *bytes, size_t size)
+{
+    if (!layout || !layout_has(layout, part))
+        return;
+    size_t before = out->len;
+    buf_puts(out, "  {");
+    size_t start = out->len;
+    call_put_values(out, trace, layout, part, bytes, size);
+    if (out->len == start)
+        out->len = before;
+    else
+        buf_putc(out, '}');
+}
+
+/* The monitor was started again: the rest is in another trace. */
+static bool is_continued(const struct trace *trace)
+{
+    const char *state = trace_value(trace, "state");
+    return state && strcmp(state, "continued") == 0;
+}
+
+/* How the call ended: locals, result, and what is unusual. */
+static void put_end(struct replay *replay, const struct trace_event *event)
+{
+    put_group(&replay->out, replay->trace, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    if (event->layout && layout_has(event->layout, LAYOUT_RESULT)) {
+        buf_puts(&replay->out, "  = ");
+        call_put_values(&replay->out, replay->trace, event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    }
+    if (event->how == TRACE_EXIT_LOST) {
+        buf_puts(&replay->out, "  returned, when is not known: the record was lost");
+        return;
+    }
+    if (event->how == TRACE_UNWOUND)
+        buf_puts(&replay->out, "  unwound (exception, longjmp or end of the thread)");
+    else if (event->how == TRACE_OPEN && is_continued(replay->trace))
+        buf_puts(&replay->out, "  goes on in the next trace of this process");
+    else if (event->how == TRACE_OPEN)
+        buf_puts(&replay->out, "  still open at the end");
+    if (event->how != TRACE_OPEN || event->time > event->entry_time) /* else it is not known */
+        put_duration(replay, event->time - event->entry_time);
+    if (event->alone)
+        buf_puts(&replay->out, "  (its beginning was not recorded)");
+}
+
+/* ---- those that wait ---- */
+
+static void wait_for_end(struct replay *replay, struct call *call)
+{
+    call->mark = WAITING;
+    call->previous = replay->last;
+    call->next = NULL;
+    *(replay->last ? &replay->last->next : &replay->first) = call;
+    replay->last = call;
+}
+
+static void stop_waiting(struct replay *replay, struct call *call)
+{
+    *(call->previous ? &call->previous->next : &replay->first) = call->next;
+    *(call->next ? &call->next->previous : &replay->last) = call->previous;
+    call->mark = OPENED;
+}
+
+static void put_beginning(struct replay *replay, struct call *call)
+{
+    stop_waiting(replay, call);
+    put_start(replay, call->entry_time, call->thread, call->stack, call->depth);
+    buf_append(&replay->out, call->text.data, call->text.len);
+    put_source(replay, call->function);
+    buf_putc(&replay->out, '\n');
+}
+
+/* Those around this one that wait, the outermost first. */
+static void put_beginnings_around(struct replay *replay, const struct call *call)
+{
+    size_t count = 0;
+    for (const struct call *around = call->around; around && around->mark == WAITING; around = around->around)
+        count++;
+    if (count == 1)
+        put_beginning(replay, call->around);
+    if (count < 2)
+        return;
+    _cleanup_(freep) struct call **waiting = calloc(count, sizeof(struct call *));
+    if (!waiting) {
+        replay->out.failed = true;
+        return;
+    }
+    size_t at = count;
+    for (struct call *around = call->around; at; around = around->around)
+        waiting[--at] = around;
+    for (; at < count; at++)
+        put_beginning(replay, waiting[at]);
+}
+
+static void put_overdue(struct replay *replay, uint64_t now)
+{
+    while (replay->first && now > replay->first->entry_time && now - replay->first->entry_time >= replay->hold_ticks)
+        put_beginning(replay, replay->first);
+}
+
+/* ---- text ---- */
+
+/* Where a call was made, and the locals there. */
+static void put_caller(struct buf *out, const struct trace *trace, uint32_t caller, const struct buf *locals)
+{
+    if (!locals->len)
+        return;
+    buf_puts(out, "  in ");
+    if (caller == UINT32_MAX)
+        buf_puts(out, "the caller");
+    else
+        put_name(out, trace, caller);
+    buf_printf(out, " {%s}", locals->data);
+}
+
+static void enter(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    if (!replay->min_ticks)
+        put_beginnings_around(replay, call);
+    put_name(&call->text, replay->trace, call->function);
+    buf_putc(&call->text, '(');
+    call_put_values(&call->text, replay->trace, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    buf_putc(&call->text, ')');
+    if (event->caller_layout && layout_has(event->caller_layout, LAYOUT_CALLER)) {
+        _cleanup_(buf_done) struct buf locals = BUF_INIT;
+        call_put_values(&locals, replay->trace, event->caller_layout, LAYOUT_CALLER, event->caller_values,
+                        event->caller_size);
+        put_caller(&call->text, replay->trace, event->caller, &locals);
+    }
+    wait_for_end(replay, call);
+}
+
+static void leave(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    bool brief = event->time - event->entry_time < replay->min_ticks && event->how == TRACE_RETURNED;
+    bool waiting = call->mark == WAITING;
+    if (waiting)
+        stop_waiting(replay, call);
+    if (brief)
+        return;
+    if (waiting || event->alone)
+        put_beginnings_around(replay, call);
+    put_start(replay, waiting ? call->entry_time : event->time, call->thread, call->stack, call->depth);
+    if (waiting) {
+        buf_append(&replay->out, call->text.data, call->text.len);
+    } else {
+        buf_puts(&replay->out, "end of ");
+        put_name(&replay->out, replay->trace, call->function);
+    }
+    put_end(replay, event);
+    if (waiting || event->alone)
+        put_source(replay, call->function);
+    buf_putc(&replay->out, '\n');
+}
+
+static void put_signal(struct replay *replay, const struct trace_event *event)
+{
+    char name[32];
+    alarm_colour(replay, true);
+    buf_printf(&replay->out, "%s (%s)", text_signal(event->number, name, sizeof name), strsignal(event->number));
+    alarm_colour(replay, false);
+    if (event->number == SIGSEGV || event->number == SIGBUS)
+        buf_printf(&replay->out, " at address 0x%" PRIx64, event->address);
+    _cleanup_(buf_done) struct buf where = BUF_INIT;
+    if (event->pc && trace_name_address((void *)(uintptr_t)replay->trace, event->pc, &where) && where.data) {
+        buf_puts(&replay->out, ", in ");
+        text_show(&replay->out, where.data);
+    } else if (event->pc) {
+        buf_printf(&replay->out, ", at instruction 0x%" PRIx64, event->pc);
+    }
+}
+
+static void put_mark(struct replay *replay, const struct trace_event *event)
+{
+    _cleanup_(freep) char *text = strndup(event->text, event->text_len);
+    buf_puts(&replay->out, "-- ");
+    if (text)
+        text_show(&replay->out, text);
+}
+
+static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    while (!replay->min_ticks && replay->first)
+        put_beginning(replay, replay->first);
+    uint32_t depth = innermost ? innermost->depth + innermost->shown : 0;
+    if (event->kind == TRACE_SIGNAL && innermost) /* what led there is shown, however short it was */
+        put_beginnings_around(replay, &(struct call){.around = innermost->shown ? (struct call *)(uintptr_t)innermost
+                                                                                : innermost->around});
+    put_start(replay, event->time, event->thread, event->stack, depth);
+    if (event->kind == TRACE_SIGNAL) {
+        put_signal(replay, event);
+    } else if (event->kind == TRACE_MARK) {
+        put_mark(replay, event);
+    } else if (event->kind == TRACE_GAP) {
+        buf_printf(&replay->out, "... %" PRIu64 " records are missing here: there was no room for them", event->lost);
+    } else {
+        buf_puts(&replay->out, "... ");
+        put_name(&replay->out, replay->trace, event->function);
+        buf_puts(&replay->out, " is called so often that from here on not every call is recorded");
+    }
+    buf_putc(&replay->out, '\n');
+}
+
+/* ---- JSON ---- */
+
+static void put_json_head(struct replay *replay, const struct trace_event *event, uint64_t ticks)
+{
+    uint64_t wall = trace_wall_ns(replay->trace, ticks);
+    buf_printf(&replay->out, "{\"process\":%d,\"node\":", (int)trace_pid(replay->trace));
+    const char *node = trace_node(replay->trace);
+    call_put_string(&replay->out, node, strlen(node));
+    buf_printf(
+        &replay->out, ",\"thread\":%u,\"stack\":%u,\"start_seconds\":%s%.9f", event->thread->tid, event->stack,
+        wall < replay->options.start_ns ? "-" : "",
+        (double)(wall < replay->options.start_ns ? replay->options.start_ns - wall : wall - replay->options.start_ns) /
+            1e9);
+}
+
+static void put_json_part(struct buf *out, const struct trace *trace, const char *name, const struct layout *layout,
+                          enum layout_part part, const void *bytes, size_t size)
+{
+    size_t before = out->len;
+    buf_printf(out, ",\"%s\":", name);
+    if (!call_put_json(out, trace, layout, part, bytes, size))
+        out->len = before;
+}
+
+static void json_enter(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_json_part(&call->text, replay->trace, "args", event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    put_json_part(&call->text, replay->trace, "caller_locals", event->caller_layout, LAYOUT_CALLER,
+                  event->caller_values, event->caller_size);
+}
+
+static void json_leave(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    struct buf *out = &replay->out;
+    char room[32];
+    if (event->time - event->entry_time < replay->min_ticks && event->how == TRACE_RETURNED)
+        return;
+    put_json_head(replay, event, call->entry_time);
+    const char *name = call_name(replay->trace, call->function, room, sizeof room);
+    const struct trace_function *known = trace_function(replay->trace, call->function);
+    buf_printf(out, ",\"depth\":%u,\"event\":\"call\",\"function\":", call->depth);
+    call_put_string(out, name, strlen(name));
+    buf_puts(out, ",\"file\":");
+    call_put_string(out, known ? known->file : "", known ? strlen(known->file) : 0);
+    buf_printf(out, ",\"line\":%u,\"caller\":", known ? known->line : 0);
+    if (event->caller == UINT32_MAX) {
+        buf_puts(out, "null");
+    } else {
+        name = call_name(replay->trace, event->caller, room, sizeof room);
+        call_put_string(out, name, strlen(name));
+    }
+    if (event->how == TRACE_EXIT_LOST)
+        buf_puts(out, ",\"duration_ns\":null");
+    else
+        buf_printf(out, ",\"duration_ns\":%.0f", trace_ticks_ns(replay->trace, event->time - event->entry_time));
+    buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how), event->alone ? "false" : "true");
+    buf_append(out, call->text.data ? call->text.data : "", call->text.len);
+    put_json_part(out, replay->trace, "locals", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    put_json_part(out, replay->trace, "result", event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    buf_puts(out, "}\n");
+}
+
+static void json_other(void *ctx, const struct call *innermost, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    struct buf *out = &replay->out;
+    char room[32];
+    put_json_head(replay, event, event->time);
+    if (event->kind == TRACE_SIGNAL) {
+        buf_printf(out, ",\"event\":\"signal\",\"signal\":%d,\"code\":%d,\"address\":%" PRIu64 ",\"pc\":%" PRIu64,
+                   event->number, event->code, event->address, event->pc);
+    } else if (event->kind == TRACE_MARK) {
+        buf_puts(out, ",\"event\":\"mark\",\"text\":");
+        call_put_string(out, event->text, event->text_len);
+    } else if (event->kind == TRACE_GAP) {
+        buf_printf(out, ",\"event\":\"gap\",\"missing\":%" PRIu64, event->lost);
+    } else {
+        const char *name = call_name(replay->trace, event->function, room, sizeof room);
+        buf_puts(out, ",\"event\":\"thinned\",\"function\":");
+        call_put_string(out, name, strlen(name));
+    }
+    buf_puts(out, "}\n");
+}
+
+/* ---- feeding ---- */
+
+int replay_new(struct replay **ret_replay, const struct trace *trace, const struct replay_options *options, FILE *out)
+{
+    struct replay *replay = calloc(1, sizeof *replay);
+    if (!replay)
+        return -ENOMEM;
+    replay->options = *options;
+    replay->trace = trace;
+    replay->file = out;
+    double ns_per_tick = trace_ticks_ns(trace, 1);
+    replay->min_ticks = (uint64_t)((double)options->min_ns / ns_per_tick);
+    replay->hold_ticks = (uint64_t)((double)(options->min_ns > HOLD_NS ? options->min_ns : HOLD_NS) / ns_per_tick);
+    replay->visitor = options->json
+                          ? (struct call_visitor){.enter = json_enter, .leave = json_leave, .other = json_other}
+                          : (struct call_visitor){.enter = enter, .leave = leave, .other = other};
+    replay->visitor.ctx = replay;
+    if (calls_new(&replay->calls, trace, &options->filter, &replay->visitor) < 0) {
+        free(replay);
+        return -ENOMEM;
+    }
+    *ret_replay = replay;
+    return 0;
+}
+
+void replay_free(struct replay *replay)
+{
+    if (!replay)
+        return;
+    calls_free(replay->calls);
+    buf_done(&replay->out);
+    free(replay);
+}
+
+void replay_show_threads(struct replay *replay)
+{
+    replay->options.threads = true;
+}
+
+static int flush(struct replay *replay, size_t least)
+{
+    if (replay->out.failed)
+        return -ENOMEM;
+    if (replay->out.len >= least && replay->out.len) {
+        if (replay->options.before)
+            replay->options.before(replay->options.ctx);
+        replay->failed |= fwrite(replay->out.data, 1, replay->out.len, replay->file) != replay->out.len;
+        buf_clear(&replay->out);
+    }
+    return replay->failed ? -EIO : 0;
+}
+
+int replay_event(struct replay *replay, const struct trace_event *event)
+{
+    int code = calls_event(replay->calls, event);
+    if (code == 0)
+        code = flush(replay, FLUSH);
+    if (code == 0 && calls_are_over(replay->calls, event))
+        return 1;
+    return code;
+}
+
+int replay_idle(struct replay *replay)
+{
+    if (!replay->min_ticks)
+        while (replay->first)
+            put_beginning(replay, replay->first);
+    return flush(replay, 0);
+}

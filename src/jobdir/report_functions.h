@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the traces of a job say as a whole: functions, who calls whom, the slowest calls, what tracing cost, crashes.
+ * One pass over each trace, in memory that grows with the number of functions, not of calls.
+ */
+#ifndef SCRY_JOBDIR_REPORT_FUNCTIONS_H
+#define SCRY_JOBDIR_REPORT_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    FUNCTIONS_SLOWEST = 10,
+    FUNCTIONS_SLOWEST_EACH = 3, /* of one function */
+    FUNCTIONS_LAST = 8,         /* calls before a crash */
+};
+
+struct job_function {
+    char *key; /* name, file and line as one string */
+    const char *name, *file;
+    char *strings;
+    uint32_t line;
+    uint64_t counted;              /* of the calls, those that were only counted: their time is in the total only */
+    uint64_t thinned;              /* further calls, that were not recorded to keep the rate (--rate) */
+    uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
+    double total_ns, self_ns, min_ns, max_ns, sum_ns; /* sum_ns: of all calls, also those inside each other */
+    UT_hash_handle hh;
+};
+
+struct job_edge {
+    struct {                                          /* without padding: hashed as bytes */
+        const struct job_function *caller, *function; /* caller NULL: none recorded */
+    } key;
+    uint64_t calls;
+    double total_ns;
+    UT_hash_handle hh;
+};
+
+struct job_slow_call {
+    const struct job_function *function;
+    double ns, start_seconds;
+    pid_t pid;
+    uint32_t tid;
+    const char *how;          /* "returned", "unwound", "open" */
+    char *arguments, *result; /* as text; NULL: not recorded */
+};
+
+struct job_crash_calls {
+    pid_t pid;
+    uint32_t tid;
+    int signal;
+    uint64_t address;
+    double seconds;
+    char *stack; /* open calls, innermost first, one a line */
+    char *last;  /* calls that ended last, the latest first, one a line */
+};
+
+struct job_functions {
+    struct job_function *functions; /* hash by key; sorted by self time after the load */
+    struct job_edge *edges;         /* sorted by total time */
+    struct job_slow_call slowest[FUNCTIONS_SLOWEST];
+    size_t slowest_count;
+    struct job_crash_calls *crashes;
+    size_t crash_count;
+    json_t *problems;                                      /* array of strings: why something is missing */
+    size_t processes;                                      /* that have a trace */
+    uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
+    uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
+    uint64_t thinned, min_time_ns, max_depth;              /* what was left out as was asked for; 0: nothing */
+    double cost_seconds, self_ns;                          /* self_ns: of all functions together */
+    bool incomplete; /* there was no time to read all of them: functions are missing */
+};
+
+struct job_functions_options {
+    pid_t process;                             /* 0: all */
+    uint64_t start_ns;                         /* wall time of the job's start */
+    bool all_ended;                            /* no process of the job lives: its traces are complete */
+    uint64_t budget_ns;                        /* give up after so long; 0: never */
+    void (*progress)(void *ctx, double share); /* NULL: none */
+    void *ctx;
+};
+
+/* Reads all traces of a job directory. There may be none: then there is nothing in it. 0 or -errno. */
+int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
+                       const struct job_functions_options *options, struct err *err);
+void job_functions_free(struct job_functions *functions);
+
+/* A few lines for the summary: the hottest functions, what tracing cost, problems but those that are among the job's
+ * warnings (array of {text}; NULL: none). Nothing without traces. */
+void job_functions_summary(struct buf *out, const struct job_functions *functions, const json_t *warnings);
+/* The sections of the report. */
+void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings);
+/* Sets .functions, .calls, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
+void job_functions_json(json_t *report, const struct job_functions *functions);
+void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b);
+json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b);
+
+#endif

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What traces say, for people and as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "jobdir/calls.h"
+#include "jobdir/report_functions.h"
+#include "jobdir/text.h"
+
+enum {
+    SUMMARY_FUNCTIONS = 4,
+    SUMMARY_PROBLEMS = 3,
+    SHOWN_FUNCTIONS = 25,
+    SHOWN_CALLERS = 12,
+    SHOWN_CALLEES = 6,
+    NAME_WIDTH = 44,
+};
+
+static const char *base_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash && slash[1] ? slash + 1 : file;
+}
+
+static void put_source(struct buf *out, const struct job_function *function)
+{
+    if (!function->file[0])
+        return;
+    buf_puts(out, "  ");
+    text_show(out, base_of(function->file));
+    if (function->line)
+        buf_printf(out, ":%" PRIu32, function->line);
+}
+
+/* Right-justified in so many columns. */
+static void put_time(struct buf *out, double ns, int columns)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    call_put_ns(&text, ns);
+    buf_printf(out, "%*s", columns, text.data ? text.data : "");
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+/* Then nothing is known but how often it was called and for how long in all. */
+static bool only_counted(const struct job_function *function)
+{
+    return function->counted == function->calls;
+}
+
+/* All its calls were open at the last record: how long they took is not known. */
+static bool never_ended(const struct job_function *function)
+{
+    return function->open && function->open == function->calls && function->total_ns <= 0;
+}
+
+/* What the number of calls does not say. */
+static void put_remarks(struct buf *out, const struct job_function *function)
+{
+    if (function->thinned)
+        buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
+    if (function->unwound)
+        buf_printf(out, "  (%" PRIu64 " unwound)", function->unwound);
+    if (function->open)
+        buf_printf(out, "  (%" PRIu64 " open at the end)", function->open);
+}
+
+/* ---- cost and problems ---- */
+
+static void put_cost(struct buf *out, const struct job_functions *functions)
+{
+    buf_printf(out, "%" PRIu64 " events", functions->events);
+    if (functions->bytes) {
+        buf_puts(out, ", ");
+        text_size(out, functions->bytes);
+    }
+    if (functions->processes != 1)
+        buf_printf(out, " of %zu processes", functions->processes);
+    if (functions->cost_seconds > 0) {
+        buf_puts(out, "; recording took about ");
+        call_put_ns(out, functions->cost_seconds * 1e9);
+    }
+    if (functions->discarded)
+        buf_printf(out, "; %" PRIu64 " events found no room and are missing", functions->discarded);
+    if (functions->threads_omitted)
+        buf_printf(out, "; %" PRIu64 " threads were too many and are missing", functions->threads_omitted);
+    if (functions->functions_omitted)
+        buf_printf(out, "; %" PRIu64 " calls of functions that were too many are missing",
+                   functions->functions_omitted);
+    if (functions->too_deep)
+        buf_printf(out, "; %" PRIu64 " calls were too deep and are missing", functions->too_deep);
+    if (functions->thinned)
+        buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)", functions->thinned);
+    if (functions->min_time_ns) {
+        buf_puts(out, "; calls shorter than ");
+        call_put_ns(out, (double)functions->min_time_ns);
+        buf_puts(out, " are left out (--min-time)");
+    }
+    if (functions->max_depth)
+        buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
+    if (functions->overwritten)
+        buf_printf(out, "; %" PRIu64 " older ones gave way to later ones (flight recorder)", functions->overwritten);
+}
+
+static bool is_said(const json_t *warnings, const char *text)
+{
+    size_t index;
+    const json_t *warning;
+    json_array_foreach(warnings, index, warning)
+    {
+        const char *said = json_string_value(json_object_get(warning, "text"));
+        if (said && strcmp(said, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The problems that no warning has told. */
+static void put_problems(struct buf *out, const struct job_functions *functions, const json_t *warnings,
+                         const char *label, size_t most)
+{
+    size_t index, shown = 0, more = 0;
+    json_t *problem;
+    json_array_foreach(functions->problems, index, problem)
+    {
+        if (is_said(warnings, json_string_value(problem)))
+            continue;
+        if (shown == most) {
+            more++;
+            continue;
+        }
+        shown++;
+        buf_puts(out, label);
+        text_show(out, json_string_value(problem));
+        buf_putc(out, '\n');
+    }
+    if (more)
+        buf_printf(out, "%s... and %zu more\n", label, more);
+}
+
+void job_functions_summary(struct buf *out, const struct job_functions *functions, const json_t *warnings)
+{
+    if (!functions || !functions->processes)
+        return;
+    if (functions->incomplete) {
+        buf_puts(out, "  functions  the trace is long: `scry report` reads it and shows where the time went\n");
+    } else {
+        size_t shown = 0;
+        for (const struct job_function *function = functions->functions; function && shown < SUMMARY_FUNCTIONS;
+             function = function->hh.next, shown++) {
+            buf_puts(out, shown ? "             " : "  functions  ");
+            if (never_ended(function))
+                buf_printf(out, "%8s", "?");
+            else
+                put_time(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
+            if (only_counted(function) || never_ended(function))
+                buf_puts(out, only_counted(function) ? " in all  " : "         ");
+            else
+                buf_printf(out, " %5.1f%%  ", share(function->self_ns, functions->self_ns));
+            text_show(out, function->name);
+            buf_printf(out, "  x %" PRIu64, function->calls);
+            put_source(out, function);
+            put_remarks(out, function);
+            buf_putc(out, '\n');
+        }
+        if (HASH_COUNT(functions->functions) > shown)
+            buf_printf(out, "             ... and %zu more\n", HASH_COUNT(functions->functions) - shown);
+        buf_puts(out, "  tracing    ");
+        put_cost(out, functions);
+        buf_putc(out, '\n');
+    }
+    put_problems(out, functions, warnings, "  tracing    ", SUMMARY_PROBLEMS);
+}
+
+/* ---- the sections of the report ---- */
+
+static void put_row(struct buf *out, const struct job_functions *functions, const struct job_function *function)
+{
+    if (only_counted(function)) {
+        buf_printf(out, "%22s", "only counted");
+        put_time(out, function->total_ns, 11);
+        buf_printf(out, " %10" PRIu64, function->calls);
+        put_time(out, function->calls ? function->total_ns / (double)function->calls : 0, 11);
+        buf_printf(out, "%22s", "");
+        return;
+    }
+    if (never_ended(function)) {
+        buf_printf(out, "%15s %6s%11s %10" PRIu64 "%33s", "?", "", "?", function->calls, "");
+        return;
+    }
+    put_time(out, function->self_ns, 15);
+    buf_printf(out, " %5.1f%%", share(function->self_ns, functions->self_ns));
+    put_time(out, function->total_ns, 11);
+    buf_printf(out, " %10" PRIu64, function->calls);
+    put_time(out, function->sum_ns / (double)(function->calls - function->counted), 11);
+    put_time(out, function->min_ns, 11);
+    put_time(out, function->max_ns, 11);
+}
+
+static void put_functions(struct buf *out, const struct job_functions *functions)
+{
+    size_t shown = 0, count = HASH_COUNT(functions->functions);
+    if (!count)
+        return;
+    buf_puts(out, "\nFunctions  self              total      calls       mean        min        max  function\n");
+    for (const struct job_function *function = functions->functions; function && shown < SHOWN_FUNCTIONS;
+         function = function->hh.next, shown++) {
+        put_row(out, functions, function);
+        buf_puts(out, "  ");
+        text_show(out, function->name);
+        put_source(out, function);
+        put_remarks(out, function);
+        buf_putc(out, '\n');
+    }
+    if (count > shown)
+        buf_printf(out, "  ... and %zu more with less time of their own (--json lists all)\n", count - shown);
+}
+
+static void put_edge(struct buf *out, const struct job_edge *edge)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    text_show(&name, edge->key.function->name);
+    buf_puts(out, "    ");
+    text_column(out, name.data ? name.data : "", NAME_WIDTH);
+    buf_printf(out, " %10" PRIu64 " x", edge->calls);
+    put_time(out, edge->total_ns, 12);
+    buf_putc(out, '\n');
+}
+
+static void put_callees(struct buf *out, const struct job_functions *functions, const struct job_function *caller)
+{
+    size_t shown = 0, more = 0;
+    for (const struct job_edge *edge = functions->edges; edge; edge = edge->hh.next) {
+        if (edge->key.caller != caller)
+            continue;
+        if (shown == SHOWN_CALLEES) {
+            more++;
+            continue;
+        }
+        shown++;
+        put_edge(out, edge);
+    }
+    if (more)
+        buf_printf(out, "    ... and %zu more\n", more);
+}
+
+/* Callers in the order of the time of what they call, each with what it calls. */
+static void put_graph(struct buf *out, const struct job_functions *functions)
+{
+    const struct job_function *done[SHOWN_CALLERS];
+    size_t count = 0, left = 0;
+    for (const struct job_edge *edge = functions->edges; edge; edge = edge->hh.next) {
+        bool known = !edge->key.caller;
+        for (size_t i = 0; i < count && !known; i++)
+            known = done[i] == edge->key.caller;
+        if (known)
+            continue;
+        if (count == SHOWN_CALLERS) {
+            left++;
+            continue;
+        }
+        done[count++] = edge->key.caller;
+        if (count == 1)
+            buf_puts(out, "\nWho calls whom\n");
+        buf_puts(out, "  ");
+        text_show(out, edge->key.caller->name);
+        put_source(out, edge->key.caller);
+        buf_putc(out, '\n');
+        put_callees(out, functions, edge->key.caller);
+    }
+    if (left)
+        buf_printf(out, "  ... and %zu more pairs of other callers (--json lists all)\n", left);
+}
+
+static void put_slowest(struct buf *out, const struct job_functions *functions)
+{
+    if (!functions->slowest_count)
+        return;
+    buf_printf(out, "\nSlowest calls, at most %d of a function\n", FUNCTIONS_SLOWEST_EACH);
+    for (size_t i = 0; i < functions->slowest_count; i++) {
+        const struct job_slow_call *call = &functions->slowest[i];
+        put_time(out, call->ns, 11);
+        buf_printf(out, "  at %.6f s  ", call->start_seconds);
+        text_show(out, call->function->name);
+        buf_printf(out, "(%s)", call->arguments ? call->arguments : "");
+        if (call->result)
+            buf_printf(out, " = %s", call->result);
+        put_source(out, call->function);
+        if (strcmp(call->how, "returned") != 0)
+            buf_printf(out, "  %s", strcmp(call->how, "open") == 0 ? "still open at the end" : call->how);
+        if (functions->processes > 1 || call->tid != (uint32_t)call->pid)
+            buf_printf(out, "  pid %d", (int)call->pid);
+        if (call->tid != (uint32_t)call->pid)
+            buf_printf(out, " thread %u", call->tid);
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_lines(struct buf *out, const char *lines)
+{
+    for (const char *line = lines; line && *line;) {
+        const char *end = strchr(line, '\n');
+        int len = end ? (int)(end - line) : (int)strlen(line);
+        buf_printf(out, "    %.*s\n", len, line);
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static void put_crashes(struct buf *out, const struct job_functions *functions)
+{
+    for (size_t i = 0; i < functions->crash_count; i++) {
+        const struct job_crash_calls *crash = &functions->crashes[i];
+        char name[32];
+        buf_printf(out, "\nCrash of process %d, thread %u: %s at %.6f s, address 0x%" PRIx64 "\n", (int)crash->pid,
+                   crash->tid, text_signal(crash->signal, name, sizeof name), crash->seconds, crash->address);
+        if (crash->stack && crash->stack[0])
+            buf_puts(out, "  open calls, the innermost first\n");
+        put_lines(out, crash->stack);
+        if (crash->last && crash->last[0])
+            buf_puts(out, "  the last ones that ended\n");
+        put_lines(out, crash->last);
+    }
+}
+
+void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings)
+{
+    if (!functions)
+        return;
+    if (functions->processes) {
+        put_functions(out, functions);
+        put_graph(out, functions);
+        put_slowest(out, functions);
+        put_crashes(out, functions);
+        buf_puts(out, "\nTracing\n  ");
+        put_cost(out, functions);
+        buf_putc(out, '\n');
+        if (functions->incomplete)
+            buf_puts(out, "  only a part of it was read: it is long\n");
+    } else if (json_array_size(functions->problems)) {
+        buf_puts(out, "\nTracing\n");
+    }
+    put_problems(out, functions, warnings, "  ", SIZE_MAX);
+}
+
+/* ---- JSON ---- */
+
+static json_t *function_json(const struct job_function *function)
+{
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", text_json(function->name),
+                     "file", text_json(function->file), "line", (json_int_t)function->line, "calls",
+                     (json_int_t)function->calls, "total_ns", (json_int_t)function->total_ns, "self_ns",
+                     (json_int_t)function->self_ns, "min_ns", (json_int_t)function->min_ns, "max_ns",
+                     (json_int_t)function->max_ns, "open", (json_int_t)function->open, "unwound",
+                     (json_int_t)function->unwound, "counted", (json_int_t)function->counted, "thinned",
+                     (json_int_t)function->thinned);
+}
+
+static json_t *edge_json(const struct job_edge *edge)
+{
+    return json_pack("{s:o, s:o, s:I, s:I}", "caller", text_json(edge->key.caller ? edge->key.caller->name : NULL),
+                     "function", text_json(edge->key.function->name), "calls", (json_int_t)edge->calls, "total_ns",
+                     (json_int_t)edge->total_ns);
+}
+
+static json_t *slow_json(const struct job_slow_call *call)
+{
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o}", "name", text_json(call->function->name),
+                     "file", text_json(call->function->file), "line", (json_int_t)call->function->line, "duration_ns",
+                     (json_int_t)call->ns, "start_seconds", call->start_seconds, "pid", (int)call->pid, "thread",
+                     (json_int_t)call->tid, "how", call->how, "arguments", text_json(call->arguments), "result",
+                     text_json(call->result));
+}
+
+static json_t *lines_json(const char *lines)
+{
+    json_t *list = json_array();
+    for (const char *line = lines; line && *line;) {
+        const char *end = strchr(line, '\n');
+        _cleanup_(freep) char *copy = end ? strndup(line, (size_t)(end - line)) : strdup(line);
+        json_array_append_new(list, text_json(copy));
+        line = end ? end + 1 : NULL;
+    }
+    return list;
+}
+
+static json_t *crash_json(const struct job_crash_calls *crash)
+{
+    return json_pack("{s:i, s:I, s:i, s:I, s:f, s:o, s:o}", "pid", (int)crash->pid, "thread", (json_int_t)crash->tid,
+                     "signal", crash->signal, "address", (json_int_t)crash->address, "seconds", crash->seconds,
+                     "open_calls", lines_json(crash->stack), "last_calls", lines_json(crash->last));
+}
+
+void job_functions_json(json_t *report, const struct job_functions *functions)
+{
+    json_t *list = json_array(), *calls = json_array(), *slowest = json_array(), *crashes = json_array();
+    for (const struct job_function *each = functions ? functions->functions : NULL; each; each = each->hh.next)
+        json_array_append_new(list, function_json(each));
+    for (const struct job_edge *each = functions ? functions->edges : NULL; each; each = each->hh.next)
+        json_array_append_new(calls, edge_json(each));
+    for (size_t i = 0; functions && i < functions->slowest_count; i++)
+        json_array_append_new(slowest, slow_json(&functions->slowest[i]));
+    for (size_t i = 0; functions && i < functions->crash_count; i++)
+        json_array_append_new(crashes, crash_json(&functions->crashes[i]));
+    json_object_set_new(report, "functions", list);
+    json_object_set_new(report, "calls", calls);
+    json_object_set_new(report, "slowest_calls", slowest);
+    json_object_set_new(report, "crash_calls", crashes);
+    static const struct job_functions none;
+    const struct job_functions *all = functions ? functions : &none;
+    json_object_set_new(report, "trace",
+                        json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o}", "events",
+                                  (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "overwritten",
+                                  (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds",
+                                  all->cost_seconds, "threads_omitted", (json_int_t)all->threads_omitted,
+                                  "functions_omitted", (json_int_t)all->functions_omitted, "too_deep",
+                                  (json_int_t)all->too_deep, "processes", (json_int_t)all->processes, "complete",
+                                  !all->incomplete, "thinned", (json_int_t)all->thinned, "min_time_ns",
+                                  (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
+                                  all->problems ? json_incref(all->problems) : json_array()));
+}
+
+/* ---- two runs ---- */
+
+static const struct job_function *same_in(const struct job_functions *functions, const struct job_function *function)
+{
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
+        if (strcmp(each->name, function->name) == 0 && strcmp(base_of(each->file), base_of(function->file)) == 0)
+            return each;
+    return NULL;
+}
+
+struct pair {
+    const struct job_function *a, *b;
+};
+
+static double self_of(const struct job_function *function)
+{
+    return function ? function->self_ns : 0;
+}
+
+static int by_change(const void *left, const void *right)
+{
+    const struct pair *x = left, *y = right;
+    double dx = self_of(x->b) - self_of(x->a), dy = self_of(y->b) - self_of(y->a);
+    dx = dx < 0 ? -dx : dx;
+    dy = dy < 0 ? -dy : dy;
+    return dx > dy ? -1 : dx < dy;
+}
+
+/* The hottest functions of both, those that changed most first; malloc'ed. */
+static struct pair *pairs_of(const struct job_functions *a, const struct job_functions *b, size_t *ret_count)
+{
+    struct pair *pairs = calloc(2 * SHOWN_FUNCTIONS, sizeof *pairs);
+    size_t count = 0, seen = 0;
+    for (const struct job_function *each = a->functions; pairs && each && seen < SHOWN_FUNCTIONS;
+         each = each->hh.next, seen++)
+        pairs[count++] = (struct pair){each, same_in(b, each)};
+    seen = 0;
+    for (const struct job_function *each = b->functions; pairs && each && seen < SHOWN_FUNCTIONS;
+         each = each->hh.next, seen++) {
+        const struct job_function *other = same_in(a, each);
+        bool known = false;
+        for (size_t i = 0; i < count && other && !known; i++)
+            known = pairs[i].a == other;
+        if (!known)
+            pairs[count++] = (struct pair){other, each};
+    }
+    if (pairs)
+        qsort(pairs, count, sizeof *pairs, by_change);
+    *ret_count = pairs ? count : 0;
+    return pairs;
+}
+
+void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
+{
+    size_t count;
+    if (!a || !b || (!a->functions && !b->functions))
+        return;
+    _cleanup_(freep) struct pair *pairs = pairs_of(a, b, &count);
+    buf_puts(out, "\nFunctions, own time            A              B     change     calls A     calls B  function\n");
+    for (size_t i = 0; i < count && i < SHOWN_FUNCTIONS; i++) {
+        const struct job_function *left = pairs[i].a, *right = pairs[i].b;
+        buf_puts(out, "         ");
+        put_time(out, self_of(left), 15);
+        put_time(out, self_of(right), 15);
+        if (self_of(left) > 0)
+            buf_printf(out, " %+9.1f%%", 100 * (self_of(right) / self_of(left) - 1));
+        else
+            buf_puts(out, "        new");
+        buf_printf(out, " %10" PRIu64 " %11" PRIu64 "  ", left ? left->calls : 0, right ? right->calls : 0);
+        text_show(out, (left ? left : right)->name);
+        put_source(out, left ? left : right);
+        buf_putc(out, '\n');
+    }
+}
+
+json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b)
+{
+    json_t *list = json_array();
+    size_t count = 0;
+    _cleanup_(freep) struct pair *pairs = a && b ? pairs_of(a, b, &count) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct job_function *one = pairs[i].a ? pairs[i].a : pairs[i].b;
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(one->name), "file",
+                                        text_json(one->file), "a", pairs[i].a ? function_json(pairs[i].a) : json_null(),
+                                        "b", pairs[i].b ? function_json(pairs[i].b) : json_null()));
+    }
+    return list;
+}

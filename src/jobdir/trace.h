@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Traces of a job directory: trace/NODE/PID-N/ is one CTF 1.8 trace of one process incarnation. In it:
+ *
+ *     metadata           TSDL; made from the three files below, rewritten atomically as they grow
+ *     stream-NNNN        packets (shm/record.h); a file is one thread's at a time, reused when that ended
+ *     .process           lines KEY\tVALUE: version pid ppid exe host boot_id start_ns ticks_per_second
+ *                        clock_offset_ns (wall time of tick 0) tick_offset end state(exited|crashed|running|lost|
+ *                        continued: in the next trace of the process, which has the ends of the calls open here)
+ *                        events discarded bytes cost_ns functions_omitted flight_overwritten ... problem (may repeat)
+ *                        of calls that were left out as was asked for: thinned (how many), min_time (ns), max_depth
+ *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
+ *     .layouts           lines ID TEXT (symbols/layout.h)
+ *     .counts            lines ID CALLS TICKS THINNED of functions whose calls are only counted, or not all recorded
+ *                        (--rate: THINNED are missing); rewritten
+ *
+ * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
+ * name. The readers take any bytes: what is readable is read, the rest is told by `problem`.
+ */
+#ifndef SCRY_JOBDIR_TRACE_H
+#define SCRY_JOBDIR_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "symbols/layout.h"
+
+enum { TRACE_VERSION = 1 };
+
+/* ---- reading ---- */
+
+struct trace_function {
+    uint32_t id;
+    uint64_t address, size;
+    const char *name, *file, *module; /* name: "0x..." where none is known */
+    uint32_t line;
+};
+
+struct trace_thread {
+    uint32_t tid, serial;
+    size_t index; /* dense, from 0, in the trace */
+};
+
+struct trace; /* one process */
+
+typedef void trace_problem_fn(void *ctx, const char *text);
+
+/* Opens one trace directory. Problems that leave something to read are told, not returned. */
+int trace_open(struct trace **ret_trace, const char *path, trace_problem_fn *problem, void *ctx, struct err *err);
+void trace_close(struct trace *trace);
+/* Takes in what the writer has added meanwhile; a cursor in follow mode does so by itself. What trace_function and
+ * trace_value gave before is no longer valid. 0 or -errno. */
+int trace_update(struct trace *trace, struct err *err);
+/* The directories of all traces of a job, sorted by their start; malloc'ed strings in a malloc'ed array. */
+int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct err *err);
+
+pid_t trace_pid(const struct trace *trace);
+const char *trace_node(const struct trace *trace);
+const char *trace_path(const struct trace *trace);
+const char *trace_value(const struct trace *trace, const char *key);                 /* of .process; NULL */
+uint64_t trace_number(const struct trace *trace, const char *key);                   /* the same as a number; 0 */
+const char *trace_problem(const struct trace *trace, size_t index);                  /* the writer's; NULL: no more */
+const struct trace_function *trace_function(const struct trace *trace, uint32_t id); /* NULL: none */
+const struct layout *trace_layout(const struct trace *trace, uint32_t id);
+bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a layout_name_fn */
+/* Functions whose calls were only counted: calls and ticks in them; and those whose calls were not all recorded:
+ * `thinned` are missing. 0 or -ENOMEM. */
+typedef void trace_count_fn(void *ctx, uint32_t function, uint64_t calls, uint64_t ticks, uint64_t thinned);
+int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx);
+size_t trace_function_count(const struct trace *trace); /* ids are below it */
+size_t trace_thread_count(const struct trace *trace);   /* seen by its cursor so far */
+size_t trace_threads(struct trace *trace);              /* that are in it now: reads the heads of all packets */
+/* Wall time in ns since the epoch of a tick. */
+uint64_t trace_wall_ns(const struct trace *trace, uint64_t ticks);
+double trace_ticks_ns(const struct trace *trace, uint64_t ticks); /* a duration */
+
+enum trace_event_kind {
+    TRACE_ENTRY,
+    TRACE_EXIT,    /* how says in which way */
+    TRACE_SIGNAL,  /* number, code, address */
+    TRACE_MARK,    /* bytes: text */
+    TRACE_GAP,     /* `lost` records are missing here */
+    TRACE_THINNED, /* the function's rate is limited from here on */
+};
+enum trace_exit { TRACE_RETURNED, TRACE_UNWOUND, TRACE_EXIT_LOST /* returned, when is not known */, TRACE_OPEN };
+
+struct trace_event {
+    enum trace_event_kind kind;
+    uint64_t time; /* ticks */
+    const struct trace_thread *thread;
+    uint32_t stack; /* 0: the thread's own */
+    uint32_t depth; /* calls around this one on its stack, as far as recorded: 0 the outermost */
+    uint32_t function;
+    uint32_t caller;     /* function id around this call; UINT32_MAX: none recorded */
+    uint64_t entry_time; /* of exits */
+    enum trace_exit how;
+    bool alone;                  /* an exit whose entry is not in the trace */
+    const struct layout *layout; /* of values; NULL */
+    const void *values;
+    size_t values_size;
+    const struct layout *caller_layout; /* of entries: the caller's locals; NULL */
+    const void *caller_values;
+    size_t caller_size;
+    int32_t number, code;
+    uint64_t address, pc; /* of signals */
+    uint64_t lost;
+    const char *text;
+    size_t text_len;
+};
+
+/* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at the end of the
+ * trace for those that never ended; before the exit of a call around others that are open, these come as
+ * TRACE_EXIT_LOST). Valid until the next call. 1, 0 at the end, -errno. In follow mode the end is not told as
+ * TRACE_OPEN: call again later; trace_cursor_close says that there will be no more. At most one cursor of a trace at a
+ * time. */
+struct trace_cursor;
+int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool follow, struct err *err);
+void trace_cursor_free(struct trace_cursor *cursor);
+int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event);
+void trace_cursor_close(struct trace_cursor *cursor); /* ends follow mode */
+/* Bytes of the streams that were read, of so many there are. */
+void trace_cursor_progress(const struct trace_cursor *cursor, uint64_t *ret_read, uint64_t *ret_all);
+
+#endif

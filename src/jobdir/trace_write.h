@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing the trace of one process (jobdir/trace.h). Used by the monitor's loop: no JSON, no waiting but for the disk;
+ * a full disk or a limit stops the writing and is told once. Descriptors are opened for an append and kept in a small
+ * cache, so a thousand threads need no thousand descriptors.
+ */
+#ifndef SCRY_JOBDIR_TRACE_WRITE_H
+#define SCRY_JOBDIR_TRACE_WRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "shm/record.h"
+
+struct trace_writer;
+
+struct trace_identity {
+    const char *node, *exe, *host, *boot_id;
+    int32_t pid, ppid;
+    uint64_t start_ns;         /* wall */
+    uint64_t ticks_per_second; /* of the clock of the records */
+    uint64_t tick_zero_ns;     /* wall time of tick 0 */
+};
+
+/* Makes JOBDIR/trace/NODE/PID-N, N the first that is free. lazy: its files come with the first packet or sync. */
+int trace_writer_new(struct trace_writer **ret_writer, const char *jobdir, const struct trace_identity *identity,
+                     bool lazy, struct err *err);
+void trace_writer_free(struct trace_writer *writer); /* writes the last metadata */
+const char *trace_writer_path(const struct trace_writer *writer);
+
+/* Better values for the clock, as they get known. */
+void trace_writer_clock(struct trace_writer *writer, uint64_t ticks_per_second, uint64_t tick_zero_ns);
+
+/* A stream for a thread whose first packet begins at `time`; trace_writer_stream_end lets a later thread reuse its
+ * file, if that begins after what is in it. */
+int trace_writer_stream_new(struct trace_writer *writer, uint64_t time, uint32_t *ret_stream);
+void trace_writer_stream_end(struct trace_writer *writer, uint32_t stream);
+
+/* Appends one packet: of the head only times, tid, depth, stack and thread_serial are looked at; the rest, with the
+ * cumulative count of discarded events of the file, is filled in here. `discarded` is new since the thread's last
+ * packet. 0 or -errno (-ENOSPC, -EIO ...: the packet is not in the file;
+ * nothing more is ever written to it, and -EPIPE returned from then on). */
+int trace_writer_packet(struct trace_writer *writer, uint32_t stream, const struct packet_head *head,
+                        const void *records, size_t size, uint64_t discarded);
+bool trace_writer_failed(const struct trace_writer *writer);
+
+/* Later calls for the same id win. `file` may be "". */
+int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,
+                          const char *file, uint32_t line, uint64_t size, const char *module);
+int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text);
+void trace_writer_set(struct trace_writer *writer, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The whole content of .counts: functions whose calls are only counted. */
+int trace_writer_counts(struct trace_writer *writer, const struct buf *lines);
+void trace_writer_problem(struct trace_writer *writer, const char *text);
+
+/* Writes what changed of metadata, .functions, .layouts, .process. Cheap when nothing did; a large metadata file is
+ * not rewritten every time, unless `all`. 0 or -errno. */
+int trace_writer_sync(struct trace_writer *writer, bool all);
+uint64_t trace_writer_bytes(const struct trace_writer *writer);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The areas (shm/area.h) as files RUNTIME/rings/PID-STARTTICKS-SERIAL, each with a small one beside it that says whose
+ * it is, for a monitor that is started later. The files are sparse, but what the program may touch has memory before:
+ * writing to a mapped page for which a full tmpfs has none left is SIGBUS, and that must never meet a program. So
+ * packets are handed out as the load grows, each after its memory was had.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "monitor/agents_internal.h"
+#include "probe/proc.h"
+
+enum {
+    SLOTS_FEW = 8192,
+    BYTES_PER_FUNCTION = 64, /* of a program's file, as a guess */
+    FIRST_BYTES = 8 << 20,   /* of packets, for few processes */
+    GROW_BYTES = 16 << 20,   /* at once */
+    FORK_BYTES = 256 << 10,  /* for a child of fork, which is often short-lived */
+    FORK_THREADS = 4,
+    ROOM_PART = 8,    /* of its address space that a program with a limit gives */
+    MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
+    SIDECAR_LIMIT = 3 * PATH_MAX,
+};
+
+/* ---- memory for a part of the file ---- */
+
+static int reserve(const struct agent *agent, uint64_t from, uint64_t size)
+{
+    uint64_t start = from & ~(uint64_t)(AREA_PAGE - 1);
+    int code = fallocate(agent->area_fd, 0, (off_t)start, (off_t)(from + size - start)) < 0 ? -errno : 0;
+    return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
+}
+
+static uint64_t packet_at(const struct area_view *view, uint32_t index)
+{
+    return view->packets_at + (uint64_t)index * view->packet_size;
+}
+
+/* Gives the program the next packets, as many as there is memory for. */
+static void release_packets(struct agent *agent, uint32_t count)
+{
+    const struct area_view *view = &agent->view;
+    if (count > view->packet_count - agent->released)
+        count = view->packet_count - agent->released;
+    while (count && reserve(agent, packet_at(view, agent->released), (uint64_t)count * view->packet_size) < 0)
+        count /= 2;
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&view->states[agent->released + i], AREA_PACKET_FREE, memory_order_release);
+    agent->released += count;
+    if (count == 0 && !agent->grow_failed && agent->released < view->packet_count) {
+        agent->grow_failed = true;
+        agent_set_problem(agent, "the runtime directory %s is full: the buffer of pid %d stays at %" PRIu64 " KB",
+                          agent->agents->runtime, agent->pid, (uint64_t)agent->released * view->packet_size / 1024);
+    }
+}
+
+void agent_area_grow(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    if (agent->ended)
+        return;
+    uint32_t live = 0;
+    while (live < view->thread_count && live < agent->threads_reserved &&
+           atomic_load_explicit(&area_thread_at(view, live)->state, memory_order_relaxed) != AREA_THREAD_FREE)
+        live++;
+    if (2 * live > agent->threads_reserved && agent->threads_reserved < view->thread_count) {
+        uint32_t more = agent->threads_reserved;
+        if (more > view->thread_count - agent->threads_reserved)
+            more = view->thread_count - agent->threads_reserved;
+        uint64_t at = (uint64_t)(view->threads - view->base) + (uint64_t)agent->threads_reserved * AREA_PAGE;
+        if (reserve(agent, at, (uint64_t)more * AREA_PAGE) == 0)
+            agent->threads_reserved += more;
+    }
+    if (agent->released >= view->packet_count)
+        return;
+    if (agent->job && agent->job->limited)
+        return;                                            /* more could not be written */
+    if (atomic_load(&view->area->policy) == AREA_FLIGHT) { /* it keeps the last of everything it has */
+        release_packets(agent, view->packet_count - agent->released);
+        return;
+    }
+    uint32_t unused = 0;
+    for (uint32_t i = 0; i < agent->released; i++)
+        unused += (atomic_load_explicit(&view->states[i], memory_order_relaxed) & 0xff) == AREA_PACKET_FREE;
+    if (2 * unused < agent->released) {
+        uint32_t most = GROW_BYTES / view->packet_size;
+        release_packets(agent, agent->released < most ? agent->released : most);
+    }
+}
+
+/* ---- making one ---- */
+
+static uint32_t slots_for(const char *exe)
+{
+    struct stat st;
+    uint64_t slots = stat(exe, &st) == 0 ? (uint64_t)st.st_size / BYTES_PER_FUNCTION : AREA_SLOTS;
+    return slots < SLOTS_FEW ? SLOTS_FEW : slots > AREA_SLOTS ? AREA_SLOTS : (uint32_t)slots;
+}
+
+static int map_area(struct agent *agent, uint64_t size)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->area_fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    if (area_take(&agent->view, base, size))
+        return 0;
+    munmap(base, size);
+    agent->view = (struct area_view){0};
+    return -EBADMSG;
+}
+
+static int fill_area(struct agent *agent, struct area *plan, bool small)
+{
+    int code = ftruncate(agent->area_fd, (off_t)plan->size) < 0 ? -errno : 0;
+    uint32_t threads = small ? FORK_THREADS : THREADS_RESERVED;
+    agent->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
+    if (code == 0)
+        code = reserve(agent, 0, plan->programs_at + AREA_PAGE);
+    if (code == 0)
+        code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_PAGE);
+    if (code == 0)
+        code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
+    if (code == 0 && pwrite(agent->area_fd, plan, sizeof *plan, 0) != sizeof *plan)
+        code = -errno;
+    if (code == 0)
+        code = map_area(agent, plan->size);
+    if (code < 0)
+        return code;
+    for (uint32_t i = 0; i < agent->view.packet_count; i++)
+        atomic_store_explicit(&agent->view.states[i], AREA_PACKET_READ, memory_order_relaxed);
+    uint32_t first = small ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
+    release_packets(agent, first / plan->packet_size);
+    return agent->released ? 0 : -ENOSPC;
+}
+
+void agent_area_note(const struct agent *agent)
+{
+    char path[PATH_MAX + 8];
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    snprintf(path, sizeof path, "%s.job", agent->area_path);
+    buf_printf(&text, "%s\n%s\n%s\n", agent->job ? agent->job->dir : "", agent->exe,
+               agent->writer ? trace_writer_path(agent->writer) : "");
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    if (text.failed || write(fd, text.data, text.len) != (ssize_t)text.len)
+        unlink(path);
+    close(fd);
+}
+
+int agent_area_make(struct agent *agent, bool small, struct err *err)
+{
+    struct agents *agents = agent->agents;
+    char path[PATH_MAX];
+    struct area plan;
+    agent->serial = ++agents->last_serial;
+    snprintf(path, sizeof path, "%s/%d-%" PRIu64 "-%" PRIu64, agents->rings, agent->pid, agent->start_ticks,
+             agent->serial);
+    agent->area_path = strdup(path);
+    if (!agent->area_path)
+        return err_set(err, -ENOMEM, "out of memory");
+    agent->area_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (agent->area_fd < 0)
+        return err_errno(err, -errno, "cannot make %s", path);
+    uint64_t buffer = agent->job ? agent->job->settings.buffer_bytes : AREA_BUFFER_MIN;
+    int code = -ENOSPC;
+    for (unsigned attempt = 0; attempt < 2 && code == -ENOSPC; attempt++) {
+        agent_area_unmap(agent);
+        area_plan(&plan, attempt ? AREA_BUFFER_MIN : buffer, attempt ? 1024 : slots_for(agent->exe),
+                  attempt ? THREADS_RESERVED : AREA_THREADS);
+        if (plan.size > agent->room / ROOM_PART)
+            area_plan_within(&plan, agent->room / ROOM_PART);
+        plan.pid = agent->pid;
+        plan.serial = agent->serial;
+        if (attempt && ftruncate(agent->area_fd, 0) < 0) /* gives back what was had so far */
+            break;
+        code = fill_area(agent, &plan, small);
+    }
+    if (code < 0)
+        return err_errno(err, code, "no room for the trace buffer of pid %d in %s: free some, or set XDG_RUNTIME_DIR",
+                         agent->pid, agents->rings);
+    return 0;
+}
+
+void agent_area_unmap(struct agent *agent)
+{
+    if (agent->view.base)
+        munmap(agent->view.base, agent->view.size);
+    agent->view = (struct area_view){0};
+}
+
+void agent_area_remove(struct agent *agent)
+{
+    char path[PATH_MAX];
+    if (!agent->area_path)
+        return;
+    unlink(agent->area_path);
+    snprintf(path, sizeof path, "%s.job", agent->area_path);
+    unlink(path);
+}
+
+/* ---- those of a monitor before this one ---- */
+
+/* Three lines: job directory, program, trace. */
+static bool read_sidecar(const char *area_path, char *text, char *ret_lines[3])
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s.job", area_path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t len = fd >= 0 ? read(fd, text, SIDECAR_LIMIT - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[len > 0 ? len : 0] = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        char *end = strchr(text, '\n');
+        if (!end)
+            return false;
+        *end = 0;
+        ret_lines[i] = text;
+        text = end + 1;
+    }
+    return true;
+}
+
+static int take_over(struct agent *agent, const char *path)
+{
+    struct stat st;
+    agent->area_path = strdup(path);
+    agent->area_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (!agent->area_path || agent->area_fd < 0)
+        return -errno;
+    if (fstat(agent->area_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return -EBADMSG;
+    int code = map_area(agent, (uint64_t)st.st_size);
+    if (code < 0)
+        return code;
+    /* what the other monitor kept for itself cannot be told from what it was just reading: the tail stays unused */
+    while (agent->released < agent->view.packet_count) {
+        uint64_t word = atomic_load(&agent->view.states[agent->released]);
+        uint64_t at = packet_at(&agent->view, agent->released);
+        if ((word & 0xff) == AREA_PACKET_READ && lseek(agent->area_fd, (off_t)at, SEEK_DATA) != (off_t)at)
+            break;
+        if ((word & 0xff) == AREA_PACKET_READ) /* it was at it when it ended: read again, or never used */
+            atomic_store(&agent->view.states[agent->released], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
+        agent->released++;
+    }
+    agent->threads_reserved = THREADS_RESERVED;
+    return 0;
+}
+
+static void adopt(struct agents *agents, const char *name)
+{
+    char path[PATH_MAX], text[SIDECAR_LIMIT], *lines[3];
+    int pid, end = 0;
+    uint64_t ticks, serial;
+    struct proc_stat now;
+    struct err err = {0};
+    if (sscanf(name, "%d-%" SCNu64 "-%" SCNu64 "%n", &pid, &ticks, &serial, &end) != 3 || name[end])
+        return;
+    if (serial > agents->last_serial)
+        agents->last_serial = serial;
+    snprintf(path, sizeof path, "%s/%s", agents->rings, name);
+    bool known = read_sidecar(path, text, lines);
+    struct agent *agent = known ? agent_new(agents, pid, lines[0], lines[1], &err) : NULL;
+    if (!agent || take_over(agent, path) < 0) {
+        log_warning("the trace buffer %s cannot be read: removed", path);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/%s.job", agents->rings, name);
+        unlink(path);
+        if (agent)
+            agent_free(agent);
+        return;
+    }
+    agent->serial = serial;
+    agent->start_ticks = ticks;
+    agent->adopted = true;
+    agent->ended = pid <= 0 || proc_stat_read(pid, 0, &now) < 0 || now.start_ticks != ticks || now.state == 'Z';
+    collect_former(agent, lines[2]);
+    if (agent->job && collect_open(agent, &err) < 0)
+        agent_set_problem(agent, "%s", err.text);
+    agent_area_note(agent);
+    agent_came(agent, NULL);
+}
+
+void agent_area_adopt_all(struct agents *agents)
+{
+    DIR *dir = opendir(agents->rings);
+    if (!dir)
+        return;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' && !strchr(entry->d_name, '.'))
+            adopt(agents, entry->d_name);
+    closedir(dir);
+}

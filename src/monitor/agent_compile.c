@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures: scry-symbols compiles them from debug information, here they are put where the agent finds them. A program
+ * is written before the site that points to it, and never changed or reused: a thread may be running it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "monitor/agents_internal.h"
+#include "shm/capture.h"
+
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
+
+/* What was compiled is the same for all processes of a program, as addresses in its file: it is kept. */
+
+struct compiled_set {
+    struct agents *agents;
+    char *key;              /* the request, without what is different from process to process */
+    struct helper_job *job; /* NULL: complete */
+    struct buf answers;     /* struct stored_answer, each with its text or code behind it */
+    char problem[128];      /* of parameters: the first */
+    bool done;              /* the helper came to its end */
+    bool telling;           /* it is being put into processes */
+    uint64_t used;
+    UT_hash_handle hh;
+};
+
+struct stored_answer {
+    enum helper_answer_kind kind;
+    enum helper_site site;
+    uint32_t id, size; /* of text (with its NUL) or code */
+    uint64_t address;
+};
+
+struct compile_run { /* one request of one process: functions of one module */
+    struct compiled_set *set;
+    struct agent *agent;
+    size_t count;
+    uint64_t bias;
+    uint32_t slots[];
+};
+
+uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
+{
+    const struct area_view *view = &agent->view;
+    struct area *area = view->area;
+    uint64_t used = atomic_load(&area->programs_used), at = (used + 7) & ~UINT64_C(7);
+    if (at < 64 || at > view->programs_size || view->programs_size - at < size)
+        return 0;
+    off_t offset = (off_t)((uint64_t)(view->programs - view->base) + at);
+    if (fallocate(agent->area_fd, 0, offset, (off_t)size) < 0 && errno != EOPNOTSUPP)
+        return 0;
+    memcpy(view->programs + at, bytes, size);
+    atomic_store_explicit(&area->programs_used, at + size, memory_order_release);
+    return (uint32_t)at;
+}
+
+/* A capture program with its length before it. */
+static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
+{
+    if (!capture_check(code, size))
+        return 0;
+    struct area_program *program = calloc(1, sizeof *program + size);
+    if (!program)
+        return 0;
+    program->size = (uint32_t)size;
+    memcpy(program->code, code, size);
+    uint32_t at = agent_program_put(agent, program, sizeof *program + size);
+    free(program);
+    return at;
+}
+
+static void add_layout(struct agent *agent, uint32_t id, const char *text)
+{
+    struct agent_layout_text *layout;
+    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
+    if (layout)
+        return;
+    layout = calloc(1, sizeof *layout);
+    if (!layout || !(layout->text = strdup(text))) {
+        free(layout);
+        return;
+    }
+    layout->id = id;
+    HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
+    if (id >= agent->next_layout)
+        agent->next_layout = id + 1;
+    if (agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
+        log_warning("the layout of values '%.100s' is not understood", text);
+}
+
+const char *agent_layout(struct agent *agent, uint32_t id)
+{
+    struct agent_layout_text *layout;
+    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
+    return layout ? layout->text : NULL;
+}
+
+/* Both words at once: a thread must never take the bytes of one program for those of another. */
+static void set_values(struct area_site *site, uint32_t values, uint32_t layout)
+{
+    _Static_assert(offsetof(struct area_site, values) % 8 == 0 &&
+                       offsetof(struct area_site, layout) == offsetof(struct area_site, values) + 4,
+                   "values and layout are one word");
+    __atomic_store_n((uint64_t *)(void *)&site->values, (uint64_t)layout << 32 | values, __ATOMIC_RELEASE);
+}
+
+static void take_site(struct compile_run *run, const struct stored_answer *answer, const void *code)
+{
+    struct agent *agent = run->agent;
+    uint32_t at = put_capture(agent, code, answer->size);
+    struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
+    if (!site)
+        agent_set_problem(agent, "there is no room for more captures in pid %d: some calls are without values",
+                          agent->pid);
+    else if (answer->kind == HELPER_PARAMS)
+        atomic_store_explicit(&site->params, at, memory_order_release);
+    else if (answer->site == HELPER_UNWIND)
+        atomic_store_explicit(&site->unwind, at, memory_order_release);
+    else
+        set_values(site, at, answer->id);
+}
+
+/* Puts what was compiled into one process. */
+static void finish_run(struct compile_run *run)
+{
+    struct agent *agent = run->agent;
+    const struct buf *answers = &run->set->answers;
+    agent->compile_failed |= !run->set->done;
+    for (size_t at = 0; at + sizeof(struct stored_answer) <= answers->len;) {
+        struct stored_answer answer;
+        memcpy(&answer, answers->data + at, sizeof answer);
+        const char *bytes = answers->data + at + sizeof answer;
+        if (answer.kind == HELPER_LAYOUT)
+            add_layout(agent, answer.id, bytes);
+        else
+            take_site(run, &answer, bytes);
+        at += sizeof answer + answer.size;
+    }
+    if (*run->set->problem)
+        agent_demands_problem(agent, run->set->problem);
+    for (size_t i = 0; i < run->count; i++)
+        agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
+    if (!run->set->done)
+        agent_set_problem(agent,
+                          "scry-symbols could not compile the values of %zu functions of %s: these calls are "
+                          "recorded without",
+                          run->count, agent->exe);
+    agent->compile_run = NULL;
+    free(run);
+    if (agent->writer)
+        trace_writer_sync(agent->writer, true); /* readers know a layout before it is used */
+    agent_compile(agent);
+    if (agent->compile_run)
+        return;
+    agent_demands_compiled(agent, !agent->compile_failed);
+    agent->compile_failed = false;
+    agent_settle(agent);
+}
+
+static void free_set(struct compiled_set *set)
+{
+    HASH_DELETE(hh, set->agents->compiled_sets, set);
+    buf_done(&set->answers);
+    free(set->key);
+    free(set);
+}
+
+static void set_complete(struct compiled_set *set)
+{
+    struct agents *agents = set->agents;
+    set->job = NULL;
+    set->telling = true;
+    agents->collecting++;
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        if (agent->compile_run && agent->compile_run->set == set)
+            finish_run(agent->compile_run);
+    }
+    agents->collecting--;
+    set->telling = false;
+    if (!set->done || set->answers.failed)
+        free_set(set); /* the next process tries again */
+}
+
+static void store(struct buf *out, const struct helper_answer *answer)
+{
+    struct stored_answer stored = {
+        .kind = answer->kind, .site = answer->site, .id = answer->id, .address = answer->address};
+    const void *bytes = answer->kind == HELPER_LAYOUT ? (const void *)answer->text : answer->code;
+    stored.size = (uint32_t)(answer->kind == HELPER_LAYOUT ? strlen(answer->text) + 1 : answer->code_size);
+    buf_append(out, &stored, sizeof stored);
+    buf_append(out, bytes, stored.size);
+}
+
+static void on_answer(void *ctx, const struct helper_answer *answer)
+{
+    struct compiled_set *set = ctx;
+    if (!answer)
+        set_complete(set);
+    else if (answer->kind == HELPER_LAYOUT || answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS)
+        store(&set->answers, answer);
+    else if (answer->kind == HELPER_PROBLEM && !*set->problem && strstr(answer->text, "no such"))
+        snprintf(set->problem, sizeof set->problem, "%.*s", (int)sizeof set->problem - 1, answer->text);
+    else if (answer->kind == HELPER_PROBLEM)
+        log_info("values of the function at 0x%llx: %s", (unsigned long long)answer->address, answer->text);
+    else if (answer->kind == HELPER_DONE)
+        set->done = true;
+    else if (answer->kind == HELPER_FAILED)
+        log_warning("scry-symbols: %s", answer->text);
+}
+
+/* Room for a new one: complete ones that nobody waits for, the longest unused first. */
+static void drop_sets(struct agents *agents)
+{
+    size_t bytes = 0;
+    struct compiled_set *oldest = NULL;
+    for (struct compiled_set *set = agents->compiled_sets; set; set = set->hh.next) {
+        bytes += set->answers.len;
+        if (!set->job && !set->telling && (!oldest || set->used < oldest->used))
+            oldest = set;
+    }
+    if (oldest && (bytes > SETS_BYTES || HASH_COUNT(agents->compiled_sets) >= SETS_LIMIT))
+        free_set(oldest);
+}
+
+void agent_compiled_sets_free(struct agents *agents)
+{
+    struct compiled_set *set, *next;
+    HASH_ITER(hh, agents->compiled_sets, set, next)
+    {
+        helper_cancel(set->job);
+        free_set(set);
+    }
+}
+
+/* ---- what is to be compiled ---- */
+
+static bool wants_compiling(const struct agent *agent, uint32_t slot)
+{
+    if (agent->compiled[slot >> 6] >> (slot & 63) & 1)
+        return false;
+    bool chosen = agent->modes && agent->modes[slot] != MODE_OWN && (agent->modes[slot] & AREA_VALUES);
+    return chosen || agent_demand_wants(agent, slot);
+}
+
+/* The first module that has functions to be compiled; all of them. */
+static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
+{
+    const struct area_view *view = &agent->view;
+    struct compile_run *run = NULL;
+    size_t cap = 0;
+    for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
+        uint64_t address = atomic_load_explicit(&view->slots[slot].function, memory_order_acquire);
+        if (!address || !wants_compiling(agent, slot))
+            continue;
+        const struct module *module = module_find(agent->modules, agent->module_count, address);
+        if (!module || !*module->path) { /* nothing can be told of it */
+            agent->compiled[slot >> 6] |= UINT64_C(1) << (slot & 63);
+            continue;
+        }
+        size_t index = (size_t)(module - agent->modules);
+        if (run && index != *ret_module)
+            continue;
+        if (!run || run->count == cap) {
+            size_t more = cap ? 2 * cap : 64;
+            struct compile_run *grown = realloc(run, sizeof *run + more * sizeof run->slots[0]);
+            if (!grown)
+                break;
+            if (!run)
+                *grown = (struct compile_run){.agent = agent, .bias = module->bias};
+            run = grown;
+            cap = more;
+        }
+        *ret_module = index;
+        run->slots[run->count++] = slot;
+    }
+    return run;
+}
+
+/* With `shared`, as the key: the same for all processes of a program with the same wishes. */
+static void print_request(const struct agent *agent, const struct compile_run *run, const struct module *module,
+                          bool shared, struct buf *out)
+{
+    struct trace_settings defaults;
+    const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
+    bool own = !settings && trace_settings_init(&defaults) == 0;
+    if (own)
+        settings = &defaults;
+    bool demanded = agent->demands != NULL;
+    struct helper_compile compile = {.pid = shared ? 0 : agent->pid,
+                                     .depth = settings ? settings->depth : 1,
+                                     .bytes = settings ? settings->value_bytes : 256,
+                                     .array = settings ? settings->array_items : 8,
+                                     .string = settings ? settings->string_bytes : 64,
+                                     .args = demanded || (settings && settings->args),
+                                     .locals = demanded || (settings && settings->locals),
+                                     .caller = settings && settings->locals,
+                                     .result = demanded || (settings && settings->args),
+                                     .layout = agent->next_layout};
+    helper_compile_begin(out, &compile);
+    for (unsigned pass = 0; pass < 2;
+         pass++) { /* first those without parameters: a list of them stays for what follows */
+        if (pass == 0)
+            helper_compile_module(out, shared ? module->key : module->path, shared ? 0 : module->bias);
+        for (size_t i = 0; i < run->count; i++) {
+            const char *const *params;
+            unsigned count = agent_demand_params(agent, run->slots[i], &params);
+            if ((count != 0) != (pass == 1))
+                continue;
+            for (unsigned k = 0; k < count; k++)
+                helper_compile_param(out, params[k]);
+            uint64_t address = atomic_load(&agent->view.slots[run->slots[i]].function);
+            helper_compile_function(out, address - module->bias);
+        }
+    }
+    helper_compile_end(out);
+    if (own)
+        trace_settings_done(&defaults);
+}
+
+static struct compiled_set *set_new(struct agents *agents, char *key, struct buf *request_take)
+{
+    drop_sets(agents);
+    struct compiled_set *set = calloc(1, sizeof *set);
+    if (!set || !(set->key = strdup(key))) {
+        free(set);
+        buf_done(request_take);
+        return NULL;
+    }
+    set->agents = agents;
+    HASH_ADD_KEYPTR(hh, agents->compiled_sets, set->key, strlen(set->key), set);
+    set->job = helper_start(agents, "compile", NULL, 0, request_take, on_answer, set);
+    if (!set->job) {
+        free_set(set);
+        return NULL;
+    }
+    return set;
+}
+
+void agent_compile(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    size_t module = 0;
+    if (agent->compile_run || agent->ended)
+        return;
+    if (!agent->compiled && !(agent->compiled = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->compiled)))
+        return;
+    struct compile_run *run = next_run(agent, &module);
+    if (!run)
+        return;
+    _cleanup_(buf_done) struct buf key = BUF_INIT;
+    print_request(agent, run, &agent->modules[module], true, &key);
+    struct compiled_set *set = NULL;
+    if (key.data && !key.failed)
+        HASH_FIND_STR(agents->compiled_sets, key.data, set);
+    if (!set && key.data && !key.failed) {
+        struct buf request = BUF_INIT;
+        print_request(agent, run, &agent->modules[module], false, &request);
+        set = set_new(agents, key.data, &request);
+    }
+    if (!set) {
+        free(run);
+        return;
+    }
+    set->used = ++agents->set_uses;
+    run->set = set;
+    agent->compile_run = run;
+    if (!set->job)
+        finish_run(run);
+}
+
+bool agent_compiling(const struct agent *agent)
+{
+    return agent->compile_run != NULL;
+}
+
+/* What was compiled with other settings is compiled again, and replaced as it comes. */
+void agent_compile_again(struct agent *agent)
+{
+    if (agent->compiled)
+        memset(agent->compiled, 0, (agent->view.slot_mask / 64 + 1) * sizeof *agent->compiled);
+}
+
+void agent_layouts_write(struct agent *agent)
+{
+    for (struct agent_layout_text *layout = agent->layouts; agent->writer && layout; layout = layout->hh.next)
+        trace_writer_layout(agent->writer, layout->id, layout->text);
+}
+
+static bool copy_programs(struct agent *agent, const struct agent *parent)
+{
+    const struct area_view *view = &agent->view, *from = &parent->view;
+    uint64_t used = atomic_load_explicit(&from->area->programs_used, memory_order_acquire);
+    if (used > view->programs_size || used > from->programs_size)
+        return false;
+    if (fallocate(agent->area_fd, 0, (off_t)(view->programs - view->base), (off_t)used) < 0 && errno != EOPNOTSUPP)
+        return false;
+    memcpy(view->programs, from->programs, used);
+    atomic_store(&view->area->programs_used, used);
+    return true;
+}
+
+bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
+{
+    const struct area_view *view = &agent->view, *from = &parent->view;
+    if (!parent->compiled)
+        return true;
+    agent->compiled = calloc(view->slot_mask / 64 + 1, sizeof *agent->compiled);
+    if (!agent->compiled || !copy_programs(agent, parent))
+        return false;
+    for (uint32_t i = 0; i <= from->site_mask; i++) {
+        const struct area_site *site = &from->sites[i];
+        uint64_t address = atomic_load_explicit(&site->address, memory_order_relaxed);
+        struct area_site *own = address ? area_site_find(view, address, true) : NULL;
+        if (!own)
+            continue;
+        set_values(own, atomic_load(&site->values), atomic_load(&site->layout));
+        atomic_store(&own->unwind, atomic_load(&site->unwind));
+    }
+    for (uint32_t i = 0; i <= from->slot_mask; i++) {
+        if (!(parent->compiled[i >> 6] >> (i & 63) & 1))
+            continue;
+        const struct area_slot *slot =
+            area_slot_find(view, atomic_load_explicit(&from->slots[i].function, memory_order_relaxed), false);
+        size_t at = slot ? (size_t)(slot - view->slots) : 0;
+        if (slot)
+            agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);
+    }
+    for (const struct agent_layout_text *layout = parent->layouts; layout; layout = layout->hh.next)
+        add_layout(agent, layout->id, layout->text);
+    agent->next_layout = parent->next_layout;
+    return true;
+}
+
+void agent_compile_free(struct agent *agent)
+{
+    free(agent->compile_run); /* what it waited for is for others, too */
+    agent->compile_run = NULL;
+    struct agent_layout_text *layout, *next;
+    HASH_ITER(hh, agent->layouts, layout, next)
+    {
+        HASH_DELETE(hh, agent->layouts, layout);
+        free(layout->text);
+        free(layout);
+    }
+    free(agent->compiled);
+}

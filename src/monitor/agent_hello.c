@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake (shm/area.h): agents connect, say who they are, and get their area. Who they really are is the kernel's
+ * word, not theirs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "monitor/agents_internal.h"
+#include "monitor/cells.h"
+#include "monitor/monitor.h"
+#include "probe/proc.h"
+
+static void connection_free(struct agent_connection *connection)
+{
+    struct agents *agents = connection->agents;
+    loop_remove(connection->source);
+    close(connection->fd);
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        agents->connections = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    agents->connection_count--;
+    free(connection);
+}
+
+/* Answers; with an agent, its three descriptors go along. */
+static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
+{
+    struct agent_welcome welcome = {.magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = HOLD_MS};
+    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
+    struct iovec part = {&welcome, sizeof welcome};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (agent) {
+        int fds[3] = {agent->area_fd, agent->agents->bell_fd, cells_fd(agent->agents->monitor->cells)};
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof fds);
+        memcpy(CMSG_DATA(head), fds, sizeof fds);
+    }
+    ssize_t put;
+    do
+        put = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? -errno : 0;
+}
+
+/* What is wrong with a hello; NULL: nothing. */
+static const char *check_hello(struct agent_hello *hello, ssize_t size)
+{
+    if (size < (ssize_t)(3 * sizeof(uint32_t)) || hello->magic != AREA_MAGIC)
+        return "this is no agent's hello";
+    if (hello->version != AREA_VERSION)
+        return "agent and monitor are of different versions of scry";
+    if (size != sizeof *hello || hello->size != sizeof *hello)
+        return "the agent's hello is malformed";
+    if (!memchr(hello->job, 0, sizeof hello->job) || !memchr(hello->exe, 0, sizeof hello->exe))
+        return "the agent's hello is malformed";
+    if (strchr(hello->job, '\n') || strchr(hello->exe, '\n') || (*hello->job && *hello->job != '/'))
+        return "the agent's hello is malformed";
+    return NULL;
+}
+
+/* The process that it was forked from, if the kernel says so, too. */
+static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct agent_hello *hello)
+{
+    struct agent *parent = hello->fork_of ? agents_find(agents, ppid) : NULL;
+    bool same = parent && parent->serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
+    return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
+}
+
+static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct agent_hello *hello,
+                                struct agent **ret_parent, struct err *err)
+{
+    struct proc_stat stat;
+    if (agents->count >= AGENT_LIMIT) {
+        err_set(err, -EAGAIN, "%d processes are traced already", AGENT_LIMIT);
+        return NULL;
+    }
+    int code = proc_stat_read(pid, 0, &stat);
+    if (code < 0) {
+        err_errno(err, code, "pid %d", pid);
+        return NULL;
+    }
+    struct agent *before = agents_find(agents, pid);
+    if (before) /* it has executed another program */
+        agent_ended(before);
+    struct agent *agent = agent_new(agents, pid, hello->job, hello->exe, err);
+    if (!agent)
+        return NULL;
+    agent->ppid = stat.ppid;
+    agent->start_ticks = stat.start_ticks;
+    agent->room = hello->room;
+    agent->opens_late = true;
+    agent->forked = hello->fork_of != 0;
+    *ret_parent = parent_of(agents, stat.ppid, hello);
+    code = agent_area_make(agent, agent->forked, err);
+    if (code < 0) {
+        if (agent->job)
+            job_set_problem(agent->job, "%s", err->text);
+        agent_free(agent);
+        return NULL;
+    }
+    agent->pidfd = pidfd;
+    return agent;
+}
+
+/* It could not take its area: mostly a limit of the batch system. */
+static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, const struct agent_hello *hello)
+{
+    struct agent *agent = agents_find(agents, pid);
+    char why[128] = "there is not enough address space";
+    if (hello->flags & AGENT_NO_FILES)
+        snprintf(why, sizeof why, "its limit of open files (ulimit -n) leaves no room for three more");
+    else if (hello->room != UINT64_MAX)
+        snprintf(why, sizeof why, "its limit of address space (ulimit -v) leaves no more than %llu KB",
+                 (unsigned long long)hello->room / 1024);
+    if (agent) {
+        agent_set_problem(agent, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+        atomic_store(&agent->view.area->agent_state, AREA_OFF);
+        agent_ended(agent);
+    } else if (job) {
+        job_set_problem(job, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+    }
+}
+
+static void take_hello(struct agents *agents, int fd, struct agent_hello *hello, ssize_t size)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    const char *wrong = check_hello(hello, size);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid() || peer.pid <= 0)
+        wrong = "only processes of the monitor's own user that it can see are traced";
+    if (wrong) {
+        log_info("an agent was refused: %s", wrong);
+        send_welcome(fd, NULL, -EPROTO, wrong);
+        return;
+    }
+    struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
+    if (!(hello->flags & AGENT_HAS_HOOKS)) {
+        if (job)
+            job_note_program(job, hello->exe);
+        return;
+    }
+    if (job)
+        job->hooked = true;
+    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
+        no_room(agents, peer.pid, job, hello);
+        return;
+    }
+    struct err err = {.text = ""};
+    int pidfd = proc_pidfd(peer.pid);
+    struct agent *parent = NULL;
+    struct agent *agent = pidfd >= 0 ? make_agent(agents, peer.pid, pidfd, hello, &parent, &err) : NULL;
+    if (!agent) {
+        if (pidfd >= 0)
+            close(pidfd);
+        if (job && (pidfd < 0 || err.code == -ESRCH || err.code == -ENOENT)) /* it did not wait, and is gone */
+            job->late++;
+        log_warning("pid %d is not traced: %s", peer.pid, *err.text ? err.text : "it has ended");
+        send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
+        return;
+    }
+    agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
+    if (agent->ended)
+        send_welcome(fd, NULL, -ESRCH, "it has ended");
+    else if (send_welcome(fd, agent, 0, "") < 0) /* it did not wait */
+        agent_ended(agent);
+    else
+        agent_open(agent);
+}
+
+static void connection_readable(void *ctx, int fd, uint32_t events)
+{
+    struct agent_connection *connection = ctx;
+    struct agents *agents = connection->agents;
+    static _Alignas(8) struct agent_hello hello; /* 8 KB, of this one thread */
+    (void)events;
+    struct iovec part = {&hello, sizeof hello};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (message.msg_flags & MSG_TRUNC)
+        got = 0; /* longer than a hello is none */
+    if (got > 0 || (message.msg_flags & MSG_TRUNC))
+        take_hello(agents, fd, &hello, got);
+    connection_free(connection);
+}
+
+static void accept_agents(void *ctx, int fd, uint32_t events)
+{
+    struct agents *agents = ctx;
+    (void)events;
+    for (;;) {
+        int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (peer < 0)
+            return;
+        struct agent_connection *connection =
+            agents->connection_count < CONNECTION_LIMIT ? calloc(1, sizeof *connection) : NULL;
+        if (!connection) {
+            close(peer);
+            continue;
+        }
+        *connection = (struct agent_connection){.agents = agents, .fd = peer, .next = agents->connections};
+        if (connection->next)
+            connection->next->previous = connection;
+        agents->connections = connection;
+        agents->connection_count++;
+        connection->source = loop_add_fd(agents->monitor->loop, peer, EPOLLIN, connection_readable, connection);
+        if (!connection->source)
+            connection_free(connection);
+        else /* mostly its hello is there already */
+            connection_readable(connection, peer, EPOLLIN);
+    }
+}
+
+int agent_hello_listen(struct agents *agents, struct err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int len = snprintf(agents->socket_path, sizeof agents->socket_path, "%s/agent.sock", agents->runtime);
+    if (len < 0 || (size_t)len >= sizeof address.sun_path)
+        return err_set(err, -ENAMETOOLONG, "%s/agent.sock is too long for a socket", agents->runtime);
+    memcpy(address.sun_path, agents->socket_path, (size_t)len + 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot make a socket");
+    unlink(agents->socket_path); /* of a monitor that is gone: the caller holds the lock of this directory */
+    if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(fd, SOMAXCONN) < 0) {
+        int code = -errno;
+        close(fd);
+        return err_errno(err, code, "cannot listen at %s", agents->socket_path);
+    }
+    agents->listen_fd = fd;
+    agents->listen_source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, accept_agents, agents);
+    return agents->listen_source ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+void agent_hello_close(struct agents *agents)
+{
+    loop_remove(agents->listen_source);
+    if (agents->listen_fd >= 0) {
+        close(agents->listen_fd);
+        unlink(agents->socket_path);
+    }
+    while (agents->connections)
+        connection_free(agents->connections);
+}

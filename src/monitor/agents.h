@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agents: the traced processes of this monitor. An agent says hello on the agent socket ("agent.sock" beside the
+ * monitor's own), gets an area (shm/area.h), and its main is held until its selection is in place. From then on the
+ * monitor collects its packets into the job's trace directory, keeps the live profile, and runs the requests of events
+ * that the agent hands over. Areas of processes that live are found again after a restart of the monitor.
+ *
+ * What a job wants traced is set once for the job (trace_settings) and holds for every process of it, those that come
+ * later included; event services add what they need for single functions of single processes.
+ */
+#ifndef SCRY_MONITOR_AGENTS_H
+#define SCRY_MONITOR_AGENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "jobdir/profile.h"
+#include "shm/area.h"
+#include "symbols/index.h"
+
+struct monitor;
+struct agents;
+struct agent;
+struct csr;
+struct process;
+
+/* ---- settings of a job ---- */
+
+struct trace_settings {
+    bool enabled;    /* --trace was given: that nothing comes is worth a word */
+    bool off;        /* --trace off: nothing is recorded */
+    bool on;         /* no: nothing is recorded, counted or run until it is yes again */
+    char *selection; /* symbols/index.h; "": the program's own compiled-in hooks */
+    bool args, locals, count_only;
+    unsigned depth, string_bytes, array_items, value_bytes;
+    uint64_t min_ns;
+    unsigned max_depth, rate; /* 0: none */
+    uint64_t buffer_bytes, max_bytes;
+    enum area_policy policy;
+    unsigned wait_us;
+    enum area_reader reader;
+};
+/* The defaults; strings are malloc'ed. */
+int trace_settings_init(struct trace_settings *settings);
+void trace_settings_done(struct trace_settings *settings);
+/* One setting by its option's name: trace args locals count-only depth min-time max-depth buffer overflow rate max-size
+ * read-by on. 0, or -EINVAL with err: what was expected. Unknown keys: -ENOENT. */
+int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err);
+/* All of them, as trace_settings_set takes them. */
+void trace_settings_each(const struct trace_settings *settings,
+                         void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* ---- the registry ---- */
+
+int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err);
+void agents_free(struct agents *agents);
+
+/* A job's settings changed, or a job appeared (key NULL: only that): applies them to its agents, now and later. `dir`
+ * is the job directory. */
+int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err);
+void agents_job_end(struct agents *agents, const char *dir);
+/* Appends "key","value",... as the request language writes strings and agents_job_set takes them. -ENOENT: no such job.
+ */
+int agents_job_settings(struct agents *agents, const char *dir, struct buf *out);
+
+/* How it stands with a job's traces: for its end and its summary. */
+struct agents_job_state {
+    unsigned living;            /* processes with an agent */
+    unsigned draining;          /* ended ones whose records are not all on disk yet */
+    uint64_t events, discarded; /* of all its processes so far */
+    char problem[512];          /* why nothing, or not everything, came, with the remedy; "" */
+    char note[512];             /* what no trace tells; "" */
+};
+int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
+/* The same, shorter. */
+unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living);
+unsigned agents_count(const struct agents *agents); /* living ones and draining ones */
+
+struct agent *agents_find(struct agents *agents, pid_t pid); /* NULL: has none */
+void agents_each(struct agents *agents, const char *dir /* NULL: all */, void (*fn)(void *ctx, struct agent *agent),
+                 void *ctx);
+
+pid_t agent_pid(const struct agent *agent);
+const char *agent_job(const struct agent *agent); /* directory; "" */
+const struct area_view *agent_view(const struct agent *agent);
+const char *agent_trace_path(const struct agent *agent); /* "" while nothing is recorded */
+
+/* Why nothing comes from this process although it was asked for, with the remedy (compiled without hooks, statically
+ * linked, 32 bit, ...); "" */
+const char *agent_problem(const struct agent *agent);
+
+/* A function of the process by its slot; from the index, as far as it is built. */
+bool agent_function(struct agent *agent, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
+                    const struct module **ret_module);
+bool agent_name_address(void *agent, uint64_t address, struct buf *out); /* a layout_name_fn */
+const char *agent_layout(struct agent *agent, uint32_t id);              /* its text; NULL */
+
+/* Brings partial packets in and tells the profile; for services that answer now. */
+void agent_collect(struct agent *agent);
+struct profile *agent_profile(struct agent *agent); /* NULL: nothing is recorded */
+/* Writes out everything that is in its packets, in flight mode, too. 0 or -errno. */
+int agent_flush(struct agent *agent, struct err *err);
+
+struct agent_counts {
+    uint64_t events, discarded, bytes; /* so far, of the trace */
+    uint64_t cost_ns;                  /* that recording took the program, as measured for one event */
+};
+void agent_counts(const struct agent *agent, struct agent_counts *ret_counts);
+
+/* All functions of a process with their module: for ct_list_functions. fn returns false to stop. -EAGAIN: the index is
+ * being built, ask later. */
+int agent_functions(struct agent *agent, const char *selection,
+                    bool (*fn)(void *ctx, const struct module *module, const struct index_function *function),
+                    void *ctx, struct err *err);
+
+/* From now on the chosen functions of this one process have the mode (AREA_COUNT, AREA_RECORD, AREA_VALUES; 0: off),
+ * over the settings of its job, until these change. 0, -EINVAL (the selection) or -EAGAIN as above. */
+int agent_select(struct agent *agent, const char *selection, uint32_t mode, struct err *err);
+
+/* ---- what event services ask for ---- */
+
+struct agent_demand {
+    struct csr *csr;       /* its serial names the demand; also which agents it was made for */
+    const char *selection; /* the functions */
+    bool at_exit;
+    bool raise;                         /* hold the thread and tell the monitor; else run `program` there */
+    const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
+    const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments */
+    unsigned param_count;
+    bool values; /* arguments and locals are wanted as text */
+};
+
+/* Adds or replaces the demand of a conditional request in one process, takes it away. Compiling goes on in the
+ * background where symbols are needed; `ready` (may be NULL) is called when it is in place or failed. 0 or -errno. */
+int agent_demand(struct agent *agent, const struct agent_demand *demand,
+                 void (*ready)(void *ctx, int code, const char *reason), void *ctx, struct err *err);
+void agent_undemand(struct agent *agent, const struct csr *csr);
+
+/* A raised event; the receiver calls agent_release when the thread may go on. */
+struct agent_event {
+    struct agent *agent;
+    struct area_thread *thread;
+    struct area_raise raise; /* a checked copy */
+};
+void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct agent_event *event), void *ctx);
+/* The parameters of a request's demand, in its order (one site may serve several demands). false: that request has no
+ * demand on this function and side. */
+bool agent_event_params(const struct agent_event *event, const struct csr *csr, struct code_event *ret_params);
+/* Called from the loop after the doorbell was rung: programs may have posted something (CODE_POST). */
+void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx);
+void agent_release(struct agent *agent, struct area_thread *thread);
+
+/* Called when an agent came (its area is ready, main still held) and when it ended: for arming conditional requests. */
+void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent *agent, bool came), void *ctx);
+
+#endif

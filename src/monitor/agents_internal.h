@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
+ * the shared memory; agent_names.c: modules, indexes and names; agent_select.c: settings to slots; agent_compile.c:
+ * captures; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is in a packet;
+ * collect_former.c: the trace of a monitor that was killed).
+ */
+#ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
+#define SCRY_MONITOR_AGENTS_INTERNAL_H
+
+#include <pthread.h>
+#include <uthash.h>
+
+#include "base/loop.h"
+#include "jobdir/trace_write.h"
+#include "monitor/agents.h"
+#include "shm/record.h"
+#include "symbols/helper_client.h"
+
+enum {
+    HOLD_MS = 20000,          /* how long main is held at most */
+    COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
+    COLLECT_MIN_MS = 100,     /* between two looks while there is something to collect */
+    COLLECT_MAX_MS = 2000,    /* while there is not */
+    PARTIAL_MS = 1000,        /* until a thread's unfinished packet is brought in */
+    THREADS_RESERVED = 64,    /* blocks of threads that surely have memory at first */
+    AGENT_LIMIT = 16384,      /* traced processes at once */
+    CONNECTION_LIMIT = 4096,  /* that have not said hello yet */
+    RULE_NOTES = 64,          /* demands of a job that are remembered until they are met */
+    NOTED_LIMIT = 16,         /* programs of a job without hooks that are remembered by name */
+    PROBLEM_SIZE = 512,
+    MODE_OWN = 0xff, /* in agent.modes: as the program has it */
+};
+
+/* ---- jobs ---- */
+
+struct trace_job {
+    char *dir;
+    struct trace_settings settings;
+    bool ended;                        /* nobody follows it any more; goes with its last agent */
+    bool limited;                      /* max_bytes is reached, or the disk is full */
+    unsigned agents;                   /* living and draining ones */
+    uint64_t bytes_before;             /* of traces that were there before */
+    uint64_t bytes, events, discarded; /* of agents that are gone */
+    uint64_t looked_ns;                /* at the disk's room */
+    char *noted[NOTED_LIMIT];          /* programs without hooks */
+    size_t noted_count;
+    bool hooked; /* some process had them */
+    struct rule_note {
+        uint32_t serial; /* of a demand */
+        bool met;        /* in some process */
+        char reason[160];
+    } rule_notes[RULE_NOTES];
+    unsigned rule_note_count;
+    unsigned late; /* processes that went on untraced because the monitor did not answer in time */
+    char problem[PROBLEM_SIZE];
+    char unmatched[PROBLEM_SIZE]; /* worth a word if nothing was recorded at all */
+    UT_hash_handle hh;
+};
+
+/* ---- indexes, shared by all agents ---- */
+
+struct shared_index {
+    char key[INDEX_KEY_SIZE];
+    struct index *index; /* NULL: not built yet, or failed */
+    bool failed, building;
+    char problem[128];
+    unsigned users;
+    UT_hash_handle hh;
+};
+
+/* ---- agents ---- */
+
+struct collect_thread { /* by thread_serial */
+    uint32_t serial, tid, stream;
+    bool has_stream;
+    uint64_t discarded, last_time;
+    uint64_t written_to; /* up to this time its records are in the trace of a monitor before this one; 0: none */
+    uint64_t partial_seq, partial_to; /* of the packet with that number so many bytes of records are written */
+    bool partial;
+    bool lives; /* it has a block; only looked at when an area is adopted */
+    UT_hash_handle hh;
+};
+
+struct agent_layout_text {
+    uint32_t id;
+    char *text;
+    UT_hash_handle hh;
+};
+
+struct demand; /* agent_demand.c */
+struct slot_params;
+struct compile_run; /* agent_compile.c */
+struct compiled_set;
+struct helper_job;
+
+struct agent {
+    struct agents *agents;
+    struct trace_job *job; /* NULL: of no job, nothing is recorded */
+    struct agent *next, *previous;
+    UT_hash_handle hh; /* living ones, by pid */
+    pid_t pid, ppid;
+    uint64_t start_ticks, serial;
+    char *exe;
+    char *area_path;
+    int pidfd, area_fd;
+    struct loop_source *exit_source;
+    bool ended, adopted, announced, orphans_taken;
+    bool forked;     /* from a traced process */
+    bool opens_late; /* a child of fork: its trace is made after it was let go */
+    uint64_t room;   /* of address space in the process */
+    uint64_t ended_ns;
+
+    struct area_view view;
+    uint32_t released;         /* packets that are the program's to use */
+    uint32_t threads_reserved; /* blocks that have memory */
+    bool grow_failed;
+
+    struct trace_writer *writer; /* NULL: nothing is recorded */
+    struct profile *profile;
+    struct collect_thread *threads;
+    uint64_t *known; /* bit set of slots that have a name in the trace */
+    uint64_t events, discarded, damaged;
+    uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
+    uint64_t partial_ns, synced_ns;
+    bool counts;              /* some function is only counted */
+    bool rated;               /* there was a --rate: calls may be missing */
+    bool more;                /* packets were left for the next turn */
+    uint64_t longest_min_ns;  /* shorter calls may be missing; 0: none */
+    unsigned least_max_depth; /* deeper calls may be missing; 0: none */
+    char problem[PROBLEM_SIZE];
+
+    struct module *modules;
+    struct shared_index **indexes; /* of the modules */
+    size_t module_count;
+    uint32_t modules_looked; /* the program's count of changes that this is of */
+    bool unnamed;            /* functions got a number for a name because an index was missing */
+
+    uint8_t *modes; /* of slots, as the settings want them */
+    bool selected, selection_waits;
+    struct selection_override { /* agent_select; the later ones win */
+        struct selection *selection;
+        uint32_t mode;
+        struct selection_override *next;
+    } * overrides;
+    struct loop_source *hold_timer;
+    struct compile_run *compile_run;
+    bool compile_failed; /* of the runs that followed each other */
+    uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be had */
+    uint32_t next_layout;
+    struct agent_layout_text *layouts;
+    uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */
+    struct demand *demands;           /* in the order in which they came */
+    struct slot_params *slot_params;  /* hash by slot */
+};
+
+struct agent_connection {
+    struct agents *agents;
+    int fd;
+    struct loop_source *source;
+    struct agent_connection *next, *previous;
+};
+
+struct agents {
+    struct monitor *monitor;
+    char *runtime, *rings;
+    char socket_path[128];
+    int listen_fd;
+    struct loop_source *listen_source;
+    struct agent_connection *connections;
+    unsigned connection_count;
+    struct trace_job *jobs;
+    struct agent *by_pid, *list;
+    unsigned count;
+    uint64_t last_serial;
+
+    /* the doorbell and the thread that waits at it */
+    struct doorbell *bell;
+    int bell_fd, ring_fd;
+    struct loop_source *ring_source;
+    pthread_t ringer;
+    bool ringer_runs;
+    _Atomic bool ringer_stop;
+    _Atomic uint32_t acknowledged;
+
+    struct loop_source *timer, *deferred;
+    uint64_t timer_ns;
+    unsigned collecting; /* depth: nobody is freed meanwhile */
+
+    /* the time stamp counter */
+    uint64_t first_ticks, first_ns, ticks_per_second, event_ticks;
+
+    struct shared_index *indexes;
+    struct compiled_set *compiled_sets;
+    uint64_t set_uses;
+    struct helper_job *helpers;
+    unsigned helpers_running;
+    bool helper_missing; /* scry-symbols is not installed */
+
+    void *scratch; /* of collect.c */
+
+    void (*on_event)(void *ctx, const struct agent_event *event);
+    void *event_ctx;
+    void (*on_change)(void *ctx, struct agent *agent, bool came);
+    void *change_ctx;
+    void (*on_ring)(void *ctx);
+    void *ring_ctx;
+};
+
+/* agents.c */
+struct agent *agent_new(struct agents *agents, pid_t pid, const char *job, const char *exe, struct err *err);
+/* From here on it is collected. With a parent that it was forked from it is to do what that does. */
+void agent_came(struct agent *agent, const struct agent *parent);
+void agent_open(struct agent *agent); /* its trace, if that is still to be made */
+void agent_set_problem(struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void job_set_problem(struct trace_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct trace_job *job_get(struct agents *agents, const char *dir);
+void job_put(struct agents *agents, struct trace_job *job); /* frees it if nobody needs it */
+void agent_ended(struct agent *agent);
+void agent_free(struct agent *agent);
+
+void job_note_program(struct trace_job *job, const char *exe);
+
+/* agent_hello.c */
+int agent_hello_listen(struct agents *agents, struct err *err);
+void agent_hello_close(struct agents *agents);
+
+/* agent_clock.c */
+void agent_clock_start(struct agents *agents);
+void agent_clock_calibrate(struct agents *agents); /* the first time it takes up to 20 ms */
+uint64_t agent_clock_zero_ns(const struct agents *agents);
+uint64_t agent_clock_ticks(void);
+
+/* agent_bell.c */
+int agent_bell_open(struct agents *agents, struct err *err);
+int agent_bell_start(struct agents *agents); /* the thread; only once there is an agent */
+void agent_bell_close(struct agents *agents);
+
+/* agent_area.c */
+int agent_area_make(struct agent *agent, bool small, struct err *err);
+void agent_area_note(const struct agent *agent); /* whose it is, for a monitor that is started later */
+void agent_area_grow(struct agent *agent);       /* more packets, if most are in use; more blocks of threads */
+void agent_area_remove(struct agent *agent);
+void agent_area_adopt_all(struct agents *agents); /* those of a monitor before this one */
+void agent_area_unmap(struct agent *agent);
+
+/* agent_names.c */
+int agent_modules_refresh(struct agent *agent);                              /* reads them again, asks for indexes */
+bool agent_modules_inherit(struct agent *agent, const struct agent *parent); /* of the process it was forked from */
+bool agent_module_hooked(const struct agent *agent, size_t module);
+bool agent_indexes_ready(const struct agent *agent); /* none is being built */
+void agent_name_slot(struct agent *agent, uint32_t slot);
+void agent_names_again(struct agent *agent); /* indexes came */
+void agent_modules_free(struct agent *agent);
+void agents_indexes_free(struct agents *agents);
+
+/* agent_select.c */
+void agent_apply(struct agent *agent);   /* settings to switches and slots; lets it go as soon as that can be */
+void agent_indexed(struct agent *agent); /* an index that it waited for is there, or failed */
+bool agent_inherit(struct agent *agent, const struct agent *parent); /* the parent's choice, as it is in place */
+void agent_go(struct agent *agent);
+void agent_settle(struct agent *agent); /* lets main go on if everything is in place */
+void agent_filter_update(struct agent *agent);
+bool agent_modes_new(struct agent *agent);
+void agent_mode_update(struct agent *agent, uint32_t slot); /* settings and demands of one slot */
+void agent_look_again(struct agent *agent);                 /* dlopen */
+void agent_overrides_free(struct agent *agent);
+void agent_select_free(struct agent *agent);
+
+/* agent_compile.c */
+/* Captures of the slots whose modes want values and that have none yet, in the background. */
+void agent_compile(struct agent *agent);
+bool agent_compiling(const struct agent *agent);
+void agent_compile_again(struct agent *agent);                                /* the settings of values changed */
+bool agent_compiled_inherit(struct agent *agent, const struct agent *parent); /* programs, sites and layouts */
+void agent_layouts_write(struct agent *agent);                                /* to a trace made after them */
+void agent_compile_free(struct agent *agent);
+void agent_compiled_sets_free(struct agents *agents);
+uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
+
+/* agent_demand.c */
+uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits that demands add to a slot's mode */
+bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
+unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
+void agent_demands_compiled(struct agent *agent, bool ok);
+void agent_demands_problem(struct agent *agent, const char *text); /* their parameters are not in some function */
+bool agent_demands_wait(const struct agent *agent);                /* some is not in place yet */
+void agent_demands_indexed(struct agent *agent);                   /* modules or indexes changed */
+void agent_demands_free(struct agent *agent);
+void agent_raises(struct agent *agent); /* hands raised events over */
+
+/* agent_helper.c: the program scry-symbols, in the background; few at once, the others wait. The function is called for
+ * each answer, and with NULL at the end, after which the job is gone. */
+typedef void helper_fn(void *ctx, const struct helper_answer *answer);
+struct helper_job *helper_start(struct agents *agents, const char *what, const char *const *files, size_t file_count,
+                                struct buf *input_take, helper_fn *fn, void *ctx);
+void helper_cancel(struct helper_job *job); /* fn is not called any more */
+void helpers_free(struct agents *agents);
+
+/* collect.c */
+int collect_new(struct agents *agents);
+void collect_free(struct agents *agents);
+void collect_soon(struct agents *agents); /* in the next turn of the loop */
+uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
+void collect_limit(struct agents *agents, struct trace_job *job, const char *why); /* from here on the last only */
+
+/* Of a thread, up to this time, records are on disk already. */
+struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to);
+
+/* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
+ */
+void collect_former(struct agent *agent, const char *trace);
+
+/* collect_trace.c */
+void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
+int collect_open(struct agent *agent, struct err *err); /* the trace directory */
+void collect_close(struct agent *agent, const char *state);
+
+/* collect_walk.c */
+struct walk {                /* what one packet is made into */
+    struct packet_head head; /* of the piece: begin, end, depth, stack */
+    const uint8_t *records;  /* in the packet, or in `own` */
+    size_t size;
+    size_t end;      /* bytes of the packet that are records */
+    uint64_t events; /* entries and exits in the piece */
+    bool damaged;    /* what comes after `end` is none */
+};
+struct walk_room; /* for rewriting; NULL-able only for whole packets */
+struct walk_room *walk_room_new(void);
+void walk_room_free(struct walk_room *room);
+typedef void walk_function_fn(void *ctx, uint32_t function);
+/* Looks through the `size` bytes of records of a packet, none of which is later than `latest`; the piece begins `from`
+ * bytes into them. Tells the profile and, for functions not in `known`, fn. A record that is older than the one before
+ * it (written in a signal's handler) is made as old. */
+/* Entries and exits among the records. */
+uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size);
+/* How many bytes of the records are not later than `time`. */
+size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, uint64_t time);
+void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
+                 struct walk_room *room, struct profile *profile, uint32_t slot_mask, uint64_t *known,
+                 walk_function_fn *fn, void *ctx, struct walk *ret_walk);
+
+#endif

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets from the areas to the disk. Full ones in the order in which they were filled, on the doorbell and on a timer;
+ * those of slow threads, as far as they are written, every second or when somebody asks. A turn is bounded so that
+ * requests are answered meanwhile. What is read from an area is copied first and then looked at: the program may
+ * scribble there at any time.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "monitor/agents_internal.h"
+#include "monitor/monitor.h"
+
+enum { NS_PER_MS = 1000000 };
+
+struct ordered {
+    uint64_t order;
+    uint32_t index;
+};
+
+struct scratch {
+    uint8_t packet[AREA_PACKET_SIZE];
+    struct walk_room *room;
+    struct ordered *full;
+    size_t full_cap;
+};
+
+int collect_new(struct agents *agents)
+{
+    struct scratch *scratch = calloc(1, sizeof *scratch);
+    if (scratch)
+        scratch->room = walk_room_new();
+    agents->scratch = scratch;
+    return scratch && scratch->room ? 0 : -ENOMEM;
+}
+
+void collect_free(struct agents *agents)
+{
+    struct scratch *scratch = agents->scratch;
+    if (!scratch)
+        return;
+    walk_room_free(scratch->room);
+    free(scratch->full);
+    free(scratch);
+    agents->scratch = NULL;
+}
+
+/* ---- one packet ---- */
+
+struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to)
+{
+    struct collect_thread *thread;
+    HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+    if (!thread) {
+        thread = calloc(1, sizeof *thread);
+        if (!thread)
+            return NULL;
+        thread->serial = serial;
+        thread->tid = tid;
+        HASH_ADD(hh, agent->threads, serial, sizeof thread->serial, thread);
+    }
+    if (thread->written_to < to)
+        thread->written_to = to;
+    return thread;
+}
+
+static struct collect_thread *thread_get(struct agent *agent, const struct packet_head *head)
+{
+    struct collect_thread *thread = collect_written(agent, head->thread_serial, head->tid, 0);
+    if (!thread)
+        return NULL;
+    if (!thread->has_stream && trace_writer_stream_new(agent->writer, head->time_begin, &thread->stream) == 0)
+        thread->has_stream = true;
+    return thread->has_stream ? thread : NULL;
+}
+
+static uint64_t job_bytes(const struct agents *agents, const struct trace_job *job)
+{
+    uint64_t bytes = job->bytes_before + job->bytes;
+    for (const struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->job == job && agent->writer)
+            bytes += trace_writer_bytes(agent->writer);
+    return bytes;
+}
+
+/* From here on the last records are kept in memory, as far as the buffer goes, and written when somebody asks. */
+void collect_limit(struct agents *agents, struct trace_job *job, const char *why)
+{
+    if (job->limited)
+        return;
+    job->limited = true;
+    job_set_problem(job, "%s: from then on only the last records of each process were kept", why);
+    for (struct agent *agent = agents->list; agent; agent = agent->next) {
+        if (agent->job != job)
+            continue;
+        if (agent->writer)
+            trace_writer_problem(agent->writer, job->problem);
+        if (!agent->ended)
+            atomic_store(&agent->view.area->policy, AREA_FLIGHT);
+    }
+}
+
+static void write_failed(struct agent *agent, int code)
+{
+    char why[PROBLEM_SIZE];
+    snprintf(why, sizeof why, "writing the trace of pid %d failed (%s): recording stopped", agent->pid,
+             strerror(-code));
+    log_warning("%s: %s", trace_writer_path(agent->writer), why);
+    trace_writer_problem(agent->writer, why);
+    agent_set_problem(agent, "%s", why);
+    if (!agent->ended)
+        atomic_store(&agent->view.area->on, 0);
+}
+
+static void name_function(void *ctx, uint32_t function)
+{
+    agent_name_slot(ctx, function);
+}
+
+/* Whether there is no room for it below the limit. What was not written counts as overwritten. */
+static bool is_too_much(const struct agent *agent, size_t size)
+{
+    const struct trace_job *job = agent->job;
+    return job && job->limited && job->settings.max_bytes &&
+           job_bytes(agent->agents, job) + sizeof(struct packet_head) + size > job->settings.max_bytes;
+}
+
+/* Writes what is new of a packet: a copy, `size` bytes of records. */
+static void write_packet(struct agent *agent, const struct packet_head *head, uint64_t latest, uint8_t *records,
+                         size_t size, uint64_t discarded)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    struct collect_thread *thread = thread_get(agent, head);
+    if (!thread)
+        return;
+    size_t from = 0;
+    if (thread->partial && thread->partial_seq == head->packet_seq)
+        from = thread->partial_to < size ? thread->partial_to : size;
+    else if (thread->written_to) /* what the monitor before this one has written of it */
+        from = walk_until(head, latest, records, size, thread->written_to);
+    struct walk walk;
+    walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, agent->view.slot_mask,
+                agent->known, name_function, agent, &walk);
+    thread->partial = true;
+    thread->partial_seq = head->packet_seq;
+    thread->partial_to = walk.end;
+    if (walk.damaged && !agent->damaged++)
+        trace_writer_problem(agent->writer, "the program wrote over its trace buffer: records are missing");
+    uint64_t lost = discarded > thread->discarded ? discarded - thread->discarded : 0;
+    if (walk.size == 0 && lost == 0)
+        return;
+    if (walk.size == 0)
+        walk.head.time_begin = walk.head.time_end = thread->last_time ? thread->last_time : head->time_begin;
+    struct area *area = agent->view.area;
+    if (is_too_much(agent, walk.size)) {
+        area->skipped_events = agent->skipped += walk.events;
+        return;
+    }
+    area->writing_events = area->written_events + walk.events;
+    atomic_signal_fence(memory_order_seq_cst);
+    area->writing_bytes = trace_writer_bytes(agent->writer) + sizeof walk.head + walk.size;
+    int code = trace_writer_packet(agent->writer, thread->stream, &walk.head, walk.records, walk.size, lost);
+    if (code < 0) {
+        if (code != -EPIPE)
+            write_failed(agent, code);
+        area->skipped_events = agent->skipped += walk.events;
+        agent->discarded += lost;
+        thread->discarded += lost;
+        return;
+    }
+    area->written_events = area->writing_events;
+    atomic_signal_fence(memory_order_seq_cst);
+    area->written_bytes = trace_writer_bytes(agent->writer);
+    thread->discarded += lost;
+    thread->last_time = walk.head.time_end;
+    agent->events += walk.events;
+    agent->discarded += lost;
+}
+
+static bool take_head(const struct agent *agent, const uint8_t *packet, struct packet_head *ret_head)
+{
+    memcpy(ret_head, packet, sizeof *ret_head);
+    return ret_head->magic == PACKET_MAGIC && agent->writer;
+}
+
+/* Nothing of it is to be read again. */
+static void packet_free(struct agent *agent, uint32_t index)
+{
+    const struct area_view *view = &agent->view;
+    struct packet_head *head = (void *)(view->base + view->packets_at + (uint64_t)index * view->packet_size);
+    head->content_size = 0;
+    atomic_store_explicit(&view->states[index], AREA_PACKET_FREE, memory_order_release);
+}
+
+/* ---- full packets ---- */
+
+static int by_order(const void *a, const void *b)
+{
+    uint64_t one = ((const struct ordered *)a)->order, other = ((const struct ordered *)b)->order;
+    return one < other ? -1 : one > other;
+}
+
+static size_t find_full(struct agent *agent)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    const struct area_view *view = &agent->view;
+    size_t count = 0;
+    for (uint32_t i = 0; i < agent->released; i++) {
+        uint64_t word = atomic_load_explicit(&view->states[i], memory_order_acquire);
+        if ((word & 0xff) != AREA_PACKET_FULL)
+            continue;
+        if (count == scratch->full_cap) {
+            size_t cap = scratch->full_cap ? 2 * scratch->full_cap : 256;
+            struct ordered *full = realloc(scratch->full, cap * sizeof *full);
+            if (!full)
+                break; /* the rest in the next turn */
+            scratch->full = full;
+            scratch->full_cap = cap;
+        }
+        scratch->full[count++] = (struct ordered){word, i};
+    }
+    if (count > 1)
+        qsort(scratch->full, count, sizeof *scratch->full, by_order);
+    return count;
+}
+
+static void collect_one(struct agent *agent, const struct ordered *full)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    const struct area_view *view = &agent->view;
+    uint64_t word = full->order;
+    if (!atomic_compare_exchange_strong(&view->states[full->index], &word, (word & ~UINT64_C(0xff)) | AREA_PACKET_READ))
+        return; /* the flight recorder was faster */
+    struct packet_head head;
+    memcpy(scratch->packet, view->base + view->packets_at + (uint64_t)full->index * view->packet_size,
+           view->packet_size);
+    uint64_t bytes = take_head(agent, scratch->packet, &head) ? head.content_size / 8 : 0;
+    if (bytes >= sizeof head && bytes <= view->packet_size) {
+        uint64_t now = agent_clock_ticks(), latest = head.time_end >= head.time_begin ? head.time_end : now;
+        write_packet(agent, &head, latest < now ? latest : now, scratch->packet + sizeof head, bytes - sizeof head,
+                     head.events_discarded);
+    }
+    /* only now: should this monitor be killed before it was written, the next one writes it */
+    packet_free(agent, full->index);
+}
+
+/* A packet that is not written after all: what is in it counts as overwritten. */
+static void skip_one(struct agent *agent, const struct ordered *full)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    const struct area_view *view = &agent->view;
+    uint64_t word = full->order;
+    struct packet_head head;
+    struct walk walk;
+    if (!atomic_compare_exchange_strong(&view->states[full->index], &word, (word & ~UINT64_C(0xff)) | AREA_PACKET_READ))
+        return;
+    memcpy(scratch->packet, view->base + view->packets_at + (uint64_t)full->index * view->packet_size,
+           view->packet_size);
+    uint64_t bytes = take_head(agent, scratch->packet, &head) ? head.content_size / 8 : 0;
+    if (bytes >= sizeof head && bytes <= view->packet_size) {
+        struct collect_thread *thread;
+        uint32_t serial = head.thread_serial;
+        HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+        size_t from = 0;
+        if (thread && thread->partial && thread->partial_seq == head.packet_seq)
+            from = thread->partial_to;
+        else if (thread && thread->written_to)
+            from = walk_until(&head, agent_clock_ticks(), scratch->packet + sizeof head, bytes - sizeof head,
+                              thread->written_to);
+        walk_packet(&head, agent_clock_ticks(), scratch->packet + sizeof head, bytes - sizeof head, from,
+                    from ? scratch->room : NULL, NULL, view->slot_mask, agent->known, name_function, agent, &walk);
+        view->area->skipped_events = agent->skipped += walk.events;
+    }
+    packet_free(agent, full->index);
+}
+
+/* Of a process that is gone: packets that some thread had just filled, or was about to overwrite, when it was killed.
+ */
+static void take_orphans(struct agent *agent, uint32_t used)
+{
+    const struct area_view *view = &agent->view;
+    uint64_t order = atomic_load(&view->area->packet_order);
+    for (uint32_t i = 0; i < agent->released; i++) {
+        const struct packet_head *head =
+            (const void *)(view->base + view->packets_at + (uint64_t)i * view->packet_size);
+        if ((atomic_load(&view->states[i]) & 0xff) != AREA_PACKET_TAKEN || head->magic != PACKET_MAGIC ||
+            head->content_size / 8 <= sizeof *head)
+            continue;
+        bool owned = false, older = false;
+        for (uint32_t k = 0; k < used && !owned; k++) {
+            const struct area_thread *block = area_thread_at(view, k);
+            owned = atomic_load(&block->state) != AREA_THREAD_FREE && atomic_load(&block->packet) == i;
+        }
+        for (uint32_t k = 0; k < agent->released && !owned && !older; k++) {
+            const struct packet_head *other =
+                (const void *)(view->base + view->packets_at + (uint64_t)k * view->packet_size);
+            older = (atomic_load(&view->states[k]) & 0xff) == AREA_PACKET_FULL &&
+                    other->thread_serial == head->thread_serial && other->packet_seq > head->packet_seq;
+        }
+        if (!owned)
+            atomic_store(&view->states[i], (older ? 0 : ++order) << 8 | AREA_PACKET_FULL);
+    }
+}
+
+/* Below the limit of a job (--max-size) a quarter is kept for the last records, which are written at the end. */
+static uint64_t bytes_before_limit(const struct agents *agents, const struct trace_job *job)
+{
+    uint64_t most = job->settings.max_bytes - job->settings.max_bytes / 4, so_far = job_bytes(agents, job);
+    return so_far < most ? most - so_far : 0;
+}
+
+/* How many packets of an agent may still be written: before the limit, or, when that was reached, its part of what is
+ * left. */
+static size_t packets_left(const struct agent *agent)
+{
+    const struct trace_job *job = agent->job;
+    uint64_t size = agent->view.packet_size;
+    if (!job || !job->settings.max_bytes)
+        return SIZE_MAX;
+    if (!job->limited)
+        return bytes_before_limit(agent->agents, job) / size + 1;
+    uint64_t so_far = job_bytes(agent->agents, job);
+    uint64_t part = so_far < job->settings.max_bytes ? (job->settings.max_bytes - so_far) / (job->agents + 1) : 0;
+    uint64_t threads = (uint64_t)HASH_COUNT(agent->threads) + 1; /* each has a packet that is not full, too */
+    return part / size > threads ? part / size - threads : 0;
+}
+
+static uint64_t collect_full(struct agent *agent, uint64_t budget)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    struct area *area = agent->view.area;
+    size_t count = find_full(agent), most = budget / agent->view.packet_size + 1, done = 0, left = packets_left(agent);
+    bool limited = agent->job && agent->job->limited;
+    for (; limited && left < count - done; done++) /* the last ones are worth most */
+        skip_one(agent, &scratch->full[done]);
+    most = left < most ? left : most;
+    most = most > SIZE_MAX - done ? SIZE_MAX : most + done;
+    /* oldest first; taken away from this end, so the program's threads find room while we write */
+    for (; done < count && done < most; done++)
+        collect_one(agent, &scratch->full[done]);
+    agent->more = done < count;
+    if (done) {
+        atomic_fetch_add(&area->freed, 1);
+        if (atomic_load(&area->policy) == AREA_WAIT)
+            syscall(SYS_futex, &area->freed, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+    return (uint64_t)done * agent->view.packet_size;
+}
+
+/* ---- packets that are being written ---- */
+
+/* Whether a full packet of that thread waits: it has to come first. */
+static bool has_full(const struct agent *agent, uint32_t serial)
+{
+    const struct area_view *view = &agent->view;
+    for (uint32_t i = 0; i < agent->released; i++) {
+        struct packet_head head;
+        if ((atomic_load_explicit(&view->states[i], memory_order_acquire) & 0xff) != AREA_PACKET_FULL)
+            continue;
+        memcpy(&head, view->base + view->packets_at + (uint64_t)i * view->packet_size, sizeof head);
+        if (head.thread_serial == serial)
+            return true;
+    }
+    return false;
+}
+
+/* Notes in the packet how much of it is about to be written, so that it is not counted as lost should the flight
+ * recorder overwrite it later. false: the thread has gone on to another packet meanwhile. */
+static bool claim_piece(struct agent *agent, const struct area_thread *block, uint32_t index,
+                        const struct packet_head *head, size_t size)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    const struct area_view *view = &agent->view;
+    struct packet_head *shared = (void *)(view->base + view->packets_at + (uint64_t)index * view->packet_size);
+    uint64_t before = shared->stream;
+    shared->stream = walk_calls(head, agent_clock_ticks(), scratch->packet + sizeof *head, size);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&block->packet) == index && (atomic_load(&view->states[index]) & 0xff) == AREA_PACKET_TAKEN &&
+        *(volatile uint64_t *)&shared->packet_seq == head->packet_seq)
+        return true;
+    shared->stream = before;
+    return false;
+}
+
+static void collect_partial(struct agent *agent, struct area_thread *block)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    const struct area_view *view = &agent->view;
+    uint32_t index = atomic_load_explicit(&block->packet, memory_order_acquire);
+    uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_acquire);
+    uint64_t pending = atomic_load_explicit(&block->pending, memory_order_acquire);
+    if (index >= agent->released)
+        return;
+    uint64_t at = view->packets_at + (uint64_t)index * view->packet_size;
+    /* a hook is under way: its record may not be whole */
+    if (pending > 1 && pending >= at && pending < cursor)
+        cursor = pending;
+    if ((atomic_load(&view->states[index]) & 0xff) != AREA_PACKET_TAKEN || cursor < at + sizeof(struct packet_head) ||
+        cursor > at + view->packet_size)
+        return;
+    struct packet_head head;
+    memcpy(scratch->packet, view->base + at, cursor - at);
+    if (!take_head(agent, scratch->packet, &head))
+        return;
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load(&block->packet) != index || (atomic_load(&view->states[index]) & 0xff) != AREA_PACKET_TAKEN ||
+        ((const struct packet_head *)(const void *)(view->base + at))->packet_seq != head.packet_seq ||
+        has_full(agent, head.thread_serial))
+        return; /* it went on: the packet comes as a whole */
+    struct collect_thread *thread = thread_get(agent, &head);
+    if (!thread)
+        return;
+    uint64_t discarded = atomic_load(&block->discarded);
+    if (thread->partial && thread->partial_seq == head.packet_seq && thread->partial_to + sizeof head >= cursor - at &&
+        discarded <= thread->discarded)
+        return; /* nothing new */
+    if (!claim_piece(agent, block, index, &head, cursor - at - sizeof head))
+        return;
+    write_packet(agent, &head, agent_clock_ticks(), scratch->packet + sizeof head, cursor - at - sizeof head,
+                 discarded);
+    block->written_to = thread->last_time;
+    block->written_discarded = thread->discarded;
+}
+
+static void end_thread(struct agent *agent, struct area_thread *block)
+{
+    struct collect_thread *thread;
+    uint32_t serial = block->serial;
+    uint64_t discarded = atomic_load(&block->discarded);
+    HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+    /* it never had a packet that was written here: all it did is missing */
+    if (discarded > (thread ? thread->discarded : 0) && (!thread || !thread->has_stream)) {
+        struct packet_head head = {.time_begin = agent_clock_ticks(), .tid = block->tid, .thread_serial = serial};
+        thread = thread_get(agent, &head);
+        if (thread)
+            thread->last_time = head.time_begin;
+    }
+    if (!thread)
+        return;
+    if (discarded > thread->discarded && thread->has_stream) { /* after its last record */
+        struct packet_head head = {.time_begin = thread->last_time,
+                                   .time_end = thread->last_time,
+                                   .tid = thread->tid,
+                                   .thread_serial = serial};
+        if (trace_writer_packet(agent->writer, thread->stream, &head, NULL, 0, discarded - thread->discarded) == 0)
+            agent->discarded += discarded - thread->discarded;
+    }
+    if (agent->profile)
+        profile_thread_ended(agent->profile, serial, thread->last_time);
+    if (thread->has_stream)
+        trace_writer_stream_end(agent->writer, thread->stream);
+    HASH_DELETE(hh, agent->threads, thread);
+    free(thread);
+}
+
+/* Blocks are used from the first on: one that never was ends the look, so that the others get no memory. */
+static uint32_t threads_used(const struct area_view *view)
+{
+    uint32_t used = 0;
+    while (used < view->thread_count) {
+        const struct area_thread *block = area_thread_at(view, used);
+        if (atomic_load_explicit(&block->state, memory_order_acquire) == AREA_THREAD_FREE && !block->serial)
+            break;
+        used++;
+    }
+    return used;
+}
+
+static void collect_threads(struct agent *agent, bool partial, const bool *ended, uint32_t used)
+{
+    const struct area_view *view = &agent->view;
+    for (uint32_t i = 0; i < used; i++) {
+        struct area_thread *block = area_thread_at(view, i);
+        uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+        if (state == AREA_THREAD_FREE)
+            continue;
+        if (partial || ended[i])
+            collect_partial(agent, block);
+        if (ended[i] && (agent->ended || state == AREA_THREAD_ENDED)) {
+            end_thread(agent, block);
+            atomic_store_explicit(&block->state, AREA_THREAD_FREE, memory_order_release);
+        }
+    }
+}
+
+/* Of an adopted area: what the monitors before this one have written of a thread, by its blocks and by their trace. */
+static void take_positions(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    uint32_t used = threads_used(view);
+    for (uint32_t i = 0; i < used; i++) {
+        struct area_thread *block = area_thread_at(view, i);
+        if (atomic_load(&block->state) == AREA_THREAD_FREE)
+            continue;
+        struct collect_thread *thread = collect_written(agent, block->serial, block->tid, block->written_to);
+        if (!thread)
+            return;
+        if (thread->discarded < block->written_discarded)
+            thread->discarded = block->written_discarded;
+        block->written_to = thread->written_to;
+        block->written_discarded = thread->discarded;
+        thread->lives = true;
+    }
+    struct collect_thread *thread, *next;
+    HASH_ITER(hh, agent->threads, thread, next)
+    {
+        if (thread->lives)
+            continue;
+        HASH_DELETE(hh, agent->threads, thread); /* all of it is on disk */
+        free(thread);
+    }
+}
+
+uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight)
+{
+    const struct area_view *view = &agent->view;
+    agent->more = false;
+    if (!view->area || !agent->writer)
+        return 0;
+    if (agent->adopted) {
+        agent->adopted = false;
+        take_positions(agent);
+    }
+    bool keeps = !agent->ended && !flight && atomic_load(&view->area->policy) == AREA_FLIGHT;
+    /* threads that were at their end before we looked for their packets: those then are all */
+    uint32_t used = threads_used(view);
+    bool *ended = calloc(used + 1, sizeof *ended);
+    if (!ended)
+        return 0;
+    for (uint32_t i = 0; i < used; i++)
+        ended[i] = agent->ended ||
+                   atomic_load_explicit(&area_thread_at(view, i)->state, memory_order_acquire) == AREA_THREAD_ENDED;
+    if (agent->ended && !agent->orphans_taken) {
+        agent->orphans_taken = true;
+        take_orphans(agent, used);
+    }
+    agent_area_grow(agent); /* before room is made: now it shows whether there was too little */
+    uint64_t bytes = keeps ? 0 : collect_full(agent, budget);
+    if (!agent->more && !keeps)
+        collect_threads(agent, partial, ended, used);
+    free(ended);
+    struct trace_job *job = agent->job;
+    if (bytes && job && !job->limited && job->settings.max_bytes && !bytes_before_limit(agent->agents, job))
+        collect_limit(agent->agents, job, "the trace reached its limit (--max-size)");
+    return bytes;
+}
+
+/* ---- turns ---- */
+
+static bool collect_done(struct agent *agent)
+{
+    /* names are worth a little waiting for: the process was too short for its index to be built */
+    return agent->ended && !agent->more &&
+           (agent_indexes_ready(agent) || clock_now_ns() - agent->ended_ns > (uint64_t)HOLD_MS * NS_PER_MS);
+}
+
+static uint64_t collect_turn(struct agents *agents)
+{
+    uint64_t now = clock_now_ns(), done = 0;
+    bool more = false;
+    agents->collecting++;
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)PARTIAL_MS * NS_PER_MS;
+        uint64_t events = agent->events;
+        if (partial)
+            agent->partial_ns = now;
+        if (done < COLLECT_BUDGET)
+            done += collect_agent(agent, COLLECT_BUDGET - done, partial, false);
+        else
+            agent->more = true;
+        done += agent->events != events;
+        agent_look_again(agent);
+        more |= agent->more;
+        if (!agent->more)
+            collect_finish(agent, false);
+    }
+    agents->collecting--;
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        if (collect_done(agent))
+            agent_free(agent);
+    }
+    if (more)
+        collect_soon(agents);
+    return done;
+}
+
+static void on_timer(void *ctx)
+{
+    struct agents *agents = ctx;
+    uint64_t done = collect_turn(agents);
+    if (!agents->list) {
+        loop_remove(agents->timer);
+        agents->timer = NULL;
+        return;
+    }
+    uint64_t shortest = (uint64_t)COLLECT_MIN_MS * NS_PER_MS, longest = (uint64_t)COLLECT_MAX_MS * NS_PER_MS;
+    agents->timer_ns = done ? shortest : 2 * agents->timer_ns > longest ? longest : 2 * agents->timer_ns;
+    loop_set_timer(agents->timer, agents->timer_ns, 0);
+}
+
+static void on_deferred(void *ctx)
+{
+    struct agents *agents = ctx;
+    agents->deferred = NULL;
+    collect_turn(agents);
+    if (!agents->timer && agents->list) {
+        agents->timer_ns = (uint64_t)COLLECT_MIN_MS * NS_PER_MS;
+        agents->timer = loop_add_timer(agents->monitor->loop, agents->timer_ns, 0, on_timer, agents);
+    }
+}
+
+void collect_soon(struct agents *agents)
+{
+    if (!agents->deferred)
+        agents->deferred = loop_add_deferred(agents->monitor->loop, on_deferred, agents);
+}
+
+void agent_collect(struct agent *agent)
+{
+    agent->agents->collecting++;
+    do
+        collect_agent(agent, UINT64_MAX, true, false);
+    while (agent->more);
+    agent->agents->collecting--;
+}
+
+int agent_flush(struct agent *agent, struct err *err)
+{
+    if (!agent->writer)
+        return err_set(err, -ENOENT, "nothing is recorded of pid %d", agent->pid);
+    agent->agents->collecting++;
+    collect_agent(agent, UINT64_MAX, true, true);
+    collect_finish(agent, true);
+    agent->agents->collecting--;
+    return trace_writer_failed(agent->writer) ? err_set(err, -EIO, "%s", agent->problem) : 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace directory of a process, and what stands beside its packets: counts, what it cost, how it ended. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "monitor/agents_internal.h"
+#include "monitor/monitor.h"
+#include "monitor/node.h"
+
+enum { DISK_RESERVE_PERCENT = 5, CRASH_FRAMES = 64 };
+
+static void boot_id(char *ret_id, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    ret_id[0] = 0;
+    if (file && fgets(ret_id, (int)size, file))
+        ret_id[strcspn(ret_id, "\n")] = 0;
+    if (file)
+        fclose(file);
+}
+
+int collect_open(struct agent *agent, struct err *err)
+{
+    struct agents *agents = agent->agents;
+    char boot[64];
+    boot_id(boot, sizeof boot);
+    agent_clock_calibrate(agents);
+    const char *host = agents->monitor->node ? agents->monitor->node->name : "localhost";
+    const struct trace_identity identity = {.node = host,
+                                            .exe = agent->exe,
+                                            .host = host,
+                                            .boot_id = boot,
+                                            .pid = agent->pid,
+                                            .ppid = agent->ppid,
+                                            .start_ns = clock_wall_ns(),
+                                            .ticks_per_second = agents->ticks_per_second,
+                                            .tick_zero_ns = agent_clock_zero_ns(agents)};
+    agent->known = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->known);
+    int code = agent->known ? profile_new(&agent->profile, 0) : -ENOMEM;
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    struct area *area = agent->view.area;
+    area->written_bytes = area->written_events = area->writing_bytes = area->writing_events = 0;
+    if (agent->forked) /* often it ends soon: then all its files are written once */
+        agent->synced_ns = clock_now_ns();
+    return trace_writer_new(&agent->writer, agent->job->dir, &identity, agent->forked, err);
+}
+
+static void write_crash(struct agent *agent)
+{
+    struct trace_writer *writer = agent->writer;
+    struct area_crash crash;
+    if (!atomic_load_explicit(&agent->view.area->crash.valid, memory_order_acquire))
+        return;
+    memcpy(&crash, &agent->view.area->crash, sizeof crash);
+    trace_writer_set(writer, "crash_signal", "%d", crash.signal);
+    trace_writer_set(writer, "crash_code", "%d", crash.code);
+    trace_writer_set(writer, "crash_tid", "%d", crash.tid);
+    trace_writer_set(writer, "crash_address", "0x%" PRIx64, crash.address);
+    trace_writer_set(writer, "crash_time", "%" PRIu64, crash.time);
+    trace_writer_set(writer, "crash_pc", "0x%" PRIx64, crash.regs[16]);
+    struct buf stack = BUF_INIT;
+    for (uint32_t i = 0; i < crash.depth && i < CRASH_FRAMES; i++) {
+        buf_puts(&stack, i ? " < " : "");
+        if (!agent_name_address(agent, crash.stack[i], &stack))
+            buf_printf(&stack, "0x%" PRIx64, crash.stack[i]);
+    }
+    trace_writer_set(writer, "crash_stack", "%s", stack.data ? stack.data : "");
+    buf_done(&stack);
+}
+
+void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
+{
+    const struct agents *agents = agent->agents;
+    *ret_counts = (struct agent_counts){
+        .events = agent->events,
+        .discarded = agent->discarded,
+        .bytes = agent->writer ? trace_writer_bytes(agent->writer) : 0,
+        .cost_ns = (uint64_t)((unsigned __int128)(agent->events + agent->discarded) * agents->event_ticks *
+                              NS_PER_SECOND / (agents->ticks_per_second ? agents->ticks_per_second : 1))};
+}
+
+static void write_counts(struct agent *agent)
+{
+    struct trace_writer *writer = agent->writer;
+    struct area *area = agent->view.area;
+    struct agent_counts counts;
+    agent_counts(agent, &counts);
+    trace_writer_set(writer, "events", "%" PRIu64, counts.events);
+    trace_writer_set(writer, "discarded", "%" PRIu64, counts.discarded);
+    trace_writer_set(writer, "bytes", "%" PRIu64, counts.bytes);
+    trace_writer_set(writer, "cost_ns", "%" PRIu64, counts.cost_ns);
+    trace_writer_set(writer, "functions_omitted", "%" PRIu64, atomic_load(&area->functions_omitted));
+    trace_writer_set(writer, "threads_omitted", "%" PRIu64, atomic_load(&area->threads_omitted));
+    trace_writer_set(writer, "too_deep", "%" PRIu64, atomic_load(&area->too_deep));
+    trace_writer_set(writer, "overwritten", "%" PRIu64,
+                     atomic_load(&area->flight_overwritten_records) + agent->skipped);
+    trace_writer_set(writer, "flight_overwritten", "%" PRIu64, atomic_load(&area->flight_overwritten));
+    if (agent->longest_min_ns)
+        trace_writer_set(writer, "min_time", "%" PRIu64, agent->longest_min_ns);
+    if (agent->least_max_depth)
+        trace_writer_set(writer, "max_depth", "%u", agent->least_max_depth);
+    if (atomic_load(&area->agent_state) == AREA_OFF) {
+        char fault[sizeof area->fault + 1];
+        memcpy(fault, area->fault, sizeof area->fault);
+        fault[sizeof area->fault] = 0;
+        agent_set_problem(agent, "the agent in pid %d switched itself off: %s", agent->pid, fault);
+    }
+    if (*agent->problem)
+        trace_writer_problem(writer, agent->problem);
+}
+
+/* Functions that are only counted: there is no record of them. And those of which some calls were left out. */
+static void write_calls(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    struct buf lines = BUF_INIT;
+    uint64_t counted = 0, all_thinned = 0;
+    for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
+        uint64_t calls = atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed);
+        uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
+        if (!calls && !thinned)
+            continue;
+        counted += calls;
+        all_thinned += thinned;
+        if (!(agent->known[slot >> 6] >> (slot & 63) & 1)) {
+            agent->known[slot >> 6] |= UINT64_C(1) << (slot & 63);
+            agent_name_slot(agent, slot);
+        }
+        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot, calls,
+                   atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed), thinned);
+    }
+    if ((counted || all_thinned) && trace_writer_counts(agent->writer, &lines) == 0) {
+        trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
+        trace_writer_set(agent->writer, "thinned", "%" PRIu64, all_thinned);
+    }
+    buf_done(&lines);
+}
+
+static void check_disk(struct agent *agent)
+{
+    struct trace_job *job = agent->job;
+    struct statvfs room;
+    uint64_t now = clock_now_ns();
+    if (!job || job->limited || now - job->looked_ns < NS_PER_SECOND)
+        return;
+    job->looked_ns = now;
+    if (statvfs(job->dir, &room) == 0 && room.f_blocks &&
+        (uint64_t)room.f_bavail * 100 < (uint64_t)room.f_blocks * DISK_RESERVE_PERCENT)
+        collect_limit(agent->agents, job, "less than 5 % of the disk is left");
+}
+
+void collect_finish(struct agent *agent, bool all)
+{
+    uint64_t now = clock_now_ns();
+    if (!agent->writer || !agent->view.area || (!all && now - agent->synced_ns < NS_PER_SECOND))
+        return;
+    agent->synced_ns = now;
+    write_counts(agent);
+    if (agent->counts || agent->rated)
+        write_calls(agent);
+    write_crash(agent);
+    check_disk(agent);
+    int code = trace_writer_sync(agent->writer, all);
+    if (code < 0 && !trace_writer_failed(agent->writer))
+        agent_set_problem(agent, "the names of functions of pid %d cannot be written: %s", agent->pid, strerror(-code));
+}
+
+void collect_close(struct agent *agent, const char *state)
+{
+    struct agents *agents = agent->agents;
+    if (!agent->writer)
+        return;
+    agent_clock_calibrate(agents);
+    trace_writer_clock(agent->writer, agents->ticks_per_second, agent_clock_zero_ns(agents));
+    trace_writer_set(agent->writer, "end", "%" PRIu64, clock_wall_ns());
+    bool crashed = agent->view.area && atomic_load(&agent->view.area->crash.valid);
+    trace_writer_set(agent->writer, "state", "%s", crashed && strcmp(state, "exited") == 0 ? "crashed" : state);
+    collect_finish(agent, true);
+    if (agent->job) {
+        agent->job->bytes += trace_writer_bytes(agent->writer);
+        agent->job->events += agent->events;
+        agent->job->discarded += agent->discarded;
+    }
+    trace_writer_free(agent->writer);
+    agent->writer = NULL;
+}

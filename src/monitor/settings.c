@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job wants traced: defaults, and one setting at a time from text, by one table. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/agents.h"
+#include "monitor/agents_internal.h"
+
+enum {
+    DEPTH_LIMIT = 16,
+    DEFAULT_STRING = 64,
+    DEFAULT_ARRAY = 8,
+    DEFAULT_VALUES = 1024,
+    DEFAULT_WAIT_US = 100000,
+};
+
+int trace_settings_init(struct trace_settings *settings)
+{
+    *settings = (struct trace_settings){
+        .on = true,
+        .depth = 1,
+        .string_bytes = DEFAULT_STRING,
+        .array_items = DEFAULT_ARRAY,
+        .value_bytes = DEFAULT_VALUES,
+        .buffer_bytes = UINT64_C(64) << 20,
+        .max_bytes = UINT64_C(2) << 30,
+        .policy = AREA_DROP,
+        .wait_us = DEFAULT_WAIT_US,
+        .reader = AREA_READ_DIRECT,
+    };
+    settings->selection = strdup("");
+    return settings->selection ? 0 : -ENOMEM;
+}
+
+void trace_settings_done(struct trace_settings *settings)
+{
+    free(settings->selection);
+    settings->selection = NULL;
+}
+
+/* A number with one of the units behind it. false: it is none. */
+struct unit {
+    const char *name;
+    double factor;
+};
+
+static bool parse_unit(const char *text, const struct unit *units, double most, uint64_t *ret_value)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || errno || !(value >= 0) || !isfinite(value))
+        return false;
+    while (*end == ' ')
+        end++;
+    for (; units->name; units++)
+        if (strcasecmp(end, units->name) == 0 && value * units->factor <= most) {
+            *ret_value = (uint64_t)(value * units->factor);
+            return true;
+        }
+    return value == 0 && !*end && (*ret_value = 0, true);
+}
+
+static bool parse_size(const char *text, uint64_t *ret_bytes)
+{
+    static const struct unit units[] = {{"", 1},
+                                        {"b", 1},
+                                        {"k", 1024},
+                                        {"kb", 1024},
+                                        {"kib", 1024},
+                                        {"m", 1048576.},
+                                        {"mb", 1048576.},
+                                        {"mib", 1048576.},
+                                        {"g", 1073741824.},
+                                        {"gb", 1073741824.},
+                                        {"gib", 1073741824.},
+                                        {"t", 1099511627776.},
+                                        {"tb", 1099511627776.},
+                                        {NULL, 0}};
+    return parse_unit(text, units, 9e18, ret_bytes);
+}
+
+static bool parse_time(const char *text, uint64_t *ret_ns)
+{
+    static const struct unit units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
+    return parse_unit(text, units, 1e18, ret_ns);
+}
+
+static bool parse_count(const char *text, uint64_t most, unsigned *ret_count)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+    if (!isdigit((unsigned char)*text) || *end || errno || value > most)
+        return false;
+    *ret_count = (unsigned)value;
+    return true;
+}
+
+static bool parse_switch(const char *text, bool *ret_on)
+{
+    static const char *const yes[] = {"", "yes", "on", "true", "1"}, *const no[] = {"no", "off", "false", "0"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        if (strcasecmp(text, yes[i]) == 0)
+            return *ret_on = true, true;
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (strcasecmp(text, no[i]) == 0)
+            return *ret_on = false, true;
+    return false;
+}
+
+static int parse_word(const char *text, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return -1;
+}
+
+static const char *const policies[] = {"drop", "wait", "flight", NULL};
+static const char *const readers[] = {"direct", "syscall", "victim", NULL};
+
+enum setting_kind { SET_TRACE, SET_SWITCH, SET_COUNT, SET_TIME, SET_SIZE, SET_POLICY, SET_READER };
+
+static const struct setting {
+    const char *key;
+    enum setting_kind kind;
+    size_t offset;
+    uint64_t most;
+    const char *expected;
+} rows[] = {
+#define AT(field) offsetof(struct trace_settings, field)
+    {"trace", SET_TRACE, AT(selection), 0, "a selection of functions, or off"},
+    {"args", SET_SWITCH, AT(args), 0, "yes or no"},
+    {"locals", SET_SWITCH, AT(locals), 0, "yes or no"},
+    {"count-only", SET_SWITCH, AT(count_only), 0, "yes or no"},
+    {"depth", SET_COUNT, AT(depth), DEPTH_LIMIT, "a number of pointer levels from 0 to 16"},
+    {"min-time", SET_TIME, AT(min_ns), 0, "a time such as 500us, 2ms or 1s"},
+    {"max-depth", SET_COUNT, AT(max_depth), UINT32_MAX, "a number (0: no limit)"},
+    {"rate", SET_COUNT, AT(rate), UINT32_MAX, "a number (0: no limit)"},
+    {"buffer", SET_SIZE, AT(buffer_bytes), 0, "a size from 1M to 64G"},
+    {"max-size", SET_SIZE, AT(max_bytes), 0, "a size such as 500M or 2G"},
+    {"overflow", SET_POLICY, AT(policy), 0, "drop, wait or flight"},
+    {"read-by", SET_READER, AT(reader), 0, "direct, syscall or victim"},
+    {"on", SET_SWITCH, AT(on), 0, "yes or no"},
+#undef AT
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static bool set_trace(struct trace_settings *settings, const char *value)
+{
+    bool off = strcmp(value, "off") == 0;
+    char *copy = strdup(off ? "" : value);
+    if (!copy)
+        return false;
+    free(settings->selection);
+    settings->selection = copy;
+    settings->off = off;
+    settings->enabled = !off;
+    return true;
+}
+
+static bool set_row(struct trace_settings *settings, const struct setting *row, const char *value)
+{
+    void *field = (char *)settings + row->offset;
+    uint64_t bytes;
+    int word;
+    switch (row->kind) {
+    case SET_TRACE:
+        return set_trace(settings, value);
+    case SET_SWITCH:
+        return parse_switch(value, field);
+    case SET_COUNT:
+        return parse_count(value, row->most, field);
+    case SET_TIME:
+        return parse_time(value, field);
+    case SET_SIZE:
+        if (!parse_size(value, &bytes))
+            return false;
+        if (row->offset == offsetof(struct trace_settings, buffer_bytes) &&
+            (bytes < AREA_BUFFER_MIN || bytes > UINT64_C(64) << 30))
+            return false;
+        *(uint64_t *)field = bytes;
+        return true;
+    case SET_POLICY:
+        word = parse_word(value, policies);
+        if (word >= 0)
+            settings->policy = (enum area_policy)word;
+        return word >= 0;
+    case SET_READER:
+        word = parse_word(value, readers);
+        if (word >= 0)
+            settings->reader = (enum area_reader)word;
+        return word >= 0;
+    }
+    return false;
+}
+
+int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(rows[i].key, key) != 0)
+            continue;
+        if (rows[i].kind == SET_TRACE && strcmp(value, "off") != 0) {
+            struct selection *selection;
+            int code = selection_parse(&selection, value, err);
+            if (code < 0)
+                return code;
+            selection_free(selection);
+        }
+        if (!set_row(settings, &rows[i], value))
+            return err_set(err, -EINVAL, "%s: expected %s, not '%s'", key, rows[i].expected, value);
+        return 0;
+    }
+    return err_set(err, -ENOENT, "there is no setting '%s' of tracing", key);
+}
+
+void trace_settings_each(const struct trace_settings *settings,
+                         void (*fn)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const void *field = (const char *)settings + rows[i].offset;
+        char number[32];
+        const char *value = number;
+        switch (rows[i].kind) {
+        case SET_TRACE:
+            value = settings->off ? "off" : settings->selection;
+            break;
+        case SET_SWITCH:
+            value = *(const bool *)field ? "yes" : "no";
+            break;
+        case SET_COUNT:
+            snprintf(number, sizeof number, "%u", *(const unsigned *)field);
+            break;
+        case SET_TIME:
+            snprintf(number, sizeof number, "%" PRIu64 "ns", *(const uint64_t *)field);
+            break;
+        case SET_SIZE:
+            snprintf(number, sizeof number, "%" PRIu64, *(const uint64_t *)field);
+            break;
+        case SET_POLICY:
+            value = policies[settings->policy];
+            break;
+        case SET_READER:
+            value = readers[settings->reader];
+            break;
+        }
+        fn(ctx, rows[i].key, value);
+    }
+}

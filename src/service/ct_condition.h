@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditions of ct_function_called and ct_function_returned: compiled to instructions (shm/code.h) that run where the
+ * event happens.
+ *
+ *     condition  ::= [ and { '||' and } ] [ ';' expression { ',' expression } ]
+ *     and        ::= comparison { '&&' comparison }
+ *     comparison ::= operand [ ( '==' | '!=' | '<' | '<=' | '>' | '>=' ) operand ] | '!' operand
+ *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr'
+ *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name }
+ *
+ * The expressions, each once, in the order in which they first stand there, are the parameters par0, par1, ...; those
+ * behind the semicolon are only parameters.
+ */
+#ifndef SCRY_SERVICE_CT_CONDITION_H
+#define SCRY_SERVICE_CT_CONDITION_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/span.h"
+#include "shm/code.h"
+
+enum { CT_COMPARISONS = 32 }; /* of one condition */
+
+struct ct_condition {
+    struct code_program program; /* passes if the condition holds */
+    const char *params[CODE_PARAMS];
+    unsigned param_count;
+};
+
+/* 0, -EINVAL with err (where, and what was expected), or -ENOMEM. The expressions lie in the arena. */
+int ct_condition_compile(struct arena *arena, struct span text, struct ct_condition *ret_condition, struct err *err);
+
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The events ct_function_called and ct_function_returned. Agents detect them: where the whole request can be lowered,
+ * they run it, too; else they check the condition, hold the thread, and hand it over, and it goes on when all lists are
+ * done, unless one of them stopped it: then it is stopped before it is let go.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "lang/request.h"
+#include "monitor/agents.h"
+#include "monitor/call.h"
+#include "monitor/cells.h"
+#include "monitor/csr.h"
+#include "monitor/event.h"
+#include "monitor/lower.h"
+#include "service/ct.h"
+#include "service/ct_condition.h"
+#include "service/service.h"
+#include "symbols/layout.h"
+
+struct definition { /* csr->event_data */
+    const char *selection;
+    struct ct_condition condition;
+    bool at_exit, values;
+};
+
+/* ---- definition ---- */
+
+/* Values are captured only for requests that show them. */
+static bool shows_values(const struct value *values, size_t count)
+{
+    static const char *const names[] = {"args", "locals", "arg_list", "local_list", "result"};
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind == VALUE_LIST && shows_values(values[i].list.items, values[i].list.count))
+            return true;
+        for (size_t k = 0; values[i].kind == VALUE_PARAM && k < sizeof names / sizeof *names; k++)
+            if (span_is(values[i].text, names[k]))
+                return true;
+    }
+    return false;
+}
+
+static bool wants_values(const struct csr *csr)
+{
+    for (size_t i = 0; i < csr->request.action_count; i++)
+        if (csr->actions[i]->row->run == ct_snapshot ||
+            shows_values(csr->request.actions[i].args, csr->request.actions[i].argc))
+            return true;
+    return false;
+}
+
+static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
+{
+    struct definition *definition = arena_zalloc(&csr->arena, 1, sizeof *definition);
+    struct span selection = csr->event_args[1].text;
+    if (selection.len && memchr(selection.ptr, 0, selection.len)) {
+        err_set(err, -EINVAL, "selection: a NUL byte cannot be part of it");
+        return OMIS_PARAMETER_ERROR;
+    }
+    if (definition)
+        definition->selection = arena_dup(&csr->arena, selection.ptr, selection.len);
+    if (!definition || !definition->selection)
+        return OMIS_NO_MEMORY;
+    struct selection *parsed;
+    int code = selection_parse(&parsed, definition->selection, err);
+    if (code < 0)
+        return status_of_errno(code);
+    selection_free(parsed);
+    code = ct_condition_compile(&csr->arena, csr->event_args[2].text, &definition->condition, err);
+    if (code < 0)
+        return status_of_errno(code);
+    definition->at_exit = at_exit;
+    definition->values = wants_values(csr);
+    csr->event_data = definition;
+    return OMIS_OK;
+}
+
+static Omis_status define_called(struct csr *csr, struct err *err)
+{
+    return define(csr, false, err);
+}
+
+static Omis_status define_returned(struct csr *csr, struct err *err)
+{
+    return define(csr, true, err);
+}
+
+/* ---- arming ---- */
+
+static int lower_condition(struct csr *csr, struct scry_code *code)
+{
+    const struct definition *definition = csr->event_data;
+    for (uint32_t i = 0; i < definition->condition.program.count; i++) {
+        struct code_insn *insn = lower_insn(code, CODE_UNLESS);
+        if (!insn)
+            return -1;
+        *insn = definition->condition.program.insns[i];
+    }
+    return 0;
+}
+
+struct agent *ct_agent(const struct process *process, struct err *err)
+{
+    struct agents *agents = process->object.monitor->agents;
+    struct agent *agent = agents ? agents_find(agents, process->pid) : NULL;
+    if (!agent)
+        err_set(err, -EOPNOTSUPP,
+                "process %d has no agent: start it with `scry run` or `scry exec`, compiled with "
+                "-finstrument-functions; then its functions are seen",
+                process->pid);
+    return agent;
+}
+
+struct waiting { /* for a demand that is being compiled; in the request's arena */
+    struct csr *csr;
+    pid_t pid;
+    bool later; /* told after agent_demand has returned */
+    bool done;
+    int code;
+    struct err err;
+};
+
+static void demand_ready(void *ctx, int code, const char *reason)
+{
+    struct waiting *waiting = ctx;
+    struct csr *csr = waiting->csr;
+    struct monitor *monitor = csr->object.monitor;
+    struct process *process = process_find(monitor, waiting->pid);
+    waiting->done = true;
+    waiting->code = code < 0 ? code : 0;
+    if (code < 0)
+        err_set(&waiting->err, code, "%s", reason && *reason ? reason : strerrordesc_np(-code));
+    if (!waiting->later || !process || !csr->session)
+        return;
+    monitor_enter(monitor);
+    csr_target_ready(csr, process, waiting->code, &waiting->err);
+    monitor_leave(monitor);
+}
+
+static int demand(struct csr *csr, struct process *process, struct err *err)
+{
+    const struct definition *definition = csr->event_data;
+    struct agent *agent = ct_agent(process, err);
+    struct waiting *waiting = arena_zalloc(&csr->arena, 1, sizeof *waiting);
+    struct code_program *filter = NULL;
+    if (!agent)
+        return -EOPNOTSUPP;
+    if (!waiting || (!csr->program && lower_filter(csr, &filter) < 0))
+        return err_set(err, -ENOMEM, "out of memory");
+    waiting->csr = csr;
+    waiting->pid = process->pid;
+    const struct agent_demand wanted = {.csr = csr,
+                                        .selection = definition->selection,
+                                        .at_exit = definition->at_exit,
+                                        .raise = !csr->program,
+                                        .program = csr->program ? csr->program : filter,
+                                        .params = definition->condition.params,
+                                        .param_count = definition->condition.param_count,
+                                        .values = definition->values && !csr->program};
+    int code = agent_demand(agent, &wanted, demand_ready, waiting, err);
+    free(filter);
+    if (code < 0)
+        return code;
+    if (waiting->done)
+        return waiting->code < 0 ? err_set(err, waiting->code, "%s", waiting->err.text) : 0;
+    waiting->later = true;
+    return 1;
+}
+
+static void undemand(struct csr *csr, struct process *process)
+{
+    struct agents *agents = process->object.monitor->agents;
+    struct agent *agent = agents ? agents_find(agents, process->pid) : NULL;
+    if (agent)
+        agent_undemand(agent, csr);
+}
+
+static void relowered(struct csr *csr, struct process *process)
+{
+    struct err err = {0};
+    int code = demand(csr, process, &err);
+    if (code >= 0)
+        return;
+    undemand(csr, process); /* the former program may not run on: its cells may be another counter's now */
+    csr_target_ready(csr, process, code, &err);
+}
+
+/* ---- what happened ---- */
+
+static bool match(const struct csr *csr, const struct event *event)
+{
+    const struct definition *definition = csr->event_data;
+    struct code_event params;
+    if (!event->seen || csr->program) /* a lowered request was served by the agent already */
+        return false;
+    code_cell *gate = cell_at(csr->object.monitor->cells, csr->gate);
+    if ((gate && !atomic_load(gate)) || !agent_event_params(event->seen, csr, &params))
+        return false;
+    return code_run(&definition->condition.program, &params, NULL) & CODE_PASSED;
+}
+
+static unsigned param_count(const struct csr *csr)
+{
+    return ((const struct definition *)csr->event_data)->condition.param_count;
+}
+
+static bool param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
+{
+    struct code_event params;
+    if (number >= param_count(csr) || !event->seen || !agent_event_params(event->seen, csr, &params))
+        return false;
+    double floating;
+    memcpy(&floating, &params.params[number], sizeof floating);
+    switch (number < params.param_count ? params.types[number] : (uint8_t)CODE_MISSING) {
+    case CODE_SIGNED:
+        *ret_value = value_int(params.params[number]);
+        break;
+    case CODE_UNSIGNED:
+        *ret_value = value_uint((uint64_t)params.params[number]);
+        break;
+    case CODE_FLOATING:
+        *ret_value = value_floating(floating);
+        break;
+    default:
+        *ret_value = value_string(span_str("<not available>"));
+    }
+    return true;
+}
+
+const struct event_ops ct_called_ops = {.object_class = "p",
+                                        .define = define_called,
+                                        .arm = demand,
+                                        .disarm = undemand,
+                                        .match = match,
+                                        .lower = lower_condition,
+                                        .relowered = relowered,
+                                        .posts = true,
+                                        .param_count = param_count,
+                                        .param = param};
+const struct event_ops ct_returned_ops = {.object_class = "p",
+                                          .define = define_returned,
+                                          .arm = demand,
+                                          .disarm = undemand,
+                                          .match = match,
+                                          .lower = lower_condition,
+                                          .relowered = relowered,
+                                          .posts = true,
+                                          .param_count = param_count,
+                                          .param = param};
+
+/* ---- outputs ---- */
+
+enum {
+    OUT_FUNCTION,
+    OUT_FILE,
+    OUT_LINE,
+    OUT_DEPTH,
+    OUT_ARGS,
+    OUT_LOCALS,
+    OUT_ARG_LIST,
+    OUT_LOCAL_LIST,
+    OUT_DURATION, /* of returns, from here on */
+    OUT_RESULT,
+    OUTPUTS,
+};
+
+struct values {
+    struct arena *arena;
+    const struct agent_event *seen;
+    struct layout *layout; /* NULL: none were captured */
+    struct layout_style style;
+};
+
+static struct value text_value(struct arena *arena, const struct buf *text)
+{
+    const char *copy = text->failed ? NULL : arena_dup(arena, text->data ? text->data : "", text->len);
+    return value_string(copy ? span_of(copy, text->len) : span_str("<cut>"));
+}
+
+static struct value part_text(const struct values *values, enum layout_part part)
+{
+    struct buf text = BUF_INIT;
+    if (values->layout && layout_has(values->layout, part))
+        layout_format(values->layout, part, values->seen->raise.values, values->seen->raise.values_size, &values->style,
+                      &text);
+    struct value value = text_value(values->arena, &text);
+    buf_done(&text);
+    return value;
+}
+
+static struct value part_list(const struct values *values, enum layout_part part)
+{
+    struct buf text = BUF_INIT;
+    const struct value *items = NULL;
+    size_t count = 0;
+    if (values->layout && layout_has(values->layout, part))
+        layout_format_list(values->layout, part, values->seen->raise.values, values->seen->raise.values_size,
+                           &values->style, &text);
+    const char *copy = text.failed ? NULL : arena_dup(values->arena, text.data ? text.data : "", text.len);
+    if (!copy || !text.len || values_parse(values->arena, span_of(copy, text.len), &items, &count, NULL) < 0)
+        count = 0;
+    buf_done(&text);
+    return value_list(items, count);
+}
+
+static size_t build_outputs(struct arena *arena, const struct agent_event *seen, struct value outputs[OUTPUTS])
+{
+    struct ct_place *place = arena_alloc(arena, sizeof *place);
+    const char *layout_text = seen->raise.values_size ? agent_layout(seen->agent, seen->raise.layout) : NULL;
+    struct values values = {
+        .arena = arena, .seen = seen, .style = {.name_address = agent_name_address, .ctx = seen->agent}};
+    if (!place)
+        return 0;
+    if (layout_text && layout_parse(&values.layout, layout_text, NULL) < 0)
+        values.layout = NULL;
+    /* at entries what the caller has is what there is */
+    enum layout_part locals = values.layout && layout_has(values.layout, LAYOUT_LOCALS) ? LAYOUT_LOCALS : LAYOUT_CALLER;
+    ct_place(seen->agent, seen->raise.slot, place);
+    outputs[OUT_FUNCTION] = value_string(span_str(place->name));
+    outputs[OUT_FILE] = value_string(span_str(place->file));
+    outputs[OUT_LINE] = value_int(place->line);
+    outputs[OUT_DEPTH] = value_int(seen->raise.depth);
+    outputs[OUT_ARGS] = part_text(&values, LAYOUT_ARGS);
+    outputs[OUT_LOCALS] = part_text(&values, locals);
+    outputs[OUT_ARG_LIST] = part_list(&values, LAYOUT_ARGS);
+    outputs[OUT_LOCAL_LIST] = part_list(&values, locals);
+    if (seen->raise.exit) {
+        outputs[OUT_DURATION] =
+            value_floating(ct_duration_ns(seen->agent, seen->raise.time - seen->raise.entry_time) / 1e9);
+        outputs[OUT_RESULT] = part_text(&values, LAYOUT_RESULT);
+    }
+    layout_free(values.layout);
+    return seen->raise.exit ? OUTPUTS : OUT_DURATION;
+}
+
+/* ---- agents tell ---- */
+
+/* The thread as the area names it; that memory is the program's. */
+static struct thread *thread_of(struct process *process, const struct agent_event *seen)
+{
+    pid_t tid = (pid_t)seen->thread->tid;
+    return tid > 0 && syscall(SYS_tgkill, process->pid, tid, 0) == 0 ? process_thread(process, tid) : NULL;
+}
+
+static void raise_seen(struct monitor *monitor, const struct agent_event *seen)
+{
+    struct event event = {
+        .service = registry_find(monitor->registry,
+                                 span_str(seen->raise.exit ? "ct_function_returned" : "ct_function_called")),
+        .process = process_find(monitor, agent_pid(seen->agent)),
+        .time_ns = ct_time_ns(seen->agent, seen->raise.time),
+        .seen = seen,
+    };
+    if (!event.service->enabled || !event.process)
+        return;
+    struct arena arena = ARENA_INIT;
+    struct value outputs[OUTPUTS];
+    event.thread = thread_of(event.process, seen);
+    event.object = event.thread ? &event.thread->object : &event.process->object;
+    event.outputs = outputs;
+    event.output_count = build_outputs(&arena, seen, outputs);
+    event_raise(monitor, &event);
+    /* the thread waits for the lists of user events that were raised, too */
+    event_run_queue(monitor);
+    arena_done(&arena);
+}
+
+static void on_event(void *ctx, const struct agent_event *seen)
+{
+    struct monitor *monitor = ctx;
+    monitor_enter(monitor);
+    raise_seen(monitor, seen);
+    agent_release(seen->agent, seen->thread);
+    monitor_leave(monitor);
+}
+
+/* ---- user events that lowered lists posted ---- */
+
+static void raise_posts(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    monitor_enter(monitor);
+    if (!lower_posts_raise(monitor))
+        loop_add_deferred(monitor->loop, raise_posts, monitor);
+    monitor_leave(monitor);
+}
+
+/* ---- processes of jobs ---- */
+
+static void attach_to(struct tool *tool, struct agent *agent)
+{
+    struct monitor *monitor = tool->monitor;
+    struct session session = {.tool = tool};
+    struct err err = {0};
+    struct process *process = process_get(monitor, agent_pid(agent), &err);
+    if (!process || process_attach(&session, process, &err) < 0)
+        log_info("process %d of job %s: %s", agent_pid(agent), agent_job(agent), err.text);
+}
+
+static void on_change(void *ctx, struct agent *agent, bool came)
+{
+    struct monitor *monitor = ctx;
+    if (!came)
+        return;
+    monitor_enter(monitor);
+    struct process *process = process_find(monitor, agent_pid(agent));
+    if (process) {
+        csr_process_renewed(process, &ct_called_ops);
+        csr_process_renewed(process, &ct_returned_ops);
+    }
+    struct tool *tool = agent_job(agent)[0] ? job_tool(monitor, agent_job(agent)) : NULL;
+    if (tool)
+        attach_to(tool, agent);
+    monitor_leave(monitor);
+}
+
+static void attach_one(void *ctx, struct agent *agent)
+{
+    attach_to(ctx, agent);
+}
+
+void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir)
+{
+    if (monitor->agents)
+        agents_each(monitor->agents, dir, attach_one, tool);
+}
+
+void ct_start(struct monitor *monitor)
+{
+    agents_on_event(monitor->agents, on_event, monitor);
+    agents_on_change(monitor->agents, on_change, monitor);
+    agents_on_ring(monitor->agents, raise_posts, monitor);
+}

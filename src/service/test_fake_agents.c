@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/test_fake_agents.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "monitor/cells.h"
+#include "monitor/monitor.h"
+
+struct agents {
+    struct monitor *monitor;
+    void (*on_event)(void *ctx, const struct agent_event *event);
+    void (*on_change)(void *ctx, struct agent *agent, bool came);
+    void (*on_ring)(void *ctx);
+    void *event_ctx, *change_ctx, *ring_ctx;
+};
+
+struct agent {
+    pid_t pid; /* 0: none */
+    char job[128];
+    struct area area;
+    struct area_slot slots[2];
+    _Alignas(AREA_PAGE) uint8_t threads[AREA_PAGE];
+    struct area_view view;
+};
+
+struct fake_demand fake_demands[FAKE_DEMANDS];
+unsigned fake_demand_calls, fake_released;
+char fake_settings[256], fake_selected[64];
+uint32_t fake_mode;
+bool fake_job_known;
+
+static struct agents registry;
+static struct agent agent;
+static unsigned filters_passed;
+static struct code_event happened; /* by the names of the parameters: n, x, p */
+
+struct agents *fake_agents_new(struct monitor *monitor)
+{
+    registry = (struct agents){.monitor = monitor};
+    memset(&agent, 0, sizeof agent);
+    memset(fake_demands, 0, sizeof fake_demands);
+    fake_demand_calls = fake_released = filters_passed = 0;
+    fake_settings[0] = fake_selected[0] = 0;
+    fake_job_known = false;
+    return &registry;
+}
+
+void fake_come(pid_t pid, const char *dir)
+{
+    agent.pid = pid;
+    snprintf(agent.job, sizeof agent.job, "%s", dir);
+    agent.area.ticks_per_second = NS_PER_SECOND;
+    agent.area.on = 1;
+    agent.area.agent_state = AREA_RUNNING;
+    agent.slots[0].function = 0x1000;
+    agent.slots[1].function = 0x2000;
+    agent.slots[1].mode = AREA_COUNT;
+    agent.slots[1].calls = 7;
+    agent.slots[1].ticks = 70;
+    agent.view = (struct area_view){
+        .area = &agent.area, .slots = agent.slots, .threads = agent.threads, .slot_mask = 1, .thread_count = 1};
+    struct area_thread *thread = area_thread_at(&agent.view, 0);
+    thread->state = AREA_THREAD_LIVE;
+    thread->tid = (uint32_t)pid;
+    thread->serial = 1;
+    registry.on_change(registry.change_ctx, &agent, true);
+}
+
+void fake_gone(void)
+{
+    registry.on_change(registry.change_ctx, &agent, false);
+    agent.pid = 0;
+    memset(fake_demands, 0, sizeof fake_demands);
+}
+
+/* ---- calls ---- */
+
+static void demand_params(const struct fake_demand *demand, struct code_event *ret_params)
+{
+    *ret_params = (struct code_event){.time_ns = happened.time_ns, .param_count = demand->param_count};
+    for (unsigned i = 0; i < demand->param_count; i++) {
+        const char *found = strchr("nxp", demand->params[i][0]);
+        size_t at = found && !demand->params[i][1] ? (size_t)(found - "nxp") : 2;
+        ret_params->params[i] = happened.params[at];
+        ret_params->types[i] = happened.types[at];
+    }
+}
+
+unsigned fake_call(bool exit, int64_t n, double x)
+{
+    code_cell *cells = cell_at(registry.monitor->cells, 0);
+    unsigned ran = 0;
+    bool raise = false, rung = false;
+    happened = (struct code_event){
+        .time_ns = clock_now_ns(), .params = {n}, .types = {CODE_SIGNED, CODE_FLOATING, CODE_MISSING}};
+    memcpy(&happened.params[1], &x, sizeof x);
+    for (size_t i = 0; i < FAKE_DEMANDS; i++) {
+        struct fake_demand *demand = &fake_demands[i];
+        if (!demand->csr || demand->at_exit != exit)
+            continue;
+        struct code_event params;
+        demand_params(demand, &params);
+        unsigned outcome = demand->has_program ? code_run(&demand->program, &params, cells) : (unsigned)CODE_PASSED;
+        rung |= (outcome & CODE_POSTED) != 0;
+        if (!(outcome & CODE_PASSED))
+            continue;
+        raise |= demand->raise;
+        filters_passed += demand->raise;
+        ran += !demand->raise;
+    }
+    if (raise) {
+        struct agent_event event = {.agent = &agent,
+                                    .thread = area_thread_at(&agent.view, 0),
+                                    .raise = {.exit = exit, .depth = 3, .time = __builtin_ia32_rdtsc()}};
+        event.raise.entry_time = event.raise.time - 500;
+        registry.on_event(registry.event_ctx, &event);
+    }
+    if (rung)
+        registry.on_ring(registry.ring_ctx);
+    return ran;
+}
+
+unsigned fake_filters_run(void)
+{
+    unsigned count = filters_passed;
+    filters_passed = 0;
+    return count;
+}
+
+/* ---- monitor/agents.h ---- */
+
+int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err)
+{
+    fake_job_known = true;
+    if (!key)
+        return 0;
+    if (strcmp(key, "depth") != 0)
+        return -ENOENT;
+    if (strspn(value, "0123456789") != strlen(value))
+        return err_set(err, -EINVAL, "depth takes a number, not \"%s\"", value);
+    snprintf(fake_settings, sizeof fake_settings, "\"%s\",\"%s\"", key, value);
+    return 0;
+}
+
+void agents_job_end(struct agents *agents, const char *dir)
+{
+    fake_job_known = false;
+}
+
+int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
+{
+    buf_puts(out, fake_settings);
+    return 0;
+}
+
+int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
+{
+    *ret_state = (struct agents_job_state){.living = 1, .draining = 2, .events = 3, .discarded = 4, .problem = "why"};
+    return 0;
+}
+
+struct agent *agents_find(struct agents *agents, pid_t pid)
+{
+    return agent.pid && agent.pid == pid ? &agent : NULL;
+}
+
+void agents_each(struct agents *agents, const char *dir, void (*fn)(void *ctx, struct agent *agent), void *ctx)
+{
+    if (agent.pid && (!dir || strcmp(dir, agent.job) == 0))
+        fn(ctx, &agent);
+}
+
+pid_t agent_pid(const struct agent *at)
+{
+    return at->pid;
+}
+
+const char *agent_job(const struct agent *at)
+{
+    return at->job;
+}
+
+const struct area_view *agent_view(const struct agent *at)
+{
+    return &at->view;
+}
+
+const char *agent_trace_path(const struct agent *at)
+{
+    return "the trace";
+}
+
+const char *agent_problem(const struct agent *at)
+{
+    return "";
+}
+
+bool agent_function(struct agent *at, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
+                    const struct module **ret_module)
+{
+    if (slot != 0)
+        return false;
+    *ret_function = (struct index_function){.name = "solve", .file = "a.c", .line = 5};
+    *ret_address = 0x1000;
+    *ret_module = NULL;
+    return true;
+}
+
+bool agent_name_address(void *at, uint64_t address, struct buf *out)
+{
+    return false;
+}
+
+const char *agent_layout(struct agent *at, uint32_t id)
+{
+    return NULL;
+}
+
+void agent_collect(struct agent *at)
+{
+}
+
+struct profile *agent_profile(struct agent *at)
+{
+    return NULL;
+}
+
+void agent_counts(const struct agent *at, struct agent_counts *ret_counts)
+{
+    *ret_counts = (struct agent_counts){12, 3, 4096, 1500};
+}
+
+int agent_flush(struct agent *at, struct err *err)
+{
+    return err_set(err, -ENOSPC, "the disk is full");
+}
+
+int agent_functions(struct agent *at, const char *selection,
+                    bool (*fn)(void *ctx, const struct module *module, const struct index_function *function),
+                    void *ctx, struct err *err)
+{
+    static const struct module module = {.name = "program", .bias = 0x1000};
+    static const struct index_function function = {.name = "s\"lve", .file = "a.c", .line = 5, .address = 0x1000};
+    if (strcmp(selection, "later") == 0)
+        return -EAGAIN;
+    fn(ctx, &module, &function);
+    return 0;
+}
+
+struct area_slot *area_slot_find(const struct area_view *view, uint64_t function, bool insert)
+{
+    return function == view->slots[1].function ? &view->slots[1] : NULL;
+}
+
+int agent_select(struct agent *at, const char *selection, uint32_t mode, struct err *err)
+{
+    snprintf(fake_selected, sizeof fake_selected, "%s", selection);
+    fake_mode = mode;
+    return 0;
+}
+
+static struct fake_demand *demand_of(const struct csr *csr)
+{
+    for (size_t i = 0; i < FAKE_DEMANDS; i++)
+        if (fake_demands[i].csr == csr)
+            return &fake_demands[i];
+    return NULL;
+}
+
+int agent_demand(struct agent *at, const struct agent_demand *wanted,
+                 void (*ready)(void *ctx, int code, const char *reason), void *ctx, struct err *err)
+{
+    struct fake_demand *demand = demand_of(wanted->csr);
+    demand = demand ? demand : demand_of(NULL);
+    fake_demand_calls++;
+    *demand = (struct fake_demand){.csr = wanted->csr,
+                                   .at_exit = wanted->at_exit,
+                                   .raise = wanted->raise,
+                                   .values = wanted->values,
+                                   .has_program = wanted->program != NULL,
+                                   .param_count = wanted->param_count};
+    if (wanted->program)
+        demand->program = *wanted->program;
+    for (unsigned i = 0; i < wanted->param_count; i++)
+        snprintf(demand->params[i], sizeof demand->params[i], "%s", wanted->params[i]);
+    snprintf(demand->selection, sizeof demand->selection, "%s", wanted->selection);
+    ready(ctx, 0, NULL);
+    return 0;
+}
+
+void agent_undemand(struct agent *at, const struct csr *csr)
+{
+    struct fake_demand *demand = demand_of(csr);
+    if (demand)
+        *demand = (struct fake_demand){0};
+}
+
+void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct agent_event *event), void *ctx)
+{
+    agents->on_event = fn;
+    agents->event_ctx = ctx;
+}
+
+bool agent_event_params(const struct agent_event *event, const struct csr *csr, struct code_event *ret_params)
+{
+    const struct fake_demand *demand = demand_of(csr);
+    if (!demand || demand->at_exit != event->raise.exit)
+        return false;
+    demand_params(demand, ret_params);
+    return true;
+}
+
+void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
+{
+    agents->on_ring = fn;
+    agents->ring_ctx = ctx;
+}
+
+void agent_release(struct agent *at, struct area_thread *thread)
+{
+    fake_released++;
+}
+
+void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent *agent, bool came), void *ctx)
+{
+    agents->on_change = fn;
+    agents->change_ctx = ctx;
+}

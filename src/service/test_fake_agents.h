@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agents that are not there, for tests of the services of `ct` and `job`: one process of one job with two functions, in
+ * place of monitor/agents.c. What it was asked for is kept here; fake_call plays a call as the agent would.
+ */
+#ifndef SCRY_SERVICE_TEST_FAKE_AGENTS_H
+#define SCRY_SERVICE_TEST_FAKE_AGENTS_H
+
+#include "monitor/agents.h"
+
+enum { FAKE_DEMANDS = 8 };
+
+struct fake_demand {
+    struct csr *csr; /* NULL: unused */
+    char selection[64];
+    bool at_exit, raise, values, has_program;
+    struct code_program program;
+    char params[CODE_PARAMS][32];
+    unsigned param_count;
+};
+
+extern struct fake_demand fake_demands[FAKE_DEMANDS];
+extern unsigned fake_demand_calls, fake_released;
+extern char fake_settings[256], fake_selected[64];
+extern uint32_t fake_mode;
+extern bool fake_job_known;
+
+/* The registry; `pid` has an agent from fake_come on, in job `dir`. */
+struct agents *fake_agents_new(struct monitor *monitor);
+void fake_come(pid_t pid, const char *dir);
+void fake_gone(void);
+
+/* A call of "solve" or the return from it, with values for the parameters "n" (signed), "x" (double) and "p"
+ * (missing). Returns how many programs ran to their end; lists of raised events have run then. */
+unsigned fake_call(bool exit, int64_t n, double x);
+unsigned fake_filters_run(void); /* filters of raises that passed since the last call of it */
+
+#endif

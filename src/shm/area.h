@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The area: memory shared by one traced process (its agent) and the monitor. One file under the runtime directory for
+ * one incarnation of a process; made and sized by the monitor, mapped by both, so neither's death loses what the other
+ * wrote, and a monitor that was started again finds it. In the order of the file:
+ *
+ *   struct area          geometry, switches (monitor writes), state and crash note (agent writes)
+ *   filter               AREA_FILTER bytes by area_filter_index(function): AREA_ENTER | AREA_EXIT, 0: nothing there
+ *   slots                open-addressed hash of functions: what to do at their calls, and their counts
+ *   sites                open-addressed hash of hook return addresses and call sites: what to capture there
+ *   programs             capture programs (shm/capture.h) and action lists, bump-allocated by the monitor, never reused
+ *   threads              one block a living thread
+ *   states               one word a packet: who has it
+ *   packets              CTF packets (shm/record.h), all of one size: threads take free ones, fill them and give them
+ *                        to the monitor, which writes them to disk and frees them
+ *
+ * Everything a side reads from the other is checked against the geometry it took over once (struct area_view): a
+ * program that scribbles over this memory may lose its trace, nothing else. Freestanding, async-signal-safe.
+ *
+ * The handshake: the agent connects to the monitor's agent socket (SOCK_SEQPACKET), sends struct agent_hello, and gets
+ * struct agent_welcome with three descriptors (SCM_RIGHTS): area, doorbell, cells. It maps them and closes all: no
+ * descriptor stays in the program. From then on both sides only meet in this memory. Ringing: area_ring().
+ */
+#ifndef SCRY_SHM_AREA_H
+#define SCRY_SHM_AREA_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shm/code.h"
+
+enum {
+    AREA_VERSION = 1,
+    AREA_FILTER = 65536,
+    AREA_PAGE = 4096,
+    AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
+    AREA_SITES = 1 << 17,
+    AREA_PROBES = 64, /* that a lookup in slots or sites looks at */
+    AREA_THREADS = 8192,
+    AREA_PROGRAMS = 32 << 20, /* bytes; sparse */
+    AREA_PROGRAMS_MIN = 256 << 10,
+    AREA_SMALLEST = 4 << 20,
+    AREA_PACKET_SIZE = 32768,
+    AREA_BUFFER_MIN = 1 << 20, /* bytes of packets: 32 */
+    AREA_NAME_SIZE = 16,
+    AREA_RAISE_VALUES = 3072, /* bytes of captured values that a raised event carries */
+    AREA_PATH = 4096,
+    AREA_RANGES = 8,
+};
+#define AREA_MAGIC UINT32_C(0x59524353)     /* "SCRY" */
+#define DOORBELL_MAGIC UINT32_C(0x4c4c4542) /* "BELL" */
+
+/* ---- the handshake ---- */
+
+enum agent_hello_flag {
+    AGENT_HAS_HOOKS = 1, /* something in the program calls the hooks; without it no answer is waited for */
+    AGENT_NO_ROOM = 2,   /* said after a welcome: the area could not be mapped; no answer is waited for */
+    AGENT_NO_FILES = 4,  /* the same: the limit of open files let no descriptors through */
+};
+
+struct agent_hello { /* agent to monitor */
+    uint32_t magic, version;
+    uint32_t size; /* of this struct */
+    int32_t pid, ppid;
+    uint32_t flags;        /* enum agent_hello_flag */
+    int32_t incarnation;   /* counts execs and forks of this program image: 0 the first */
+    uint64_t start_ticks;  /* field 22 of /proc/PID/stat */
+    uint64_t fork_of;      /* serial of the area of the parent that was forked, 0: started by exec */
+    uint64_t load_address; /* of the agent library */
+    uint64_t room;         /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
+    char job[AREA_PATH];   /* SCRY_JOB: the job directory; "" */
+    char exe[AREA_PATH];   /* readlink of /proc/self/exe */
+};
+
+struct agent_welcome { /* monitor to agent; status 0 comes with the three descriptors */
+    uint32_t magic, version;
+    int32_t status;   /* 0, or -errno: do nothing at all */
+    uint32_t hold_ms; /* how long at most main may be held for `go` */
+    char reason[200];
+};
+
+/* ---- slots: functions ---- */
+
+enum area_filter_bit {
+    AREA_ENTER = 1, /* look up the slot at entries */
+    AREA_EXIT = 2,  /* look at the shadow stack at exits; stays after AREA_ENTER was taken away, for the open calls */
+};
+
+enum area_mode {                      /* bits of a slot's mode; 0: off */
+                 AREA_COUNT = 1,      /* calls and times in the slot */
+                 AREA_RECORD = 2,     /* entry and exit records */
+                 AREA_VALUES = 4,     /* with captured values, where there are programs for the site */
+                 AREA_CALLER = 8,     /* with the caller's locals at entries */
+                 AREA_RATED = 16,     /* at most area.rate recorded calls a second */
+                 AREA_ACT_ENTER = 32, /* run or raise slot.enter_list */
+                 AREA_ACT_EXIT = 64,
+};
+
+struct area_slot {             /* one cache line */
+    _Atomic uint64_t function; /* its address in the process; 0: free. Set once, by compare-and-exchange */
+    _Atomic uint32_t mode;
+    _Atomic uint32_t enter_list, exit_list; /* offset in programs of a struct area_list; 0: none */
+    _Atomic uint32_t rate_left;             /* agent: recorded calls left in this second */
+    _Atomic uint64_t rate_second;           /* agent */
+    _Atomic uint64_t calls, ticks;          /* AREA_COUNT */
+    _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
+    uint64_t reserved;
+};
+_Static_assert(sizeof(struct area_slot) == 64, "a slot is a cache line");
+
+/* ---- sites ---- */
+
+struct area_site {
+    _Atomic uint64_t address; /* hook's return address, or the call's return address in the caller; 0: free */
+    _Atomic uint32_t values;  /* offset in programs of a struct area_program: what to record; 0: none */
+    _Atomic uint32_t layout;  /* how that is laid out: id in the trace (symbols/layout.h) */
+    _Atomic uint32_t params;  /* offset of a program that emits numbers for action lists; 0: none */
+    _Atomic uint32_t unwind;  /* at entry sites: program that emits the caller's 17 registers; 0: none */
+};
+
+struct area_program { /* in `programs`, 8-byte aligned */
+    uint32_t size;    /* of code, bytes */
+    uint32_t reserved;
+    uint8_t code[]; /* shm/capture.h */
+};
+
+/* ---- action lists of events ct_function_called and ct_function_returned ---- */
+
+struct area_action {
+    uint32_t csr;   /* its serial: named when raised */
+    uint32_t raise; /* 1: hold the thread and hand over to the monitor; 0: run program */
+    _Atomic uint32_t enabled;
+    uint32_t program_at; /* offset of a struct code_program in `programs` (its count of insns only); 0: none. With
+                            raise: a filter that has to pass */
+};
+
+struct area_list { /* in `programs` */
+    uint32_t count;
+    uint32_t reserved;
+    struct area_action actions[];
+};
+
+/* ---- threads ---- */
+
+enum area_thread_state { AREA_THREAD_FREE, AREA_THREAD_LIVE, AREA_THREAD_ENDED /* monitor: drain, then free */ };
+enum area_hold { AREA_HOLD_NONE, AREA_HOLD_POSTED, AREA_HOLD_RELEASED };
+
+/* An event handed to the monitor; the thread waits on hold until it is released. */
+struct area_raise {
+    _Atomic uint32_t hold; /* enum area_hold; a futex */
+    uint32_t exit;         /* 0: called, 1: returned */
+    uint32_t slot;         /* index */
+    uint32_t depth;
+    uint64_t time, entry_time;      /* ticks */
+    uint64_t site, callsite, frame; /* hook's return address, return address into the caller, stack address */
+    uint32_t csr;                   /* that asked for it first; the monitor matches all */
+    uint32_t layout, values_size;
+    uint32_t param_count;
+    int64_t params[CODE_PARAMS];
+    uint8_t param_types[CODE_PARAMS]; /* enum code_type */
+    uint8_t values[AREA_RAISE_VALUES];
+};
+
+struct area_thread { /* AREA_PAGE each, so that threads share no cache line and few a page */
+    _Atomic uint32_t state;
+    uint32_t tid;
+    /* The write position, as an offset from the start of the file; [packet head .. cursor) is reserved. pending != 0:
+     * a hook is at it, and from there on records may be unfinished: read up to min(cursor, pending). Only the thread
+     * itself writes these. */
+    _Atomic uint64_t cursor;
+    _Atomic uint64_t pending;
+    _Atomic uint64_t end;        /* of its packet; 0: has none */
+    _Atomic uint32_t packet;     /* index; UINT32_MAX: none */
+    uint32_t stack_id;           /* which stack it runs on, see RECORD_STACK */
+    _Atomic uint64_t discarded;  /* cumulative: records that found no room */
+    _Atomic uint64_t lost_exits; /* of these, exits; told by RECORD_LOST as soon as there is room */
+    _Atomic uint64_t last_time;  /* ticks of the last record */
+    _Atomic uint64_t frames;     /* address in the process of its shadow stack, struct agent_frame[] */
+    _Atomic uint32_t depth;      /* frames on it */
+    uint32_t serial;             /* its packets' thread_serial */
+    _Atomic uint64_t events;     /* records written */
+    _Atomic uint64_t faults;     /* bad addresses met while values were read */
+    char name[AREA_NAME_SIZE];   /* as in /proc/PID/task/TID/comm when it was first seen */
+    /* the monitor's own, for the next one: ticks up to which its records are on disk, how many discarded were told */
+    uint64_t written_to, written_discarded;
+    struct area_raise raise;
+};
+_Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a page");
+
+/* One open call, in the process's own memory; the monitor reads it from there for snapshots. */
+struct agent_frame {
+    uint64_t function;
+    uint64_t callsite; /* return address into the caller */
+    uint64_t site;     /* return address of the entry hook */
+    uint64_t sp;       /* at the entry hook */
+    uint64_t time;     /* ticks at entry */
+    uint32_t slot;     /* index */
+    uint32_t flags;    /* agent's own: recorded, in which packet, ... */
+    uint64_t packet_seq;
+    uint64_t values_at; /* agent's own: values that wait for --min-time */
+};
+
+/* ---- packets ---- */
+
+enum area_packet_state { /* low 8 bits of a packet's word; above them the order in which packets were filled */
+                         AREA_PACKET_FREE,
+                         AREA_PACKET_TAKEN, /* a thread writes it */
+                         AREA_PACKET_FULL,  /* may be written out; in flight mode also taken again, oldest first */
+                         AREA_PACKET_READ,  /* the monitor writes it out */
+};
+
+enum area_policy { AREA_DROP, AREA_WAIT, AREA_FLIGHT };
+enum area_agent_state { AREA_STARTING, AREA_RUNNING, AREA_OFF /* fault of its own: see fault */, AREA_EXITED };
+enum area_reader { AREA_READ_DIRECT, AREA_READ_SYSCALL, AREA_READ_VICTIM }; /* how doubtful memory is read */
+
+/* What was noted at a fatal signal before it was handed on. */
+struct area_crash {
+    _Atomic uint32_t valid; /* set last */
+    int32_t signal, code;
+    int32_t tid;
+    uint64_t address, time;
+    uint64_t regs[18]; /* gregs by DWARF numbers 0-16 (16 = rip), 17 = flags */
+    uint32_t depth;    /* return addresses by frame pointers or the shadow stack, innermost first */
+    uint32_t reserved;
+    uint64_t stack[64];
+};
+
+struct area {
+    uint32_t magic, version;
+    /* geometry: set by the monitor before the agent sees the area, never changed */
+    uint32_t header_size, slot_count, site_count, thread_count, packet_size, packet_count;
+    uint64_t filter_at, slots_at, sites_at, programs_at, programs_size, threads_at, states_at, packets_at, size;
+    uint64_t serial; /* of the area, unique in the life of the runtime directory */
+    int32_t pid;
+    uint32_t reserved;
+
+    /* ---- the monitor's switches ---- */
+    _Alignas(64) _Atomic uint32_t go; /* futex: main is held until it is not 0 */
+    _Atomic uint32_t on;              /* 0: nothing is recorded, counted or run */
+    _Atomic uint32_t unknown_mode;    /* of functions that have no slot when first called, in the ranges; 0: ignore */
+    _Atomic uint32_t policy, reader;
+    _Atomic uint32_t max_depth; /* of recorded calls inside each other; 0: no limit */
+    _Atomic uint32_t rate;      /* recorded calls a second of a function that is AREA_RATED */
+    _Atomic uint32_t wait_us;   /* AREA_WAIT: how long at most a thread waits for room */
+    _Atomic uint64_t min_ticks; /* calls shorter than this leave no record */
+    _Atomic uint64_t programs_used;
+    _Atomic uint64_t ticks_per_second;       /* of the time stamp counter, as calibrated */
+    _Atomic uint32_t selection;              /* grows with every change of the selection that was completed */
+    _Atomic uint32_t freed;                  /* futex: grows when packets became free (AREA_WAIT) */
+    _Atomic uint32_t range_count;            /* 0: unknown_mode holds everywhere */
+    _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
+
+    /* ---- the agent's side ---- */
+    _Alignas(64) _Atomic uint32_t agent_state;
+    _Atomic uint32_t modules;      /* grows with dlopen and dlclose; monitor looks again */
+    _Atomic uint32_t modules_seen; /* monitor: up to where it has looked; dlopen waits for it a little; futex */
+    _Atomic uint32_t holding;      /* 1 while main is held */
+    _Atomic uint64_t packet_order; /* takes a number for each packet that was filled */
+    _Atomic uint32_t full_packets; /* roughly */
+    _Atomic uint32_t raised;       /* grows with each raised event */
+    _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
+    _Atomic uint64_t flight_overwritten;                           /* packets */
+    _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
+    char fault[200];                                               /* why the agent switched itself off */
+    struct area_crash crash;
+
+    /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */
+    uint64_t written_bytes, written_events; /* in the trace that it writes now */
+    uint64_t writing_bytes, writing_events; /* as they will be when the packet under way is there */
+    uint64_t skipped_events;                /* of packets that were not written, in all traces of this area */
+};
+_Static_assert(sizeof(struct area) <= AREA_PAGE, "the header is a page");
+
+/* ---- the doorbell: one file for all agents of a monitor ---- */
+
+struct doorbell {
+    uint32_t magic, version;
+    _Atomic uint32_t rung;     /* futex: grows */
+    _Atomic uint32_t sleeping; /* the monitor waits: only then a wake-up is needed */
+    _Atomic int32_t monitor_pid;
+    uint32_t reserved;
+    _Atomic uint64_t monitor_start_ticks; /* held threads let themselves go when this process is gone */
+};
+
+static inline void area_ring(struct doorbell *bell)
+{
+    atomic_fetch_add_explicit(&bell->rung, 1, memory_order_release);
+    if (atomic_load_explicit(&bell->sleeping, memory_order_seq_cst))
+        syscall(SYS_futex, &bell->rung, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* ---- looking things up ---- */
+
+static inline uint32_t area_filter_index(uint64_t function)
+{
+    return (uint32_t)(function ^ function >> 16) & (AREA_FILTER - 1);
+}
+
+static inline uint32_t area_hash(uint64_t address)
+{
+    return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+}
+
+/* What one side works with: pointers and limits taken over once and checked (area_check). */
+struct area_view {
+    struct area *area;
+    uint8_t *base;
+    uint8_t *filter;
+    struct area_slot *slots;
+    struct area_site *sites;
+    uint8_t *programs;
+    uint8_t *threads; /* AREA_PAGE each */
+    _Atomic uint64_t *states;
+    uint32_t slot_mask, site_mask, thread_count, packet_size, packet_count;
+    uint64_t programs_size, packets_at, size;
+};
+
+/* The geometry for a buffer of `buffer_bytes` (rounded down to whole packets, at least AREA_BUFFER_MIN), `slots`
+ * functions and as many sites (a power of two, 1024 .. AREA_SLOTS) and `threads` (1 .. AREA_THREADS); the header of an
+ * area of that size. Returns the size of the file. */
+uint64_t area_plan(struct area *ret_header, uint64_t buffer_bytes, uint32_t slots, uint32_t threads);
+/* The same for a program with little address space: everything together in about `most` bytes, at least
+ * AREA_SMALLEST. */
+uint64_t area_plan_within(struct area *ret_header, uint64_t most);
+/* Takes over a mapped area of `size` bytes. false: it is none, of another version, or its geometry does not fit. */
+bool area_take(struct area_view *ret_view, void *base, uint64_t size);
+
+/* The slot of a function, or NULL. With `insert`, a new one (mode 0) if there is none; NULL: no room. */
+struct area_slot *area_slot_find(const struct area_view *view, uint64_t function, bool insert);
+struct area_site *area_site_find(const struct area_view *view, uint64_t address, bool insert);
+
+static inline struct area_thread *area_thread_at(const struct area_view *view, uint32_t index)
+{
+    return (struct area_thread *)(void *)(view->threads + (uint64_t)index * AREA_PAGE);
+}
+
+#endif

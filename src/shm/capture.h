@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Capture programs: which bytes of a call are recorded. Compiled outside the target from debug information
+ * (symbols/capture_compile.h), run by the agent in the hook. Freestanding, no allocation, async-signal-safe, safe on
+ * any bytes: every access is checked as it is made, jumps go forward, and loops are counted and have a limit in all.
+ * Memory is read through a function that reports bad addresses instead of faulting, except the frame itself.
+ *
+ * What a program emits is described by a layout (symbols/layout.h) with the same id. Little-endian, byte-aligned. What
+ * may be missing begins with a status byte (enum capture_status). The parts that are always there have their size in
+ * the head; before anything optional is emitted there is a look whether all that must come after it still fits, so a
+ * run either emits nothing at all or bytes that its layout describes to the end. Programs that feed conditions emit 9
+ * bytes for each number: u8 enum code_type (shm/code.h), i64 bits.
+ */
+#ifndef SCRY_SHM_CAPTURE_H
+#define SCRY_SHM_CAPTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The registers as the hook found them, by DWARF numbers: 0 rax 1 rdx 2 rcx 3 rbx 4 rsi 5 rdi 6 rbp 7 rsp 8..15, 16 the
+ * hook's return address. rsp is as before the call of the hook. */
+struct capture_frame {
+    uint64_t gpr[17];
+    uint64_t xmm[16][2]; /* low 128 bits; only valid with has_xmm */
+    bool has_xmm;
+    uint64_t result; /* reserved for a return trampoline */
+    bool has_result;
+};
+
+enum capture_status {
+    CAPTURE_OK,      /* content follows */
+    CAPTURE_PART,    /* content follows, but there is more than that */
+    CAPTURE_NULL,    /* a null pointer; nothing follows, as with the next two */
+    CAPTURE_INVALID, /* not readable */
+    CAPTURE_CUT,     /* no room */
+    CAPTURE_STATUSES
+};
+
+/* Copies `size` bytes from an address that may be bad. 0, or -1: nothing usable was copied. */
+typedef int capture_read_fn(void *dst, uint64_t address, size_t size);
+
+/* Runs a program. Returns the number of bytes emitted; 0: there is not the room it needs at least, it wants vector
+ * registers that the frame does not have, or what it takes for certain could not be read. `read` must be
+ * async-signal-safe. */
+size_t capture_run(const void *code, size_t size, const struct capture_frame *frame, capture_read_fn *read, void *out,
+                   size_t room);
+
+/* True if every operation is one that capture_run can run and blocks nest as they should. */
+bool capture_check(const void *code, size_t size);
+
+/* True if the program looks at xmm registers. */
+bool capture_wants_xmm(const void *code, size_t size);
+
+/* The least number of bytes that it emits. */
+size_t capture_minimum(const void *code, size_t size);
+
+/* ---- what programs are made of: 8 bytes of head, then instructions of 8 bytes ---- */
+
+enum {
+    CAPTURE_VERSION = 1,
+    CAPTURE_INSNS = 4096, /* of a program */
+    CAPTURE_BLOCKS = 20,  /* inside each other */
+    CAPTURE_TEMPS = 32,
+    CAPTURE_TEMP = 32, /* number of the first: values are 0..16 registers, 32..63 temporaries */
+    CAPTURE_SCRATCH_SIZE = 128,
+    CAPTURE_FUEL = 1 << 16,      /* instructions in loops */
+    CAPTURE_DIRECT = 4096,       /* how far above rsp the frame is read directly */
+    CAPTURE_RED_ZONE = 128,      /* below it */
+    CAPTURE_LOWEST_ADDR = 4096,  /* below it nothing is mapped */
+    CAPTURE_ITEM_LIMIT = 1 << 16 /* bytes of one element */
+};
+
+enum capture_flag { CAPTURE_XMM_USED = 1 };
+
+struct capture_head {
+    uint8_t version, flags;
+    uint16_t minimum; /* bytes emitted at least */
+    uint8_t temps;    /* temporaries that are used: so many of the first; 0: all */
+    uint8_t scratch;  /* bytes of scratch, likewise */
+    uint16_t reserved;
+};
+
+struct capture_insn {
+    uint8_t op, r;
+    uint16_t n;
+    int32_t off;
+};
+
+/* v[] are the values, `after` is how many bytes must still fit behind a block (or what stands for one). Instructions
+ * marked 2 have a second word: struct capture_operand, or the constant. */
+enum capture_op {
+    CAPTURE_REG,     /* emit n bytes of v[r] from its byte off on; only registers: fast, like the next four */
+    CAPTURE_REGS,    /* emit registers r .. r + n - 1 */
+    CAPTURE_ADDRESS, /* emit v[r] + off */
+    CAPTURE_MEM,     /* emit n bytes at v[r] + off, which is in the frame: read directly where near rsp */
+    CAPTURE_XMM,     /* emit n bytes of xmm r from its byte off on */
+    CAPTURE_FAST,    /* those before it */
+    CAPTURE_READ = CAPTURE_FAST, /* emit n bytes at v[r] + off */
+    CAPTURE_VALUE,               /* emit n bytes of v[r] from its byte off on */
+    CAPTURE_LEA,                 /* v[r] = v[n] + off */
+    CAPTURE_CONST,               /* v[r] = constant (2) */
+    CAPTURE_LOAD,                /* v[r] = n >> 8 bytes at v[n & 63] + off, zero-extended */
+    CAPTURE_XREG,                /* v[r] = half off of xmm n */
+    CAPTURE_ALU,                 /* v[r] = v[r] (enum capture_alu n) v[off] */
+    CAPTURE_SPILL,               /* 8 bytes of scratch at off = v[r] */
+    CAPTURE_SCRATCH,             /* v[r] = address of scratch at off */
+    CAPTURE_BITS,                /* emit n bytes: bits of v[r], see CAPTURE_BITS_OFF */
+    CAPTURE_FLOAT,  /* emit as a double: n 4: the float v[r]; n 10: the x87 number of mantissa v[r], head v[off] */
+    CAPTURE_TRY,    /* status; the block of n instructions up to its END; after: off */
+    CAPTURE_FOLLOW, /* the same, if the pointer v[r] is one */
+    CAPTURE_NUMBER, /* u8 off (enum code_type), then what the block of n instructions emits: 8 bytes; if it cannot, the
+                       nine bytes of CODE_MISSING */
+    CAPTURE_END,
+    CAPTURE_STRING, /* status; u16 length, bytes: of the string at v[r], at most n; after: off */
+    CAPTURE_BYTES,  /* 2: status; u32 count in all, u16 shown, bytes: v[count] bytes at v[r], at most n; after: off */
+    CAPTURE_ITEMS,  /* 2: the same with elements of stride bytes */
+    CAPTURE_LOOP,   /* 2: the same, elements emitted by the block of n instructions with v[r] at each; at most max */
+    CAPTURE_OPS
+};
+
+enum capture_alu {
+    CAPTURE_ADD,
+    CAPTURE_SUB,
+    CAPTURE_MUL,
+    CAPTURE_DIV, /* unsigned; by 0 is 0 */
+    CAPTURE_AND,
+    CAPTURE_OR,
+    CAPTURE_XOR,
+    CAPTURE_SHL,
+    CAPTURE_SHR,
+    CAPTURE_SAR,
+    CAPTURE_ALUS
+};
+
+struct capture_operand {
+    uint32_t stride;
+    uint16_t max; /* of LOOP */
+    uint8_t count;
+    uint8_t reserved;
+};
+
+#define CAPTURE_BITS_OFF(shift, bits, is_signed) ((shift) | (bits) << 8 | (is_signed) << 16)
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a packet holds: CTF 1.8 as it comes to lie on disk (trace metadata in jobdir/ctf_metadata.c says the same in
+ * TSDL). Little-endian, byte-aligned. A packet: struct packet_head, then records. A record:
+ *
+ *     u32  id (low 5 bits) | low 27 bits of its time stamp (ticks of the time stamp counter)
+ *     [u32 id; u64 time    only if id is RECORD_EXTENDED: 2^27 ticks or more since the record before, or an id > 30]
+ *     payload by id
+ *
+ * The first record's time is the packet's begin, so its 27 bits are those of begin. Each packet can be read without the
+ * ones before it: exits of calls that were entered in an earlier packet name their function (RECORD_EXIT_OF).
+ *
+ * Calls of one thread on one stack nest: RECORD_EXIT ends the innermost open call that is not ended yet *of this
+ * packet*. When a thread runs on another stack (signal stack, ucontext coroutine), RECORD_STACK comes first; there is
+ * one stack of calls for each number.
+ */
+#ifndef SCRY_SHM_RECORD_H
+#define SCRY_SHM_RECORD_H
+
+#include <stdint.h>
+
+enum record_id {
+    RECORD_ENTRY,         /* u32 function */
+    RECORD_EXIT,          /* - */
+    RECORD_EXIT_OF,       /* u32 function; u64 entry_time: entered in an earlier packet */
+    RECORD_ENTRY_VALUES,  /* u32 function; u32 layout; u16 size; size bytes */
+    RECORD_EXIT_VALUES,   /* u32 function; u64 entry_time; u32 layout; u16 size; size bytes: instead of EXIT, EXIT_OF */
+    RECORD_CALLER_VALUES, /* u32 layout; u16 size; size bytes: the caller's locals at the entry that comes next */
+    RECORD_UNWOUND,       /* u32 count: so many innermost calls ended without returning (exception, longjmp); of those
+                             entered in earlier packets, too */
+    RECORD_LOST,          /* u32 count: so many innermost calls returned, but their exits found no room */
+    RECORD_STACK,         /* u32 stack; u32 depth on it: what follows happens there. 0: the thread's own */
+    RECORD_SIGNAL,        /* i32 signal; i32 code; u64 address; u64 pc: a fatal signal */
+    RECORD_MARK,          /* u16 size; size bytes of text: the program annotates itself (scry/agent.h) */
+    RECORD_THINNED,       /* u32 function: its rate is limited from here; calls are missing */
+    RECORD_IDS,
+    RECORD_EXTENDED = 31,
+};
+
+enum {
+    RECORD_HEAD = 4,
+    RECORD_EXTENDED_HEAD = 16,
+    RECORD_TIME_BITS = 27,
+    RECORD_VALUES_LIMIT = 4096, /* bytes of captured values in one record */
+};
+
+/* CTF packet header and context, as one. Sizes in bits, times in ticks. Sizeof is 80: no padding. */
+struct packet_head {
+    uint32_t magic;        /* 0xC1FC1FC1 */
+    uint32_t stream_class; /* 0 */
+    uint64_t stream;       /* number of the file, set by the monitor; in the area: how many entries and exits of it the
+                              monitor has written already */
+    uint64_t time_begin, time_end;
+    uint64_t content_size, packet_size;
+    uint64_t events_discarded; /* cumulative in the stream */
+    uint64_t packet_seq;       /* likewise */
+    uint32_t tid;
+    uint32_t depth;         /* calls open when it begins */
+    uint32_t stack;         /* that it begins on */
+    uint32_t thread_serial; /* tells threads apart that had the same tid one after the other: 1, 2 ... of the process */
+};
+_Static_assert(sizeof(struct packet_head) == 80, "the head has no padding");
+#define PACKET_MAGIC UINT32_C(0xC1FC1FC1)
+
+#endif

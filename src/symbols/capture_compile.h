@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From debug information to capture programs (shm/capture.h) and layouts (symbols/layout.h): what the helper does for
+ * `compile`. Linked into short-lived programs only.
+ */
+#ifndef SCRY_SYMBOLS_CAPTURE_COMPILE_H
+#define SCRY_SYMBOLS_CAPTURE_COMPILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct capture_options {
+    unsigned depth, bytes, array, string; /* as in symbols/helper.h */
+    bool args, locals, caller, result;
+};
+
+struct capture_compiler; /* one ELF file with its debug information */
+
+int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
+                         const struct capture_options *options, struct err *err);
+void capture_compiler_free(struct capture_compiler *compiler);
+
+/* ENTRY and EXIT: hooks, by their return address. CALL: a call, by its return address: runs on the caller's registers.
+ * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. Entry and exit
+ * hooks that were jumped to (tail calls) return to the caller: they have no site. */
+enum capture_site_kind { CAPTURE_ENTRY, CAPTURE_EXIT, CAPTURE_CALL, CAPTURE_UNWIND };
+
+struct capture_output { /* called for each thing compiled; borrowed */
+    void *ctx;
+    void (*layout)(void *ctx, uint32_t id, const char *text);
+    void (*site)(void *ctx, enum capture_site_kind kind, uint64_t address, uint32_t layout, const void *code,
+                 size_t size);
+    void (*params)(void *ctx, enum capture_site_kind kind, uint64_t address, const void *code, size_t size);
+    void (*problem)(void *ctx, uint64_t address, const char *text);
+};
+
+/* Compiles the hook sites of one function (address in the file) and, with options.caller, the call sites in it. Layout
+ * ids are taken from *layout_id on; equal layouts share one. 0 or -errno; what could not be done for parts of it is
+ * told by `problem`. */
+int capture_compile_function(struct capture_compiler *compiler, uint64_t address, const char *const *params,
+                             unsigned param_count, uint32_t *layout_id, const struct capture_output *output,
+                             struct err *err);
+
+#endif

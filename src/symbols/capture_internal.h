@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside symbols: what the compiler of captures is made of. From the bottom up:
+ *
+ *     dwarf_types      questions about types
+ *     capture_emit     programs and layouts: places and types in, instructions and text out
+ *     dwarf_location   where DWARF says that something is
+ *     capture_decode   instructions of a function: hook sites, stack slots that were written
+ *     capture_track    where the values that registers had at one instruction are at a later one
+ *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
+ *     capture_scopes   functions, inlined instances, variables in scope
+ *     capture_numbers  expressions of conditions
+ *     capture_compile  all of them together
+ */
+#ifndef SCRY_SYMBOLS_CAPTURE_INTERNAL_H
+#define SCRY_SYMBOLS_CAPTURE_INTERNAL_H
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "shm/capture.h"
+#include "symbols/capture_compile.h"
+
+/* ---- dwarf_types.c ---- */
+
+enum type_kind {
+    TYPE_NONE, /* void, or nothing that we know */
+    TYPE_SIGNED,
+    TYPE_UNSIGNED,
+    TYPE_CHAR, /* by its encoding signed or not: type_is_signed() */
+    TYPE_BOOL,
+    TYPE_FLOAT,
+    TYPE_COMPLEX,
+    TYPE_ENUM,
+    TYPE_POINTER,
+    TYPE_REFERENCE,
+    TYPE_MEMBER_POINTER,
+    TYPE_ARRAY,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FUNCTION,
+    TYPE_OTHER, /* its bytes */
+};
+
+/* The type of a variable, member, pointee ...; false: none (void). Through abstract origins. */
+bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type);
+/* Without const, volatile and names: what it is. */
+bool type_strip(Dwarf_Die *type, Dwarf_Die *ret_type);
+enum type_kind type_kind_of(Dwarf_Die *stripped);
+bool type_is_signed(Dwarf_Die *stripped);
+/* Size in bytes; 0: unknown. */
+uint64_t type_size(Dwarf_Die *type);
+/* As in the source: "const struct point *". */
+void type_put_name(Dwarf_Die *type, bool there_is_one, struct buf *out);
+const char *die_name(Dwarf_Die *die); /* through abstract origins; NULL */
+bool die_flag(Dwarf_Die *die, unsigned attribute);
+bool die_number(Dwarf_Die *die, unsigned attribute, uint64_t *ret_number);
+/* The argument of a template: the index-th type. */
+bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type);
+/* For a declaration, the definition somewhere in the file, where there is one. */
+struct type_index;
+bool type_complete(struct type_index **index, Dwarf_Die *stripped, Dwarf_Die *ret_type);
+void type_index_free(struct type_index *index);
+/* True for classes that are not copied as bytes: passed and returned by address (Itanium C++ ABI, 3.1.1). */
+bool type_is_nontrivial(Dwarf_Die *stripped);
+/* True for types whose objects are gone once they were destroyed. */
+bool type_has_destructor(Dwarf_Die *type);
+
+enum type_special { SPECIAL_NONE, SPECIAL_STRING, SPECIAL_STRING_VIEW, SPECIAL_VECTOR, SPECIAL_POINTER };
+/* Classes of the C++ library (libstdc++) that are shown as what they stand for. */
+enum type_special type_special(Dwarf_Die *stripped, Dwarf_Die *ret_element);
+
+/* ---- capture_emit.c ---- */
+
+enum place_kind {
+    PLACE_OPTIMISED_OUT,
+    PLACE_NOT_AVAILABLE,
+    PLACE_MEMORY,   /* v[base] + offset */
+    PLACE_REGISTER, /* v[base] */
+    PLACE_XMM,      /* xmm[base] */
+    PLACE_CONSTANT, /* bytes of the constant */
+    PLACE_PIECES,
+};
+
+enum { PLACE_PIECES_MAX = 8, SCRATCH_BITS = CAPTURE_SCRATCH_SIZE };
+
+struct piece {
+    enum place_kind kind;
+    uint8_t base;
+    bool frame;
+    int64_t offset;
+    uint64_t constant;
+    uint32_t size;
+};
+
+struct place {
+    enum place_kind kind;
+    uint8_t base;
+    bool frame; /* memory: in the frame, certainly there */
+    int64_t offset;
+    uint64_t constant;
+    unsigned size; /* constant, register: bytes that are known; 0: all */
+    unsigned piece_count;
+    struct piece pieces[PLACE_PIECES_MAX];
+    uint64_t missing[SCRATCH_BITS / 64]; /* of scratch memory that was put together: bytes that are not there */
+};
+
+struct fixup {
+    size_t at; /* of the instruction in code */
+    unsigned minimum;
+};
+
+struct emitter {
+    const struct capture_options *options;
+    struct buf code; /* head and instructions */
+    struct buf text; /* layout */
+    unsigned minimum;
+    unsigned blocks;
+    unsigned temps, scratch; /* next free */
+    unsigned temps_used, scratch_used;
+    size_t merge_from; /* earlier instructions are left alone */
+    struct fixup fixups[512];
+    unsigned fixup_count;
+    bool wants_xmm, direct;
+    bool failed;   /* too much for one program */
+    bool doubtful; /* memory is read that may not be there: only inside blocks */
+    struct type_index **types;
+    size_t text_limit, code_limit; /* of what is being emitted */
+};
+
+struct emitter_mark {
+    size_t code, text, merge_from;
+    unsigned minimum, blocks, temps, scratch, fixup_count;
+    bool wants_xmm, failed;
+};
+
+void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index **types,
+                  bool direct);
+void emitter_done(struct emitter *emitter);
+struct emitter_mark emitter_mark(struct emitter *emitter);
+void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark);
+/* Writes the head; false: there is no such program (too large). */
+bool emitter_finish(struct emitter *emitter);
+
+unsigned emit_temp(struct emitter *emitter); /* number of a free value */
+void emit(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, int64_t off);
+void emit_constant(struct emitter *emitter, unsigned r, uint64_t value);
+/* v[...] = the 8 bytes of a place or fewer, zero-extended; the number of the value. -1: it cannot be had. */
+int emit_load(struct emitter *emitter, const struct place *place, unsigned size);
+/* Instructions with a status byte that is followed by nothing certain: STRING, and those with a count. */
+void emit_expecting(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n);
+void emit_counted(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, unsigned count, uint64_t stride);
+/* A block with a status byte: begin returns what end wants. */
+struct emitter_block {
+    size_t at, body;
+    unsigned minimum, fixups;
+};
+struct emitter_block emit_block_begin(struct emitter *emitter, enum capture_op op, unsigned r,
+                                      const struct capture_operand *operand);
+void emit_block_end(struct emitter *emitter, struct emitter_block block);
+/* A number for conditions: nine bytes; in between eight are emitted. */
+struct emitter_block emit_number_begin(struct emitter *emitter);
+void emit_number_end(struct emitter *emitter, struct emitter_block block, unsigned type);
+
+/* Says where something is; instructions that find it out are emitted. May be called twice. */
+typedef void emit_locate_fn(void *ctx, struct emitter *emitter, struct place *ret_place);
+/* One field at the top: name, type and the instructions for it; what does not fit is left out and said to be. */
+void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit_locate_fn *locate, void *ctx);
+
+/* capture_types.c. depth: levels of pointers that are followed; nest: what it is inside of. */
+void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth, unsigned nest);
+/* The bytes of a scalar as they are. */
+void emit_bytes(struct emitter *emitter, const struct place *place, uint64_t size);
+/* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
+/* `bits` bits from bit `bit` of a place on, as a number of the type. */
+void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place *place, uint64_t bit, uint64_t bits);
+unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max);
+bool member_position(Dwarf_Die *member, uint64_t *ret_bit, uint64_t *ret_bits);
+void emit_name(struct buf *text, const char *name);
+void emit_quoted(struct buf *text, const char *name);
+struct place place_at(const struct place *place, uint64_t offset); /* a part of memory */
+/* Registers, constants and pieces as memory: spilled to scratch. */
+struct place emit_place_in_memory(struct emitter *emitter, const struct place *place, uint64_t size);
+
+/* ---- capture_decode.c ---- */
+
+struct hook_site {
+    uint64_t address;  /* of the call */
+    uint64_t returns;  /* address behind it */
+    uint64_t function; /* its first argument; 0: could not be seen */
+    bool exit, jump;
+};
+
+struct call_site {
+    uint64_t returns, target;
+};
+
+struct stack_access { /* an instruction that looks at [base + offset] */
+    uint64_t address;
+    int32_t offset;
+    uint8_t base; /* DWARF number */
+    bool writes;  /* or takes the address */
+};
+
+struct code_section {
+    uint64_t address, size;
+    const uint8_t *bytes;
+};
+
+struct hook_slot { /* in the GOT */
+    uint64_t address;
+    bool exit;
+};
+
+struct elf_code {
+    struct code_section sections[64];
+    size_t section_count;
+    struct hook_slot *slots;
+    size_t slot_count;
+    uint64_t enter, exit; /* addresses of hooks that are in the file itself; 0: none */
+    uint64_t *clones;     /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
+    size_t clone_count;
+    struct call_site *calls; /* all direct calls, by target; read at first need */
+    size_t call_count;
+    bool calls_known;
+};
+
+int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
+/* The symbols of another file for the same code: a separate debug file. */
+void elf_code_read_symbols(struct elf_code *code, Elf *elf);
+bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
+void elf_code_done(struct elf_code *code);
+/* Bytes at an address and how many are left; NULL: no code there. */
+const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
+/* -1: no hook; 0: enter; 1: exit. `target` is what a direct call or jump goes to. */
+int elf_code_hook(const struct elf_code *code, uint64_t target);
+int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
+/* The direct calls of a function in the whole file. */
+size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct call_site **ret_calls);
+
+struct function_code { /* what decoding a function's ranges found */
+    struct hook_site *hooks;
+    size_t hook_count;
+    struct stack_access *accesses;
+    size_t access_count;
+    uint64_t *indirect; /* return addresses of indirect calls */
+    size_t indirect_count;
+};
+
+struct address_range {
+    uint64_t low, high;
+};
+int function_code_read(struct function_code *function, const struct elf_code *code, const struct address_range *ranges,
+                       size_t count);
+void function_code_done(struct function_code *function);
+
+/* ---- capture_track.c ---- */
+
+enum track_kind {
+    TRACK_UNKNOWN,
+    TRACK_REGISTER, /* what the register was at the start, plus `add` */
+    TRACK_MEMORY,   /* what lay at the register's value + add, then */
+    TRACK_CONSTANT, /* add */
+};
+
+struct tracked {
+    enum track_kind kind;
+    uint8_t base; /* 0-15, 16-31 xmm; DWARF order */
+    uint8_t size; /* low bytes that are known */
+    bool masked;  /* and then only its lowest bit: the same for truth values */
+    int64_t add;
+};
+
+enum { TRACK_SLOTS = 192, TRACK_X87 = 32, TRACK_VALUES };
+
+struct track_slot {
+    int64_t offset; /* from the base's value at the start */
+    uint8_t base, size;
+    struct tracked value;
+};
+
+struct track {
+    struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack */
+    struct track_slot slots[TRACK_SLOTS];
+    unsigned slot_count;
+    bool memory_lost; /* memory may not be as it was at the start */
+    bool reachable;
+};
+
+/* From a function's first instruction to `end`. False: what happens between could not be followed. */
+bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
+/* From behind an exit hook to the function's return. */
+bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin);
+/* Where `size` bytes of what a register was at the function's start are at the end. */
+bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place);
+/* Whether a place keeps its content through calls. */
+bool track_keeps(const struct place *place);
+/* The address rsp(at the start) + offset, at the end. */
+bool track_stack(const struct track *track, int64_t offset, struct place *ret_place);
+
+/* ---- capture_abi.c ---- */
+
+enum abi_class { ABI_NONE, ABI_INTEGER, ABI_SSE, ABI_MEMORY, ABI_X87, ABI_BY_ADDRESS };
+
+struct abi_type {
+    enum abi_class classes[2]; /* of the eightbytes; [0] is MEMORY, X87 or BY_ADDRESS for the whole */
+    uint64_t size, align;
+    uint8_t used[2]; /* bytes of the eightbytes that members have */
+    bool wide;       /* 16 bytes of one vector register */
+};
+
+void abi_classify(Dwarf_Die *type, struct abi_type *ret);
+
+struct abi_arguments { /* passing one after the other */
+    unsigned integers, floats;
+    uint64_t stack; /* bytes, from the first argument on the stack */
+};
+
+struct abi_place {
+    bool in_memory;  /* at stack */
+    bool by_address; /* its address is in `registers[0]`, or at stack */
+    uint64_t stack;  /* offset from rsp at the function's first instruction */
+    unsigned count;  /* registers: DWARF numbers, 16-31 xmm */
+    uint8_t registers[2];
+    uint8_t used[2]; /* bytes in each */
+    bool wide;       /* the one register has all */
+    uint64_t size;
+};
+
+void abi_next(struct abi_arguments *arguments, const struct abi_type *type, struct abi_place *ret_place);
+/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address. False: elsewhere. */
+bool abi_result(const struct abi_type *type, struct abi_place *ret_place);
+
+/* ---- capture_scopes.c ---- */
+
+struct capture_compiler {
+    struct capture_options options;
+    uint64_t bias;
+    Dwfl *dwfl;
+    Dwfl_Module *module;
+    Dwarf *dwarf;
+    Dwarf_Addr dwarf_bias; /* addresses in DWARF + dwarf_bias = addresses in the file */
+    Dwarf_Addr cfi_bias[2];
+    Dwarf_CFI *cfi[2];
+    struct elf_code code;
+    struct unit_entry *units; /* sorted; made at first need */
+    size_t unit_count;
+    bool units_known;
+    struct type_index *types;
+    struct layout_entry *layouts;
+    struct site_entry *call_sites;    /* that were given out */
+    struct function_code caller_code; /* of the caller that was looked at last */
+    Dwarf_Off caller;
+    bool caller_known;
+};
+
+/* The function that holds an address of the file. */
+bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function);
+uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
+void scopes_done(struct capture_compiler *compiler);
+size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
+                     size_t max);
+bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc);
+/* The inlined instance of `origin` (a concrete or abstract function) around pc in function; `any`: the innermost of
+ * whatever. False: none. */
+bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *origin,
+                    Dwarf_Die *ret_inlined);
+typedef void scopes_variable_fn(void *ctx, Dwarf_Die *variable);
+/* Parameters, in order. */
+void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx);
+/* Local variables in scope at pc, outer ones first, without what an inner one hides. */
+void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, scopes_variable_fn *fn, void *ctx);
+
+/* ---- dwarf_location.c ---- */
+
+struct location {
+    struct capture_compiler *compiler;
+    struct emitter *emitter;
+    Dwarf_Die *function;       /* whose frame base counts */
+    uint64_t pc;               /* in the file */
+    bool caller;               /* registers that calls destroy are not there */
+    bool no_xmm;               /* nor are vector registers */
+    const struct track *entry; /* for entry values; NULL: none */
+    bool is_list;              /* set: the location was of a list, so it holds at this pc */
+    bool constant;             /* set: no location but a value */
+};
+
+/* Where a variable is. Instructions that find it out are emitted; emitter->doubtful is set if they read memory. */
+void location_variable(struct location *location, Dwarf_Die *variable, struct place *ret_place);
+/* The canonical frame address at pc as register + offset. */
+bool location_cfa(struct capture_compiler *compiler, uint64_t pc, uint8_t *ret_base, int64_t *ret_offset);
+/* The program that emits the caller's registers. False: the call frame information does not tell. */
+bool location_unwind(struct capture_compiler *compiler, uint64_t pc, struct emitter *emitter);
+/* An expression of DWARF as a place. */
+void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
+                       struct place *ret_place);
+
+/* ---- capture_numbers.c ---- */
+
+/* Finds a variable by name; instructions that find out where it is are emitted. */
+typedef bool numbers_find_fn(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
+                             struct place *ret_place);
+/* Emits the nine bytes of an expression. False: it is not one, or of nothing we know: CODE_MISSING was emitted and the
+ * reason is in err. */
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx, struct err *err);
+/* What an expression means: where, and of which type; `address`: & was in front. Reads are emitted. */
+struct resolved {
+    Dwarf_Die type;
+    struct place place;
+    uint64_t bit, bits; /* of a bit field: from the place's first byte on; bits 0: none */
+    bool address;
+};
+bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                     struct resolved *ret_resolved, struct err *err);
+
+/* ---- capture_file.c, capture_compile.c ---- */
+
+struct layout_entry { /* layouts that were given out */
+    char *text;
+    uint32_t id;
+    UT_hash_handle hh;
+};
+
+struct site_entry {
+    uint64_t address;
+    UT_hash_handle hh;
+};
+
+/* As capture_compiler_new(), also for files without debug information: for their call frame information. */
+int capture_compiler_open(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
+                          const struct capture_options *options, struct err *err);
+/* A variable at a fixed address. */
+bool variable_is_static(Dwarf_Die *variable);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Expressions that name a part of a variable:
+ *
+ *     expression:  ('*' | '&')* ('(' expression ')' | name) ('.' name | '->' name | '[' integer ']')*
+ *
+ * and their values as numbers for conditions. References are what they refer to; members may be those of base classes
+ * and of anonymous structs; std::vector can be indexed.
+ */
+#include <ctype.h>
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/code.h"
+#include "symbols/capture_internal.h"
+
+enum { NEST_LIMIT = 16 };
+
+struct parser {
+    struct emitter *emitter;
+    const char *text, *at;
+    numbers_find_fn *find;
+    void *ctx;
+    struct err *err;
+    unsigned nest;
+};
+
+static int bad(struct parser *parser, const char *what)
+{
+    return err_set(parser->err, -EINVAL, "%s: %s at character %zu", parser->text, what,
+                   (size_t)(parser->at - parser->text) + 1);
+}
+
+static void skip_blanks(struct parser *parser)
+{
+    while (*parser->at == ' ' || *parser->at == '\t')
+        parser->at++;
+}
+
+/* An identifier, with :: in C++; file.c: and function: in front belong to it. */
+static size_t name_length(const char *at)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '$' || (unsigned char)at[n] >= 0x80 ||
+           (at[n] == ':' && at[n + 1] == ':' && (isalpha((unsigned char)at[n + 2]) || at[n + 2] == '_')) ||
+           (n > 0 && at[n] == ':' && at[n - 1] == ':'))
+        n++;
+    return isdigit((unsigned char)*at) ? 0 : n;
+}
+
+/* ---- places ---- */
+
+static int in_memory(struct parser *parser, struct resolved *at)
+{
+    if (at->place.kind == PLACE_MEMORY)
+        return 0;
+    if (at->place.kind == PLACE_OPTIMISED_OUT || at->place.kind == PLACE_NOT_AVAILABLE)
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? "optimised out here" : "not available here");
+    at->place = emit_place_in_memory(parser->emitter, &at->place, type_size(&at->type));
+    return at->place.kind == PLACE_MEMORY ? 0 : bad(parser, "not available here");
+}
+
+/* Goes on behind the pointer at the place. */
+static int follow(struct parser *parser, struct resolved *at, Dwarf_Die *pointee)
+{
+    if (at->bits)
+        return bad(parser, "a bit field is no pointer");
+    int value = emit_load(parser->emitter, &at->place, 8);
+    if (value < 0)
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? "optimised out here" : "not available here");
+    at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
+    at->type = *pointee;
+    return 0;
+}
+
+static int follow_reference(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, pointee;
+    if (type_strip(&at->type, &stripped) && type_kind_of(&stripped) == TYPE_REFERENCE && type_of(&stripped, &pointee))
+        return follow(parser, at, &pointee);
+    return 0;
+}
+
+static int dereference(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, pointee;
+    if (at->address) {
+        at->address = false;
+        return 0;
+    }
+    if (!type_strip(&at->type, &stripped))
+        return bad(parser, "no type");
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_ARRAY && type_of(&stripped, &pointee)) {
+        at->type = pointee;
+        return in_memory(parser, at);
+    }
+    if (kind == TYPE_STRUCT && type_special(&stripped, &pointee) == SPECIAL_POINTER)
+        return follow(parser, at, &pointee);
+    if (kind != TYPE_POINTER || !type_of(&stripped, &pointee))
+        return bad(parser, "no pointer to something");
+    int r = follow(parser, at, &pointee);
+    return r < 0 ? r : follow_reference(parser, at);
+}
+
+/* Finds a member by name, also in bases and unnamed members. Adds its position. */
+static bool find_member(Dwarf_Die *type, const char *name, size_t length, unsigned nest, struct resolved *at,
+                        uint64_t *bit)
+{
+    Dwarf_Die stripped, child, inner;
+    if (nest > NEST_LIMIT || !type_strip(type, &stripped) || dwarf_child(&stripped, &child) != 0)
+        return false;
+    do {
+        uint64_t position, bits;
+        int tag = dwarf_tag(&child);
+        const char *there = dwarf_diename(&child);
+        if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || !type_of(&child, &inner) ||
+            !member_position(&child, &position, &bits))
+            continue;
+        if (tag == DW_TAG_member && there && strlen(there) == length && memcmp(there, name, length) == 0) {
+            at->type = inner;
+            at->bits = bits;
+            *bit += position;
+            return true;
+        }
+        uint64_t inside = *bit + position;
+        if ((tag == DW_TAG_inheritance || !there) && find_member(&inner, name, length, nest + 1, at, &inside)) {
+            *bit = inside;
+            return true;
+        }
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+static int member(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    size_t length = name_length(parser->at);
+    Dwarf_Die stripped;
+    uint64_t bit = 0;
+    if (length == 0)
+        return bad(parser, "no member's name");
+    if (!type_strip(&at->type, &stripped) ||
+        (type_kind_of(&stripped) != TYPE_STRUCT && type_kind_of(&stripped) != TYPE_UNION))
+        return bad(parser, "no struct, class or union before this");
+    int r = in_memory(parser, at);
+    if (r < 0)
+        return r;
+    if (!type_complete(parser->emitter->types, &stripped, &stripped) ||
+        !find_member(&stripped, parser->at, length, 0, at, &bit))
+        return bad(parser, "no such member");
+    at->place = place_at(&at->place, bit / 8);
+    at->bit = bit % 8;
+    parser->at += length;
+    return at->bits ? 0 : follow_reference(parser, at);
+}
+
+/* [i] or, of arrays of arrays, all of [i][j]... at once. */
+static int element(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, type;
+    if (!type_strip(&at->type, &stripped))
+        return bad(parser, "no array");
+    uint64_t counts[8];
+    unsigned dimensions = 1;
+    bool array = type_kind_of(&stripped) == TYPE_ARRAY;
+    int r = 0;
+    if (array) {
+        dimensions = array_dimensions(&stripped, counts, 8);
+        r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, "no array");
+        at->type = type;
+    } else if (type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &type) == SPECIAL_VECTOR)
+        r = follow(parser, at, &type);
+    else
+        r = dereference(parser, at);
+    int64_t index = 0;
+    for (unsigned i = 0; i < dimensions && r == 0; i++) {
+        char *end;
+        skip_blanks(parser);
+        if (*parser->at != '[')
+            return bad(parser, "an index for each dimension is needed");
+        errno = 0;
+        long long number = strtoll(parser->at + 1, &end, 0);
+        while (*end == ' ')
+            end++;
+        if (end == parser->at + 1 || *end != ']' || errno)
+            return bad(parser, "no integer as index");
+        parser->at = end + 1;
+        if (__builtin_mul_overflow(index, i > 0 ? (int64_t)counts[i] : 1, &index) ||
+            __builtin_add_overflow(index, number, &index))
+            return bad(parser, "the index is too large");
+    }
+    int64_t offset;
+    if (r == 0 && (__builtin_mul_overflow(index, (int64_t)type_size(&at->type), &offset) || offset > INT32_MAX / 2 ||
+                   offset < INT32_MIN / 2))
+        return bad(parser, "the index is too large");
+    if (r == 0)
+        at->place.offset += offset;
+    return r < 0 ? r : follow_reference(parser, at);
+}
+
+static int unary(struct parser *parser, struct resolved *at);
+
+static int primary(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    if (*parser->at == '(') {
+        parser->at++;
+        int r = unary(parser, at);
+        skip_blanks(parser);
+        if (r == 0 && *parser->at != ')')
+            r = bad(parser, "no )");
+        parser->at += r == 0;
+        return r;
+    }
+    size_t length = name_length(parser->at);
+    if (length == 0)
+        return bad(parser, "no name of a variable");
+    *at = (struct resolved){0};
+    if (!parser->find(parser->ctx, parser->emitter, parser->at, length, &at->type, &at->place))
+        return bad(parser, "no such variable here");
+    parser->at += length;
+    return follow_reference(parser, at);
+}
+
+static int postfix(struct parser *parser, struct resolved *at)
+{
+    int r = primary(parser, at);
+    while (r == 0) {
+        skip_blanks(parser);
+        if (at->address && (*parser->at == '.' || *parser->at == '['))
+            return bad(parser, "an address has no members");
+        if (*parser->at == '.') {
+            parser->at++;
+            r = member(parser, at);
+        } else if (parser->at[0] == '-' && parser->at[1] == '>') {
+            r = dereference(parser, at);
+            parser->at += 2;
+            if (r == 0)
+                r = member(parser, at);
+        } else if (*parser->at == '[')
+            r = element(parser, at);
+        else
+            break;
+    }
+    return r;
+}
+
+static int unary(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    char op = *parser->at;
+    if (op != '*' && op != '&')
+        return postfix(parser, at);
+    if (++parser->nest > NEST_LIMIT)
+        return bad(parser, "too many operators");
+    parser->at++;
+    int r = unary(parser, at);
+    if (r < 0)
+        return r;
+    if (op == '*')
+        return dereference(parser, at);
+    if (at->place.kind != PLACE_MEMORY || at->bits || at->address)
+        return bad(parser, "it has no address");
+    at->address = true;
+    return 0;
+}
+
+bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                     struct resolved *ret_resolved, struct err *err)
+{
+    struct parser parser = {emitter, expression, expression, find, ctx, err, 0};
+    if (unary(&parser, ret_resolved) < 0)
+        return false;
+    skip_blanks(&parser);
+    return *parser.at == 0 || bad(&parser, "something that is not understood") == 0;
+}
+
+/* ---- numbers ---- */
+
+static bool emit_address(struct emitter *emitter, const struct place *place)
+{
+    unsigned temp = emit_temp(emitter);
+    emit(emitter, CAPTURE_LEA, temp, place->base, place->offset);
+    emit(emitter, CAPTURE_VALUE, temp, 8, 0);
+    return place->kind == PLACE_MEMORY;
+}
+
+static bool emit_real(struct emitter *emitter, const struct place *place, uint64_t size)
+{
+    if (size == 16) {
+        struct place head = place_at(place, 8);
+        if (place->kind != PLACE_MEMORY)
+            return false;
+        int low = emit_load(emitter, place, 8), high = emit_load(emitter, &head, 2);
+        emit(emitter, CAPTURE_FLOAT, (unsigned)low & 63, 10, high);
+        return low >= 0 && high >= 0;
+    }
+    int value = emit_load(emitter, place, (unsigned)size);
+    if (value < 0)
+        return false;
+    emit(emitter, size == 4 ? CAPTURE_FLOAT : CAPTURE_VALUE, (unsigned)value, size == 4 ? 4 : 8, 0);
+    return true;
+}
+
+/* Eight bytes of what was resolved. False: it is no number. */
+static bool emit_bits_of(struct emitter *emitter, struct resolved *at, enum code_type *ret_type)
+{
+    Dwarf_Die stripped;
+    if (at->address) {
+        *ret_type = CODE_UNSIGNED;
+        return emit_address(emitter, &at->place);
+    }
+    if (!type_strip(&at->type, &stripped))
+        return false;
+    uint64_t size = type_size(&stripped), bits = at->bits ? at->bits : size * 8;
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_ARRAY) {
+        *ret_type = CODE_UNSIGNED;
+        return emit_address(emitter, &at->place);
+    }
+    if (kind == TYPE_FLOAT) {
+        *ret_type = CODE_FLOATING;
+        return emit_real(emitter, &at->place, size);
+    }
+    bool whole = kind == TYPE_SIGNED || kind == TYPE_UNSIGNED || kind == TYPE_CHAR || kind == TYPE_BOOL ||
+                 kind == TYPE_ENUM || kind == TYPE_POINTER;
+    uint64_t bytes = (at->bit + bits + 7) / 8;
+    if (!whole || bytes == 0 || bytes > 8)
+        return false;
+    bool known = at->place.size == 0 || at->place.size >= bytes;
+    bool is_signed = kind != TYPE_POINTER && kind != TYPE_BOOL && type_is_signed(&stripped);
+    int value = known ? emit_load(emitter, &at->place, (unsigned)bytes) : -1;
+    if (value < 0)
+        return false;
+    *ret_type = is_signed ? CODE_SIGNED : CODE_UNSIGNED;
+    emit(emitter, CAPTURE_BITS, (unsigned)value, 8, (int64_t)CAPTURE_BITS_OFF(at->bit, bits, (uint64_t)is_signed));
+    return true;
+}
+
+static void emit_missing(struct emitter *emitter)
+{
+    struct place type = {.kind = PLACE_CONSTANT, .constant = CODE_MISSING}, zero = {.kind = PLACE_CONSTANT};
+    unsigned temps = emitter->temps;
+    emit_bytes(emitter, &type, 1);
+    emit_bytes(emitter, &zero, 8);
+    emitter->temps = temps;
+}
+
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx, struct err *err)
+{
+    struct emitter_mark mark = emitter_mark(emitter);
+    struct resolved at = {0};
+    enum code_type type = CODE_MISSING;
+    struct emitter_block block = emit_number_begin(emitter);
+    bool good = numbers_resolve(emitter, expression, find, ctx, &at, err);
+    if (good && !emit_bits_of(emitter, &at, &type)) {
+        good = false;
+        err_set(err, -EINVAL, "%s: it is no number here, or not available", expression);
+    }
+    emit_number_end(emitter, block, type);
+    if (!good || emitter->failed) {
+        emitter_reset(emitter, &mark);
+        emit_missing(emitter);
+    }
+    emitter->temps = mark.temps;
+    emitter->scratch = mark.scratch;
+    return good;
+}

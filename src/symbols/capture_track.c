@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Following values through straight code: which register or stack slot holds, at a hook, what was in an argument
+ * register when the function began; and where, after an exit hook, the result comes from that is in rax when the
+ * function returns. Only moves are followed; whatever else writes to a place makes its content unknown. Forward jumps
+ * join: what is not the same on both ways is unknown. A loop ends it all.
+ */
+#include <string.h>
+
+#include "symbols/capture_internal.h"
+#include "symbols/capture_x86_64.h"
+
+enum {
+    INSNS_MAX = 400,
+    JOINS_MAX = 8,
+    RSP = 7,
+    RBP = 6,
+    XMM0 = 16,
+};
+
+static const struct tracked unknown;
+
+static bool same(struct tracked a, struct tracked b)
+{
+    return a.kind == b.kind && a.base == b.base && a.size == b.size && a.add == b.add && a.masked == b.masked;
+}
+
+static bool is_address(struct tracked value)
+{
+    return value.kind == TRACK_REGISTER && value.size == 8 && value.base < 16 && !value.masked;
+}
+
+static struct tracked narrowed(struct tracked value, unsigned size)
+{
+    if (value.kind != TRACK_UNKNOWN && value.size > size)
+        value.size = (uint8_t)size;
+    if (value.kind == TRACK_REGISTER && value.add && size < 8)
+        return unknown;
+    return value;
+}
+
+/* ---- memory ---- */
+
+static bool overlaps(const struct track_slot *slot, unsigned base, int64_t offset, unsigned size)
+{
+    return slot->base == base && slot->offset < offset + (int64_t)size && offset < slot->offset + slot->size;
+}
+
+static void forget(struct track *track, unsigned base, int64_t offset, unsigned size)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < track->slot_count; i++)
+        if (!overlaps(&track->slots[i], base, offset, size))
+            track->slots[kept++] = track->slots[i];
+    track->slot_count = kept;
+}
+
+static void store(struct track *track, struct tracked address, unsigned size, struct tracked value)
+{
+    if (!is_address(address)) {
+        track->memory_lost = true; /* somewhere; slots of the frame whose address nobody has are as they were */
+        return;
+    }
+    forget(track, address.base, address.add, size);
+    value = narrowed(value, size);
+    if (track->slot_count == TRACK_SLOTS) {
+        track->memory_lost = true;
+        return;
+    }
+    /* unknown content is remembered, too: the memory is not as it was */
+    track->slots[track->slot_count++] =
+        (struct track_slot){.offset = address.add, .base = address.base, .size = (uint8_t)size, .value = value};
+}
+
+static struct tracked load(const struct track *track, struct tracked address, unsigned size)
+{
+    if (!is_address(address))
+        return unknown;
+    for (unsigned i = 0; i < track->slot_count; i++) {
+        const struct track_slot *slot = &track->slots[i];
+        if (slot->base == address.base && slot->offset == address.add && slot->size >= size)
+            return narrowed(slot->value, size);
+        if (overlaps(slot, address.base, address.add, size))
+            return unknown;
+    }
+    if (track->memory_lost)
+        return unknown;
+    return (struct tracked){.kind = TRACK_MEMORY, .base = address.base, .size = (uint8_t)size, .add = address.add};
+}
+
+static struct tracked address_of(const struct track *track, const ZydisDecodedOperand *op)
+{
+    int base = insn_register(op->mem.base);
+    if (base < 0 || base > 15 || op->mem.index != ZYDIS_REGISTER_NONE || op->mem.segment == ZYDIS_REGISTER_FS ||
+        op->mem.segment == ZYDIS_REGISTER_GS || !is_address(track->values[base]))
+        return unknown;
+    struct tracked address = track->values[base];
+    address.add += op->mem.disp.value;
+    return address;
+}
+
+/* ---- instructions ---- */
+
+/* What an operand holds, `size` low bytes of it. */
+static struct tracked operand_value(const struct track *track, const ZydisDecodedOperand *op, unsigned size)
+{
+    if (op->type == ZYDIS_OPERAND_TYPE_MEMORY)
+        return load(track, address_of(track, op), size);
+    if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
+        return (struct tracked){.kind = TRACK_CONSTANT, .size = 8, .add = op->imm.value.s};
+    if (op->type != ZYDIS_OPERAND_TYPE_REGISTER)
+        return unknown;
+    ZydisRegister reg = op->reg.value;
+    if (reg >= ZYDIS_REGISTER_AH && reg <= ZYDIS_REGISTER_BH)
+        return unknown;
+    int number = insn_register(reg);
+    return number < 0 ? unknown : narrowed(track->values[number], size);
+}
+
+static void set_operand(struct track *track, const ZydisDecodedOperand *op, unsigned size, struct tracked value)
+{
+    if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
+        store(track, address_of(track, op), size, value);
+        return;
+    }
+    int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
+    if (number >= 0)
+        track->values[number] = narrowed(value, size);
+}
+
+/* Whatever an instruction writes is unknown after it. */
+static void clobber(struct track *track, const struct insn *insn)
+{
+    for (unsigned i = 0; i < insn->zydis.operand_count; i++) {
+        const ZydisDecodedOperand *op = &insn->operands[i];
+        if (!(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+            continue;
+        if (op->type == ZYDIS_OPERAND_TYPE_MEMORY || op->type == ZYDIS_OPERAND_TYPE_REGISTER)
+            set_operand(track, op, op->size / 8 ? op->size / 8 : 64, unknown);
+    }
+    if (insn->zydis.meta.category == ZYDIS_CATEGORY_X87_ALU)
+        track->values[TRACK_X87] = unknown;
+}
+
+static void clobber_call(struct track *track)
+{
+    for (unsigned reg = 0; reg < TRACK_VALUES; reg++)
+        if (reg != 3 && reg != RBP && reg != RSP && !(reg >= 12 && reg <= 15))
+            track->values[reg] = unknown;
+    track->memory_lost = true;
+}
+
+/* How many low bytes a move moves; 0: it is none that is understood. */
+static unsigned move_size(const struct insn *insn)
+{
+    unsigned to = insn->operands[0].size / 8, from = insn->operands[1].size / 8;
+    switch (insn->zydis.mnemonic) {
+    case ZYDIS_MNEMONIC_MOV:
+    case ZYDIS_MNEMONIC_MOVZX:
+    case ZYDIS_MNEMONIC_MOVSX:
+    case ZYDIS_MNEMONIC_MOVSXD:
+    case ZYDIS_MNEMONIC_MOVAPS:
+    case ZYDIS_MNEMONIC_MOVAPD:
+    case ZYDIS_MNEMONIC_MOVUPS:
+    case ZYDIS_MNEMONIC_MOVUPD:
+    case ZYDIS_MNEMONIC_MOVDQA:
+    case ZYDIS_MNEMONIC_MOVDQU:
+    case ZYDIS_MNEMONIC_VMOVAPS:
+    case ZYDIS_MNEMONIC_VMOVAPD:
+    case ZYDIS_MNEMONIC_VMOVUPS:
+    case ZYDIS_MNEMONIC_VMOVUPD:
+    case ZYDIS_MNEMONIC_VMOVDQA:
+    case ZYDIS_MNEMONIC_VMOVDQU:
+        return to < from ? to : from;
+    case ZYDIS_MNEMONIC_MOVQ:
+    case ZYDIS_MNEMONIC_VMOVQ:
+    case ZYDIS_MNEMONIC_MOVSD:
+        return 8;
+    case ZYDIS_MNEMONIC_VMOVSD:
+        return insn->zydis.operand_count_visible == 2 ? 8 : 0;
+    case ZYDIS_MNEMONIC_MOVD:
+    case ZYDIS_MNEMONIC_VMOVD:
+    case ZYDIS_MNEMONIC_MOVSS:
+        return 4;
+    case ZYDIS_MNEMONIC_VMOVSS:
+        return insn->zydis.operand_count_visible == 2 ? 4 : 0;
+    default:
+        return 0;
+    }
+}
+
+static void add_to(struct track *track, const struct insn *insn, bool subtract)
+{
+    int reg = insn->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(insn->operands[0].reg.value) : -1;
+    bool whole = reg >= 0 && reg < 16 && insn->operands[0].size == 64 && is_address(track->values[reg]) &&
+                 insn->operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    if (!whole) {
+        clobber(track, insn);
+        return;
+    }
+    int64_t by = insn->operands[1].imm.value.s;
+    track->values[reg].add += subtract ? -by : by;
+}
+
+static void mask(struct track *track, const struct insn *insn)
+{
+    struct tracked value = operand_value(track, &insn->operands[0], 1);
+    bool lowest = insn->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                  insn->operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && insn->operands[1].imm.value.u == 1;
+    clobber(track, insn);
+    if (lowest && value.kind != TRACK_UNKNOWN) {
+        value.masked = true;
+        set_operand(track, &insn->operands[0], 1, value);
+    }
+}
+
+/* A register with itself: 0. */
+static void exclusive_or(struct track *track, const struct insn *insn)
+{
+    const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
+    bool zero = to->type == ZYDIS_OPERAND_TYPE_REGISTER && from->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                to->reg.value == from->reg.value && to->size >= 32;
+    clobber(track, insn);
+    if (zero)
+        set_operand(track, to, 8, (struct tracked){.kind = TRACK_CONSTANT, .size = 8});
+}
+
+static void push(struct track *track, const ZydisDecodedOperand *op)
+{
+    struct tracked value = operand_value(track, op, 8);
+    if (is_address(track->values[RSP]))
+        track->values[RSP].add -= 8;
+    store(track, track->values[RSP], 8, value);
+}
+
+static void pop(struct track *track, const ZydisDecodedOperand *op)
+{
+    struct tracked value = load(track, track->values[RSP], 8);
+    if (is_address(track->values[RSP]))
+        track->values[RSP].add += 8;
+    if (op)
+        set_operand(track, op, 8, value);
+    else
+        track->values[RBP] = value;
+}
+
+static void step(struct track *track, const struct insn *insn)
+{
+    unsigned size = move_size(insn);
+    if (size) {
+        set_operand(track, &insn->operands[0], size, operand_value(track, &insn->operands[1], size));
+        return;
+    }
+    switch (insn->zydis.mnemonic) {
+    case ZYDIS_MNEMONIC_PUSH:
+        push(track, &insn->operands[0]);
+        break;
+    case ZYDIS_MNEMONIC_POP:
+        pop(track, &insn->operands[0]);
+        break;
+    case ZYDIS_MNEMONIC_LEAVE:
+        track->values[RSP] = track->values[RBP];
+        pop(track, NULL);
+        break;
+    case ZYDIS_MNEMONIC_ADD:
+        add_to(track, insn, false);
+        break;
+    case ZYDIS_MNEMONIC_SUB:
+        add_to(track, insn, true);
+        break;
+    case ZYDIS_MNEMONIC_XOR:
+        exclusive_or(track, insn);
+        break;
+    case ZYDIS_MNEMONIC_FSTP:
+        if (insn->operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY) /* rounded, unless all of it is stored */
+            store(track, address_of(track, &insn->operands[0]), insn->operands[0].size / 8,
+                  insn->operands[0].size == 80 ? track->values[TRACK_X87] : unknown);
+        track->values[TRACK_X87] = unknown;
+        break;
+    case ZYDIS_MNEMONIC_AND:
+        mask(track, insn);
+        break;
+    case ZYDIS_MNEMONIC_LEA:
+        set_operand(track, &insn->operands[0], insn->operands[0].size / 8, address_of(track, &insn->operands[1]));
+        break;
+    case ZYDIS_MNEMONIC_FLD:
+        track->values[TRACK_X87] = operand_value(track, &insn->operands[0], insn->operands[0].size / 8);
+        break;
+    case ZYDIS_MNEMONIC_CALL:
+        clobber_call(track);
+        break;
+    default:
+        clobber(track, insn);
+    }
+}
+
+/* ---- ways ---- */
+
+struct join {
+    uint64_t at;
+    struct track track;
+};
+
+/* What is known at the meeting of two ways. */
+static void meet(struct track *track, const struct track *other)
+{
+    if (!track->reachable) {
+        *track = *other;
+        return;
+    }
+    for (unsigned i = 0; i < TRACK_VALUES; i++)
+        if (!same(track->values[i], other->values[i]))
+            track->values[i] = unknown;
+    for (unsigned i = 0; i < track->slot_count; i++) {
+        struct track_slot *slot = &track->slots[i];
+        bool found = false;
+        for (unsigned k = 0; k < other->slot_count; k++)
+            found |= other->slots[k].base == slot->base && other->slots[k].offset == slot->offset &&
+                     other->slots[k].size == slot->size && same(other->slots[k].value, slot->value);
+        if (!found)
+            slot->value = unknown;
+    }
+    for (unsigned k = 0; k < other->slot_count; k++) { /* written on that way only */
+        const struct track_slot *slot = &other->slots[k];
+        bool found = false;
+        for (unsigned i = 0; i < track->slot_count; i++)
+            found |= track->slots[i].base == slot->base && track->slots[i].offset == slot->offset &&
+                     track->slots[i].size == slot->size;
+        if (!found)
+            store(track, (struct tracked){.kind = TRACK_REGISTER, .base = slot->base, .size = 8, .add = slot->offset},
+                  slot->size, unknown);
+    }
+    track->memory_lost |= other->memory_lost;
+}
+
+static void start(struct track *track)
+{
+    memset(track, 0, sizeof *track);
+    for (unsigned i = 0; i < XMM0 + 16; i++)
+        track->values[i] = (struct tracked){.kind = TRACK_REGISTER, .base = (uint8_t)i, .size = i < XMM0 ? 8 : 16};
+    track->reachable = true;
+}
+
+bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end)
+{
+    struct join joins[JOINS_MAX];
+    unsigned join_count = 0;
+    start(track);
+    uint64_t at = begin;
+    for (unsigned n = 0; n < INSNS_MAX && at < end; n++) {
+        struct insn insn;
+        uint64_t target;
+        for (unsigned i = 0; i < join_count; i++)
+            if (joins[i].at == at)
+                meet(track, &joins[i].track);
+        if (!insn_decode(code, at, &insn))
+            return false;
+        int category = insn.zydis.meta.category;
+        at = insn.next;
+        if (!track->reachable)
+            continue;
+        if (category == ZYDIS_CATEGORY_COND_BR || category == ZYDIS_CATEGORY_UNCOND_BR) {
+            if (!insn_target(&insn, &target) || target < insn.next || join_count == JOINS_MAX)
+                return false;
+            joins[join_count].at = target;
+            joins[join_count++].track = *track;
+            track->reachable = category == ZYDIS_CATEGORY_COND_BR;
+        } else if (category == ZYDIS_CATEGORY_RET)
+            track->reachable = false;
+        else
+            step(track, &insn);
+    }
+    for (unsigned i = 0; i < join_count; i++)
+        if (joins[i].at == end)
+            meet(track, &joins[i].track);
+    return at == end && track->reachable;
+}
+
+/* True if what is at `at` calls something before anything else is decided: a check that failed. */
+static bool leads_to_call(const struct elf_code *code, uint64_t at)
+{
+    struct insn insn;
+    for (int i = 0; i < 3 && insn_decode(code, at, &insn); i++) {
+        if (insn.zydis.meta.category == ZYDIS_CATEGORY_CALL)
+            return true;
+        if (insn.zydis.meta.category != ZYDIS_CATEGORY_DATAXFER && insn.zydis.meta.category != ZYDIS_CATEGORY_MISC &&
+            insn.zydis.meta.category != ZYDIS_CATEGORY_NOP && insn.zydis.mnemonic != ZYDIS_MNEMONIC_FSTP &&
+            insn.zydis.meta.category != ZYDIS_CATEGORY_WIDENOP)
+            return false;
+        at = insn.next;
+    }
+    return false;
+}
+
+bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin)
+{
+    start(track);
+    clobber_call(track);
+    track->memory_lost = false; /* the hook changes nothing in the program's frames */
+    uint64_t at = begin;
+    for (unsigned n = 0; n < INSNS_MAX; n++) {
+        struct insn insn;
+        uint64_t target;
+        if (!insn_decode(code, at, &insn))
+            return false;
+        int category = insn.zydis.meta.category;
+        at = insn.next;
+        if (category == ZYDIS_CATEGORY_RET)
+            return true;
+        if (category == ZYDIS_CATEGORY_UNCOND_BR) {
+            if (!insn_target(&insn, &target))
+                return false;
+            at = target;
+        } else if (category == ZYDIS_CATEGORY_COND_BR) {
+            if (!insn_target(&insn, &target))
+                return false;
+            bool behind = leads_to_call(code, insn.next), there = leads_to_call(code, target);
+            if (behind == there)
+                return false;
+            at = behind ? target : insn.next;
+        } else
+            step(track, &insn);
+    }
+    return false;
+}
+
+/* ---- answers ---- */
+
+bool track_stack(const struct track *track, int64_t offset, struct place *ret_place)
+{
+    for (int i = 0; i < 2; i++) {
+        unsigned reg = i ? RBP : RSP;
+        struct tracked value = track->values[reg];
+        if (is_address(value) && value.base == RSP) {
+            *ret_place =
+                (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)reg, .frame = true, .offset = offset - value.add};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place)
+{
+    for (unsigned i = 0; i < track->slot_count; i++) { /* the frame first: no vector registers need saving */
+        const struct track_slot *slot = &track->slots[i];
+        if (slot->base == RSP && slot->value.kind == TRACK_REGISTER && slot->value.base == reg &&
+            slot->value.add == 0 && !slot->value.masked && slot->value.size >= size &&
+            track_stack(track, slot->offset, ret_place))
+            return true;
+    }
+    static const uint8_t order[XMM0 + 16] = {3,  6,  12, 13, 14, 15, 0,  1,  2,  4,  5,  7,  8,  9,  10, 11,
+                                             16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    for (unsigned n = 0; n < XMM0 + 16; n++) { /* those that calls leave alone first */
+        unsigned i = order[n];
+        struct tracked value = track->values[i];
+        if (value.kind != TRACK_REGISTER || value.base != reg || value.add != 0 || value.masked || value.size < size)
+            continue;
+        *ret_place = i < XMM0 ? (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)i, .size = value.size}
+                              : (struct place){.kind = PLACE_XMM, .base = (uint8_t)(i - XMM0), .size = value.size};
+        return true;
+    }
+    return false;
+}
+
+bool track_keeps(const struct place *place)
+{
+    unsigned reg = place->base;
+    return place->kind == PLACE_MEMORY ||
+           (place->kind == PLACE_REGISTER && (reg == 3 || reg == RBP || (reg >= 12 && reg <= 15)));
+}

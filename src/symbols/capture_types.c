@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A type at a place becomes text and instructions. Depth is static: each level of pointers is its own piece of program,
+ * so cycles end where the depth does.
+ */
+#include <dwarf.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/capture_internal.h"
+
+enum {
+    NEST_LIMIT = 40, /* of types; layouts may have more */
+    ENUMERATORS = 512,
+    MEMBERS = 1024,
+};
+
+static void put_text(struct emitter *emitter, const char *text)
+{
+    buf_puts(&emitter->text, text);
+}
+
+static void put_missing(struct emitter *emitter, enum place_kind kind)
+{
+    put_text(emitter, kind == PLACE_OPTIMISED_OUT ? "o" : "n");
+}
+
+/* Whether all bytes of a value are known: scratch and registers may have only some. */
+static bool there(const struct place *place, uint64_t size)
+{
+    if ((place->kind == PLACE_REGISTER || place->kind == PLACE_CONSTANT || place->kind == PLACE_XMM) && place->size)
+        return place->offset >= 0 && (uint64_t)place->offset + size <= place->size;
+    if (place->kind != PLACE_MEMORY || (!place->missing[0] && !place->missing[1]))
+        return true;
+    for (uint64_t i = 0; i < size; i++) {
+        uint64_t at = (uint64_t)place->offset + i;
+        if (at >= SCRATCH_BITS || place->missing[at / 64] >> at % 64 & 1)
+            return false;
+    }
+    return true;
+}
+
+/* ---- scalars ---- */
+
+static void put_enumerators(struct emitter *emitter, Dwarf_Die *type)
+{
+    Dwarf_Die child;
+    unsigned count = 0;
+    const char *scope = die_flag(type, DW_AT_enum_class) ? die_name(type) : NULL;
+    buf_putc(&emitter->text, '{');
+    if (dwarf_child(type, &child) == 0)
+        do {
+            uint64_t value;
+            const char *name = die_name(&child);
+            if (dwarf_tag(&child) != DW_TAG_enumerator || !name || !die_number(&child, DW_AT_const_value, &value))
+                continue;
+            char scoped[256];
+            if (scope && snprintf(scoped, sizeof scoped, "%s::%s", scope, name) < (int)sizeof scoped)
+                name = scoped;
+            if (count++)
+                buf_putc(&emitter->text, ',');
+            emit_name(&emitter->text, name);
+            buf_printf(&emitter->text, "=%" PRId64, (int64_t)value);
+        } while (count < ENUMERATORS && dwarf_siblingof(&child, &child) == 0);
+    buf_putc(&emitter->text, '}');
+}
+
+/* The text of a number's type; false: there is none of that size. */
+static bool put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size)
+{
+    bool is_signed = type_is_signed(type);
+    bool whole = size == 1 || size == 2 || size == 4 || size == 8;
+    char letter;
+    switch (type_kind_of(type)) {
+    case TYPE_SIGNED:
+        letter = 'i';
+        whole |= size == 16;
+        break;
+    case TYPE_UNSIGNED:
+        letter = 'u';
+        whole |= size == 16;
+        break;
+    case TYPE_CHAR:
+        letter = is_signed ? 'c' : 'C';
+        whole &= size < 8;
+        break;
+    case TYPE_BOOL:
+        letter = 'b';
+        break;
+    case TYPE_FLOAT:
+        letter = 'f';
+        whole = size == 4 || size == 8 || size == 16;
+        break;
+    case TYPE_COMPLEX:
+        letter = 'z';
+        size /= 2;
+        whole = size == 4 || size == 8 || size == 16;
+        break;
+    case TYPE_ENUM:
+        letter = is_signed ? 'e' : 'E';
+        break;
+    default:
+        return false;
+    }
+    if (!whole)
+        return false;
+    buf_printf(&emitter->text, "%c%u", letter, (unsigned)size);
+    if (letter == 'e' || letter == 'E')
+        put_enumerators(emitter, type);
+    return true;
+}
+
+static bool is_scalar(Dwarf_Die *type)
+{
+    enum type_kind kind = type_kind_of(type);
+    return (kind >= TYPE_SIGNED && kind <= TYPE_FLOAT) || kind == TYPE_ENUM;
+}
+
+static void emit_raw(struct emitter *emitter, const struct place *place, uint64_t size)
+{
+    if (size == 0 || size > emitter->options->bytes) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    buf_printf(&emitter->text, "r%" PRIu64, size);
+    emit_bytes(emitter, place, size);
+}
+
+/* ---- pointers ---- */
+
+enum pointee { POINTEE_NOTHING, POINTEE_CODE, POINTEE_STRING, POINTEE_TYPE };
+
+static enum pointee pointee_kind(struct emitter *emitter, Dwarf_Die *type, bool there_is_one, unsigned depth,
+                                 unsigned nest)
+{
+    Dwarf_Die stripped;
+    if (!there_is_one || !type_strip(type, &stripped))
+        return POINTEE_NOTHING;
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_FUNCTION)
+        return POINTEE_CODE;
+    if (depth == 0 || nest > NEST_LIMIT || emitter->blocks >= CAPTURE_BLOCKS - 3)
+        return POINTEE_NOTHING;
+    if (kind == TYPE_CHAR && type_size(&stripped) == 1)
+        return emitter->options->string > 0 ? POINTEE_STRING : POINTEE_NOTHING;
+    Dwarf_Die element;
+    if (type_special(&stripped, &element) == SPECIAL_NONE &&
+        (!type_complete(emitter->types, &stripped, &stripped) ||
+         (type_size(&stripped) == 0 && kind != TYPE_STRUCT && kind != TYPE_UNION)))
+        return POINTEE_NOTHING;
+    return POINTEE_TYPE;
+}
+
+/* The pointer itself: its eight bytes are emitted, and its value is v[result]; -1: it is nowhere. */
+static int emit_pointer_value(struct emitter *emitter, const struct place *place)
+{
+    int value = emit_load(emitter, place, 8);
+    if (value < 0)
+        return -1;
+    struct place loaded = {.kind = PLACE_REGISTER, .base = (uint8_t)value};
+    emit_bytes(emitter, &loaded, 8);
+    return value;
+}
+
+static void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there_is_one, const struct place *place,
+                         bool reference, unsigned depth, unsigned nest)
+{
+    enum pointee kind = pointee_kind(emitter, pointee, there_is_one, depth, nest);
+    if (kind == POINTEE_NOTHING || kind == POINTEE_CODE) {
+        put_text(emitter, kind == POINTEE_CODE ? "x" : "p");
+        emit_bytes(emitter, place, 8);
+        return;
+    }
+    unsigned temps = emitter->temps;
+    size_t text = emitter->text.len;
+    put_text(emitter, kind == POINTEE_STRING && !reference ? "s" : reference ? "&" : "*");
+    int value = emit_pointer_value(emitter, place);
+    if (value < 0) {
+        emitter->text.len = text;
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    if (kind == POINTEE_STRING && !reference)
+        emit_expecting(emitter, CAPTURE_STRING, (unsigned)value, emitter->options->string);
+    else {
+        struct place target = {.kind = PLACE_MEMORY, .base = (uint8_t)value};
+        struct emitter_block block = emit_block_begin(emitter, CAPTURE_FOLLOW, (unsigned)value, NULL);
+        emit_type(emitter, pointee, &target, depth > 0 ? depth - 1 : 0, nest + 1);
+        emit_block_end(emitter, block);
+    }
+    emitter->temps = temps;
+}
+
+/* ---- arrays ---- */
+
+enum { DIMENSIONS = 8 };
+#define UNKNOWN_COUNT UINT64_MAX
+
+unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
+{
+    Dwarf_Die child;
+    unsigned count = 0;
+    if (dwarf_child(array, &child) != 0)
+        return 0;
+    do {
+        if (dwarf_tag(&child) != DW_TAG_subrange_type)
+            continue;
+        uint64_t number;
+        ret_counts[count] = UNKNOWN_COUNT;
+        if (die_number(&child, DW_AT_count, &number))
+            ret_counts[count] = number;
+        else if (die_number(&child, DW_AT_upper_bound, &number)) {
+            Dwarf_Attribute attribute;
+            unsigned form = dwarf_whatform(dwarf_attr(&child, DW_AT_upper_bound, &attribute));
+            bool negative = number == UINT64_MAX || (form == DW_FORM_data4 && number == UINT32_MAX);
+            ret_counts[count] = negative ? 0 : number + 1;
+        }
+        count++;
+    } while (count < max && dwarf_siblingof(&child, &child) == 0);
+    return count;
+}
+
+struct array {
+    Dwarf_Die element;
+    const uint64_t *counts;
+    unsigned dimensions;
+    uint64_t stride; /* of the outermost */
+};
+
+static void emit_array(struct emitter *emitter, const struct array *array, const struct place *place, unsigned depth,
+                       unsigned nest);
+
+static void emit_element(struct emitter *emitter, const struct array *array, const struct place *place, unsigned depth,
+                         unsigned nest)
+{
+    if (array->dimensions > 1) {
+        struct array inner = {array->element, array->counts + 1, array->dimensions - 1, 0};
+        emit_array(emitter, &inner, place, depth, nest + 1);
+    } else {
+        Dwarf_Die element = array->element;
+        emit_type(emitter, &element, place, depth, nest + 1);
+    }
+}
+
+/* Elements of which parts are missing, each with a text of its own: as a struct without names. */
+static void emit_odd_elements(struct emitter *emitter, const struct array *array, uint64_t wanted, bool cut,
+                              const struct place *place, unsigned depth, unsigned nest)
+{
+    put_text(emitter, "{");
+    for (uint64_t n = 0; n < wanted; n++) {
+        struct place at = place_at(place, n * array->stride);
+        put_text(emitter, n > 0 ? ",:" : ":");
+        emit_element(emitter, array, &at, depth, nest);
+    }
+    put_text(emitter, cut ? ",:k}" : "}");
+}
+
+/* Elements that are not plain numbers, one after the other: those whose text is that of the first. */
+static unsigned emit_elements(struct emitter *emitter, const struct array *array, uint64_t wanted,
+                              const struct place *place, unsigned depth, unsigned nest)
+{
+    size_t text = emitter->text.len, first = 0;
+    unsigned n = 0;
+    for (; n < wanted; n++) {
+        struct emitter_mark mark = emitter_mark(emitter);
+        struct place at = place_at(place, n * array->stride);
+        emit_element(emitter, array, &at, depth, nest);
+        emitter->temps = mark.temps;
+        if (n == 0) {
+            first = emitter->text.len - text;
+            if (emitter->minimum == mark.minimum)
+                break; /* elements without bytes */
+            continue;
+        }
+        size_t length = emitter->text.len - mark.text;
+        bool same = length == first && memcmp(emitter->text.data + text, emitter->text.data + mark.text, length) == 0;
+        if (emitter->failed || !same || emitter->minimum > emitter->options->bytes / 4 * 3) {
+            emitter_reset(emitter, &mark);
+            break;
+        }
+        emitter->text.len = mark.text;
+    }
+    return n;
+}
+
+static void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
+                       unsigned nest)
+{
+    struct array array = *array_of;
+    struct buf *text = &emitter->text;
+    Dwarf_Die stripped;
+    if (!type_strip(&array.element, &stripped)) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    uint64_t size = type_size(&stripped), total = array.counts[0];
+    array.stride = size;
+    for (unsigned i = 1; i < array.dimensions; i++)
+        if (__builtin_mul_overflow(array.stride, array.counts[i], &array.stride))
+            array.stride = 0;
+    if (total == UNKNOWN_COUNT)
+        total = 0;
+    bool last = array.dimensions == 1;
+    bool is_text = last && type_kind_of(&stripped) == TYPE_CHAR && size == 1;
+    uint64_t wanted = is_text ? emitter->options->string : emitter->options->array;
+    wanted = wanted < total ? wanted : total;
+    if (array.stride == 0 || array.stride > INT32_MAX / 2) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    if (wanted * array.stride > emitter->options->bytes / 4 * 3 && (is_text || is_scalar(&stripped)))
+        wanted = emitter->options->bytes / 4 * 3 / array.stride;
+    if (is_text) {
+        buf_printf(text, "t%" PRIu64 "/%" PRIu64, wanted, total);
+        emit_bytes(emitter, place, wanted);
+        return;
+    }
+    if (last && is_scalar(&stripped) && wanted > 0 && there(place, wanted * size)) {
+        buf_printf(text, "a%" PRIu64 "/%" PRIu64, wanted, total);
+        if (put_scalar(emitter, &stripped, size))
+            emit_bytes(emitter, place, wanted * size);
+        else
+            emitter->failed = true;
+        return;
+    }
+    if (place->missing[0] || place->missing[1]) {
+        emit_odd_elements(emitter, &array, wanted, wanted < total, place, depth, nest);
+        return;
+    }
+    struct buf inner = BUF_INIT;
+    size_t begin = text->len;
+    unsigned shown = emit_elements(emitter, &array, wanted, place, depth, nest);
+    buf_append(&inner, text->data + begin, text->len - begin);
+    text->len = begin;
+    buf_printf(text, "a%u/%" PRIu64, shown, total);
+    buf_append(text, shown > 0 ? inner.data : "o", shown > 0 ? inner.len : 1);
+    emitter->failed |= inner.failed;
+    buf_done(&inner);
+}
+
+/* ---- structs and unions ---- */
+
+bool member_position(Dwarf_Die *member, uint64_t *ret_bit, uint64_t *ret_bits)
+{
+    uint64_t location = 0, bit;
+    Dwarf_Attribute attribute;
+    *ret_bits = 0;
+    die_number(member, DW_AT_bit_size, ret_bits);
+    if (dwarf_attr_integrate(member, DW_AT_data_member_location, &attribute) &&
+        !die_number(member, DW_AT_data_member_location, &location)) {
+        Dwarf_Op *ops;
+        size_t count;
+        if (dwarf_getlocation(&attribute, &ops, &count) != 0 || count != 1 || ops[0].atom != DW_OP_plus_uconst)
+            return false; /* of a virtual base */
+        location = ops[0].number;
+    }
+    *ret_bit = location * 8;
+    if (die_number(member, DW_AT_data_bit_offset, &bit))
+        *ret_bit = bit;
+    else if (*ret_bits && die_number(member, DW_AT_bit_offset, &bit)) { /* DWARF 3: counted from the highest bit */
+        uint64_t size = 0;
+        Dwarf_Die type;
+        if (!die_number(member, DW_AT_byte_size, &size) && type_of(member, &type))
+            size = type_size(&type);
+        *ret_bit = location * 8 + size * 8 - bit - *ret_bits;
+    }
+    return *ret_bit < UINT64_C(8) * INT32_MAX / 2;
+}
+
+void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place *place, uint64_t bit, uint64_t bits)
+{
+    Dwarf_Die stripped;
+    uint64_t shift = bit % 8, bytes = (shift + bits + 7) / 8;
+    struct place at = place_at(place, bit / 8);
+    if (!type_strip(type, &stripped) || bytes > 8 || bits > 64 || !there(&at, bytes)) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    uint64_t size = type_size(&stripped);
+    unsigned temps = emitter->temps;
+    if (size > 8 || !put_scalar(emitter, &stripped, size)) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    int value = emit_load(emitter, &at, (unsigned)bytes);
+    if (value < 0)
+        emitter->failed = true;
+    emit(emitter, CAPTURE_BITS, (unsigned)value & 63, (unsigned)size,
+         (int64_t)CAPTURE_BITS_OFF(shift, bits, (uint64_t)type_is_signed(&stripped)));
+    emitter->minimum += (unsigned)size;
+    emitter->temps = temps;
+}
+
+static void emit_member(struct emitter *emitter, Dwarf_Die *member, const struct place *place, unsigned depth,
+                        unsigned nest)
+{
+    Dwarf_Die type;
+    uint64_t bit = 0, bits = 0;
+    const char *name = die_name(member);
+    bool base = dwarf_tag(member) == DW_TAG_inheritance;
+    bool has_type = type_of(member, &type);
+    if (base) {
+        char bracketed[256];
+        const char *base_name = has_type ? die_name(&type) : NULL;
+        snprintf(bracketed, sizeof bracketed, "<%.250s>", base_name ? base_name : "base");
+        emit_name(&emitter->text, bracketed);
+    } else
+        emit_name(&emitter->text, name ? name : "");
+    buf_putc(&emitter->text, ':');
+    if (!has_type || !member_position(member, &bit, &bits))
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+    else if (bits)
+        emit_bit_field(emitter, &type, place, bit, bits);
+    else {
+        struct place at = place_at(place, bit / 8);
+        emit_type(emitter, &type, &at, depth, nest + 1);
+    }
+}
+
+static bool is_shown(Dwarf_Die *member)
+{
+    int tag = dwarf_tag(member);
+    if (tag == DW_TAG_inheritance)
+        return true;
+    const char *name = dwarf_diename(member);
+    uint64_t bits;
+    if (tag != DW_TAG_member || die_flag(member, DW_AT_external) || die_flag(member, DW_AT_declaration))
+        return false;
+    if (!name && die_number(member, DW_AT_bit_size, &bits))
+        return false; /* padding */
+    return !name || strncmp(name, "_vptr", 5) != 0;
+}
+
+static void emit_struct(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                        unsigned nest)
+{
+    Dwarf_Die child;
+    unsigned count = 0;
+    put_text(emitter, type_kind_of(type) == TYPE_UNION ? "|{" : "{");
+    if (dwarf_child(type, &child) == 0)
+        do {
+            if (!is_shown(&child))
+                continue;
+            if (count++)
+                buf_putc(&emitter->text, ',');
+            emit_member(emitter, &child, place, depth, nest);
+        } while (count < MEMBERS && !emitter->failed && dwarf_siblingof(&child, &child) == 0);
+    put_text(emitter, "}");
+}
+
+/* ---- the C++ library's ---- */
+
+static void emit_counted_bytes(struct emitter *emitter, const struct place *place, uint64_t pointer_at,
+                               uint64_t length_at)
+{
+    struct place pointer = place_at(place, pointer_at), length = place_at(place, length_at);
+    unsigned temps = emitter->temps;
+    int p = emit_load(emitter, &pointer, 8), n = emit_load(emitter, &length, 8);
+    put_text(emitter, "S");
+    emitter->failed |= p < 0 || n < 0;
+    if (!emitter->failed)
+        emit_counted(emitter, CAPTURE_BYTES, (unsigned)p, emitter->options->string, (unsigned)n, 1);
+    emitter->temps = temps;
+}
+
+static void emit_vector(struct emitter *emitter, Dwarf_Die *element, const struct place *place, unsigned depth,
+                        unsigned nest)
+{
+    Dwarf_Die stripped;
+    uint64_t size = type_size(element);
+    if (!type_strip(element, &stripped) || size == 0 || size >= CAPTURE_ITEM_LIMIT) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    struct place begin_at = place_at(place, 0), end_at = place_at(place, 8);
+    unsigned temps = emitter->temps, divisor = emit_temp(emitter);
+    emit_constant(emitter, divisor, size);
+    int begin = emit_load(emitter, &begin_at, 8), end = emit_load(emitter, &end_at, 8);
+    if (begin < 0 || end < 0) {
+        emitter->failed = true;
+        return;
+    }
+    emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_SUB, begin);
+    emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_DIV, divisor);
+    put_text(emitter, "v");
+    struct emitter_mark mark = emitter_mark(emitter);
+    Dwarf_Die inner;
+    bool plain = is_scalar(&stripped) && put_scalar(emitter, &stripped, size);
+    bool compound = type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &inner) != SPECIAL_STRING;
+    if (plain)
+        emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, emitter->options->array, (unsigned)end, size);
+    else if ((compound && depth == 0) || emitter->blocks >= CAPTURE_BLOCKS - 3 || nest > NEST_LIMIT) {
+        put_text(emitter, "r1"); /* so many, but none of them */
+        emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
+    } else {
+        unsigned max = emitter->options->array;
+        struct capture_operand operand = {
+            .stride = (uint32_t)size, .max = (uint16_t)(max < UINT16_MAX ? max : UINT16_MAX), .count = (uint8_t)end};
+        struct emitter_block block = emit_block_begin(emitter, CAPTURE_LOOP, (unsigned)begin, &operand);
+        struct place at = {.kind = PLACE_MEMORY, .base = (uint8_t)begin};
+        emit_type(emitter, &stripped, &at, compound && depth ? depth - 1 : depth, nest + 1);
+        bool nothing = emitter->minimum == 0;
+        emit_block_end(emitter, block);
+        if (nothing) {
+            emitter_reset(emitter, &mark);
+            put_text(emitter, "r1");
+            emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
+        }
+    }
+    emitter->temps = temps;
+}
+
+static bool emit_special(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                         unsigned nest)
+{
+    Dwarf_Die element;
+    switch (type_special(type, &element)) {
+    case SPECIAL_STRING:
+        emit_counted_bytes(emitter, place, 0, 8);
+        return true;
+    case SPECIAL_STRING_VIEW:
+        emit_counted_bytes(emitter, place, 8, 0);
+        return true;
+    case SPECIAL_VECTOR:
+        emit_vector(emitter, &element, place, depth, nest);
+        return true;
+    case SPECIAL_POINTER:
+        emit_pointer(emitter, &element, true, place, false, depth, nest);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- any type ---- */
+
+static void emit_compound(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                          unsigned nest)
+{
+    Dwarf_Die element;
+    uint64_t counts[DIMENSIONS];
+    switch (type_kind_of(type)) {
+    case TYPE_STRUCT:
+    case TYPE_UNION:
+        if (!emit_special(emitter, type, place, depth, nest))
+            emit_struct(emitter, type, place, depth, nest);
+        break;
+    case TYPE_ARRAY: {
+        unsigned dimensions = array_dimensions(type, counts, DIMENSIONS);
+        bool dynamic = dimensions > 1;
+        for (unsigned i = 1; i < dimensions; i++)
+            dynamic &= counts[i] == UNKNOWN_COUNT;
+        if (dimensions == 0 || dynamic || !type_of(type, &element)) {
+            put_missing(emitter, PLACE_NOT_AVAILABLE);
+            break;
+        }
+        struct array array = {element, counts, dimensions, 0};
+        emit_array(emitter, &array, place, depth, nest);
+        break;
+    }
+    default:
+        emit_raw(emitter, place, type_size(type));
+    }
+}
+
+static void emit_simple(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                        unsigned nest)
+{
+    Dwarf_Die pointee;
+    uint64_t size = type_size(type);
+    enum type_kind kind = type_kind_of(type);
+    switch (kind) {
+    case TYPE_POINTER:
+    case TYPE_REFERENCE: {
+        bool has_pointee = type_of(type, &pointee);
+        /* what a parameter refers to is the parameter */
+        bool follow = kind == TYPE_REFERENCE && nest == 0;
+        emit_pointer(emitter, &pointee, has_pointee, place, kind == TYPE_REFERENCE, follow ? depth + 1 : depth, nest);
+        break;
+    }
+    case TYPE_FUNCTION:
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        break;
+    default:
+        if (put_scalar(emitter, type, size))
+            emit_bytes(emitter, place, size);
+        else
+            emit_raw(emitter, place, size);
+    }
+}
+
+void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth, unsigned nest)
+{
+    Dwarf_Die stripped;
+    struct place in_memory;
+    if (emitter->text.len > emitter->text_limit || emitter->code.len > emitter->code_limit)
+        emitter->failed = true;
+    if (emitter->failed)
+        return;
+    if (place->kind == PLACE_OPTIMISED_OUT || place->kind == PLACE_NOT_AVAILABLE) {
+        put_missing(emitter, place->kind);
+        return;
+    }
+    Dwarf_Die element;
+    if (!type_strip(type, &stripped) ||
+        (type_special(&stripped, &element) == SPECIAL_NONE && !type_complete(emitter->types, &stripped, &stripped)) ||
+        nest > NEST_LIMIT) {
+        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    enum type_kind kind = type_kind_of(&stripped);
+    uint64_t size = type_size(&stripped);
+    bool compound = kind == TYPE_STRUCT || kind == TYPE_UNION || kind == TYPE_ARRAY;
+    unsigned temps = emitter->temps, scratch = emitter->scratch;
+    if (place->kind == PLACE_PIECES || (place->kind != PLACE_MEMORY && (compound || size > 8))) {
+        if (!(place->kind == PLACE_XMM && !compound && size <= 16)) {
+            in_memory = emit_place_in_memory(emitter, place, size);
+            place = &in_memory;
+        }
+    }
+    if (place->kind == PLACE_NOT_AVAILABLE || (!compound && !there(place, size)))
+        put_missing(emitter, place->kind == PLACE_MEMORY ? PLACE_OPTIMISED_OUT : PLACE_NOT_AVAILABLE);
+    else if (compound)
+        emit_compound(emitter, &stripped, place, depth, nest);
+    else
+        emit_simple(emitter, &stripped, place, depth, nest);
+    emitter->temps = temps;
+    emitter->scratch = scratch;
+}

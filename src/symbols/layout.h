@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts: what the bytes of a capture mean. A layout is written once into the trace (file .layouts, one a line) and as
+ * a CTF type into its metadata; it needs no binaries to be understood. Its text is one line:
+ *
+ *     role '(' field (',' field)* ')'        role: args, locals, caller, result; an exit's has locals and result
+ *     field: name ':' type
+ *
+ * with the types of symbols/layout.c, where the grammar stands. layout_parse takes any text and any bytes: fuzzed.
+ */
+#ifndef SCRY_SYMBOLS_LAYOUT_H
+#define SCRY_SYMBOLS_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct layout;
+
+int layout_parse(struct layout **ret_layout, const char *text, struct err *err);
+void layout_free(struct layout *layout);
+
+/* Names a code address for function pointers; writes nothing and returns false where it knows none. */
+typedef bool layout_name_fn(void *ctx, uint64_t address, struct buf *out);
+
+struct layout_style {
+    layout_name_fn *name_address; /* NULL: none */
+    void *ctx;
+    size_t string_limit; /* bytes of a string shown; 0: all */
+    bool types;          /* with types: `int n = 5` */
+};
+
+enum layout_part { LAYOUT_ARGS, LAYOUT_LOCALS, LAYOUT_CALLER, LAYOUT_RESULT, LAYOUT_PARTS };
+
+/* Whether the layout has fields of that part. */
+bool layout_has(const struct layout *layout, enum layout_part part);
+
+/* Appends the fields of one part: `n = 5, s = "abc", p = 0x7ffd10 -> {x = 1, y = 2.5}`; of LAYOUT_RESULT only the
+ * value. Bytes that are too few for the layout are shown as far as they go, then `<cut>`. */
+void layout_format(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                   const struct layout_style *style, struct buf *out);
+
+/* The same as the request language's flat list of strings: name,value,name,value (escaped). */
+void layout_format_list(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                        const struct layout_style *style, struct buf *out);
+
+/* One JSON object of a part, values as numbers where they are, else strings. */
+void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                        const struct layout_style *style, struct buf *out);
+
+/* The layout as a TSDL struct type (without name), whose fields are exactly the bytes. */
+void layout_tsdl(const struct layout *layout, struct buf *out);
+
+#endif

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the C-Tracer (test_ctracer_*.py) share: programs compiled with hooks in the sandbox, and what
+replay and report say of a run of them."""
+
+import glob
+import json
+import os
+import shutil
+
+import scrytest
+
+HOOKS = ["-g", "-finstrument-functions"]
+TARGETS = os.path.join(scrytest.SOURCE, "test", "system", "targets")
+
+
+def compiler(*names):
+    """The first of these compilers that is installed, or None."""
+    return next((name for name in names if shutil.which(name)), None)
+
+
+class TracerCase(scrytest.TestCase):
+    def compile(self, source, *options, name=None, compiler="gcc", hooks=True):
+        """Compiles a program of targets/ (or one at a path) with hooks; skips the test if that compiler cannot."""
+        if not shutil.which(compiler):
+            self.skipTest(f"{compiler} is not installed")
+        program = self.box.path("work", name or os.path.basename(source).partition(".")[0])
+        path = source if os.path.isabs(source) else os.path.join(TARGETS, source)
+        done = self.box.run([compiler, *(HOOKS if hooks else []), *options, "-o", program, path, "-pthread", "-lm"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return program
+
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", *arguments), **options)
+
+    def scry(self, *arguments, status=0, **options):
+        done = self.box.run(self.box.scry(*arguments), **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def replayed(self, *arguments, numbers_as_text=False):
+        """The calls (and signals, marks, gaps) that replay lists."""
+        reading = {"parse_int": str, "parse_float": str} if numbers_as_text else {}
+        out = self.scry("replay", "--json", *arguments, "@last").stdout
+        return [json.loads(line, **reading) for line in out.splitlines()]
+
+    def report(self):
+        return json.loads(self.scry("report", "--json", "@last").stdout)
+
+    def counts(self):
+        return {row["name"]: row["calls"] for row in self.report()["functions"]}
+
+    def traces(self):
+        """The trace directories of the last job."""
+        jobs = sorted(glob.glob(self.box.path("jobs", "2*")))
+        return sorted(glob.glob(os.path.join(jobs[-1], "trace", "*", "*")))
+
+    def babeltrace(self, *paths):
+        """Lines of babeltrace2, or None if it is not installed."""
+        if not shutil.which("babeltrace2"):
+            return None
+        done = self.box.run(["babeltrace2", *(paths or self.traces())])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def lines_said(self, text, *words):
+        """The lines in which all these words stand."""
+        return [line for line in text.splitlines() if all(word in line for word in words)]
+
+
+def note(text):
+    """A comment in the test's output."""
+    print(f"# {text}", flush=True)

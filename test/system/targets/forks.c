@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server's way: forks COUNT children one after the other, each of which calls a function and ends; with "idle" they
+ * call nothing. Prints how long a child took, in microseconds.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUIET __attribute__((no_instrument_function))
+
+int child_work(int number);
+
+int child_work(int number)
+{
+    return number + 1;
+}
+
+QUIET static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
+}
+
+QUIET int main(int argc, char **argv)
+{
+    int count = argc > 1 ? atoi(argv[1]) : 1;
+    int idle = argc > 2 && strcmp(argv[2], "idle") == 0;
+    double begin = now();
+    child_work(0);
+    for (int i = 0; i < count; i++) {
+        pid_t pid = fork();
+        int status = 0;
+        if (pid == 0)
+            _exit(idle ? 0 : child_work(i) != i + 1);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+            return 1;
+    }
+    printf("%.0f\n", (now() - begin) / count);
+    return 0;
+}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose pointers lead nowhere are traced with everything switched on, and come to their own end; under the
+address sanitizer, under gdb and gdb under scry, too."""
+
+import os
+import re
+import shutil
+import unittest
+
+import scrytest
+from ctracertest import TracerCase
+
+EVERYTHING = ["--args", "--locals", "--depth", "5"]
+
+
+class Pointers(TracerCase):
+    def check_values(self, pointers):
+        """What can be read is shown, and what cannot is said to be so by its address."""
+        calls = {}
+        for call in self.replayed():
+            calls.setdefault(call["function"], []).append(call)
+        self.assertEqual(calls["null"][0]["args"]["node"], "0x0")
+        self.assertIn("value = 5", calls["misaligned"][0]["args"]["node"])
+
+        def invalid(function, name, pointer, at=0):
+            self.assertEqual(calls[function][at]["args"][name], f"<invalid {pointers[pointer]}>", function)
+        invalid("unmapped", "node", "unmapped")
+        invalid("unmapped", "text", "low")
+        invalid("unmapped", "number", "top")
+        invalid("kernel", "node", "kernel")
+        invalid("kernel", "text", "canonical")
+        invalid("kernel", "pointer", "last")
+        invalid("gone", "node", "gone")
+        invalid("guarded", "node", "guarded")
+        invalid("behind_file", "node", "behind")
+        self.assertEqual(calls["behind_file"][0]["args"]["inside"], '"file"')
+        self.assertIn(pointers["across"], calls["across"][0]["args"]["node"])
+        self.assertIn("end!", calls["across"][0]["args"]["text"])
+        cycle = calls["cycle"][0]["args"]
+        self.assertIn("value = 1", cycle["ring"])
+        self.assertIn("value = 3", cycle["ring"])
+        self.assertIn("value = 7", cycle["self"])
+        bad = calls["leads_to_bad"][0]["args"]["list"]
+        for part in ('"first"', '"second"', pointers["guarded"], f"<invalid {pointers['behind']}>"):
+            self.assertIn(part, bad)
+        self.assertEqual([len(calls[name]) for name in ("unmapped", "own_fault")], [5, 7])
+        self.assertEqual([call["args"]["node"] for call in calls["unmapped"]],
+                         [f"<invalid {pointers['unmapped']}>"] * 5)
+
+    def run_both(self, program, *options):
+        alone = self.box.run([program])
+        self.assertEqual(alone.returncode, 42, alone.stderr)
+        result = self.lines_said(alone.stdout, "result")
+        done = self.scry_run("-q", "--trace", "file:badptr.c", *EVERYTHING, *options, "--", program)
+        self.assertEqual((done.returncode, done.stderr, self.lines_said(done.stdout, "result")), (42, "", result))
+        return dict(re.findall(r"^pointer (\w+) (\S+)$", done.stdout, re.M))
+
+    def test_directly(self):
+        program = self.compile("badptr.c", "-O0", "-w")
+        self.check_values(self.run_both(program))
+
+    def test_by_system_calls(self):
+        program = self.compile("badptr.c", "-O0", "-w")
+        self.check_values(self.run_both(program, "--read-by", "syscall"))
+
+    def test_by_a_victim(self):
+        program = self.compile("badptr.c", "-O0", "-w")
+        self.check_values(self.run_both(program, "--read-by", "victim"))
+
+    def test_optimised(self):
+        """Whatever is known of the values then, the program ends as it does."""
+        program = self.compile("badptr.c", "-O2", "-w")
+        for way in ("direct", "syscall", "victim"):
+            with self.subTest(way=way):
+                self.run_both(program, "--read-by", way)
+
+    def test_clang(self):
+        program = self.compile("badptr.c", "-O0", "-w", compiler="clang-14")
+        self.check_values(self.run_both(program))
+
+    def test_address_sanitizer(self):
+        """With libasan, whose own handler the program has replaced; reading freed memory is no error of the program."""
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "badptr.c")
+        if self.box.run(["gcc", "-g", "-fsanitize=address", "-finstrument-functions", "-w", "-o", "asan", source]).returncode:
+            self.skipTest("no compiler with the address sanitizer")
+        for way in ("direct", "syscall"):
+            with self.subTest(way=way):
+                # what it keeps at its end is not to the point
+                done = self.scry_run("-q", "--trace", "file:badptr.c", *EVERYTHING, "--read-by", way, "--",
+                                     self.box.path("work", "asan"), env={"ASAN_OPTIONS": "detect_leaks=0"})
+                self.assertEqual((done.returncode, done.stderr), (42, ""))
+                self.check_values(dict(re.findall(r"^pointer (\w+) (\S+)$", done.stdout, re.M)))
+
+
+@unittest.skipUnless(shutil.which("gdb"), "needs gdb")
+class Gdb(TracerCase):
+    def gdb(self, *command, scry=()):
+        return self.box.run([*scry, "gdb", "-batch", "-nx", "-ex", "set startup-with-shell off", "-ex", "run", "-ex",
+                             "bt", "--args", *command])
+
+    def test_scry_under_gdb(self):
+        """gdb runs `scry run`, and follows it, not the program."""
+        program = self.compile("badptr.c", "-O0", "-w")
+        done = self.gdb(*self.box.scry("run", "-q", "--trace", "file:badptr.c", *EVERYTHING, "--", program))
+        self.assertIn("exited with code 052", done.stdout, done.stderr)
+        self.assertEqual(self.counts()["unmapped"], 5)
+
+    def test_gdb_under_scry(self):
+        """gdb watches the traced program: it crashes where it would have, and gdb sees it there."""
+        program = scrytest.built("test", "system", "targets", "traced")
+        done = self.gdb(program, "crash", "5", scry=self.box.scry("run", "-q", "--trace", "file:traced.c", *EVERYTHING, "--"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"received signal SIGSEGV")
+        frames = re.findall(r"^#\d+ .*\bdeep \(", done.stdout, re.M)
+        self.assertEqual(len(frames), 6, done.stdout)
+        self.assertEqual(self.counts()["deep"], 6)
+
+    def test_break_in_a_traced_function(self):
+        program = scrytest.built("test", "system", "targets", "traced")
+        done = self.box.run([*self.box.scry("run", "-q", "--trace", "file:traced.c", *EVERYTHING, "--"), "gdb", "-batch", "-nx",
+                             "-ex", "set startup-with-shell off", "-ex", "break leaf", "-ex", "run", "-ex", "finish",
+                             "-ex", "delete", "-ex", "continue", "--args", program, "calls", "4"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Value returned is $1 = 4", done.stdout)
+        self.assertIn("exited normally", done.stdout)
+        self.assertEqual((self.counts()["work"], self.counts()["leaf"]), (4, 8))
+
+
+scrytest.main()

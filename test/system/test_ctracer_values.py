@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values: programs whose functions print their own arguments, locals and results, traced by `scry run`. What replay
+shows must be what they print. Compilers forget values; then scry says so, never anything else. (The programs are those of
+the unit test `values`, which runs the capture programs without a monitor.)"""
+
+import collections
+import os
+import re
+import sys
+
+import scrytest
+from ctracertest import TracerCase, note
+
+sys.path.insert(0, os.path.join(scrytest.SOURCE, "src", "symbols"))
+from test_values import Comparison, parse  # how a printed line is taken apart, and compared
+
+
+def text(value):
+    """A value of replay --json as it stands in the tree."""
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else value
+
+
+def shown(call, kind):
+    """The fields of a call that belong to its entry (>) or its end (<), as `name = value`; None if none was recorded."""
+    values = call.get("args" if kind == ">" else "locals")
+    fields = [f"{name} = {text(value)}" for name, value in (values or {}).items()]
+    if kind == "<" and "result" in call:
+        return fields + ["= " + text(call["result"])]
+    return fields if values is not None else None
+
+
+def same_beginning(printed, captured):
+    """Long strings and arrays are cut, by the programs at other lengths than by `scry run`: what both show is equal, and
+    that is not little."""
+    spread = re.sub(r"(\S+) <repeats (\d+) times>", lambda found: ", ".join([found[1]] * int(found[2])), printed)
+    cut = [re.sub(r'(, \.\.\.\}|"(\.\.\.)?|\})$', "", each) for each in (spread, captured)]
+    ended = [not re.search(r'\.\.\.\}?$', each) for each in (spread, captured)]
+    short = min(cut, key=len)
+    if all(each.startswith(short) for each in cut) and len(short) > 20:
+        return cut[0] == cut[1] if all(ended) else not ended[cut.index(short)]
+    return False
+
+
+class Values(TracerCase):
+    def compare(self, program, source):
+        done = self.scry_run("-q", "--trace", f"file:{source}", "--args", "--locals", "--depth", "2", "--", program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        printed = collections.defaultdict(list)
+        for line in done.stdout.splitlines():
+            printed[line[0], parse(line)[1]].append(line)
+        ended = collections.defaultdict(list)
+        for call in self.replayed(numbers_as_text=True):
+            self.assertEqual((call["event"], call["how"]), ("call", "returned"))
+            ended[call["function"].partition("<")[0].rpartition("::")[2]].append(call)
+        comparison = Comparison()
+        for (kind, name), lines in printed.items():
+            calls = ended[name]
+            if kind == ">":
+                calls = sorted(calls, key=lambda call: (float(call["start_seconds"]), int(call["depth"])))
+            self.assertEqual(len(calls), len(lines), name)
+            for line, call in zip(lines, calls):
+                self.compare_line(comparison, line, shown(call, kind))
+        return comparison
+
+    def compare_line(self, comparison, line, got):
+        kind, name, want = parse(line)
+        if got is None:
+            comparison.missing += len(want)
+            return
+        captured = {one.partition(" = ")[0] if one[0] != "=" else "=": one for one in got}
+        expected = {one.partition(" = ")[0] if one.strip()[0] != "=" else "=": one.strip() for one in want}
+        if kind == "<" and "=" not in captured:
+            comparison.missing += expected.pop("=", None) is not None
+        if set(captured) - set(expected):
+            comparison.wrong.append(f"{line!r}: replay also shows {set(captured) - set(expected)}")
+        for key, one in expected.items():
+            if key in captured and same_beginning(one, captured[key]):
+                comparison.shown += 1
+            elif key in captured:
+                comparison.field(f"{kind} {name}", one, captured[key])
+            elif not got:  # nothing is known at this end of the call
+                comparison.missing += 1
+            else:
+                comparison.wrong.append(f"{kind} {name}: printed {one!r}, replay has {got}")
+
+    def check(self, build, complete=False):
+        source = "values.cc" if build.startswith(("cc-", "dwarf4-cc-")) else "values.c"
+        program = os.path.join(scrytest.BUILD, "src", "symbols", "values-" + build)
+        if not os.path.exists(program):
+            self.skipTest("not built: this compiler is not installed")
+        comparison = self.compare(program, source)
+        total = comparison.shown + comparison.missing
+        note(f"{build}: {comparison.shown} of {total} values shown, {comparison.missing} said to be missing")
+        self.assertEqual(comparison.wrong, [])
+        self.assertGreater(comparison.shown, total / 3)
+        if complete:
+            self.assertEqual(comparison.missing, 0)
+
+    def test_c_gcc_O0(self):
+        self.check("c-gcc-O0", complete=True)
+
+    def test_c_gcc_O0_dwarf4(self):
+        self.check("dwarf4-gcc-O0", complete=True)
+
+    def test_c_gcc_O0_without_pie(self):
+        self.check("nopie-gcc-O0", complete=True)
+
+    def test_c_gcc_O2(self):
+        self.check("c-gcc-O2")
+
+    def test_c_gcc_O2_compressed_without_plt(self):
+        self.check("noplt-gcc-O2")
+
+    def test_c_gcc_O3(self):
+        self.check("c-gcc-O3")
+
+    def test_c_clang_O0(self):
+        self.check("c-clang-O0")
+
+    def test_c_clang_O2(self):
+        self.check("c-clang-O2")
+
+    def test_cc_gcc_O0(self):
+        self.check("cc-gcc-O0", complete=True)
+
+    def test_cc_gcc_O0_dwarf4(self):
+        self.check("dwarf4-cc-gcc-O0", complete=True)
+
+    def test_cc_gcc_O2(self):
+        self.check("cc-gcc-O2")
+
+    def test_cc_clang_O0(self):
+        self.check("cc-clang-O0")
+
+    def test_cc_clang_O2(self):
+        self.check("cc-clang-O2")
+
+
+scrytest.main()

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scry run --trace`: functions are counted exactly, with their values; the program is not changed by it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import scrytest
+from scrytest import wait_until
+
+
+def target(name="traced"):
+    return scrytest.built("test", "system", "targets", name)
+
+
+class TraceCase(scrytest.TestCase):
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", *arguments), **options)
+
+    def report(self, job="@last"):
+        done = self.box.run(self.box.scry("report", "--json", job))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def calls(self, report=None):
+        """{function: calls} over all processes of the last job."""
+        return {row["name"]: row["calls"] for row in (report or self.report())["functions"]}
+
+    def traced(self, *arguments, options=(), **keywords):
+        """Runs the traced program; what it did, and what scry counted of that."""
+        done = self.scry_run(*options, "--", target(), *arguments, **keywords)
+        said = {}
+        for name, count in re.findall(r"^calls (\w+) (\d+)$", done.stdout, re.M):
+            said[name] = said.get(name, 0) + int(count)
+        return done, said
+
+
+class Counts(TraceCase):
+    def test_calls(self):
+        """Without an option the program's own functions are recorded."""
+        done, said = self.traced("calls", 50)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(said, {"work": 50, "leaf": 100})
+        self.assertEqual(self.calls(), said)
+
+    def test_places_and_times(self):
+        self.traced("calls", 50, options=["--trace", "fn:work fn:leaf"])
+        rows = {row["name"]: row for row in self.report()["functions"]}
+        for name, row in rows.items():
+            self.assertTrue(row["file"].endswith("traced.c"), row)
+            self.assertGreater(row["line"], 0)
+            self.assertLessEqual(row["min_ns"], row["max_ns"])
+            self.assertLessEqual(row["self_ns"], row["total_ns"])
+            self.assertGreater(row["total_ns"], 0, name)
+        self.assertGreater(rows["work"]["total_ns"], rows["leaf"]["total_ns"])
+
+    def test_selection(self):
+        for selection, names in (("fn:work", {"work"}), ("leaf", {"leaf"}), ("file:traced.c !fn:le*", {"work"}),
+                                 ("file:other.c", set()), ("lib:traced", {"work", "leaf"}), ("!work", {"leaf"})):
+            with self.subTest(selection=selection):
+                done, said = self.traced("calls", 10, options=["--trace", selection])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.calls(), {name: said[name] for name in names})
+
+    def test_from_the_environment(self):
+        _, said = self.traced("calls", 10, env={"SCRY_TRACE": "fn:work"})
+        self.assertEqual(self.calls(), {"work": said["work"]})
+
+    def test_threads(self):
+        done, said = self.traced("threads", 200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(said, {"work": 800, "leaf": 1600})
+        self.assertEqual(self.calls(), said)
+
+    def test_fork(self):
+        """work(0) before the fork is the parent's; each counts what it has done, the child that, too."""
+        done, said = self.traced("fork", 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(said, {"work": 42, "leaf": 84})
+        self.assertEqual(self.calls(), {"work": 41, "leaf": 82})
+
+    def test_exec(self):
+        done, said = self.traced("exec", 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(said, {"work": 20, "leaf": 40})
+        self.assertEqual(self.calls(), {"work": 21, "leaf": 42})
+
+    def test_spawn(self):
+        """posix_spawn, vfork, and a shell between."""
+        done, said = self.traced("spawn", 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(said, {"work": 60, "leaf": 120})
+        self.assertEqual(self.calls(), said)
+
+    def test_many_short_processes(self):
+        script = f"for i in 1 2 3 4 5 6 7 8 9 10; do {target()} calls $i; done"
+        done = self.scry_run("sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls(), {"work": 55, "leaf": 110})
+
+    def test_off(self):
+        done, _ = self.traced("calls", 10, options=["--trace", "off"])
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.calls(), {})
+        done = self.scry_run("-q", "--trace", "off", "sh", "-c", "echo ${LD_PRELOAD-none} ${SCRY_AGENT_SOCKET-none}")
+        self.assertEqual(done.stdout, "none none\n")
+        done, _ = self.traced("calls", 10, env={"SCRY": "off"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Values(TraceCase):
+    def replay(self, *arguments):
+        done = self.box.run(self.box.scry("replay", *arguments, "@last"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_arguments_and_results(self):
+        self.traced("calls", 3, options=["--trace", "fn:leaf", "--args"])
+        text = self.replay()
+        for i in range(3):
+            self.assertRegex(text, rf'leaf\(n = {i}, text = [^)]*"text"')
+            self.assertRegex(text, rf'leaf\(n = {-i}, text = [^)]*"more"')
+            self.assertRegex(text, rf"= {2 * i + 4}\b")
+
+    def test_locals(self):
+        self.traced("calls", 2, options=["--trace", "fn:work fn:leaf", "--args", "--locals"])
+        text = self.replay()
+        self.assertRegex(text, r"first = 6\b")  # of work(1), at its return
+        self.assertRegex(text, r"second = 2\b")
+        self.assertRegex(text, r'item = \{[^}]*number = 1\b[^}]*"text"')
+
+    def test_ways_of_reading(self):
+        for way in ("direct", "syscall", "victim"):
+            with self.subTest(way=way):
+                done, _ = self.traced("calls", 2, options=["--trace", "fn:leaf", "--args", "--read-by", way])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(self.replay(), r'leaf\(n = 1, text = [^)]*"text"')
+
+    def test_depth(self):
+        self.traced("calls", 1, options=["--trace", "fn:leaf", "--args", "--depth", "0"])
+        self.assertNotIn('"text"', self.replay())
+
+
+class Limits(TraceCase):
+    def test_min_time(self):
+        self.traced("calls", 20, options=["--min-time", "10s"])
+        self.assertEqual(self.report()["trace"]["events"], 0)
+
+    def test_max_depth(self):
+        _, said = self.traced("calls", 20, options=["--trace", "fn:work fn:leaf", "--max-depth", "1"])
+        self.assertEqual(self.calls(), {"work": said["work"]})
+
+    def test_drop(self):
+        """A storm into the smallest buffer: what is dropped is counted, and the program is complete."""
+        done, said = self.traced("storm", 3000000, options=["--buffer", "1M", "--overflow", "drop"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = self.report()["trace"]
+        # a call that is dropped is an entry and an exit
+        self.assertIn(2 * said["hot"], (trace["events"] + trace["discarded"], trace["events"] + 2 * trace["discarded"]))
+
+    def test_wait(self):
+        done, said = self.traced("storm", 300000, options=["--buffer", "1M", "--overflow", "wait"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = self.report()["trace"]
+        self.assertEqual(trace["events"] + trace["discarded"], 2 * said["hot"])
+
+    def test_flight(self):
+        """The last calls are kept, the first are not."""
+        done, _ = self.traced("storm", 1000000, options=["--buffer", "1M", "--overflow", "flight", "--args"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = self.report()["trace"]
+        self.assertGreater(trace["events"], 0)
+        self.assertLess(trace["bytes"], 8 << 20)
+        done = self.box.run(self.box.scry("replay", "@last"))
+        self.assertIn("hot(i = 999999)", done.stdout)
+        self.assertNotIn("hot(i = 5)", done.stdout)
+
+
+class Untouched(TraceCase):
+    def both(self, *arguments, **options):
+        """The same without and with tracing; stdout, status of each."""
+        alone = self.box.run([target(), *arguments], **options)
+        traced = self.scry_run("-q", "--trace", "all", "--args", "--locals", "--", target(), *arguments, **options)
+        self.assertEqual(traced.stderr, alone.stderr)
+        return alone, traced
+
+    def test_exit_status(self):
+        for status in (0, 1, 42, 255):
+            alone, traced = self.both("exit", status)
+            self.assertEqual((alone.returncode, traced.returncode), (status, status))
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1):
+            _, traced = self.both("kill", int(number))
+            self.assertEqual(traced.returncode, 128 + number)
+            self.assertEqual(self.report()["signal"], number)
+
+    def test_handlers_and_masks(self):
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGUSR1):
+            alone, traced = self.both("handle", int(number))
+            self.assertEqual((traced.returncode, traced.stdout), (alone.returncode, alone.stdout), number)
+
+    def test_crash(self):
+        """It ends as it would have, and the calls up to the crash are there."""
+        done, _ = self.traced("crash", 5)
+        self.assertEqual(done.returncode, 128 + signal.SIGSEGV)
+        self.assertEqual(self.report()["signal"], signal.SIGSEGV)
+        calls = self.calls()
+        self.assertEqual({name: calls[name] for name in ("work", "leaf", "deep")}, {"work": 2, "leaf": 4, "deep": 6})
+
+    def test_descriptors(self):
+        alone, traced = self.both("fds", stdin=subprocess.DEVNULL)
+        self.assertEqual(traced.stdout, alone.stdout)
+
+    def test_streams(self):
+        done = self.scry_run("-q", "--trace", "all", "--", "sh", "-c", f"cat; {target()} calls 1 >&2", input="abc\n" * 100)
+        self.assertEqual(done.stdout, "abc\n" * 100)
+        self.assertEqual(done.stderr, "calls work 1\ncalls leaf 2\n")
+
+    def test_own_preload_stays(self):
+        """What is in LD_PRELOAD is kept, after the agent; blanks and colons separate it."""
+        done = self.scry_run("-q", "sh", "-c", 'echo "$LD_PRELOAD"', env={"LD_PRELOAD": "libm.so.6 libdl.so.2"})
+        first, *rest = done.stdout.strip().split(":")
+        self.assertEqual(os.path.basename(first), "libscry-agent.so")
+        self.assertEqual(rest, ["libm.so.6", "libdl.so.2"])
+
+    def test_nested(self):
+        """A scry run in a scry run: one library, the inner job."""
+        done = self.box.run(self.box.scry("run", "-q", *self.box.scry("run", "-q", "sh", "-c", "echo $LD_PRELOAD")))
+        self.assertEqual(done.stdout.count("libscry-agent.so"), 1)
+        done = self.box.run(self.box.scry("run", "-q", *self.box.scry("run", "-q", "--trace", "off", "sh", "-c",
+                                                                         "echo x$LD_PRELOAD")))
+        self.assertEqual(done.stdout, "x\n")
+
+    def test_library_in_a_place_with_blanks(self):
+        os.mkdir(self.box.path("work", "a b:c"))
+        library = self.box.path("work", "a b:c", "libscry-agent.so")
+        os.symlink(os.path.realpath(self.box.path("lib", "libscry-agent.so")), library)
+        with open(os.path.realpath(library), "rb") as source:
+            os.remove(library)
+            with open(library, "wb") as copy:
+                copy.write(source.read())
+        done, said = self.traced("calls", 5, env={"SCRY_AGENT_LIB": library})
+        self.assertEqual((done.returncode, said["work"]), (0, 5))
+        self.assertEqual(self.calls()["work"], 5)
+        self.assertNotIn("ld.so", done.stderr)
+
+
+class Refused(TraceCase):
+    def test_library_missing(self):
+        done, said = self.traced("calls", 1, options=["--trace", "all"], env={"SCRY_AGENT_LIB": "/nonexistent/x.so"})
+        self.assertEqual((done.returncode, said["work"]), (0, 1))
+        self.assertIn("SCRY_AGENT_LIB", done.stderr)
+        self.assertNotIn("ld.so", done.stderr)
+
+    def test_statically_linked(self):
+        done = self.scry_run("--trace", "all", "--", target("traced_static"), "calls", "1")
+        self.assertEqual((done.returncode, done.stdout), (0, "calls work 1\ncalls leaf 2\n"))
+        self.assertRegex(done.stderr, r"\nscry: cannot trace .*traced_static: it is statically linked; .* untraced.*\n")
+        done = self.scry_run("-q", "--", target("traced_static"), "exit", "3")
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+
+    def test_without_hooks(self):
+        """Said in one line, with the remedy; nothing is said when nobody asked."""
+        done = self.scry_run("--trace", "all", "--", target("untraced"), "calls", "1")
+        self.assertEqual((done.returncode, done.stdout), (0, "calls work 1\ncalls leaf 2\n"))
+        lines = [line for line in done.stderr.splitlines() if "-finstrument-functions" in line]
+        self.assertEqual(len(lines), 1, done.stderr)
+        done = self.scry_run("--", target("untraced"), "calls", "1")
+        self.assertNotIn("instrument", done.stderr)
+
+    def test_wrong_rules(self):
+        marker = self.box.path("work", "started")
+        for rule in ("no_such_event([]) : print([])", "ct_function_called([], 5) : print([])",
+                     'ct_function_called([], "work") : no_such_action()', "nonsense"):
+            done = self.scry_run("--rule", rule, "--", "touch", marker)
+            self.assertEqual((done.returncode, done.stdout), (125, ""), rule)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertFalse(os.path.exists(marker))
+        self.assertEqual(os.listdir(self.box.path("jobs")), [])
+
+
+class Rules(TraceCase):
+    def records(self, kind):
+        jobs = sorted(os.listdir(self.box.path("jobs")))
+        with open(self.box.path("jobs", jobs[-1], "spool", "records.jsonl"), encoding="utf-8") as file:
+            return [record for record in map(json.loads, file) if record["type"] == kind]
+
+    def test_rule(self):
+        rule = 'ct_function_called([], "leaf", "n == -2") : print([$function, $args])'
+        done, _ = self.traced("calls", 5, options=["--rule", rule])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = self.records("rule")
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("leaf", found[0]["results"][0]["result"])
+        self.assertEqual(self.records("rules")[0]["list"], [{"rule": rule, "fired": 1}])
+
+    def test_rules_of_children(self):
+        """Processes that come later are meant, too."""
+        rule = 'ct_function_called([], "work", "i == 1") : print([$proc])'
+        script = f"{target()} calls 3; {target()} calls 3 & wait"
+        done = self.scry_run("--rule", rule, "--", "sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.records("rule")), 2)
+
+
+class Set(TraceCase):
+    def start_steps(self, *options):
+        run = self.box.start(self.box.scry("run", "-q", *options, "--", target(), "step", "0"), stdin=subprocess.PIPE)
+        self.assertRegex(run.stdout.readline(), "^ready ")
+        return run
+
+    def end(self, run):
+        out, _ = run.communicate(timeout=30 * scrytest.SCALE)
+        self.assertEqual(run.returncode, 0)
+        return int(re.search(r"calls step (\d+)", out).group(1))
+
+    def top(self):
+        done = self.box.run(self.box.scry("top", "--json", "@last"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {row["name"]: row["calls"] for row in json.loads(done.stdout)["functions"]}
+
+    def scry_set(self, *pairs):
+        done = self.box.run(self.box.scry("set", "@last", *pairs))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), pairs)
+        return done.stdout
+
+    def test_while_it_runs(self):
+        run = self.start_steps("--trace", "fn:nothing")
+        self.assertIn("trace=fn:nothing", self.scry_set())
+        self.assertEqual(self.top(), {})
+        self.scry_set("trace=fn:step", "args=yes")
+        wait_until(lambda: self.top().get("step", 0) > 10, 20)
+        self.assertIn("trace=fn:step", self.scry_set())
+        self.scry_set("on=no")
+        before = self.top()["step"]
+        self.scry_set("sample=0.05")
+        wait_until(lambda: "sample=0.05" in self.scry_set(), 20)
+        self.assertLessEqual(self.top()["step"], before + 5)  # those that were under way
+        steps = self.end(run)
+        counted = self.calls()["step"]
+        self.assertGreater(counted, 10)
+        self.assertLess(counted, steps)
+        self.assertIn("on=no", self.scry_set())  # of an ended job: as it was recorded
+
+    def test_refused(self):
+        run = self.start_steps()
+        for pairs, status in ((["depth=99"], 2), (["colour=red"], 2), (["depth"], 2), (["trace=bla:x"], 2)):
+            done = self.box.run(self.box.scry("set", "@last", *pairs))
+            self.assertEqual(done.returncode, status, pairs)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.end(run)
+        done = self.box.run(self.box.scry("set", "@last", "depth=2"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ended", done.stderr)
+
+    def test_from_inside(self):
+        scry = self.box.scry()[0]
+        script = f'{target()} calls 3; {scry} set "$SCRY_JOB" trace=fn:work; {target()} calls 4'
+        done = self.scry_run("--trace", "fn:nothing", "--", "sh", "-ec", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls(), {"work": 4})
+
+
+class Exec(TraceCase):
+    def test_status(self):
+        for arguments, status in ((["sh", "-c", "exit 5"], 5), (["no-such-command"], 127), (["/"], 126), ([], 2)):
+            done = self.box.run(self.box.scry("exec", *arguments))
+            self.assertEqual(done.returncode, status, arguments)
+
+    def test_in_a_job(self):
+        """Where the launcher lost the environment."""
+        scry = self.box.scry()[0]
+        done = self.scry_run("--trace", "fn:work", "--", "sh", "-c",
+                             f"env -u LD_PRELOAD -u SCRY_AGENT_SOCKET {scry} exec {target()} calls 6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls(), {"work": 6})
+
+    def test_without_a_job(self):
+        """Nothing is recorded, and the program runs."""
+        done = self.box.run(self.box.scry("exec", target(), "calls", "2"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "calls work 2\ncalls leaf 4\n", ""))
+        self.assertEqual(os.listdir(self.box.path("jobs")), [])
+
+    def test_off(self):
+        for name in ("SCRY", "SCRY_TRACE"):
+            done = self.box.run(self.box.scry("exec", "sh", "-c", "echo x$LD_PRELOAD"), env={name: "off"})
+            self.assertEqual((done.returncode, done.stdout), (0, "x\n"))
+
+
+class Sanitized(TraceCase):
+    def build(self):
+        if self.box.run(["gcc", "-g", "-O1", "-finstrument-functions", "-fsanitize=address", "-o", "asan",
+                         os.path.join(scrytest.SOURCE, "test", "system", "targets", "traced.c")]).returncode:
+            self.skipTest("no compiler with the address sanitizer")
+        return self.box.path("work", "asan")
+
+    def test_directly_and_from_a_script(self):
+        """libasan insists on being first; what the job starts must not be given it, nor refuse to start."""
+        program = self.build()
+        for command in ([program, "calls", "3"], ["sh", "-c", f"{program} calls 3"], [program, "spawn", "1"]):
+            done = self.scry_run("--trace", "fn:work", "--", *command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("ASan", done.stderr)
+            self.assertEqual(self.calls(), {"work": 3})
+
+
+class Top(TraceCase):
+    def test_functions(self):
+        run = self.box.start(self.box.scry("run", "-q", "--", target(), "step", "0"), stdin=subprocess.PIPE)
+        self.assertRegex(run.stdout.readline(), "^ready ")
+
+        def picture(*options):
+            done = self.box.run(self.box.scry("top", *options, "@last"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        wait_until(lambda: " step  traced.c:" in picture("--once"), 20, lambda: picture("--once"))
+        row = json.loads(picture("--json"))["functions"][0]
+        self.assertEqual((row["name"], os.path.basename(row["file"])), ("step", "traced.c"))
+        self.assertGreater(row["calls"], 0)
+        self.assertGreater(row["max_ns"], 0)
+        run.communicate(timeout=30 * scrytest.SCALE)
+
+
+scrytest.main()

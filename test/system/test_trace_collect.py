@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the program's memory to the disk: babeltrace2 sees exactly the calls that the program made, whatever happens to
+the program or the monitor meanwhile."""
+
+import collections
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import scrytest
+from scrytest import wait_until
+
+BABELTRACE = shutil.which("babeltrace2")
+
+
+def target(name="traced"):
+    return scrytest.built("test", "system", "targets", name)
+
+
+class CollectCase(scrytest.TestCase):
+    def setUp(self):
+        super().setUp()
+        if not BABELTRACE:
+            self.skipTest("babeltrace2 is not installed")
+        self.job = self.box.path("work", "job")
+
+    def traces(self):
+        return sorted(glob.glob(os.path.join(self.job, "trace", "*", "*")))
+
+    def process(self, path):
+        """.process of a trace: {key: [values]}."""
+        values = collections.defaultdict(list)
+        with open(os.path.join(path, ".process"), encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.rstrip("\n").partition("\t")
+                values[key].append(value)
+        return values
+
+    def events(self, *paths):
+        """Lines of babeltrace2 of all traces of the job."""
+        done = subprocess.run([BABELTRACE, *(paths or self.traces())], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        return done.stdout.splitlines(), done.stderr
+
+    def entries(self, lines):
+        found = re.findall(r' entry(?:_values)?: .*?function = \( "([^"]*)"', "\n".join(lines))
+        return dict(collections.Counter(found))
+
+    def exits(self, lines):
+        return sum(bool(re.search(r" exit(_of|_values)?: ", line)) for line in lines)
+
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", "-q", "-o", self.job, *arguments), **options)
+
+    def said(self, text):
+        counts = collections.Counter()
+        for name, count in re.findall(r"^calls (\w+) (\d+)$", text, re.M):
+            counts[name] += int(count)
+        return dict(counts)
+
+
+class Whole(CollectCase):
+    def test_threads(self):
+        done = self.scry_run("--", target(), "threads", 20000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = self.said(done.stdout)
+        lines, notes = self.events()
+        found = self.entries(lines)
+        self.assertEqual({name: found.get(name) for name in said}, said, list(found.items())[:9])
+        self.assertEqual(self.exits(lines), sum(found.values()))
+        self.assertNotIn("discarded", notes)
+        (trace,) = self.traces()
+        process = self.process(trace)
+        self.assertEqual(process["state"], ["exited"])
+        self.assertEqual(int(process["events"][0]), 2 * sum(found.values()))
+        self.assertNotIn("problem", process)
+        self.assertEqual(os.listdir(self.box.path("run", "rings")), ["doorbell"])
+
+    def test_drops_are_counted(self):
+        """The monitor stands still while the program runs: what is missing is told exactly, by babeltrace2, too."""
+        count = 10000000
+        run = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--buffer", "1M", "--trace", "fn:hot", "--",
+                                           "sh", "-c", f'read go; exec {target()} storm {count}'), stdin=subprocess.PIPE)
+        wait_until(self.box.monitor_pid)
+        wait_until(lambda: os.path.exists(os.path.join(self.job, "job.json")))
+        run.stdin.write("go\n")
+        run.stdin.close()
+        wait_until(lambda: glob.glob(os.path.join(self.job, "trace", "*", "*", "stream-0000")))
+        os.kill(self.box.monitor_pid(), signal.SIGSTOP)
+        self.assertRegex(run.stdout.readline(), "calls hot")
+        os.kill(self.box.monitor_pid(), signal.SIGCONT)
+        self.assertEqual(run.wait(), 0)
+        (trace,) = self.traces()
+        wait_until(lambda: self.process(trace)["state"] == ["exited"])
+        process = self.process(trace)
+        _, notes = self.events()
+        self.assertGreater(int(process["discarded"][0]), 0)
+        self.assertEqual(int(process["events"][0]) + int(process["discarded"][0]), 2 * count)
+        self.assertEqual(sum(map(int, re.findall(r"discarded (\d+) event", notes))), int(process["discarded"][0]))
+
+    def test_waiting_drops_nothing(self):
+        count = 1000000
+        done = self.scry_run("--buffer", "1M", "--overflow", "wait", "--trace", "fn:hot", "--", target(), "storm", count)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        process = self.process(self.traces()[0])
+        self.assertEqual(process["events"] + process["discarded"], [str(2 * count), "0"])
+
+    def test_crash(self):
+        done = self.scry_run("--", target(), "crash", 5)
+        self.assertEqual(done.returncode, 128 + signal.SIGSEGV)
+        lines, _ = self.events()
+        self.assertEqual(self.entries(lines).get("deep"), 6)
+        process = self.process(self.traces()[0])
+        self.assertEqual(process["state"], ["crashed"])
+        self.assertEqual(process["crash_signal"], [str(int(signal.SIGSEGV))])
+        self.assertEqual(int(process["crash_address"][0], 16), 16)
+        self.assertIn("deep", process["crash_stack"][0])
+
+    def test_size_limit(self):
+        done = self.scry_run("--max-size", "2M", "--trace", "fn:hot", "--", target(), "storm", 3000000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (trace,) = self.traces()
+        process = self.process(trace)
+        self.assertTrue(any("--max-size" in problem for problem in process["problem"]), process)
+        size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
+        self.assertGreater(size, 1 << 20)
+        self.assertLessEqual(size, 2 << 20)
+        self.assertEqual(sum(int(process[key][0]) for key in ("events", "discarded", "overwritten")), 6000000)
+        self.events()
+
+    def test_flight_recorder(self):
+        """Only the last calls are there, and whole."""
+        done = self.scry_run("--overflow", "flight", "--buffer", "1M", "--trace", "fn:hot", "--", target(), "storm", 3000000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (trace,) = self.traces()
+        size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
+        self.assertGreater(size, 500000)
+        self.assertLess(size, 1100000)
+        lines, _ = self.events()
+        self.assertGreater(self.entries(lines)["hot"], 50000)
+        process = self.process(trace)
+        self.assertGreater(int(process["flight_overwritten"][0]), 0)
+        self.assertEqual(sum(int(process[key][0]) for key in ("events", "discarded", "overwritten")), 6000000)
+
+    def test_values(self):
+        """Arguments and results as babeltrace2 shows them are those of the program."""
+        done = self.scry_run("--trace", "fn:leaf", "--args", "--", target(), "calls", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = "\n".join(self.events()[0])
+        numbers = re.findall(r" entry_values: .*?\bn = \{?[^-0-9]*(-?\d+)", text)
+        self.assertEqual(numbers, ["0", "0", "1", "-1", "2", "-2"], text)
+        self.assertEqual(text.count('"text"'), 3, text)
+
+
+class Change(CollectCase):
+    def start(self, *arguments, **options):
+        return self.box.start(self.box.scry("run", "-q", "-o", self.job, *arguments), stdin=subprocess.PIPE, **options)
+
+    def found(self, name):
+        """How many entries of a function are on disk now."""
+        if not self.traces():
+            return 0
+        done = subprocess.run([BABELTRACE, *self.traces()], capture_output=True, text=True, check=False)
+        return self.entries(done.stdout.splitlines()).get(name, 0)
+
+    def test_selection_while_it_runs(self):
+        run = self.start("--trace", "fn:nothing*", "--", target(), "step", 0)
+        wait_until(self.traces)
+        self.assertEqual(self.found("step"), 0)
+        self.assertEqual(self.box.run(self.box.scry("set", self.job, "trace=fn:step")).returncode, 0)
+        wait_until(lambda: self.found("step") > 50)
+        self.assertEqual(self.box.run(self.box.scry("set", self.job, "trace=fn:nothing*")).returncode, 0)
+        run.stdin.close()
+        self.assertEqual(run.wait(), 0)
+        lines, _ = self.events()
+        self.assertEqual(self.exits(lines), sum(self.entries(lines).values()))
+
+    def test_monitor_killed(self):
+        """Nothing is lost with the monitor: the next one goes on with the same memory."""
+        run = self.start("--", target(), "step", 0)
+        wait_until(lambda: self.found("step") > 50)
+        self.box.stop_monitor(signal.SIGKILL)
+        wait_until(self.box.monitor_pid, 20)
+        before = self.found("step")
+        wait_until(lambda: self.found("step") > before + 50, 20)
+        run.stdin.close()
+        out = run.stdout.read()
+        self.assertEqual(run.wait(), 0)
+        steps = int(re.search(r"calls step (\d+)", out).group(1))
+        wait_until(lambda: "running" not in [self.process(path)["state"][0] for path in self.traces()])
+        lines, _ = self.events()
+        self.assertEqual(self.entries(lines)["step"], steps)
+        self.assertEqual([self.process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
+
+
+if __name__ == "__main__":
+    scrytest.main()

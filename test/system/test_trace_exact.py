@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing is lost in silence: entries and exits of a program = events + discarded + overwritten, however it and the
+monitor end, and nothing stays behind in the runtime directory."""
+
+import collections
+import glob
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+
+import scrytest
+from scrytest import wait_until
+
+BABELTRACE = shutil.which("babeltrace2")
+ENDING = ("test", "system", "targets", "ending")
+CALL = re.compile(r" (?:entry|exit)(?:_of|_values)?: ")
+
+
+class ExactCase(scrytest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.job = self.box.path("work", "job")
+        self.file = self.box.path("work", "numbers")
+
+    def command(self, way, *arguments, options=()):
+        return self.box.scry("run", "-o", self.job, *options, "--", scrytest.built(*ENDING), way, self.file,
+                             *arguments)
+
+    def ended(self, way, *arguments, options=(), status=0):
+        done = self.box.run(self.command(way, *arguments, options=options))
+        self.assertEqual(done.returncode, status, done.stderr)
+        said = self.said()
+        if "not traced" in done.stderr:  # a child of fork does not wait long for a busy monitor; it is told
+            self.assertEqual(way, "fork", done.stderr)
+            said = said[:-1]
+        self.check(2 * sum(said))
+        return len(said)
+
+    def begin_again(self):
+        shutil.rmtree(self.job, ignore_errors=True)
+        if os.path.exists(self.file):
+            os.unlink(self.file)
+
+    def said(self):
+        """How many calls the program itself has counted, of each thread."""
+        with open(self.file, "rb") as file:
+            numbers = struct.unpack("4096Q", file.read())
+        return numbers[1:numbers[0] + 1]
+
+    def traces(self):
+        return sorted(glob.glob(os.path.join(self.job, "trace", "*", "*")))
+
+    def process(self, path):
+        values = collections.defaultdict(list)
+        with open(os.path.join(path, ".process"), encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.rstrip("\n").partition("\t")
+                values[key].append(value)
+        return values
+
+    def sums(self):
+        """events, discarded, overwritten of all traces of the job together."""
+        found = [self.process(path) for path in self.traces()]
+        return [sum(int(process[key][0]) for process in found) for key in ("events", "discarded", "overwritten")]
+
+    def closed(self):
+        states = [self.process(path)["state"][0] for path in self.traces()]
+        return set(states) & {"exited", "crashed"} and "running" not in states
+
+    def on_disk(self):
+        """Entries and exits, and how many are told to be missing, as another program reads the traces."""
+        if not BABELTRACE:
+            return None
+        done = subprocess.run([BABELTRACE, *self.traces()], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        told = sum(map(int, re.findall(r"discarded (\d+) event", done.stderr)))
+        return [sum(bool(CALL.search(line)) for line in done.stdout.splitlines()), told]
+
+    def check(self, least, most=None):
+        """All is told, and all that is said to be there is there."""
+        wait_until(self.closed, 20)
+        sums = self.sums()
+        self.assertGreaterEqual(sum(sums), least, sums)
+        self.assertLessEqual(sum(sums), least if most is None else most, sums)
+        self.assertIn(self.on_disk(), (None, sums[:2]))
+        wait_until(lambda: os.listdir(self.box.path("run", "rings")) == ["doorbell"])
+
+
+class Ends(ExactCase):
+    def test_return(self):
+        self.ended("return", 1000)
+
+    def test_underscore_exit(self):
+        self.ended("_exit", 1000)
+
+    def test_underscore_exit_of_the_standard(self):
+        self.ended("_Exit", 1000)
+
+    def test_quick_exit(self):
+        self.ended("quick_exit", 1000)
+
+    def test_abort(self):
+        self.ended("abort", 1000, status=128 + signal.SIGABRT)
+
+    def test_killed(self):
+        self.ended("kill", 1000, status=128 + signal.SIGKILL)
+
+    def test_exec_with_threads(self):
+        self.ended("exec", 1000)
+        self.assertEqual(len(self.traces()), 2)
+
+    def test_fork_with_threads(self):
+        traced = self.ended("fork", 1000)
+        self.assertIn(len(self.traces()), (traced - 3, 2))
+
+    def test_ways_with_little_room(self):
+        for way, status in (("_exit", 0), ("kill", 128 + signal.SIGKILL), ("exec", 0), ("fork", 0)):
+            for overflow in ("drop", "flight", "wait"):
+                with self.subTest(way=way, overflow=overflow):
+                    self.begin_again()
+                    self.ended(way, 100000, options=["--buffer", "1M", "--overflow", overflow], status=status)
+
+
+class Threads(ExactCase):
+    def test_many_short_ones(self):
+        """More of them than there are packets, at first: each takes one for itself."""
+        self.ended("threads", 1000)
+
+    def test_with_little_room(self):
+        self.ended("threads", 1000, options=["--buffer", "1M"])
+
+    def test_waiting_for_room(self):
+        self.ended("threads", 1000, options=["--buffer", "1M", "--overflow", "wait"])
+
+    def test_in_flight(self):
+        self.ended("threads", 1000, options=["--buffer", "1M", "--overflow", "flight"])
+        self.assertGreater(self.sums()[2], 0)
+
+
+class Limit(ExactCase):
+    def test_size(self):
+        """The last records, written at the end, are below the limit, too."""
+        for limit, way in ((1, "_exit"), (4, "_exit"), (2, "fork")):
+            with self.subTest(limit=limit, way=way):
+                self.begin_again()
+                self.ended(way, 300000, options=["--max-size", f"{limit}M"])
+                size = sum(os.path.getsize(os.path.join(place, name))
+                           for place, _, names in os.walk(os.path.join(self.job, "trace")) for name in names)
+                self.assertLessEqual(size, limit << 20)
+                self.assertGreater(size, limit << 19)
+                self.assertGreater(self.sums()[2], 0)
+
+
+class Killed(ExactCase):
+    def busy(self, *options):
+        run = self.box.start(self.command("busy", options=["-q", *options]))
+        wait_until(lambda: self.traces() and len(self.said_now()) == 4 and min(self.said_now()) > 10000, 20)
+        (pid,) = {int(self.process(path)["pid"][0]) for path in self.traces()}
+        return run, pid
+
+    def said_now(self):
+        try:
+            return self.said()
+        except (FileNotFoundError, struct.error):
+            return ()
+
+    def check_busy(self, run):
+        self.assertEqual(run.wait(), 128 + signal.SIGKILL)
+        said = self.said()
+        self.assertEqual(len(said), 4)
+        # in each thread one call may have come and gone that it had no time to count
+        self.check(2 * sum(said), 2 * sum(said) + 2 * len(said))
+
+    def test_in_the_middle_of_calls(self):
+        for overflow in ("drop", "flight", "wait"):
+            with self.subTest(overflow=overflow):
+                self.begin_again()
+                run, pid = self.busy("--buffer", "1M", "--overflow", overflow)
+                os.kill(pid, signal.SIGKILL)
+                self.check_busy(run)
+
+    def test_monitor(self):
+        """A killed monitor takes nothing with it: the next one knows what is on disk, to the record."""
+        run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
+        for _ in range(2):
+            self.box.stop_monitor(signal.SIGKILL)
+            wait_until(self.box.monitor_pid, 20)
+            traces, calls = len(self.traces()), sum(self.said())
+            wait_until(lambda: sum(self.said()) > calls + 10000, 20)
+            self.assertGreaterEqual(len(self.traces()), traces)
+        os.kill(pid, signal.SIGKILL)
+        self.check_busy(run)
+        states = [self.process(path)["state"][0] for path in self.traces()]
+        self.assertGreaterEqual(len(states), 3)
+        self.assertEqual(states.count("exited"), 1, states)
+        self.assertEqual(states.count("continued"), len(states) - 1, states)
+
+    def test_monitor_and_program(self):
+        """Both are gone when the next monitor comes."""
+        run, pid = self.busy("--buffer", "1M")
+        self.box.stop_monitor(signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(run.wait(), 128 + signal.SIGKILL)
+        if not self.box.monitor_pid():
+            self.assertEqual(self.box.run(self.box.scry("run", "-q", "--", "true")).returncode, 0)
+        self.check_busy(run)
+
+
+class Preloaded(ExactCase):
+    SOURCE = """#include <stdlib.h>
+                int main(void) { return system("! grep libasan /proc/self/maps && echo $LD_PRELOAD") != 0; }"""
+
+    def test_libasan_is_not_handed_on(self):
+        with open(self.box.path("work", "asan.c"), "w", encoding="ascii") as file:
+            file.write(self.SOURCE)
+        program = self.box.path("work", "asan")
+        if self.box.run(["gcc", "-g", "-finstrument-functions", "-fsanitize=address", "-o", program,
+                         program + ".c"]).returncode:
+            self.skipTest("no compiler with the address sanitizer")
+        done = self.box.run(self.box.scry("run", "-q", "--", program))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^/\S*/libscry-agent\.so\n$")
+
+
+if __name__ == "__main__":
+    scrytest.main()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Children of fork that execute nothing are traced like their parent, and soon; what cannot be traced is said why."""
+
+import json
+import os
+import re
+
+import scrytest
+from scrytest import wait_until
+
+CHILDREN = 200
+
+
+def forks():
+    return scrytest.built("test", "system", "targets", "forks")
+
+
+class ForksCase(scrytest.TestCase):
+    def scry_run(self, *arguments):
+        done = self.box.run(self.box.scry("run", *arguments))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def report(self):
+        done = self.box.run(self.box.scry("report", "--json", "@last"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def calls(self):
+        return {row["name"]: row["calls"] for row in self.report()["functions"]}
+
+    def untraced(self, done):
+        """How many children were not waited for, as the summary says."""
+        said = re.search(r"(\d+) process(?:es were| was) not traced: the monitor did not answer", done.stderr)
+        return int(said.group(1)) if said else 0
+
+
+class Forks(ForksCase):
+    def check(self, *options):
+        done = self.scry_run(*options, "--", forks(), CHILDREN)
+        untraced = self.untraced(done)
+        # none is lost without a word; and on a machine that is not overloaded, none at all
+        self.assertEqual(self.calls(), {"child_work": 1 + CHILDREN - untraced}, done.stderr)
+        self.assertLess(untraced, CHILDREN / 4, done.stderr)
+        rings = self.box.path("run", "rings")
+        wait_until(lambda: set(os.listdir(rings)) <= {"doorbell"}, message="areas are left over")
+
+    def test_own_functions(self):
+        self.check()
+
+    def test_selection(self):
+        self.check("--trace", "fn:child_*")
+
+    def test_values(self):
+        self.check("--args")
+
+    def test_not_chosen(self):
+        self.scry_run("--trace", "fn:none", "--", forks(), CHILDREN)
+        self.assertEqual(self.calls(), {})
+
+    def test_children_that_call_nothing(self):
+        """They need no area, and have no trace."""
+        self.scry_run("--", forks(), CHILDREN, "idle")
+        self.assertEqual(self.calls(), {"child_work": 1})
+        traces = [name for _, names, _ in os.walk(self.box.path("jobs")) for name in names
+                  if re.fullmatch(r"\d+-\d+", name)]
+        self.assertEqual(len(traces), 1)
+
+
+class Limits(ForksCase):
+    def test_little_address_space(self):
+        """A smaller area is made."""
+        self.scry_run("--", "sh", "-c", f"ulimit -v 60000; exec {forks()} 3")
+        self.assertEqual(self.calls()["child_work"], 4)
+
+    def test_no_address_space(self):
+        done = self.scry_run("--", "sh", "-c", f"ulimit -v 8000; exec {forks()} 1")
+        self.assertRegex(done.stdout, r"^\d+$")
+        self.assertRegex(done.stderr, r"is not traced: its limit of address space \(ulimit -v\)")
+
+    def test_no_open_files(self):
+        done = self.scry_run("--", "sh", "-c", f"ulimit -n 4; exec {forks()} 1")
+        self.assertRegex(done.stderr, r"is not traced: its limit of open files \(ulimit -n\)")
+
+
+class Rules(ForksCase):
+    def test_that_cannot_hold(self):
+        for event, why in (('"fn:nosuch"', "no function of the programs is 'fn:nosuch'"),
+                           ('"fn:child_work", "nothing > 1"', "nothing: no such variable")):
+            done = self.scry_run("--rule", f'ct_function_called([], {event}) : print(["x"])', "--", forks(), 1)
+            self.assertIn(why, done.stderr)
+
+
+class Library(ForksCase):
+    def test_no_library(self):
+        self.box.env["SCRY_AGENT_LIB"] = "/etc/passwd"
+        done = self.scry_run("--", forks(), 1)
+        self.assertIn("is no shared library", done.stderr)
+        self.assertNotIn("ld.so", done.stderr)
+
+
+scrytest.main()
