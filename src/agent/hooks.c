@@ -95,6 +95,10 @@ enum guard thread_guard(struct agent_thread *self, uint64_t rsp)
             return GUARD_NESTED;
         if (!here && ++self->stuck < STUCK_LIMIT)
             return GUARD_STUCK;
+        if (!here && there && stack_is_alternate(rsp)) { /* a long handler: the hook goes on after it */
+            self->stuck = 0;
+            return GUARD_STUCK;
+        }
         record_recover(self);
         cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
     }

@@ -388,6 +388,7 @@ static void hole_mend(struct agent_thread *self, uint64_t at, uint64_t size, uin
     } else if (id == RECORD_UNWOUND && size == RECORD_HEAD + sizeof self->ending) {
         write_at(at, RECORD_UNWOUND, time, false);
         __builtin_memcpy(to + RECORD_HEAD, &self->ending, sizeof self->ending);
+        self->ending = 0;
     } else if (id == RECORD_LOST && self->telling) {
         write_at(at, RECORD_LOST, time, false);
         __builtin_memcpy(to + RECORD_HEAD, &self->telling, sizeof self->telling);
@@ -402,9 +403,38 @@ static void hole_mend(struct agent_thread *self, uint64_t at, uint64_t size, uin
     }
 }
 
-/* Drops what follows `at`: handlers inside handlers were left, nobody knows what is whole. */
-static void packet_cut(struct agent_thread *self, uint64_t at)
+/* Calls whose entries are dropped with what was recorded since `time`, when the hook at self->writer began: its own, if
+ * it was an entry, and those of the handlers that interrupted it. Returns how many of all `depth` leave no record. */
+static uint32_t entries_forget(struct agent_thread *self, struct agent_frame *frames, uint32_t depth, bool all,
+                               uint64_t time)
 {
+    uint64_t sp = self->writer + sizeof(uint64_t);
+    for (uint32_t i = depth; i; i--) {
+        struct agent_frame *frame = &frames[i - 1];
+        if (!all && (frame->sp > sp || (frame->sp == sp && frame == self->leaving && frame->time <= time)))
+            break;
+        if (all || frame->sp < sp || frame->time > time)
+            frame->flags &= ~(uint32_t)FRAME_RECORDED;
+        if (!all && frame->sp == sp)
+            break;
+    }
+    uint32_t plain = 0;
+    for (uint32_t i = 0; i < depth; i++)
+        plain += !(frames[i].flags & (FRAME_RECORDED | FRAME_WAITING));
+    return plain;
+}
+
+/* Drops what follows `at`: handlers inside handlers were left, nobody knows what is whole. */
+static void packet_cut(struct agent_thread *self, uint64_t at, uint64_t time)
+{
+    bool here = self->writer - self->stack_low < self->size;
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    self->plain = entries_forget(self, self->frames, depth, !here, time);
+    for (uint32_t i = 0; !here && i < self->stack_count; i++) {
+        struct agent_stack *stack = &self->store->stacks[i];
+        if (i != self->stack && stack->frames && self->writer - stack->low < stack->size)
+            stack->plain = entries_forget(self, stack->frames, stack->depth, false, time);
+    }
     atomic_store_explicit(&self->block->cursor, at, memory_order_relaxed);
     agent_add_local(&self->block->discarded, 1);
     record_retire(self);
@@ -428,7 +458,7 @@ void record_recover(struct agent_thread *self)
     bool inside = end && pending < cursor && cursor <= end && pending >= start + sizeof(struct packet_head) &&
                   cursor <= start + agent_hot.view.packet_size;
     if (inside && self->nested) {
-        packet_cut(self, pending);
+        packet_cut(self, pending, time);
     } else if (inside && reserved > pending && reserved <= cursor) {
         hole_mend(self, pending, reserved - pending, time, depth);
     } else if (!end) {
@@ -437,6 +467,8 @@ void record_recover(struct agent_thread *self)
     self->nested = 0;
     self->nested_for = 0;
     self->scratch_used = 0;
+    if (self->ending) /* off the stack already, and not told */
+        record_lose(self, self->ending);
     self->ending = self->telling = self->hole_id = 0;
     if (self->switching)
         self->size = self->stack_size = 0;

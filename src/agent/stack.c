@@ -129,6 +129,13 @@ static bool on_signal_stack(const struct agent_thread *self)
            (uint64_t)alternate.ss_sp - self->stack_low < self->size;
 }
 
+bool stack_is_alternate(uint64_t sp)
+{
+    stack_t alternate;
+    return sys_call2(SYS_sigaltstack, 0, (long)&alternate) == 0 && !(alternate.ss_flags & SS_DISABLE) &&
+           sp - (uint64_t)alternate.ss_sp < alternate.ss_size;
+}
+
 /* longjmp: setjmp keeps stack pointers mangled (PTR_MANGLE of the C library on x86-64). */
 void agent_stack_jump(uint64_t mangled)
 {
@@ -141,9 +148,11 @@ void agent_stack_jump(uint64_t mangled)
     uint64_t here = (uint64_t)__builtin_frame_address(0);
     enum guard guard = thread_guard(self, here);
     if (guard != GUARD_OUTER) {
-        /* Out of a handler; if the hook that it interrupted is left with it, that is certain now. */
-        bool within = sp - self->stack_low < self->size && self->writer - self->stack_low < self->size;
-        if (!within || sp < self->writer)
+        /* Out of a handler; if the hook that it interrupted is left with it, that is certain now: it lies below where
+         * we go, or, like us, on a stack of handlers that is left altogether. */
+        bool there = sp - self->stack_low < self->size, writer = self->writer - self->stack_low < self->size;
+        bool left = there ? sp >= self->writer : here - self->stack_low < self->size && on_signal_stack(self);
+        if (!writer || !left)
             return;
         record_recover(self);
         self->writer = here;

@@ -90,9 +90,12 @@ void mini_each(struct mini *mini, const struct mini_area *area, void (*fn)(void 
 struct mini_totals {
     uint64_t entries, exits, unwound, lost, thinned, marks, open, threads, stacks;
     uint64_t discarded; /* of the blocks */
+    uint64_t mended;    /* times that the depth was another than told: mini_pair allows none */
 };
 /* Pairs entries and exits: times never go back, each exit has its entry, EXIT_OF and EXIT_VALUES name it rightly. */
 void mini_pair(struct mini *mini, const struct mini_area *area, struct mini_totals *ret_totals);
+/* The same of a program that leaves hooks in the middle of their work: goes on with the depth that is told. */
+void mini_pair_left(struct mini *mini, const struct mini_area *area, struct mini_totals *ret_totals);
 
 /* The calls of thread `serial` as text: "main(a(b)c)"; `!` for each unwound, `?` for each lost exit, `[n]` where stack
  * n is switched to, "'text'" for marks, `~` thinned. Malloc'ed. */

@@ -101,7 +101,8 @@ static void merge(struct top_functions *functions)
     size_t used = 0;
     if (!functions->count)
         return;
-    qsort(functions->list, functions->count, sizeof *functions->list, by_place);
+    if (functions->count)
+        qsort(functions->list, functions->count, sizeof *functions->list, by_place);
     for (size_t i = 1; i < functions->count; i++) {
         struct top_function *into = &functions->list[used], *from = &functions->list[i];
         if (by_place(into, from) != 0) {
@@ -117,7 +118,8 @@ static void merge(struct top_functions *functions)
         free(from->file);
     }
     functions->count = used + 1;
-    qsort(functions->list, functions->count, sizeof *functions->list, by_self);
+    if (functions->count)
+        qsort(functions->list, functions->count, sizeof *functions->list, by_self);
 }
 
 static void take_result(struct top_functions *functions, struct arena *arena, const char *result)

@@ -133,9 +133,10 @@ static int trace_end(struct exporter *exporter)
 {
     const struct folded *folded = exporter->state;
     for (uint32_t i = 1; i < folded->count; i++) {
-        uint64_t ns = (uint64_t)(trace_ticks_ns(exporter->trace, folded->paths[i].self_ticks) + 0.5);
-        if (!ns)
+        double exact = trace_ticks_ns(exporter->trace, folded->paths[i].self_ticks) + 0.5;
+        if (exact < 1)
             continue;
+        uint64_t ns = exact < 0x1p64 ? (uint64_t)exact : UINT64_MAX; /* a damaged trace says anything */
         put_path(exporter, i);
         buf_printf(&exporter->text, " %" PRIu64 "\n", ns);
         export_flush(exporter, false);

@@ -139,7 +139,8 @@ static int make_rows(const struct profile *profile, const struct profile_thread 
     for (size_t i = 0; i < rows.used; i++)
         if (rows.list[i].min == UINT64_MAX)
             rows.list[i].min = 0; /* none has ended */
-    qsort(rows.list, rows.used, sizeof *rows.list, by_self);
+    if (rows.used)
+        qsort(rows.list, rows.used, sizeof *rows.list, by_self);
     free(rows.table.slots);
     *ret_rows = rows.list;
     *ret_count = rows.used;
@@ -241,7 +242,8 @@ int profile_edges(const struct profile *profile, struct profile_edge **ret_edges
         free(edges.list);
         return code;
     }
-    qsort(edges.list, edges.used, sizeof *edges.list, by_edge_total);
+    if (edges.used)
+        qsort(edges.list, edges.used, sizeof *edges.list, by_edge_total);
     *ret_edges = edges.list;
     *ret_count = edges.used;
     return 0;

@@ -470,7 +470,8 @@ static bool sort_addresses(struct trace *trace)
     for (size_t i = 0; i < trace->function_room; i++)
         if (trace->functions[i].name)
             trace->by_address[trace->by_address_count++] = &trace->functions[i];
-    qsort(trace->by_address, trace->by_address_count, sizeof *trace->by_address, by_address);
+    if (trace->by_address_count)
+        qsort(trace->by_address, trace->by_address_count, sizeof *trace->by_address, by_address);
     return true;
 }
 

@@ -258,7 +258,8 @@ static int find_slots(struct agent *agent, struct demand *demand)
                 code = add_slot(agent, demand, function.address + agent->modules[i].bias);
         }
     }
-    qsort(demand->slots, demand->slot_count, sizeof *demand->slots, compare_slots);
+    if (demand->slot_count)
+        qsort(demand->slots, demand->slot_count, sizeof *demand->slots, compare_slots);
     return code;
 }
 

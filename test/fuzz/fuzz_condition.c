@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.params[i] = size ? (int64_t)(data[i % size] * UINT64_C(0x0123456789abcdef)) : 0;
             event.types[i] = (uint8_t)((size + i) % 5);
         }
-        code_run(&condition.program, &event, NULL);
+        code_cell cell = 0;
+        code_run(&condition.program, &event, &cell);
     }
     arena_done(&arena);
     return 0;
