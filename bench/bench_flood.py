@@ -73,6 +73,7 @@ def main():
         print(f"events made                        {2 * calls:10} ")
         print(f"recorded                           {events:10} ({events / (2 * calls):.1%})")
         print(f"dropped, counted                   {trace['discarded']:10} ({trace['discarded'] / (2 * calls):.1%})")
+        print(f"overwritten, counted               {trace['overwritten']:10} ({trace['overwritten'] / (2 * calls):.1%})")
         print(f"on disk                            {size / 1e6:10.1f} MB, {size / max(events, 1):.2f} bytes an event "
               f"(limit {limit})")
         print(f"largest memory: program            {report['peak_rss_bytes'] / 1e6:10.1f} MB")

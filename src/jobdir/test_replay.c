@@ -26,9 +26,7 @@ struct place {
 static int set_up(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    snprintf(place->root, sizeof place->root, "/tmp/scry-replay-XXXXXX");
-    assert_non_null(mkdtemp(place->root));
-    made_trace(place->root, 100, place->dir);
+    made_root(place->root, place->dir);
     *state = place;
     return 0;
 }
@@ -36,9 +34,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct place *place = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", place->root);
-    assert_int_equal(system(command), 0);
+    made_root_remove(place->root);
     made_done(&place->made);
     trace_close(place->trace);
     free(place);

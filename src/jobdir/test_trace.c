@@ -20,9 +20,7 @@ struct place {
 static int set_up(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    snprintf(place->root, sizeof place->root, "/tmp/scry-trace-XXXXXX");
-    assert_non_null(mkdtemp(place->root));
-    made_trace(place->root, 100, place->dir);
+    made_root(place->root, place->dir);
     *state = place;
     return 0;
 }
@@ -30,9 +28,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct place *place = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", place->root);
-    assert_int_equal(system(command), 0);
+    made_root_remove(place->root);
     made_done(&place->made);
     buf_done(&place->problems);
     free(place);

@@ -158,4 +158,21 @@ static inline void made_trace(const char *job, int pid, char *ret_dir)
     made_file(ret_dir, ".layouts", layouts, sizeof layouts - 1);
 }
 
+/* A directory of the test's own, with a trace of process 100 in `dir`. */
+static inline void made_root(char root[64], char dir[256])
+{
+    snprintf(root, 64, "/tmp/scry-trace-XXXXXX");
+    if (!mkdtemp(root))
+        abort();
+    made_trace(root, 100, dir);
+}
+
+static inline void made_root_remove(const char *root)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    if (system(command) != 0)
+        abort();
+}
+
 #endif

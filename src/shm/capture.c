@@ -345,7 +345,7 @@ static PLAIN bool end_block(struct machine *m)
 
 /* ---- values ---- */
 
-static PLAIN uint64_t alu(unsigned kind, uint64_t a, uint64_t b)
+PLAIN uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b)
 {
     switch (kind) {
     case CAPTURE_ADD:
@@ -480,7 +480,7 @@ static PLAIN bool run_value(struct machine *m, const struct capture_insn *insn)
         v[r] = m->frame->xmm[insn->n & 15][insn->off & 1];
         return true;
     case CAPTURE_ALU:
-        v[r] = alu(insn->n, v[r], v[insn->off & 63]);
+        v[r] = capture_compute(insn->n, v[r], v[insn->off & 63]);
         return true;
     case CAPTURE_SPILL:
         if ((uint32_t)insn->off > CAPTURE_SCRATCH_SIZE - 8)

@@ -142,4 +142,8 @@ struct capture_operand {
 
 #define CAPTURE_BITS_OFF(shift, bits, is_signed) ((shift) | (bits) << 8 | (is_signed) << 16)
 
+/* What CAPTURE_ALU makes of two numbers (enum capture_alu), as the compiler has it when it knows both. Anything is
+ * defined: a division by 0 gives 0, shifts by 64 or more what is left then. */
+uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b);
+
 #endif

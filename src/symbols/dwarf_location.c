@@ -86,39 +86,13 @@ static unsigned materialise(struct machine *machine, struct entry entry)
     return temp;
 }
 
-static uint64_t compute(enum capture_alu kind, uint64_t a, uint64_t b)
-{
-    switch (kind) {
-    case CAPTURE_ADD:
-        return a + b;
-    case CAPTURE_SUB:
-        return a - b;
-    case CAPTURE_MUL:
-        return a * b;
-    case CAPTURE_DIV:
-        return b ? a / b : 0;
-    case CAPTURE_AND:
-        return a & b;
-    case CAPTURE_OR:
-        return a | b;
-    case CAPTURE_XOR:
-        return a ^ b;
-    case CAPTURE_SHL:
-        return b < 64 ? a << b : 0;
-    case CAPTURE_SHR:
-        return b < 64 ? a >> b : 0;
-    default:
-        return (uint64_t)((int64_t)a >> (b < 64 ? b : 63));
-    }
-}
-
 static void binary(struct machine *machine, enum capture_alu kind)
 {
     struct entry b = pop(machine), a = pop(machine);
     if (machine->failed)
         return;
     if (a.is_constant && b.is_constant) {
-        push_constant(machine, compute(kind, (uint64_t)a.offset, (uint64_t)b.offset));
+        push_constant(machine, capture_compute(kind, (uint64_t)a.offset, (uint64_t)b.offset));
         return;
     }
     if (kind == CAPTURE_ADD && (a.is_constant || b.is_constant)) {

@@ -64,7 +64,7 @@ size_t index_find_name(const struct index *index, const char *name, struct index
 /* ---- the ELF files mapped into a process ---- */
 
 struct module {
-    char path[4096]; /* to open it: /proc/PID/root/... or map_files where needed; "": see problem */
+    char path[4096]; /* to open it, where needed through the process's own view of the files; "": see problem */
     char name[256];  /* for people: base name */
     uint64_t bias, start, end;
     bool is_program;          /* the program itself, not a library */
