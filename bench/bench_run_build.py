@@ -5,7 +5,8 @@
 
 Pairs of builds, interleaved and in alternating order; printed are the medians and, in brackets, the 95 % interval of
 the median of the ratios (by order statistics). Where the interval spans the goal (under 1.02), the processor time that
-scry run and its monitor used, as a share of the build's, decides: it is printed, too.
+scry run and its monitor used, as a share of the build's, decides: it is printed, too. Where the machine is not quiet:
+`chrt -f 10 python3 bench_run_build.py` (as root) keeps the others off.
 """
 
 import json

@@ -31,6 +31,7 @@
 #include "shm/record.h"
 
 enum {
+    AGENT_INSERTING = 8,
     AGENT_FRAMES = 131072,       /* of a thread's own stack */
     AGENT_FRAMES_FEW = 4096,     /* where memory is short */
     AGENT_STACKS = 1024,         /* of a thread */
@@ -38,6 +39,7 @@ enum {
     AGENT_WAITING = 1 << 20,     /* bytes of values that wait for --min-time */
     AGENT_CONTEXTS = 4096,       /* stacks given to makecontext that are remembered */
     AGENT_NO_PACKET = INT32_MAX, /* packet_seq while there is none */
+    AGENT_LEVELS = 30,           /* hooks in handlers that interrupted a hook in a handler that ... */
 };
 
 /* What hooks look at first. A page of its own that a fork wipes, whichever way it was made: a child finds area NULL. */
@@ -50,9 +52,10 @@ struct agent_hot {
     struct doorbell *bell;
     code_cell *cells;
     int32_t pid;
-    _Atomic uint32_t inserting; /* threads that are putting a new function into the slots */
     _Atomic uint32_t thread_serial;
     _Atomic uint32_t packet_hint, packet_freed;
+    /* functions that are being put into the slots, see slot_new */
+    _Alignas(64) _Atomic uint64_t inserting[AGENT_INSERTING];
 } __attribute__((aligned(AREA_PAGE)));
 
 /* One stack that a thread has run on. The current one's values are in agent_thread. */
@@ -65,8 +68,21 @@ struct agent_stack {
     uint64_t used; /* when it was switched to, for reuse */
 };
 
+/* A hook at work in a signal's handler, while the one that the handler interrupted waits. */
+struct agent_level {
+    uint64_t writer;           /* its stack pointer */
+    uint64_t at, size, before; /* its last record: place, size, time of what was there before; at 0: none yet */
+    uint64_t upper;            /* the first record behind it of a handler that interrupted this one; 0: none */
+    struct agent_frame *frame; /* whose entry or exit that is */
+    uint32_t id;
+    uint32_t ending, ending_to; /* see struct agent_thread */
+    uint32_t scratch_used;
+    bool reserved;
+};
+
 /* Private memory of a thread, lazily touched. */
 struct agent_store {
+    struct agent_level levels[AGENT_LEVELS];
     struct agent_stack stacks[AGENT_STACKS];
     uint8_t scratch[2][AGENT_SCRATCH];
     uint8_t waiting[AGENT_WAITING];
@@ -99,8 +115,7 @@ struct agent_thread {
     uint32_t stack_count;
     uint32_t plain;   /* frames of the current stack that leave no record */
     uint32_t waiting; /* that wait for --min-time */
-    uint32_t lost;    /* recorded calls that ended without a record */
-    uint32_t ending;  /* calls off the stack whose RECORD_UNWOUND is being written */
+    uint64_t lost;    /* recorded calls that ended without a record, see lost_add */
     uint32_t telling; /* of `lost`, in the RECORD_LOST that is being written */
     uint32_t off;     /* scry_trace_off */
     uint32_t stuck;   /* hooks in a row that were dropped because of pending */
@@ -117,18 +132,29 @@ struct agent_thread {
     /* How it was when a signal handler first wrote a record while `pending` was nested_for. */
     uint64_t nested_for, nested_cursor, nested_time;
     uint64_t nested_last; /* time of the last record of a handler */
-    uint32_t nested;      /* records of handlers that are being written */
-    uint32_t hole_id;     /* 1 + id of the record that the long way is writing; 0: the short way is */
-    bool switching;       /* between stacks */
+    uint32_t levels;      /* how many of store->levels are in use */
+    uint32_t hole_id;     /* 1 + id of the record that is being written, with HOLE_LONG by the long way */
+    uint8_t switching;    /* between stacks: enum agent_switch */
     int32_t tid;
-    const struct capture_frame *registers; /* of the innermost long hook */
+    const struct capture_frame *registers;    /* of the innermost long hook */
+    struct agent_frame *entering;             /* whose entry the long way is recording */
+    uint64_t hole_at, hole_size, hole_before; /* its record, if hole_id has HOLE_LONG; at 0: none */
+    uint32_t ending;      /* recorded calls that are being taken off the stack, and are not told yet */
+    uint32_t ending_to;   /* the depth after `ending`; until then that frame is FRAME_ENDED */
+    uint32_t base_plain;  /* `plain` without frames of handlers, while there are levels */
+    uint32_t retiring;    /* 1 + index of the packet that is being given away */
+    uint32_t told_stack;  /* the stack that the packet was told of last */
+    uint32_t values_read; /* how often: some are measured */
 };
+
+enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };
 
 enum agent_frame_flag {
     FRAME_RECORDED = 1, /* its entry was recorded; alone: an exit needs no long way */
     FRAME_WAITING = 2,  /* its entry is recorded when it turns out long enough */
     FRAME_COUNT = 4,    /* count it at the exit */
     FRAME_VALUES = 8,   /* values of its exit are wanted */
+    FRAME_ENDED = 32,   /* the lowest of those that are just being taken off */
     FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
 };
 
@@ -150,6 +176,29 @@ static inline void agent_signal_fence(void)
 static inline void agent_add_local(_Atomic uint64_t *counter, uint64_t count)
 {
     __asm__("addq %1, %0" : "+m"(*counter) : "er"(count));
+}
+
+enum { HOLE_LONG = 0x100 };
+
+/* What belongs together in agent_thread.lost changes together: the number above LOST_ONE, and below it who is in it: a
+ * bit for each guard whose `ending` was added, LOST_TOLD once `telling` was taken off. */
+#define LOST_ONE (UINT64_C(1) << 32)
+#define LOST_TOLD (UINT64_C(1) << 31)
+_Static_assert(AGENT_LEVELS < 31, "a bit for each guard");
+
+static inline void lost_add(struct agent_thread *self, uint64_t change)
+{
+    __asm__ volatile("addq %1, %0" : "+m"(self->lost) : "er"(change) : "memory");
+}
+
+static inline void lost_clear(struct agent_thread *self, uint64_t bits)
+{
+    __asm__ volatile("andq %1, %0" : "+m"(self->lost) : "er"(~bits) : "memory");
+}
+
+static inline uint32_t lost_count(const struct agent_thread *self)
+{
+    return (uint32_t)(*(const volatile uint64_t *)&self->lost / LOST_ONE);
 }
 
 /* Switches the agent off for good. Signal-safe. */
@@ -175,18 +224,10 @@ void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame 
 void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
 void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
 
-enum guard { GUARD_OUTER, GUARD_NESTED, GUARD_STUCK };
+/* GUARD_NESTED and above: as many hooks are interrupted. */
+enum guard { GUARD_STUCK = -1, GUARD_OUTER, GUARD_NESTED };
 /* Begins work on shadow stack and packet. `rsp`: of the hook. */
 enum guard thread_guard(struct agent_thread *self, uint64_t rsp);
-static inline void thread_unguard(struct agent_thread *self, enum guard guard)
-{
-    agent_signal_fence();
-    if (guard != GUARD_OUTER)
-        return;
-    self->hole_id = 0;
-    agent_signal_fence();
-    atomic_store_explicit(&self->block->pending, 0, memory_order_release);
-}
 
 /* Writes the entries of all calls of the current stack that wait for --min-time. */
 void hooks_flush_waiting(struct agent_thread *self, enum guard guard);
@@ -200,12 +241,56 @@ uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, ui
 /* The same, but only if the packet has room for it: 0 is not counted. */
 uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
                     size_t head_size, const void *body, size_t body_size);
-/* The hook that set `pending` was left for good: what it left half done is made whole. */
-void record_recover(struct agent_thread *self);
-/* `count` recorded calls of the current stack ended, and no record says so. */
-void record_lose(struct agent_thread *self, uint32_t count);
+/* Writes a record's head; returns its size. */
+size_t record_head(uint64_t at, uint32_t id, uint64_t now, bool extended);
+/* Nothing more into this packet before the next one has told what there is to tell. */
+void record_close(struct agent_thread *self);
+/* The size of the whole record at `at`, of at most `left` bytes, and its id; 0: there is none. */
+uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id);
 /* Hands the thread's packet to the monitor. */
 void record_retire(struct agent_thread *self);
+
+/* ---- recover.c ---- */
+
+/* All hooks at work were left for good: what they left half done is made whole. */
+void recover_all(struct agent_thread *self);
+/* The same, but for `keep` hooks in handlers, and the one that they interrupted. */
+void recover_levels(struct agent_thread *self, uint32_t keep);
+/* Another hook in a handler. */
+enum guard level_begin(struct agent_thread *self, uint64_t rsp);
+void level_end(struct agent_thread *self, enum guard guard);
+/* A record of `guard` came to lie at `at`, behind what those that are interrupted have reserved. */
+void level_reserved(struct agent_thread *self, enum guard guard, uint64_t at);
+/* `count` recorded calls are about to be taken off, down to `depth`; ending_lost: they are off, and no record says so;
+ * ending_done: they are off, and told. */
+void ending_begin(struct agent_thread *self, enum guard guard, uint32_t depth, uint32_t count);
+void ending_lost(struct agent_thread *self, enum guard guard);
+static inline void ending_done(struct agent_thread *self, enum guard guard)
+{
+    agent_signal_fence();
+    *(guard == GUARD_OUTER ? &self->ending : &self->store->levels[guard - 1].ending) = 0;
+    agent_signal_fence();
+}
+/* Whose entry or exit is recorded next. */
+static inline void frame_begin(struct agent_thread *self, enum guard guard, struct agent_frame *frame, bool exit)
+{
+    /* the record before is whole */
+    *(guard != GUARD_OUTER ? &self->store->levels[guard - 1].at : &self->hole_at) = 0;
+    agent_signal_fence();
+    *(guard != GUARD_OUTER ? &self->store->levels[guard - 1].frame : exit ? &self->leaving : &self->entering) = frame;
+    agent_signal_fence();
+}
+static inline void thread_unguard(struct agent_thread *self, enum guard guard)
+{
+    agent_signal_fence();
+    if (guard != GUARD_OUTER || self->levels)
+        level_end(self, guard);
+    if (guard != GUARD_OUTER)
+        return;
+    self->hole_id = 0;
+    agent_signal_fence();
+    atomic_store_explicit(&self->block->pending, 0, memory_order_release);
+}
 
 /* ---- stack.c ---- */
 
@@ -251,11 +336,11 @@ void threads_init(void);
 
 enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN };
 void agent_connect(int how);
-bool agent_imports_hooks(void);
 void fork_happened(void); /* in the child: everything of the parent's is forgotten, nothing is connected yet */
 /* Looks whether this is the child of a fork; then it gets an area of its own. */
 void fork_noticed(void);
-void modules_init(void);
-void *agent_next(const char *name); /* the next definition of a function after ours */
+void modules_init(uint64_t changes);              /* how often libraries had come and gone at the start */
+void *agent_next(const char *name);               /* the next definition of a function after ours */
+void *(*agent_dlsym(void))(void *, const char *); /* the C library's own */
 
 #endif

@@ -8,19 +8,22 @@
 #include "agent/act.h"
 #include "agent/agent.h"
 #include "agent/crash.h"
+#include "agent/imports.h"
+#include "agent/large.h"
 #include "agent/read.h"
 #include "agent/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
-struct agent_hot agent_hot;
-uint8_t agent_filter[AREA_FILTER] __attribute__((aligned(AREA_PAGE)));
+_Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "as in memory_x86_64.S");
+bool agent_was_connected;
 
 enum {
     ANSWER_MS = 1000,
@@ -40,6 +43,7 @@ struct connect_settings connect_settings;
 static int32_t known_pid, known_incarnation;
 static _Atomic int32_t connecting; /* tid */
 static uint64_t known_serial;
+static uint32_t connected_user;
 
 static uint64_t now_ms(void)
 {
@@ -56,28 +60,6 @@ static void nap_ms(uint64_t ms)
 }
 
 /* ---- what hello says ---- */
-
-/* Field 22 of /proc/self/stat: the start of the process. */
-static uint64_t start_ticks(void)
-{
-    char text[1024];
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    long got = sys_call4(SYS_read, fd, (long)text, sizeof text, 0);
-    sys_call2(SYS_close, fd, 0);
-    long at = got - 1;
-    while (at >= 0 && text[at] != ')')
-        at--;
-    uint64_t value = 0;
-    for (int field = 2; at >= 0 && at < got && field <= 22; at++) {
-        if (text[at] == ' ')
-            field++;
-        else if (field == 22 && text[at] >= '0' && text[at] <= '9')
-            value = value * 10 + (uint64_t)(text[at] - '0');
-    }
-    return value;
-}
 
 /* Address space that is left below RLIMIT_AS; UINT64_MAX: no limit. */
 static uint64_t address_room(void)
@@ -109,11 +91,11 @@ static void hello_fill(struct agent_hello *hello, int how, bool has_hooks)
     hello->ppid = (int32_t)sys_call0(SYS_getppid);
     hello->flags = has_hooks ? AGENT_HAS_HOOKS : 0;
     hello->incarnation = how == CONNECT_FORK ? known_incarnation : 0;
-    hello->start_ticks = start_ticks();
     hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
     hello->load_address = (uint64_t)__ehdr_start;
     hello->room = address_room();
-    raw_copy(hello->job, connect_settings.job, sizeof hello->job);
+    raw_zero(hello->job, sizeof hello->job);
+    raw_copy(hello->job, connect_settings.job, raw_length(connect_settings.job, sizeof hello->job - 1));
     long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)hello->exe, sizeof hello->exe - 1, 0);
     hello->exe[length > 0 ? length : 0] = '\0';
 }
@@ -332,8 +314,15 @@ static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_
         uint64_t address, pc;
     } record = {signal, code, address, pc};
     bool inside = atomic_load(&self->block->pending) != 0;
-    enum guard guard = inside ? GUARD_NESTED : GUARD_OUTER;
-    if (!inside) {
+    enum guard guard = GUARD_OUTER;
+    if (inside) { /* it goes on nowhere: its level lies above all others */
+        if (self->levels < AGENT_LEVELS)
+            guard = level_begin(self, 0);
+        else
+            return;
+        if (guard == GUARD_STUCK)
+            return;
+    } else {
         self->writer = (uint64_t)__builtin_frame_address(0);
         atomic_store(&self->block->pending, 1);
     }
@@ -390,10 +379,13 @@ static void tell_no_room(struct agent_hello *hello, uint32_t flag, uint64_t dead
     sys_call2(SYS_close, fd, 0);
 }
 
+/* A monitor that takes connections but does not answer was waited for, once; a program may open dozens of libraries. */
+static _Atomic bool unanswered;
+
 static bool converse(int how, bool has_hooks, uint64_t *ret_hold_ms)
 {
     /* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; nobody else is here */
-    static struct agent_hello hello;
+    static struct agent_hello hello AGENT_LARGE;
     uint64_t deadline = now_ms() + (how == CONNECT_FORK ? FORK_MS : ANSWER_MS);
     int fd = socket_open(deadline);
     if (fd < 0)
@@ -403,6 +395,8 @@ static bool converse(int how, bool has_hooks, uint64_t *ret_hold_ms)
     int fds[FDS] = {-1, -1, -1};
     bool welcomed = hello_send(fd, &hello, deadline) && has_hooks && welcome_take(fd, &welcome, fds, deadline);
     bool done = welcomed && take_over(fds);
+    if (has_hooks && !welcomed && now_ms() >= deadline)
+        atomic_store(&unanswered, true);
     for (unsigned i = 0; i < FDS; i++)
         if (fds[i] >= 0)
             sys_call2(SYS_close, fds[i], 0);
@@ -414,19 +408,52 @@ static bool converse(int how, bool has_hooks, uint64_t *ret_hold_ms)
     return done;
 }
 
+/* What crtbeginS.o, which we are linked without, has: pthread_atfork says with it whose the function is. */
+extern const char __dso_handle;
+const char __dso_handle __attribute__((visibility("hidden")));
+
+/* A program that is not its user's any more: to the monitor, which is, no child gets. */
+static void fork_comes(void)
+{
+    static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
+    struct area *area = agent_hot.area;
+    if (area && !area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
+        raw_copy(area->fault, text, sizeof text);
+}
+
+/* What a process needs that is traced, and no other. */
+static void prepare(void)
+{
+    if (agent_was_connected)
+        return;
+    agent_was_connected = true;
+    threads_init();
+    pthread_atfork(fork_comes, NULL, fork_happened);
+}
+
 void agent_connect(int how)
 {
     static _Atomic int32_t busy; /* pid: a child of fork does not wait for its parent's threads */
-    if (agent_hot.area || !connect_settings.socket[0])
+    if (!connect_settings.socket[0])
+        return;
+    uint64_t changes = 0;
+    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
+    if (how == CONNECT_START)
+        modules_init(changes);
+    if ((!has_hooks && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
+        return;
+    if (how == CONNECT_DLOPEN && atomic_load(&unanswered))
         return;
     int32_t pid = (int32_t)sys_call0(SYS_getpid), was = atomic_load(&busy);
     if (was == pid || !atomic_compare_exchange_strong(&busy, &was, pid))
         return;
-    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks();
+    if (has_hooks)
+        prepare();
     uint64_t hold_ms = 0;
-    if ((has_hooks || (connect_settings.wanted && how == CONNECT_START)) && converse(how, has_hooks, &hold_ms)) {
+    if (converse(how, has_hooks, &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;
+        connected_user = (uint32_t)sys_call0(SYS_geteuid);
         parts_start(how);
         atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
         uint64_t most = how == CONNECT_FORK ? FORK_MS : how == CONNECT_DLOPEN ? DLOPEN_MS : UINT64_MAX;

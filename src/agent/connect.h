@@ -9,9 +9,10 @@
 
 struct connect_settings {
     char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
-    char job[AREA_PATH];
-    bool wanted; /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
+    const char *job;  /* SCRY_JOB; "" */
+    bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
 };
 extern struct connect_settings connect_settings;
+extern bool agent_was_connected; /* in this process or one that it was forked from */
 
 #endif

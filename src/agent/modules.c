@@ -9,6 +9,8 @@
 
 #include "agent/act.h"
 #include "agent/agent.h"
+#include "agent/mpi.h"
+#include "agent/connect.h"
 #include "agent/read.h"
 #include "agent/signals.h"
 
@@ -39,6 +41,11 @@ static void *(*real_dlsym(void))(void *, const char *)
         atomic_store(&known, found);
     }
     return (void *(*)(void *, const char *))found;
+}
+
+void *(*agent_dlsym(void))(void *, const char *)
+{
+    return real_dlsym();
 }
 
 void *agent_next(const char *name)
@@ -77,12 +84,13 @@ static int count_changes(struct dl_phdr_info *object, size_t size, void *ctx)
     return 1;
 }
 
+static _Atomic uint64_t seen_changes;
+
 static bool changed(void)
 {
-    static _Atomic uint64_t seen;
     uint64_t now = 0;
     dl_iterate_phdr(count_changes, &now);
-    return atomic_exchange(&seen, now) != now;
+    return atomic_exchange(&seen_changes, now) != now;
 }
 
 static uint64_t ticks_in(const struct area *area, uint64_t ms)
@@ -115,6 +123,7 @@ static void look_again(bool wait)
 {
     if (!changed())
         return;
+    agent_mpi_look();
     struct area *area = agent_hot.area;
     if (!area) {
         agent_connect(CONNECT_DLOPEN);
@@ -152,12 +161,28 @@ void *modules_dlmopen(void)
     return (void *)NEXT(dlmopen);
 }
 
-void *modules_dlsym(void)
+static _Thread_local void *answer __attribute__((tls_model("initial-exec")));
+
+static void *give_answer(void)
+{
+    return answer;
+}
+
+void *modules_dlsym(void *handle, const char *name)
 {
     int kept = errno;
+    void *to = (void *)real_dlsym();
     catch_up();
+    /* who asks for the next one stands between, and gets what it would without us */
+    if (handle != RTLD_NEXT && agent_mpi_asks(name)) {
+        void *found = real_dlsym()(handle, name), *other = found ? agent_mpi_symbol(name, found) : NULL;
+        if (other != found) {
+            answer = other;
+            to = (void *)give_answer;
+        }
+    }
     errno = kept;
-    return (void *)real_dlsym();
+    return to;
 }
 
 EXPORTED int dlclose(void *handle)
@@ -169,16 +194,16 @@ EXPORTED int dlclose(void *handle)
     return result;
 }
 
-void modules_init(void)
+void modules_init(uint64_t changes)
 {
-    changed();
+    atomic_store(&seen_changes, changes);
 }
 
 /* ---- stacks ---- */
 
 void *modules_makecontext(const ucontext_t *context)
 {
-    if (agent_hot.area && context)
+    if (agent_was_connected && agent_hot.area && context)
         stack_context((uint64_t)context->uc_stack.ss_sp, context->uc_stack.ss_size);
     return (void *)NEXT(makecontext);
 }
@@ -206,7 +231,7 @@ static int exec_failed(unsigned before)
 #define EXEC(name, parameters, arguments) \
     EXPORTED int name parameters \
     { \
-        if (!agent_hot.area) \
+        if (!agent_was_connected) \
             return NEXT(name) arguments; \
         unsigned before = exec_begin(); \
         NEXT(name) arguments; \
@@ -262,7 +287,7 @@ EXPORTED int execle(const char *path, const char *arg, ...)
     EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) \
     { \
-        if (!agent_hot.area) \
+        if (!agent_was_connected) \
             return NEXT(name)(pid, path, actions, attributes, argv, envp); \
         unsigned before = agent_signals_exec(); \
         int result = NEXT(name)(pid, path, actions, attributes, argv, envp), kept = errno; \

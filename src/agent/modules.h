@@ -7,7 +7,7 @@
 
 void *modules_dlopen(void);
 void *modules_dlmopen(void);
-void *modules_dlsym(void);
+void *modules_dlsym(void *handle, const char *name);
 void *modules_makecontext(const ucontext_t *context);
 void *modules_syscall(long number, long operation);
 

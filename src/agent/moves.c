@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/large.h"
 #include "agent/moves.h"
 
 #include "agent/offsets.h"
+#include "agent/sys.h"
 #include "agent/values.h"
 #include "shm/capture.h"
 #include "shm/record.h"
+
+#include <sys/mman.h>
 
 enum {
     VALUES_HEAD = RECORD_HEAD + 4 + 4 + 2, /* function, layout, size */
@@ -12,9 +16,39 @@ enum {
     FRAME_BYTES = CAPTURE_DIRECT - CAPTURE_RED_ZONE,
 };
 
-struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE];
-static struct agent_moves pool[MOVES_POOL];
+struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE] AGENT_LARGE;
+static _Atomic(struct agent_moves *) pool; /* MOVES_POOL, made when the first is learnt */
 static _Atomic uint32_t pool_used;
+
+static struct agent_moves *_Atomic *table_at(uint64_t address)
+{
+    return &agent_moves_table[address * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+/* The next free one; NULL: there is none. */
+static struct agent_moves *pool_take(void)
+{
+    struct agent_moves *all = atomic_load_explicit(&pool, memory_order_acquire), *none = NULL;
+    if (atomic_load_explicit(&pool_used, memory_order_relaxed) >= MOVES_POOL)
+        return NULL;
+    if (!all) {
+        long size = MOVES_POOL * (long)sizeof *all;
+        long at =
+            sys_call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at < 0 && at > -4096) {
+            atomic_store(&pool_used, MOVES_POOL);
+            return NULL;
+        }
+        sys_call4(SYS_madvise, at, size, MADV_NOHUGEPAGE, 0);
+        all = (struct agent_moves *)at;
+        if (!atomic_compare_exchange_strong(&pool, &none, all)) {
+            sys_call2(SYS_munmap, at, size);
+            all = none;
+        }
+    }
+    uint32_t index = atomic_fetch_add_explicit(&pool_used, 1, memory_order_relaxed);
+    return index < MOVES_POOL ? &all[index] : NULL;
+}
 
 /* Where the address is, or the free place that ended the search. NULL: neither. */
 static const struct area_site *place_of(const struct area_view *view, uint64_t address)
@@ -138,7 +172,7 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
 
 void agent_moves_learn(const struct area_view *view, uint64_t address)
 {
-    struct agent_moves *_Atomic *known = &agent_moves_table[address * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+    struct agent_moves *_Atomic *known = table_at(address);
     const struct agent_moves *old = atomic_load_explicit(known, memory_order_acquire);
     if (old && old->address != address)
         return; /* taken: this one goes the long way */
@@ -151,10 +185,9 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
         return; /* taken by another since */
     if (old && old->site == site && old->site_address == site_address && old->word == word)
         return;
-    uint32_t index = atomic_load_explicit(&pool_used, memory_order_relaxed);
-    if (index >= MOVES_POOL || (index = atomic_fetch_add_explicit(&pool_used, 1, memory_order_relaxed)) >= MOVES_POOL)
+    struct agent_moves *m = pool_take();
+    if (!m)
         return;
-    struct agent_moves *m = &pool[index];
     *m = (struct agent_moves){
         .address = address,
         .site = site,
@@ -169,10 +202,9 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
 
 void agent_moves_forget(void)
 {
-    if (!atomic_load_explicit(&pool_used, memory_order_relaxed))
-        return;
-    for (uint32_t i = 0; i < MOVES_TABLE; i++)
-        if (atomic_load_explicit(&agent_moves_table[i], memory_order_relaxed)) /* pages not touched stay so */
-            atomic_store_explicit(&agent_moves_table[i], NULL, memory_order_relaxed);
+    const struct agent_moves *all = atomic_load_explicit(&pool, memory_order_acquire);
+    uint32_t used = atomic_load_explicit(&pool_used, memory_order_relaxed);
+    for (uint32_t i = 0; all && i < used && i < MOVES_POOL; i++)
+        atomic_store_explicit(table_at(all[i].address), NULL, memory_order_relaxed);
     atomic_store_explicit(&pool_used, 0, memory_order_relaxed);
 }

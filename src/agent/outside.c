@@ -8,13 +8,14 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 
+#include "agent/large.h"
 #include "agent/read_internal.h"
 #include "agent/sys.h"
 
 enum { HIGH_FD = 500, LINE_SIZE = 512 };
 
 static _Atomic uint32_t busy;
-static struct outside result;
+static struct outside result AGENT_LARGE;
 
 struct lines { /* a file by lines; longer ones are cut */
     int fd;
@@ -136,8 +137,8 @@ static uint64_t ticks_of(const char *line)
 
 static void each_line(const char *name, void (*fn)(const char *line))
 {
-    static struct lines lines; /* one at a time: `busy` */
-    static char line[LINE_SIZE];
+    static struct lines lines AGENT_LARGE; /* one at a time: `busy` */
+    static char line[LINE_SIZE] AGENT_LARGE;
     char path[64];
     path_of(path, result.pid, name);
     lines.begin = lines.end = 0;

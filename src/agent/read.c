@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include "agent/large.h"
 #include "agent/read.h"
 #include "agent/read_internal.h"
 #include "agent/signals.h"
@@ -51,7 +52,7 @@ static struct {
     struct device_table tables[2];
     _Atomic(struct device_table *) devices;
     _Atomic uint32_t devices_lock;
-} reader;
+} reader AGENT_LARGE;
 
 enum altstack { ALTSTACK_UNKNOWN, ALTSTACK_FITS /* or none */, ALTSTACK_SMALL };
 enum look { LOOK_EACH, LOOK_EVENT, LOOK_DIRECT, LOOK_SYSCALL };
@@ -338,7 +339,8 @@ uint64_t agent_read_fixup(uint64_t pc)
 void agent_read_init(const struct area_view *view)
 {
     struct rlimit limit = {MAIN_STACK_MOST, 0};
-    if (!reader.process) {
+    bool forked = reader.process != NULL; /* then what the parent knew of mappings and debuggers holds here, too */
+    if (!forked) {
         if (!atomic_load(&reader.devices))
             atomic_store(&reader.devices, &reader.tables[0]);
         void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -358,8 +360,10 @@ void agent_read_init(const struct area_view *view)
     reader.process->pid = (int32_t)sys_call0(__NR_getpid);
     sys_call4(__NR_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit);
     reader.main_size = limit.rlim_cur < MAIN_STACK_MOST ? limit.rlim_cur : MAIN_STACK_MOST;
-    atomic_store(&reader.looked, __builtin_ia32_rdtsc());
-    agent_read_look();
+    if (!forked) {
+        atomic_store(&reader.looked, __builtin_ia32_rdtsc());
+        agent_read_look();
+    }
 }
 
 void agent_read_done(void)

@@ -47,36 +47,42 @@ static uint32_t packet_free(void)
     return UINT32_MAX;
 }
 
-/* Entries and exits in a full packet. */
-static uint64_t packet_calls(const struct packet_head *head)
+uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id)
 {
     /* what follows each record's head; of those with bytes of any number, up to and with their size */
     static const uint8_t sizes[RECORD_IDS] = {4, 0, 12, 10, 18, 6, 4, 4, 8, 24, 2, 4};
     const uint32_t with_bytes =
         1u << RECORD_ENTRY_VALUES | 1u << RECORD_EXIT_VALUES | 1u << RECORD_CALLER_VALUES | 1u << RECORD_MARK;
+    uint32_t words[2] = {0, 0}, size = RECORD_HEAD;
+    if (left < RECORD_HEAD)
+        return 0;
+    __builtin_memcpy(words, at, left < sizeof words ? RECORD_HEAD : sizeof words);
+    uint32_t id = words[0] & 31;
+    if (id == RECORD_EXTENDED) {
+        id = words[1];
+        size = RECORD_EXTENDED_HEAD;
+    }
+    if (id >= RECORD_IDS || left < size + sizes[id])
+        return 0;
+    size += sizes[id];
+    if (with_bytes >> id & 1) {
+        uint16_t more;
+        __builtin_memcpy(&more, at + size - sizeof more, sizeof more);
+        size += more;
+    }
+    *ret_id = id;
+    return size <= left ? size : 0;
+}
+
+/* Entries and exits in a full packet. */
+static uint64_t packet_calls(const struct packet_head *head)
+{
     uint64_t left = head->content_size / 8, count = 0;
     if (left < sizeof *head || left > agent_hot.view.packet_size)
         return 0;
     const uint8_t *at = (const uint8_t *)(head + 1);
     left -= sizeof *head;
-    while (left >= RECORD_HEAD) {
-        uint32_t words[2] = {0, 0}, size = RECORD_HEAD;
-        __builtin_memcpy(words, at, left < sizeof words ? RECORD_HEAD : sizeof words);
-        uint32_t id = words[0] & 31;
-        if (id == RECORD_EXTENDED) {
-            id = words[1];
-            size = RECORD_EXTENDED_HEAD;
-        }
-        if (id >= RECORD_IDS || left < size + sizes[id])
-            break;
-        size += sizes[id];
-        if (with_bytes >> id & 1) {
-            uint16_t more;
-            __builtin_memcpy(&more, at + size - sizeof more, sizeof more);
-            size += more;
-            if (left < size)
-                break;
-        }
+    for (uint32_t id, size; (size = record_size(at, left, &id)) != 0;) {
         count += id <= RECORD_LAST_CALL;
         at += size;
         left -= size;
@@ -173,15 +179,34 @@ static uint32_t packet_take(struct agent_thread *self)
     return index;
 }
 
+/* The packet that record_retire was about to give away when it was left for good: if that is still to be done. */
+static void retire_again(struct agent_thread *self)
+{
+    uint32_t index = self->retiring - 1;
+    const struct packet_head *head = packet_at(index);
+    uint64_t taken = AREA_PACKET_TAKEN;
+    /* who frees a packet wipes its size first */
+    if (head->content_size && head->packet_seq == self->packet_seq && head->thread_serial == self->block->serial) {
+        uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_relaxed);
+        atomic_compare_exchange_strong(&agent_hot.view.states[index], &taken, order << 8 | AREA_PACKET_FULL);
+    }
+    self->retiring = 0;
+}
+
 void record_retire(struct agent_thread *self)
 {
     struct area_thread *block = self->block;
     uint32_t index = atomic_load_explicit(&block->packet, memory_order_relaxed);
-    if (index >= agent_hot.view.packet_count)
+    if (index >= agent_hot.view.packet_count) {
+        if (self->retiring)
+            retire_again(self);
         return;
+    }
     /* from here on there is no room for signal handlers */
     atomic_store_explicit(&block->end, 0, memory_order_relaxed);
     agent_signal_fence();
+    if (self->levels)
+        recover_levels(self, 0);
     struct packet_head *head = packet_at(index);
     uint64_t start = agent_hot.view.packets_at + (uint64_t)index * agent_hot.view.packet_size;
     uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
@@ -190,9 +215,13 @@ void record_retire(struct agent_thread *self)
     uint64_t last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
     head->time_end = last > self->nested_last ? last : self->nested_last;
     head->events_discarded = atomic_load_explicit(&block->discarded, memory_order_relaxed);
+    self->retiring = index + 1;
+    agent_signal_fence();
     atomic_store_explicit(&block->packet, UINT32_MAX, memory_order_release);
     uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_relaxed);
     atomic_store_explicit(&agent_hot.view.states[index], order << 8 | AREA_PACKET_FULL, memory_order_release);
+    agent_signal_fence();
+    self->retiring = 0;
     uint32_t full = atomic_fetch_add_explicit(&agent_hot.area->full_packets, 1, memory_order_relaxed) + 1;
     uint32_t quarter = agent_hot.view.packet_count / 4;
     if (full % (quarter < RING_MOST ? quarter : RING_MOST) == 0)
@@ -202,16 +231,20 @@ void record_retire(struct agent_thread *self)
 /* Calls that ended while there was no room: the first thing in the next packet. */
 static bool lost_put(struct agent_thread *self, uint64_t now)
 {
-    uint32_t lost = self->lost;
+    uint32_t lost = lost_count(self);
     if (!lost)
         return true;
+    lost_clear(self, LOST_TOLD);
     self->telling = lost;
+    agent_signal_fence();
     bool told = record_try(self, GUARD_OUTER, RECORD_LOST, now, &lost, sizeof lost, NULL, 0) != 0;
     if (told) {
-        self->lost -= lost;
-        atomic_store_explicit(&self->block->lost_exits, self->lost, memory_order_relaxed);
+        lost_add(self, LOST_TOLD - lost * LOST_ONE);
+        atomic_store_explicit(&self->block->lost_exits, lost_count(self), memory_order_relaxed);
     }
+    agent_signal_fence();
     self->telling = 0;
+    agent_signal_fence();
     return told;
 }
 
@@ -226,6 +259,7 @@ static bool packet_next(struct agent_thread *self, uint64_t now)
         return false;
     struct packet_head *head = packet_at(index);
     self->packet_seq = self->next_seq++;
+    self->told_stack = block->stack_id;
     self->nested_for = 0;
     *head = (struct packet_head){
         .magic = PACKET_MAGIC,
@@ -236,7 +270,7 @@ static bool packet_next(struct agent_thread *self, uint64_t now)
         .events_discarded = atomic_load_explicit(&block->discarded, memory_order_relaxed),
         .packet_seq = self->packet_seq,
         .tid = (uint32_t)self->tid,
-        .depth = stack_recorded(self) + self->lost + self->ending,
+        .depth = stack_recorded(self) + lost_count(self) + self->ending,
         .stack = block->stack_id,
         .thread_serial = block->serial,
     };
@@ -268,7 +302,7 @@ static void put_bytes(uint8_t **at, const void *bytes, size_t size)
         *to++ = *from++;
 }
 
-static size_t write_at(uint64_t at, uint32_t id, uint64_t now, bool extended)
+size_t record_head(uint64_t at, uint32_t id, uint64_t now, bool extended)
 {
     uint8_t *to = agent_hot.view.base + at;
     uint32_t low = (uint32_t)(now << (32 - RECORD_TIME_BITS));
@@ -283,23 +317,43 @@ static size_t write_at(uint64_t at, uint32_t id, uint64_t now, bool extended)
     return RECORD_EXTENDED_HEAD;
 }
 
-/* What record_recover has to know, should we never come back. */
-static void record_begin(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t cursor)
+/* What recover.c has to know, should we never come back. The place is noted last, and records of handlers are watched
+ * for before it is looked at again: one that they put there is told from ours. false: one of them was there already. */
+static bool record_begin(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t cursor, size_t size,
+                         uint64_t last)
 {
     struct area_thread *block = self->block;
     if (guard == GUARD_OUTER) {
+        self->hole_at = 0;
+        agent_signal_fence();
+        self->hole_id = (id + 1) | HOLE_LONG;
+        self->hole_size = size;
+        self->hole_before = last;
+        self->nested_cursor = UINT64_MAX;
+        agent_signal_fence();
         atomic_store_explicit(&block->pending, cursor, memory_order_relaxed);
-        self->hole_id = id + 1;
+        agent_signal_fence();
+        if (atomic_load_explicit(&block->cursor, memory_order_relaxed) != cursor)
+            return false;
+        agent_signal_fence();
+        self->hole_at = cursor;
     } else {
-        uint64_t pending = atomic_load_explicit(&block->pending, memory_order_relaxed);
-        if (self->nested_for != pending) {
-            self->nested_cursor = cursor;
-            self->nested_time = atomic_load_explicit(&block->last_time, memory_order_relaxed);
-            self->nested_for = pending;
-        }
-        self->nested++;
+        struct agent_level *level = &self->store->levels[guard - 1];
+        level->at = 0;
+        agent_signal_fence();
+        level->reserved = false;
+        level->size = size;
+        level->before = last;
+        level->id = id;
+        level->upper = 0;
+        agent_signal_fence();
+        if (atomic_load_explicit(&block->cursor, memory_order_relaxed) != cursor)
+            return false;
+        agent_signal_fence();
+        level->at = cursor;
     }
     agent_signal_fence();
+    return true;
 }
 
 /* Into the current packet; 0: no room there. */
@@ -307,6 +361,8 @@ uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, ui
                     size_t head_size, const void *body, size_t body_size)
 {
     struct area_thread *block = self->block;
+    if (guard != GUARD_STUCK && self->levels > (uint32_t)guard)
+        recover_levels(self, (uint32_t)guard);
     for (;;) {
         uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
         uint64_t end = atomic_load_explicit(&block->end, memory_order_relaxed);
@@ -320,20 +376,19 @@ uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, ui
         size_t size = head_size + body_size + (extended ? RECORD_EXTENDED_HEAD : RECORD_HEAD);
         if (end < cursor + size)
             return 0;
-        record_begin(self, guard, id, cursor);
-        if (!cursor_move(&block->cursor, cursor, cursor + size)) {
-            self->nested -= guard != GUARD_OUTER;
+        if (!record_begin(self, guard, id, cursor, size, last) || !cursor_move(&block->cursor, cursor, cursor + size))
             continue;
+        if (guard != GUARD_OUTER) {
+            self->store->levels[guard - 1].reserved = true;
+            level_reserved(self, guard, cursor);
         }
-        uint8_t *to = agent_hot.view.base + cursor + write_at(cursor, id, now, extended);
+        uint8_t *to = agent_hot.view.base + cursor + record_head(cursor, id, now, extended);
         put_bytes(&to, head, head_size);
         put_bytes(&to, body, body_size);
         agent_signal_fence();
         atomic_store_explicit(&block->last_time, now, memory_order_relaxed);
-        if (guard != GUARD_OUTER) {
+        if (guard != GUARD_OUTER)
             self->nested_last = now;
-            self->nested--;
-        }
         return now;
     }
 }
@@ -353,138 +408,9 @@ uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, ui
     }
 }
 
-/* ---- a hook that never came back ---- */
-
-/* A record that was reserved, and perhaps written, becomes one that says nothing. */
-static void hole_fill(uint64_t at, uint64_t size, uint64_t time)
-{
-    uint8_t *to = agent_hot.view.base + at;
-    write_at(at, size == RECORD_HEAD + 4 ? RECORD_UNWOUND : RECORD_MARK, time, false);
-    raw_zero(to + RECORD_HEAD, size - RECORD_HEAD);
-    if (size != RECORD_HEAD + 4) {
-        uint16_t text = (uint16_t)(size - RECORD_HEAD - sizeof text);
-        __builtin_memcpy(to + RECORD_HEAD, &text, sizeof text);
-    }
-}
-
-static bool entry_is_whole(struct agent_thread *self, uint32_t depth)
-{
-    for (uint32_t i = depth; i && self->frames[i - 1].sp <= self->writer + sizeof(uint64_t); i--)
-        if (self->frames[i - 1].sp == self->writer + sizeof(uint64_t))
-            return self->frames[i - 1].flags & FRAME_RECORDED;
-    return false;
-}
-
-/* What it was, and whether the shadow stack already says that it was written; where it can be told again, it is. */
-static void hole_mend(struct agent_thread *self, uint64_t at, uint64_t size, uint64_t time, uint32_t depth)
-{
-    uint32_t id = self->hole_id ? self->hole_id - 1 : size == RECORD_HEAD ? RECORD_EXIT : RECORD_ENTRY;
-    bool leaving = self->leaving >= self->frames && self->leaving < self->frames + depth && self->leaving->time <= time;
-    uint8_t *to = agent_hot.view.base + at;
-    if (id == RECORD_EXIT && size == RECORD_HEAD) {
-        write_at(at, RECORD_EXIT, time, false);
-        if (leaving)
-            self->leaving->flags = 0;
-    } else if (id == RECORD_UNWOUND && size == RECORD_HEAD + sizeof self->ending) {
-        write_at(at, RECORD_UNWOUND, time, false);
-        __builtin_memcpy(to + RECORD_HEAD, &self->ending, sizeof self->ending);
-        self->ending = 0;
-    } else if (id == RECORD_LOST && self->telling) {
-        write_at(at, RECORD_LOST, time, false);
-        __builtin_memcpy(to + RECORD_HEAD, &self->telling, sizeof self->telling);
-        self->lost -= self->telling;
-    } else if ((id == RECORD_ENTRY || id == RECORD_ENTRY_VALUES) && entry_is_whole(self, depth)) {
-        return;
-    } else if ((id == RECORD_EXIT || id == RECORD_EXIT_OF || id == RECORD_EXIT_VALUES) &&
-               !(leaving && (self->leaving->flags & FRAME_RECORDED))) {
-        return;
-    } else {
-        hole_fill(at, size, time);
-    }
-}
-
-/* Calls whose entries are dropped with what was recorded since `time`, when the hook at self->writer began: its own, if
- * it was an entry, and those of the handlers that interrupted it. Returns how many of all `depth` leave no record. */
-static uint32_t entries_forget(struct agent_thread *self, struct agent_frame *frames, uint32_t depth, bool all,
-                               uint64_t time)
-{
-    uint64_t sp = self->writer + sizeof(uint64_t);
-    for (uint32_t i = depth; i; i--) {
-        struct agent_frame *frame = &frames[i - 1];
-        if (!all && (frame->sp > sp || (frame->sp == sp && frame == self->leaving && frame->time <= time)))
-            break;
-        if (all || frame->sp < sp || frame->time > time)
-            frame->flags &= ~(uint32_t)FRAME_RECORDED;
-        if (!all && frame->sp == sp)
-            break;
-    }
-    uint32_t plain = 0;
-    for (uint32_t i = 0; i < depth; i++)
-        plain += !(frames[i].flags & (FRAME_RECORDED | FRAME_WAITING));
-    return plain;
-}
-
-/* Drops what follows `at`: handlers inside handlers were left, nobody knows what is whole. */
-static void packet_cut(struct agent_thread *self, uint64_t at, uint64_t time)
-{
-    bool here = self->writer - self->stack_low < self->size;
-    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
-    self->plain = entries_forget(self, self->frames, depth, !here, time);
-    for (uint32_t i = 0; !here && i < self->stack_count; i++) {
-        struct agent_stack *stack = &self->store->stacks[i];
-        if (i != self->stack && stack->frames && self->writer - stack->low < stack->size)
-            stack->plain = entries_forget(self, stack->frames, stack->depth, false, time);
-    }
-    atomic_store_explicit(&self->block->cursor, at, memory_order_relaxed);
-    agent_add_local(&self->block->discarded, 1);
-    record_retire(self);
-}
-
-void record_recover(struct agent_thread *self)
+void record_close(struct agent_thread *self)
 {
     struct area_thread *block = self->block;
-    uint64_t pending = atomic_load_explicit(&block->pending, memory_order_relaxed);
-    uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
-    uint64_t time = atomic_load_explicit(&block->last_time, memory_order_relaxed);
-    uint32_t depth = atomic_load_explicit(&block->depth, memory_order_relaxed);
-    uint64_t reserved = cursor;
-    if (self->nested_for == pending) {
-        reserved = self->nested_cursor;
-        time = self->nested_time;
-    }
-    uint64_t end = atomic_load_explicit(&block->end, memory_order_relaxed);
-    uint64_t start = agent_hot.view.packets_at +
-                     (uint64_t)atomic_load_explicit(&block->packet, memory_order_relaxed) * agent_hot.view.packet_size;
-    bool inside = end && pending < cursor && cursor <= end && pending >= start + sizeof(struct packet_head) &&
-                  cursor <= start + agent_hot.view.packet_size;
-    if (inside && self->nested) {
-        packet_cut(self, pending, time);
-    } else if (inside && reserved > pending && reserved <= cursor) {
-        hole_mend(self, pending, reserved - pending, time, depth);
-    } else if (!end) {
-        record_retire(self);
-    }
-    self->nested = 0;
-    self->nested_for = 0;
-    self->scratch_used = 0;
-    if (self->ending) /* off the stack already, and not told */
-        record_lose(self, self->ending);
-    self->ending = self->telling = self->hole_id = 0;
-    if (self->switching)
-        self->size = self->stack_size = 0;
-    self->plain = self->waiting = 0;
-    for (uint32_t i = 0; i < depth; i++) {
-        self->plain += !(self->frames[i].flags & (FRAME_RECORDED | FRAME_WAITING));
-        self->waiting += (self->frames[i].flags & FRAME_WAITING) != 0;
-    }
-}
-
-void record_lose(struct agent_thread *self, uint32_t count)
-{
-    struct area_thread *block = self->block;
-    self->lost += count;
-    agent_add_local(&block->lost_exits, count);
-    /* nothing may come before it is told: this packet is full */
     if (atomic_load_explicit(&block->end, memory_order_relaxed))
         atomic_store_explicit(&block->end, atomic_load_explicit(&block->cursor, memory_order_relaxed),
                               memory_order_relaxed);

@@ -4,6 +4,7 @@
  * a caller's frame lies above its callee's, so whatever lies below the stack pointer of a hook is dead.
  */
 #include "agent/agent.h"
+#include "agent/large.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,38 +19,37 @@ extern void *__libc_stack_end; /* of the dynamic linker: the outermost frame */
 void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth)
 {
     struct area_thread *block = self->block;
-    uint32_t now = atomic_load_explicit(&block->depth, memory_order_relaxed), recorded = 0;
+    uint32_t now = atomic_load_explicit(&block->depth, memory_order_relaxed), recorded = 0, waiting = 0;
     if (now <= depth)
         return;
-    uint64_t time = 0;
     for (uint32_t i = now; i > depth; i--) {
-        struct agent_frame *frame = &self->frames[i - 1];
-        if (frame->flags & FRAME_RECORDED)
-            recorded++;
-        else if (frame->flags & FRAME_WAITING)
-            self->waiting -= self->waiting != 0;
-        else
-            self->plain -= self->plain != 0;
+        const struct agent_frame *frame = &self->frames[i - 1];
+        recorded += (frame->flags & FRAME_RECORDED) != 0;
+        waiting += (frame->flags & (FRAME_RECORDED | FRAME_WAITING)) == FRAME_WAITING;
         if (frame->values_at && (frame->flags & FRAME_WAITING))
             self->values_used = (uint32_t)frame->values_at - 1;
-        if (frame->flags & FRAME_COUNT) {
-            time = time ? time : agent_ticks();
-            atomic_fetch_add_explicit(&agent_hot.slots[frame->slot].ticks, time - frame->time, memory_order_relaxed);
-        }
-        frame->flags = 0;
+        if (frame->flags & FRAME_COUNT)
+            atomic_fetch_add_explicit(&agent_hot.slots[frame->slot].ticks, agent_ticks() - frame->time,
+                                      memory_order_relaxed);
     }
+    uint32_t plain = now - depth - recorded - waiting;
+    if (recorded)
+        ending_begin(self, guard, depth, recorded);
     atomic_store_explicit(&block->depth, depth, memory_order_relaxed);
+    agent_signal_fence();
+    self->waiting -= waiting < self->waiting ? waiting : self->waiting;
+    self->plain -= plain < self->plain ? plain : self->plain;
     if (!depth)
         self->plain = self->waiting = self->values_used = 0;
     if (!recorded)
         return;
     if (self->waiting && guard == GUARD_OUTER)
         hooks_flush_waiting(self, guard);
-    self->ending = recorded;
     bool told = record_put(self, guard, RECORD_UNWOUND, 0, &recorded, sizeof recorded, NULL, 0);
-    self->ending = 0;
     if (!told)
-        record_lose(self, recorded);
+        ending_lost(self, guard);
+    else
+        ending_done(self, guard);
 }
 
 void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp, uint64_t site, uint64_t callsite)
@@ -152,11 +152,19 @@ void agent_stack_jump(uint64_t mangled)
          * we go, or, like us, on a stack of handlers that is left altogether. */
         bool there = sp - self->stack_low < self->size, writer = self->writer - self->stack_low < self->size;
         bool left = there ? sp >= self->writer : here - self->stack_low < self->size && on_signal_stack(self);
-        if (!writer || !left)
+        if (writer && left) {
+            recover_all(self);
+            self->writer = there ? sp : here;
+            guard = GUARD_OUTER;
+        } else if (guard != GUARD_STUCK && there) {
+            level_end(self, guard);
+            guard = level_begin(self, sp); /* what lies below where we go is left */
+        } else {
+            thread_unguard(self, guard);
             return;
-        record_recover(self);
-        self->writer = here;
-        guard = GUARD_OUTER;
+        }
+        if (guard == GUARD_STUCK)
+            return;
     }
     if (here - self->stack_low < self->size && sp - self->stack_low >= self->size && on_signal_stack(self)) {
         stack_unwind(self, guard, 0); /* a handler on a stack of its own that does not return */
@@ -181,6 +189,11 @@ static void *map_private(uint64_t size)
         return NULL;
     /* with huge pages, each thread would cost 2 MB when it touches the first byte */
     sys_call4(SYS_madvise, at, (long)size, MADV_NOHUGEPAGE, 0);
+    /* a child of fork begins anew (thread_forget); it is not to cost the parent a copy of each page it then writes */
+    if (sys_call4(SYS_madvise, at, (long)size, MADV_DONTFORK, 0) < 0) {
+        sys_call2(SYS_munmap, at, (long)size);
+        return NULL;
+    }
     return (void *)at;
 }
 
@@ -228,7 +241,7 @@ struct bounds {
     uint64_t low, high;
 };
 
-static struct bounds contexts[AGENT_CONTEXTS];
+static struct bounds contexts[AGENT_CONTEXTS] AGENT_LARGE;
 static _Atomic uint32_t context_count;
 
 void stack_context(uint64_t low, uint64_t size)
@@ -393,9 +406,11 @@ static void stack_leave(struct agent_thread *self, enum guard guard)
     if (self->waiting)
         hooks_flush_waiting(self, guard);
     struct agent_stack *stack = &self->store->stacks[self->stack];
+    self->switching = SWITCH_LEAVES; /* from here on, handlers change nothing */
+    agent_signal_fence();
     stack->depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
     stack->plain = self->plain;
-    stack->lost = self->lost;
+    stack->lost = lost_count(self);
 }
 
 static void stack_enter(struct agent_thread *self, uint32_t index)
@@ -409,7 +424,7 @@ static void stack_enter(struct agent_thread *self, uint32_t index)
     self->frame_limit = stack->limit;
     self->plain = stack->plain;
     self->waiting = 0;
-    self->lost = stack->lost;
+    self->lost = stack->lost * LOST_ONE;
     self->stack_low = stack->low;
     self->size = stack->size;
     self->stack_size = self->off ? 0 : stack->size;
@@ -487,17 +502,26 @@ bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool
         return false;
     bool first = !self->stack_count;
     stack_leave(self, guard);
-    if (index == UINT32_MAX && !stack_make(self, sp, &index))
+    if (index == UINT32_MAX && !stack_make(self, sp, &index)) {
+        if (self->switching == SWITCH_LEAVES)
+            self->switching = SWITCH_NOT;
         return false;
-    self->switching = true;
+    }
+    agent_signal_fence();
+    self->switching = SWITCH_ENTERS;
     agent_signal_fence();
     stack_enter(self, index);
     agent_signal_fence();
-    self->switching = false;
+    self->switching = SWITCH_NOT;
     struct {
         uint32_t stack, depth;
     } told = {self->block->stack_id, stack_recorded(self)};
     if (!first || told.stack)
-        record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0);
+        self->told_stack = UINT32_MAX;
+    agent_signal_fence();
+    if (lost_count(self)) /* it is told first, in a packet of its own */
+        record_close(self);
+    if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
+        self->told_stack = told.stack;
     return true;
 }

@@ -4,142 +4,112 @@
  */
 #include "agent/agent.h"
 #include "agent/connect.h"
+#include "agent/large.h"
+#include "agent/mpi.h"
 #include "agent/read.h"
-
-#include <elf.h>
-#include <link.h>
-#include <pthread.h>
-#include <string.h>
 
 extern char **environ;
 
-static const char *setting(const char *name, size_t length)
+/* Looked for at once: each process of a job comes here, and nearly all of them have nothing to trace. */
+struct environment {
+    const char *off, *asan, *socket, *job, *wanted, *mpi, *mpi_dir;
+    char *preload;
+};
+
+static const char *after(const char *text, const char *prefix)
 {
-    for (char **entry = environ; entry && *entry; entry++)
-        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-            return *entry + length + 1;
-    return NULL;
+    while (*prefix)
+        if (*text++ != *prefix++)
+            return NULL;
+    return text;
 }
-#define SETTING(name) setting(name, sizeof(name) - 1)
+
+static void environment_look(struct environment *ret_found)
+{
+    static const char preload[] = "LD_PRELOAD=", ours[] = "SCRY";
+    *ret_found = (struct environment){0};
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *value = after(*entry, ours), *found;
+        if (!value) {
+            value = after(*entry, preload);
+            if (value && !ret_found->preload)
+                ret_found->preload = *entry + (value - *entry);
+        } else if ((found = after(value, "=")) && !ret_found->off) {
+            ret_found->off = found;
+        } else if ((found = after(value, "_ASAN_PRELOAD=")) && !ret_found->asan) {
+            ret_found->asan = found;
+        } else if ((found = after(value, "_AGENT_SOCKET=")) && !ret_found->socket) {
+            ret_found->socket = found;
+        } else if ((found = after(value, "_JOB=")) && !ret_found->job) {
+            ret_found->job = found;
+        } else if ((found = after(value, "_TRACE_WANTED=")) && !ret_found->wanted) {
+            ret_found->wanted = found;
+        } else if ((found = after(value, "_MPI=")) && !ret_found->mpi) {
+            ret_found->mpi = found;
+        } else if ((found = after(value, "_MPI_DIR=")) && !ret_found->mpi_dir) {
+            ret_found->mpi_dir = found;
+        }
+    }
+}
+
+static bool is(const char *value, const char *text)
+{
+    const char *rest = value ? after(value, text) : NULL;
+    return rest && !*rest;
+}
 
 static bool copy_setting(char *to, size_t size, const char *value)
 {
-    size_t length = value ? strlen(value) : 0;
+    size_t length = value ? raw_length(value, size) : 0;
     if (!length || length >= size)
         return false;
-    memcpy(to, value, length + 1);
+    raw_copy(to, value, length + 1);
     return true;
 }
 
 /* libasan comes first in LD_PRELOAD where the program itself needs it. What it starts need not, so there it does not
  * stand any more: taken out in place, since no setenv can be called here. */
-static void drop_asan(void)
+static void drop_asan(const struct environment *environment)
 {
-    const char *asan = SETTING("SCRY_ASAN_PRELOAD");
-    char *preload = (char *)(uintptr_t)SETTING("LD_PRELOAD");
-    size_t length = asan ? strlen(asan) : 0;
-    if (!length || !preload || strncmp(preload, asan, length) != 0 ||
-        (preload[length] && !strchr(": ", preload[length])))
+    const char *asan = environment->asan;
+    char *preload = environment->preload;
+    if (!asan || !*asan || !preload)
         return;
-    size_t skip = length + (preload[length] != '\0');
-    memmove(preload, preload + skip, strlen(preload + skip) + 1);
-}
-
-/* ---- does anything call the hooks? ---- */
-
-static uint64_t dynamic_address(const struct dl_phdr_info *object, uint64_t value)
-{
-    /* the dynamic linker has relocated the section in place where it is writable; the vdso's is not */
-    return value >= object->dlpi_addr ? value : value + object->dlpi_addr;
-}
-
-struct imports {
-    const char *strings;
-    const Elf64_Sym *symbols;
-    const Elf64_Rela *plt, *rest;
-    size_t plt_count, rest_count, relative;
-};
-
-static bool names_hook(const struct imports *imports, const Elf64_Rela *relocation)
-{
-    uint64_t type = ELF64_R_TYPE(relocation->r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
-        return false;
-    const Elf64_Sym *symbol = &imports->symbols[ELF64_R_SYM(relocation->r_info)];
-    return symbol->st_shndx == SHN_UNDEF && strcmp(imports->strings + symbol->st_name, "__cyg_profile_func_enter") == 0;
-}
-
-/* Its relocations tell what an object takes from others. */
-static int object_imports(struct dl_phdr_info *object, size_t size, void *ctx)
-{
-    const Elf64_Dyn *dynamic = NULL;
-    for (unsigned i = 0; i < object->dlpi_phnum; i++)
-        if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = (const Elf64_Dyn *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-    struct imports imports = {0};
-    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-        switch (dynamic->d_tag) {
-        case DT_STRTAB:
-            imports.strings = (const char *)dynamic_address(object, dynamic->d_un.d_ptr);
-            break;
-        case DT_SYMTAB:
-            imports.symbols = (const Elf64_Sym *)dynamic_address(object, dynamic->d_un.d_ptr);
-            break;
-        case DT_JMPREL:
-            imports.plt = (const Elf64_Rela *)dynamic_address(object, dynamic->d_un.d_ptr);
-            break;
-        case DT_PLTRELSZ:
-            imports.plt_count = dynamic->d_un.d_val / sizeof(Elf64_Rela);
-            break;
-        case DT_RELA:
-            imports.rest = (const Elf64_Rela *)dynamic_address(object, dynamic->d_un.d_ptr);
-            break;
-        case DT_RELASZ:
-            imports.rest_count = dynamic->d_un.d_val / sizeof(Elf64_Rela);
-            break;
-        case DT_RELACOUNT:
-            imports.relative = dynamic->d_un.d_val;
-            break;
-        default:
-            break;
-        }
-    }
-    if (!imports.strings || !imports.symbols)
-        return 0;
-    for (size_t i = 0; imports.plt && i < imports.plt_count; i++)
-        if (names_hook(&imports, &imports.plt[i]))
-            return 1;
-    for (size_t i = imports.relative; imports.rest && i < imports.rest_count; i++)
-        if (names_hook(&imports, &imports.rest[i]))
-            return 1;
-    return 0;
-}
-
-bool agent_imports_hooks(void)
-{
-    return dl_iterate_phdr(object_imports, NULL) == 1;
+    const char *rest = after(preload, asan);
+    if (!rest || (*rest && *rest != ':' && *rest != ' '))
+        return;
+    if (*rest)
+        rest++;
+    raw_copy(preload, rest, raw_length(rest, SIZE_MAX) + 1);
 }
 
 /* ---- start and end ---- */
 
+/* Copied, for the program may write over its environment. Mostly it takes no page more than there is anyway. */
+static char short_job[512];
+static char long_job[AREA_PATH] AGENT_LARGE;
+
 __attribute__((constructor(101))) static void agent_start(void)
 {
-    drop_asan();
-    const char *off = SETTING("SCRY");
-    if ((off && strcmp(off, "off") == 0) ||
-        !copy_setting(connect_settings.socket, sizeof connect_settings.socket, SETTING("SCRY_AGENT_SOCKET")))
+    struct environment environment;
+    environment_look(&environment);
+    drop_asan(&environment);
+    if (is(environment.off, "off") ||
+        !copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))
         return;
-    copy_setting(connect_settings.job, sizeof connect_settings.job, SETTING("SCRY_JOB"));
-    const char *wanted = SETTING("SCRY_TRACE_WANTED");
-    connect_settings.wanted = wanted && strcmp(wanted, "1") == 0;
-    threads_init();
-    modules_init();
-    pthread_atfork(NULL, NULL, fork_happened);
+    if (copy_setting(short_job, sizeof short_job, environment.job))
+        connect_settings.job = short_job;
+    else
+        connect_settings.job = copy_setting(long_job, sizeof long_job, environment.job) ? long_job : "";
+    connect_settings.wanted = is(environment.wanted, "1");
     agent_connect(CONNECT_START);
+    agent_mpi_start(environment.mpi, environment.mpi_dir);
 }
 
 __attribute__((destructor(101))) static void agent_end(void)
 {
+    if (!agent_was_connected)
+        return;
     struct area *area = agent_hot.area;
     if (!area)
         return;
@@ -178,7 +148,7 @@ EXPORTED void scry_mark_text(const char *text)
     uint16_t size = (uint16_t)raw_length(text, MARK_SIZE);
     if (guard == GUARD_STUCK)
         return;
-    if (guard == GUARD_NESTED || sp - self->stack_low < self->size || stack_switch(self, guard, sp, true)) {
+    if (guard > GUARD_OUTER || sp - self->stack_low < self->size || stack_switch(self, guard, sp, true)) {
         if (guard == GUARD_OUTER && self->waiting)
             hooks_flush_waiting(self, guard);
         record_put(self, guard, RECORD_MARK, 0, &size, sizeof size, text, size);
@@ -198,5 +168,5 @@ EXPORTED void scry_thread_on(void)
 {
     struct agent_thread *self = &agent_self;
     if (self->off && --self->off == 0)
-        self->stack_size = self->size;
+        self->stack_size = self->levels ? 0 : self->size;
 }

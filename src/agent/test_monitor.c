@@ -175,11 +175,10 @@ static void collect(struct mini_area *area)
         if ((state & 0xff) != AREA_PACKET_FULL ||
             !atomic_compare_exchange_strong(&view->states[i], &state, AREA_PACKET_READ))
             continue;
-        const struct packet_head *head =
-            (const void *)(view->base + view->packets_at + (uint64_t)i * view->packet_size);
+        struct packet_head *head = (void *)(view->base + view->packets_at + (uint64_t)i * view->packet_size);
         packet_keep(area, i, state >> 8, head->content_size / 8);
+        head->content_size = 0; /* nothing of it is to be read again */
         atomic_store(&view->states[i], AREA_PACKET_FREE);
-
         freed = true;
     }
     for (uint32_t i = 0; i < view->thread_count; i++)

@@ -85,11 +85,13 @@ bool thread_attach(struct agent_thread *self)
     self->frame_limit = 0;
     self->stack_size = self->size = 0;
     self->packet_seq = AGENT_NO_PACKET;
-    self->stack_count = self->plain = self->waiting = self->lost = self->no_room = 0;
+    self->stack_count = self->plain = self->waiting = self->no_room = 0;
+    self->lost = self->hole_at = 0;
     self->scratch_used = self->values_used = 0;
     self->next_seq = self->nested_for = self->nested_last = 0;
-    self->nested = 0;
-    self->switching = false;
+    self->levels = self->told_stack = self->retiring = 0;
+    self->ending = self->telling = self->hole_id = 0;
+    self->switching = SWITCH_NOT;
     struct area_thread *block = block_take();
     if (!block && blocks_sweep()) {
         agent_ring();
@@ -135,7 +137,8 @@ void thread_forget(struct agent_thread *self)
     self->state = AGENT_THREAD_NEW;
     self->frames = no_frames + 1;
     self->frame_limit = 0;
-    stack_release(self);
+    self->store = NULL; /* fork has left it out */
+    self->stack_count = 0;
 }
 
 /* Called again as long as it asks for it: other destructors may still call instrumented functions. */

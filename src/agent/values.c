@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 
+#include "agent/large.h"
 #include "agent/moves.h"
 #include "agent/read.h"
 #include "agent/values.h"
@@ -12,7 +13,7 @@
  */
 enum { PLACES = 65536, WAYS = 4, KNOWN = 32, KIND_SHIFT = 6, OFFSET_SHIFT = 8, GENERATION_SHIFT = 40 };
 
-static _Atomic uint64_t known[PLACES + WAYS];
+static _Atomic uint64_t known[PLACES + WAYS] AGENT_LARGE;
 static uint64_t generation = UINT64_C(1) << GENERATION_SHIFT; /* of the area */
 
 static const void *bytes_at(const struct area_view *view, uint64_t offset, uint64_t size)

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "agent/large.h"
 #include "agent/read_internal.h"
 #include "agent/sigset.h"
 #include "agent/process.h"
@@ -55,7 +56,7 @@ static struct {
     uint8_t piece[PIECE]; /* not the requester's buffer: a late victim must not write there */
     uint8_t watchdog_stack[STACK_SIZE] __attribute__((aligned(64)));
     uint8_t victim_stack[STACK_SIZE] __attribute__((aligned(64)));
-} shared;
+} shared AGENT_LARGE;
 
 static long futex_wait(_Atomic uint32_t *word, uint32_t value, unsigned ms)
 {

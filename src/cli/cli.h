@@ -7,12 +7,14 @@
 #define SCRY_CLI_CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
 enum {
     EXIT_ERRORS = 1, /* done, but something in it was an error */
     EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor to do it with */
+    EXIT_STUCK = 3,  /* scry why: some rank can never go on */
 };
 
 /* argv[0] is the subcommand's name. Returns the exit status. */
@@ -27,9 +29,12 @@ int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_set(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_why(int argc, char **argv);
 
 /* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */
 bool cli_color(int fd);
+/* Of the terminal at standard output; 0: it is none. */
+size_t cli_columns(void);
 
 /* Logs an error that may repeat what somebody typed or a path: nothing in it moves the cursor. */
 void cli_log_error(const struct err *err);

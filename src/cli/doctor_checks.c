@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/memory_dir.h"
 #include "client/client.h"
 
 enum {
@@ -40,6 +41,31 @@ static void check_space(struct finding *finding, const char *path)
     }
 }
 
+/* Buffers of traced processes are in the runtime directory if that is in memory, else in a folder in memory. */
+static void check_buffers(struct finding *finding, const char *path)
+{
+    struct statvfs disk;
+    struct err err;
+    if (!memory_dir_is_memory(path)) {
+        if (memory_dir_look(MEMORY_DIR_ROOT, &err) < 0) {
+            finding_set(
+                finding, FINDING_WARN,
+                "%s is on a disk, and so are the buffers of traced processes: each process that starts or forks "
+                "costs some 10 milliseconds more (%s)",
+                path, err.text);
+            finding_remedy(finding,
+                           "set SCRY_RUNTIME_DIR or XDG_RUNTIME_DIR to a folder of your own in memory (tmpfs)");
+        } else {
+            finding_set(finding, FINDING_OK, "%s; the buffers of traced processes are in %s/scry-%u", path,
+                        MEMORY_DIR_ROOT, geteuid());
+        }
+    } else if (statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < LEAST_BUFFERS) {
+        finding_set(finding, FINDING_WARN, "%s has %.0f MB free: traced processes have buffers there, up to 64 MB each",
+                    path, (double)(disk.f_bavail * disk.f_frsize) / (1 << 20));
+        finding_remedy(finding, "make room there, set SCRY_RUNTIME_DIR, or use --buffer 1M");
+    }
+}
+
 void doctor_runtime(struct finding *finding)
 {
     char path[PATH_MAX];
@@ -50,12 +76,8 @@ void doctor_runtime(struct finding *finding)
         return;
     }
     check_space(finding, path);
-    struct statvfs disk;
-    if (finding->state == FINDING_OK && statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < LEAST_BUFFERS) {
-        finding_set(finding, FINDING_WARN, "%s has %.0f MB free: traced processes have buffers there, up to 64 MB each",
-                    path, (double)(disk.f_bavail * disk.f_frsize) / (1 << 20));
-        finding_remedy(finding, "make room there, set SCRY_RUNTIME_DIR, or use --buffer 1M");
-    }
+    if (finding->state == FINDING_OK)
+        check_buffers(finding, path);
 }
 
 void doctor_jobs(struct finding *finding)

@@ -27,7 +27,8 @@ static void print_help(void)
            "\n"
            "  -h, --help   this text\n"
            "\n"
-           "SCRY_JOB names the job. SCRY_TRACE=off or SCRY=off: nothing is loaded.\n"
+           "SCRY_JOB names the job. SCRY_TRACE=off: no functions are traced; SCRY_MPI=off:\n"
+           "calls of MPI are not counted; both, or SCRY=off: nothing is loaded.\n"
            "\n"
            "Exit status: the program's own; 126, 127 when it could not be executed or found.\n"
            "\n"
@@ -57,13 +58,15 @@ static void prepare(const char *command)
     struct preload preload;
     struct err err = {0};
     const char *job = getenv("SCRY_JOB");
-    if (is_off("SCRY_TRACE")) {
+    bool trace_off = is_off("SCRY_TRACE"), mpi_off = is_off("SCRY_MPI");
+    if (trace_off && mpi_off) {
         preload = (struct preload){0};
     } else if (preload_find(&preload, command, false, &err) < 0) {
         cli_log_error(&err);
     } else {
         const char *wanted = getenv("SCRY_TRACE_WANTED");
-        preload.wanted = wanted && strcmp(wanted, "1") == 0; /* a job's wish is handed on */
+        preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* a job's wish is handed on */
+        preload.mpi_off = mpi_off;
         if (!job || !*job)
             start_monitor();
     }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -37,6 +38,9 @@ static const struct command {
 #endif
 #ifdef HAVE_CMD_TOP
     {"top", cmd_top, "Watch a job live"},
+#endif
+#ifdef HAVE_CMD_WHY
+    {"why", cmd_why, "Say what keeps a job from going on, and who keeps whom waiting"},
 #endif
 #ifdef HAVE_CMD_SET
     {"set", cmd_set, "Change what a running job records"},
@@ -114,6 +118,14 @@ bool cli_color(int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
     return isatty(fd) && !(no_color && *no_color) && !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+size_t cli_columns(void)
+{
+    struct winsize size = {0};
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+        return 0;
+    return size.ws_col;
 }
 
 void cli_log_error(const struct err *err)

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "cli/cli.h"
 #include "cli/omis_services.h"
 #include "cli/omis_words.h"
 #include "client/client.h"
@@ -122,18 +122,12 @@ static int read_character(EditLine *editor, wchar_t *ret_character)
 
 /* ---- completion ---- */
 
-static int terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 static void print_columns(const char *const *words, size_t count)
 {
     size_t width = 0;
     for (size_t i = 0; i < count; i++)
         width = strlen(words[i]) > width ? strlen(words[i]) : width;
-    size_t columns = (size_t)terminal_width() / (width + 2);
+    size_t terminal = cli_columns(), columns = (terminal ? terminal : 80) / (width + 2);
     columns = columns ? columns : 1;
     size_t rows = (count + columns - 1) / columns;
     for (size_t row = 0; row < rows; row++) {

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -269,14 +268,6 @@ static void add_unreadable(struct table *table, json_t *list, const char *path, 
     }
 }
 
-static size_t terminal_columns(void)
-{
-    struct winsize size = {0};
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
-        return NO_TERMINAL;
-    return size.ws_col;
-}
-
 /* Jobs that are over need no look into their spool. */
 static int load(struct job_report *report, const char *path, struct err *err)
 {
@@ -316,7 +307,7 @@ int cmd_ps(int argc, char **argv)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
     _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
-                                                .columns = terminal_columns()};
+                                                .columns = cli_columns()};
     if (!table.rows) {
         log_error("out of memory");
         json_decref(list);

@@ -18,7 +18,11 @@
 #include "jobdir/replay.h"
 #include "jobdir/text.h"
 
-enum { POLL_MS = 100, NAMING_SECONDS = 3 /* so long a new process's functions may have no names yet */ };
+enum {
+    POLL_MS = 100,
+    NAMING_SECONDS = 3, /* so long a new process's functions may have no names yet */
+    VALUES_LEAST = 24,  /* characters of values that are shown on the narrowest terminal */
+};
 
 struct options {
     const char *job;
@@ -54,8 +58,9 @@ static void print_help(void)
            "\n"
            "Shows the recorded calls of a job in the order of time, as a tree indented by\n"
            "depth: name(arguments), the caller's locals, {locals at the return}, = result,\n"
-           "duration and source. A call with others inside it takes two lines. JOB is a job's\n"
-           "id, a unique prefix of one, @last, or a job directory.\n"
+           "duration and source. A call with others inside it takes two lines. On a terminal\n"
+           "long values are cut, elsewhere they are whole. JOB is a job's id, a unique prefix of\n"
+           "one, @last, or a job directory.\n"
            "\n"
            "  --fn GLOB       only functions whose name matches, as in 'solve*'\n"
            "  --thread TID    only this thread\n"
@@ -402,6 +407,9 @@ int cmd_replay(int argc, char **argv)
     if (options.follow)
         sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     options.replay.colour = cli_color(STDOUT_FILENO);
+    size_t columns = cli_columns();
+    if (columns && !options.replay.full_times)
+        options.replay.value_columns = columns > 3 * VALUES_LEAST ? columns / 3 : VALUES_LEAST;
     struct job_traces traces;
     int status = job_traces_open(&traces, "replay", options.job, options.process);
     if (status == 0)

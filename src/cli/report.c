@@ -13,21 +13,24 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "job/mpi_names.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 
 static void print_help(void)
 {
-    printf("Usage: scry report [--json] [--process PID] JOB\n"
+    printf("Usage: scry report [--json] [--process PID] [--rank N] JOB\n"
            "       scry report [--json] --diff JOB JOB\n"
            "\n"
            "Shows what a run was or, while it lasts, is: outcome, time, memory, processes,\n"
            "warnings; of traced programs the functions that took the time, who calls whom,\n"
-           "the slowest calls, and what tracing cost. JOB is a job's id, a unique prefix of\n"
-           "one, @last, or a job directory.\n"
+           "the slowest calls, and what tracing cost; of MPI programs the ranks, calls, call\n"
+           "sites, volumes and who sends how much to whom. JOB is a job's id, a unique\n"
+           "prefix of one, @last, or a job directory.\n"
            "\n"
            "  --json         as JSON (doc/reference/report.schema.json)\n"
            "  --process PID  functions of this process only\n"
+           "  --rank N       calls of MPI of this rank only\n"
            "  --diff         two runs side by side\n"
            "  -h, --help     this text\n"
            "\n"
@@ -60,11 +63,17 @@ static int load_functions(struct job_report *report, pid_t process, struct err *
     return code;
 }
 
+static int load_mpi(struct job_report *report, struct err *err)
+{
+    int code = mpi_names_report(&report->mpi, report->path, MPI_NAMES_TIMEOUT_MS, err);
+    return code == -ENOENT ? 0 : code;
+}
+
 static bool load(const char *job, pid_t process, char *path, size_t size, struct job_report *report)
 {
     struct err err = {0};
     if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
-        load_functions(report, process, &err) == 0)
+        load_functions(report, process, &err) == 0 && load_mpi(report, &err) == 0)
         return true;
     cli_log_error(&err);
     job_report_done(report);
@@ -93,7 +102,15 @@ static int print_text(const struct buf *text)
     return 0;
 }
 
-static int report_one(const char *job, pid_t process, bool json)
+static bool has_rank(const struct job_report *report, int rank)
+{
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++)
+        if (report->mpi->set.ranks[i].rank == rank)
+            return true;
+    return false;
+}
+
+static int report_one(const char *job, pid_t process, int rank, bool json)
 {
     char path[PATH_MAX];
     struct job_report report = {0};
@@ -101,7 +118,11 @@ static int report_one(const char *job, pid_t process, bool json)
         return EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int status;
-    if (json) {
+    report.mpi_rank = rank;
+    if (rank >= 0 && !has_rank(&report, rank)) {
+        log_error("there are no statistics of a rank %d in %s", rank, path);
+        status = EXIT_ERRORS;
+    } else if (json) {
         status = print_json(job_report_json(&report));
     } else {
         job_report_text(&text, &report, report_style_for(STDOUT_FILENO));
@@ -137,6 +158,7 @@ int cmd_report(int argc, char **argv)
     bool json = false, diff = false;
     const char *jobs[2];
     int count = 0;
+    int rank = -1;
     pid_t process = 0;
     log_open("scry report", 0);
     for (int i = 1; i < argc; i++) {
@@ -154,6 +176,13 @@ int cmd_report(int argc, char **argv)
             if (!*value || *end || number <= 0 || number > INT_MAX)
                 return cli_usage_error("report", "--process needs the number of a process, not \"%s\"", value);
             process = (pid_t)number;
+        } else if (strcmp(argv[i], "--rank") == 0 || strncmp(argv[i], "--rank=", 7) == 0) {
+            const char *value = argv[i][6] ? argv[i] + 7 : i + 1 < argc ? argv[++i] : "";
+            char *end;
+            long number = strtol(value, &end, 10);
+            if (!*value || *end || number < 0 || number > INT_MAX)
+                return cli_usage_error("report", "--rank needs the number of a rank, not \"%s\"", value);
+            rank = (int)number;
         } else if (argv[i][0] == '-') {
             return cli_usage_error("report", "unknown option %s", argv[i]);
         } else if (count == 2) {
@@ -164,7 +193,7 @@ int cmd_report(int argc, char **argv)
     }
     if (count != (diff ? 2 : 1))
         return cli_usage_error("report", diff ? "--diff needs two jobs" : "name one job (@last is the latest)");
-    if (diff && process)
-        return cli_usage_error("report", "--process and --diff do not go together");
-    return diff ? report_two(jobs[0], jobs[1], json) : report_one(jobs[0], process, json);
+    if (diff && (process || rank >= 0))
+        return cli_usage_error("report", "--process and --rank do not go together with --diff");
+    return diff ? report_two(jobs[0], jobs[1], json) : report_one(jobs[0], process, rank, json);
 }

@@ -254,7 +254,10 @@ static void put_function(struct buf *out, const struct view *view, struct buf *l
     if (!narrow) {
         put_time(line, function->self_ns, 11);
         put_time(line, function->total_ns, 11);
-        put_time(line, function->max_ns, 11);
+        if (function->max_ns)
+            put_time(line, function->max_ns, 11);
+        else /* none has ended yet */
+            buf_printf(line, "%11s ", "-");
     }
     buf_printf(line, "%11llu  ", (unsigned long long)function->calls);
     text_show(line, function->name);

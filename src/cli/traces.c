@@ -62,6 +62,33 @@ static int add(struct job_traces *traces, char *path, pid_t process)
     return 0;
 }
 
+static bool same_process(const struct trace *a, const struct trace *b)
+{
+    return trace_pid(a) == trace_pid(b) && strcmp(trace_node(a), trace_node(b)) == 0;
+}
+
+/* A new one that goes on where another ended is read as a part of it. */
+static void join(struct job_traces *traces, size_t before)
+{
+    for (size_t at = before; at < traces->count;) {
+        struct trace *next = traces->list[at], *former = NULL;
+        for (size_t i = 0; i < at && !former; i++) {
+            if (!same_process(traces->list[i], next))
+                continue;
+            if (i < before)
+                trace_update(traces->list[i], NULL); /* in follow mode it was still being written */
+            former = trace_goes_on(traces->list[i], next) ? traces->list[i] : NULL;
+        }
+        if (!former) {
+            at++;
+            continue;
+        }
+        trace_append(former, next);
+        traces->count--;
+        memmove(traces->list + at, traces->list + at + 1, (traces->count - at) * sizeof(struct trace *));
+    }
+}
+
 int job_traces_again(struct job_traces *traces, pid_t process)
 {
     char **paths;
@@ -76,6 +103,7 @@ int job_traces_again(struct job_traces *traces, pid_t process)
             free(paths[i]);
     }
     free(paths);
+    join(traces, before);
     return code < 0 ? code : (int)(traces->count - before);
 }
 
@@ -187,7 +215,8 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
         }
         text = trace_value(traces->list[i], "state");
         if (!traces->is_running && (!text || strcmp(text, "running") == 0)) {
-            log_error("process %d: its trace was not written to its end: was the disk full, or the monitor killed?",
+            log_error("process %d: its trace was not written to its end: is the monitor still at it, was it killed, or "
+                      "the disk full?",
                       (int)trace_pid(traces->list[i]));
             said = true;
         }

@@ -11,9 +11,9 @@
 #include "jobdir/trace.h"
 
 struct job_traces {
-    char job[PATH_MAX]; /* its directory */
-    uint64_t start_ns;  /* wall time at which the job started; of a directory without job.json its first trace */
-    struct trace **list;
+    char job[PATH_MAX];  /* its directory */
+    uint64_t start_ns;   /* wall time at which the job started; of a directory without job.json its first trace */
+    struct trace **list; /* one a process: traces that follow each other are one */
     size_t count;
     bool is_running;
     char **paths; /* all that are there; those of other processes are not opened */

@@ -28,6 +28,7 @@ struct connection {
     struct server *server;
     int fd;
     struct loop_source *source, *flush_source; /* flush_source: output waits for the end of what the loop does now */
+    struct loop_source *ready_source;          /* requests that had to wait have their turn */
     struct frame_reader reader;
     struct buf out;
     size_t out_sent;
@@ -67,7 +68,8 @@ static size_t waiting(const struct connection *connection)
 static void want_events(struct connection *connection)
 {
     bool full = waiting(connection) > QUEUE_LIMIT;
-    uint32_t events = (full || connection->closing ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
+    bool deaf = full || connection->closing || connection->session.waiting;
+    uint32_t events = (deaf ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
     if (events != connection->events && !connection->broken) {
         connection->events = events;
         loop_set_events(connection->source, events);
@@ -212,12 +214,13 @@ static void too_long(struct connection *connection, const struct frame *frame)
         connection->broken = true;
 }
 
-/* True if it stopped because the tool has to read its replies first. */
+/* True if it stopped because the tool has to read its replies first. Behind a request that waits for its answer the
+ * next ones wait, too. */
 static bool handle_frames(struct connection *connection)
 {
     struct frame frame;
     int code;
-    while (!connection->closing && !connection->broken &&
+    while (!connection->closing && !connection->broken && !connection->session.waiting &&
            (code = frame_reader_next(&connection->reader, &frame)) != 0) {
         if (code == -EMSGSIZE)
             too_long(connection, &frame);
@@ -249,6 +252,7 @@ static void connection_free(struct connection *connection)
         tool_leave(&connection->session);
     loop_remove(connection->source);
     loop_remove(connection->flush_source);
+    loop_remove(connection->ready_source);
     close(connection->fd);
     frame_reader_done(&connection->reader);
     buf_done(&connection->out);
@@ -300,6 +304,24 @@ static void connection_ready(void *ctx, int fd, uint32_t events)
         want_events(connection);
 }
 
+static void requests_ready(void *ctx)
+{
+    struct connection *connection = ctx;
+    connection->ready_source = NULL;
+    connection_ready(connection, connection->fd, 0);
+}
+
+static void session_ready(struct session *session)
+{
+    struct connection *connection = (struct connection *)session;
+    if (!connection->ready_source)
+        connection->ready_source = loop_add_deferred(connection->server->loop, requests_ready, connection);
+    if (!connection->ready_source) { /* out of memory: nothing would ever read what it says */
+        connection->broken = true;
+        shutdown(connection->fd, SHUT_RDWR);
+    }
+}
+
 /* ---- accepting ---- */
 
 static void refuse(int fd, const char *why)
@@ -328,6 +350,7 @@ static void add_connection(struct server *server, int fd)
         connection->session.peer_pid = pid;
         connection->session.reply = send_reply;
         connection->session.error = send_error;
+        connection->session.ready = session_ready;
         connection->events = EPOLLIN;
         connection->source = loop_add_fd(server->loop, fd, EPOLLIN, connection_ready, connection);
     }

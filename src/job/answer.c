@@ -320,6 +320,9 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     if (context->fresh)
         end_missed(context, values);
     put_sample(context, &arena, values, node);
+    uint64_t known = HASH_COUNT(context->recorder->model.alive);
+    uint64_t alive = values[JOB_ALIVE_LIST].list.count / ALIVE_MEMBERS;
+    context->coming = known > alive ? known - alive : 0;
     context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
     context->cursor = as_count(&values[JOB_CURSOR]);
     return 0;

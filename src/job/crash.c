@@ -1,33 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading debug information takes memory and time, and meets damaged files: it is done in a child that has a deadline,
- * and answers through a pipe.
- */
 #include "job/crash.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <glob.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "job/aside.h"
 #include "jobdir/text.h"
 #include "symbols/core.h"
 #include "symbols/lines.h"
 
 enum {
     CHILD_TIMEOUT_MS = 20000,
-    ANSWER_LIMIT = 4 << 20,
     FRAMES_KEPT = 64, /* of one crash, inlined ones included */
     CRASHES_EXPLAINED = 5,
 };
@@ -123,60 +113,6 @@ static json_t *resolve_stack(const void *ctx)
     return json_pack("{s:o}", "frames", list);
 }
 
-/* ---- the child ---- */
-
-typedef json_t *task_fn(const void *ctx);
-
-static _Noreturn void child(task_fn *task, const void *ctx, int fd)
-{
-    struct rlimit no_core = {0};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setrlimit(RLIMIT_CORE, &no_core);
-    json_t *answer = task(ctx);
-    if (answer)
-        json_dumpfd(answer, fd, JSON_COMPACT);
-    _exit(0);
-}
-
-static void read_answer(int fd, struct buf *answer)
-{
-    uint64_t until = clock_now_ns() + (uint64_t)CHILD_TIMEOUT_MS * 1000000;
-    while (answer->len < ANSWER_LIMIT) {
-        uint64_t now = clock_now_ns();
-        struct pollfd input = {.fd = fd, .events = POLLIN};
-        if (now >= until || (poll(&input, 1, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR))
-            return;
-        if (!input.revents)
-            continue;
-        char *room = buf_reserve(answer, 65536);
-        ssize_t got = room ? read(fd, room, 65536) : 0;
-        if (got <= 0)
-            return;
-        answer->len += (size_t)got;
-    }
-}
-
-/* What the task says, or NULL when it took too long or failed. */
-static json_t *in_child(task_fn *task, const void *ctx)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return NULL;
-    pid_t pid = fork();
-    if (pid == 0)
-        child(task, ctx, ends[1]);
-    close(ends[1]);
-    _cleanup_(buf_done) struct buf answer = BUF_INIT;
-    if (pid > 0) {
-        read_answer(ends[0], &answer);
-        kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    close(ends[0]);
-    return answer.len && !answer.failed ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;
-}
-
 /* ---- crashes ---- */
 
 static void explain_core(const struct job *job, json_t *crash, pid_t pid)
@@ -192,7 +128,7 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     if (!core)
         return;
     struct core_task task = {.path = core, .pid = pid};
-    json_t *found = in_child(read_core, &task);
+    json_t *found = aside_run(read_core, &task, CHILD_TIMEOUT_MS);
     if (!json_object_get(found, "other"))
         json_object_set_new(crash, "core", text_json(core));
     json_object_del(found, "other");
@@ -218,7 +154,7 @@ static void explain_one(const struct job *job, json_t *crash)
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
     if (stack) {
-        json_t *found = in_child(resolve_stack, stack);
+        json_t *found = aside_run(resolve_stack, stack, CHILD_TIMEOUT_MS);
         json_object_update(crash, found);
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {

@@ -14,10 +14,11 @@
 #include "base/dirs.h"
 #include "base/log.h"
 #include "job/crash.h"
+#include "job/mpi_names.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
-enum { REREAD_BYTES = 8 << 20 };
+enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
 static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND; /* of reading traces for the summary */
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -139,10 +140,12 @@ static void warn_traces(struct job *job)
 {
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
-    if (traces->problem[0] && !has_traces(job)) /* problems of traces are told with them */
-        recorder_warn(&job->recorder, "trace", "%s", traces->problem);
-    else if (job->options->trace_wanted && job->preload.library[0] && job->exec_code == 0 && traces->known &&
-             !has_traces(job))
+    bool nothing = !has_traces(job);
+    if (traces->problem[0] && nothing) { /* problems of traces are told with them */
+        if (!strstr(traces->note, traces->problem))
+            recorder_warn(&job->recorder, "trace", "%s", traces->problem);
+    } else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] &&
+               job->exec_code == 0 && traces->known && nothing)
         recorder_warn(&job->recorder, "trace",
                       "no function was recorded: compile the program with -g -finstrument-functions, or correct the "
                       "selection (see scry-run(1))");
@@ -214,6 +217,15 @@ static void load_functions(const struct job *job, struct job_report *report)
         log_debug("%s: its traces cannot be read: %s", job->dir, err.text);
 }
 
+/* The names of call sites are looked up now, while the program is what it was. */
+static void load_mpi(const struct job *job, struct job_report *report)
+{
+    struct err err = {0};
+    int code = mpi_names_report(&report->mpi, job->dir, MPI_NAMES_MS, &err);
+    if (code < 0 && code != -ENOENT)
+        log_debug("%s: its statistics of MPI cannot be read: %s", job->dir, err.text);
+}
+
 void finish(struct job *job, int exit_code, struct buf *text)
 {
     struct recorder *recorder = &job->recorder;
@@ -229,7 +241,8 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job->info.result.lost_records = recorder->spool.lost;
     job->info.warnings = recorder->model.warnings;
     job->info.crashes = recorder->model.crashes;
-    struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
+    struct job_report report = {
+        .path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model, .mpi_rank = -1};
     if (job->dir[0]) {
         spool_close(&recorder->spool);
         int code = job_info_write(job->dir, &job->info);
@@ -241,10 +254,12 @@ void finish(struct job *job, int exit_code, struct buf *text)
         job_info_done(&kept);
         report.model = recorder->model;
         load_functions(job, &report);
+        load_mpi(job, &report);
         write_report(job, &report);
     }
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
+    mpi_report_free(report.mpi);
 }
 
 void finish_done(struct job *job)

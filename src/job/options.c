@@ -186,10 +186,43 @@ static const char *set_trace(struct run_options *options, const char *value)
     return NULL;
 }
 
+static const char *set_stall(struct run_options *options, const char *value)
+{
+    char *end;
+    double seconds = strtod(value, &end);
+    if (end == value || *end || !(seconds >= 0) || !(seconds <= SAMPLE_MAX_SECONDS))
+        return "seconds, up to 86400; 0: never";
+    options->stall_seconds = seconds;
+    return NULL;
+}
+
+static const char *set_mpi(struct run_options *options, const char *value)
+{
+    static const char *const words[] = {"auto", "off", "stats", "trace"}; /* enum run_mpi */
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(value, words[i]) == 0) {
+            options->mpi = (enum run_mpi)i;
+            return NULL;
+        }
+    return "auto, off, stats or trace";
+}
+
 static const char *check_switch(struct run_options *options, const char *value)
 {
     bool on;
     return set_switch(&on, value);
+}
+
+/* Names are the monitor's to judge. */
+static const char *check_list(struct run_options *options, const char *value)
+{
+    return *value ? NULL : "a list of names, all or none";
+}
+
+static const char *check_parts(struct run_options *options, const char *value)
+{
+    static const char *const words[] = {"1", "2", "4", "8", "16", "32", "64", NULL};
+    return is_one_of(value, words) ? NULL : "1, 2, 4, 8, 16, 32 or 64";
 }
 
 static const char *check_depth(struct run_options *options, const char *value)
@@ -272,10 +305,17 @@ static const struct option_row rows[] = {
     {"read-by", 0, "HOW", check_reader, "values are read by: direct (default), syscall, victim",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"on", 0, NULL, check_switch, "no: nothing is recorded until it is yes again", FOR_SET | FOR_MONITOR},
+    {"mpi", 0, "HOW", set_mpi, "of MPI programs: auto (default), off, stats, trace", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"mpi-metrics", 0, "LIST", check_list, "a list, see scry-run(1); all (default), none",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"mpi-resolution", 0, "N", check_parts, "parts of a doubling, of distributions (default 8)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"mpi-distributions", 0, "LIST", check_list, "whose are taken: MPI_*send; all, none",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"mpi-stall", 0, "SECONDS", set_stall, "ranks that stand still so long are told (default 60)", FOR_RUN},
     {"rule", 0, "REQUEST", add_rule, "'EVENT : ACTIONS', a conditional request for the job", FOR_RUN | MANY},
     {"config", 0, "FILE", set_config, "more of these options, one a line", FOR_RUN},
     {"help", 'h', NULL, set_help, "this text", FOR_RUN},
-    {"mpi", 0, "HOW", NULL, NULL, FOR_RUN},
     {"log", 0, "FILE=REGEX", NULL, NULL, FOR_RUN},
     {"script", 0, "HOW", NULL, NULL, FOR_RUN},
     {"broker", 0, "URL", NULL, NULL, FOR_RUN},
@@ -449,7 +489,8 @@ static int read_config(struct run_options *options, struct err *err)
 
 int run_options_parse(struct run_options *ret_options, int argc, char **argv, struct err *err)
 {
-    *ret_options = (struct run_options){.sample_seconds = 1, .max_bytes = DEFAULT_MAX_BYTES, .name = ""};
+    *ret_options =
+        (struct run_options){.sample_seconds = 1, .stall_seconds = 60, .max_bytes = DEFAULT_MAX_BYTES, .name = ""};
     int at = 1;
     for (; at < argc && argv[at][0] == '-' && argv[at][1]; at++) {
         if (strcmp(argv[at], "--") == 0) {

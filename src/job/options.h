@@ -13,7 +13,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { RUN_SETTINGS = 16, RUN_RULES = 64 };
+enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
+
+enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE };
 
 /* What is set for the job in the monitor (service job_set), as it was given and checked. */
 struct run_setting {
@@ -26,8 +28,10 @@ struct run_options {
     bool quiet, crash_stack, help;
     double sample_seconds;
     uint64_t max_bytes;
-    bool trace_off;    /* --trace off: nothing is loaded into the job */
-    bool trace_wanted; /* an option of tracing was given: that nothing comes is worth a word */
+    enum run_mpi mpi;
+    double stall_seconds; /* without progress of all ranks, to be told; 0: not */
+    bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
+    bool trace_wanted;    /* an option of tracing was given: that nothing comes is worth a word */
     struct run_setting settings[RUN_SETTINGS];
     size_t setting_count;
     const char *rules[RUN_RULES]; /* conditional requests; their syntax was checked */

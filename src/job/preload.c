@@ -91,6 +91,30 @@ static int without_separators(char path[PATH_MAX], struct err *err)
     return snprintf(path, PATH_MAX, "%s", link) < PATH_MAX ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", link);
 }
 
+static bool has_mpi(const char *dir)
+{
+    static const char *const names[] = {"libscry-mpi-openmpi.so", "libscry-mpi-mpich.so"};
+    char path[PATH_MAX + 64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < PATH_MAX && access(path, R_OK) == 0)
+            return true;
+    return false;
+}
+
+/* The libraries for MPI programs: $SCRY_MPI_DIR, beside the agent, or as built. A machine may have them for one MPI. */
+static void find_mpi(char ret_dir[PATH_MAX], const char *library)
+{
+    const char *own = getenv("SCRY_MPI_DIR"), *slash = strrchr(library, '/');
+    char beside[PATH_MAX], built[PATH_MAX + 16];
+    snprintf(beside, sizeof beside, "%.*s", slash ? (int)(slash - library) : 0, library);
+    snprintf(built, sizeof built, "%s/../mpi", beside);
+    const char *const dirs[] = {own ? own : "", beside, built};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (*dirs[i] && has_mpi(dirs[i]) && realpath(dirs[i], ret_dir))
+            return;
+    ret_dir[0] = 0;
+}
+
 /* Beside the socket of the monitor that is talked to. */
 static int find_socket(char *ret_path, size_t size, struct err *err)
 {
@@ -110,6 +134,8 @@ int preload_find(struct preload *ret_preload, const char *command, bool wanted, 
     struct program program;
     *ret_preload = (struct preload){0};
     int code = preload_library(found.library, sizeof found.library, err);
+    if (code == 0)
+        find_mpi(found.mpi_dir, found.library);
     if (code == 0)
         code = without_separators(found.library, err);
     if (code == 0)
@@ -190,8 +216,13 @@ void preload_apply(const struct preload *preload)
     unsetenv("SCRY_ASAN_PRELOAD");
     unsetenv("SCRY_TRACE_WANTED");
     unsetenv("SCRY_AGENT_SOCKET");
+    unsetenv("SCRY_MPI");
+    unsetenv("SCRY_MPI_DIR");
     if (!on)
         return;
+    setenv("SCRY_MPI", preload->mpi_off ? "off" : "stats", 1);
+    if (!preload->mpi_off && preload->mpi_dir[0])
+        setenv("SCRY_MPI_DIR", preload->mpi_dir, 1);
     setenv("SCRY_AGENT_SOCKET", preload->socket, 1);
     if (preload->wanted)
         setenv("SCRY_TRACE_WANTED", "1", 1);

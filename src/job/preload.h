@@ -6,6 +6,8 @@
  *   LD_PRELOAD           the library, before what is there; after the address sanitizer's, which must be first
  *   SCRY_AGENT_SOCKET    where its monitor listens
  *   SCRY_TRACE_WANTED    1: tracing was asked for, so that a program without hooks is to be told
+ *   SCRY_MPI             stats, or off: calls of MPI are not looked at
+ *   SCRY_MPI_DIR         where the libraries for MPI programs are (libscry-mpi-*.so)
  *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
  *   SCRY_ASAN_PRELOAD    what was put before the library, for the agent to take it away from what the program starts
  */
@@ -21,7 +23,8 @@ struct preload {
     char library[PATH_MAX];   /* as it stands in LD_PRELOAD; "": nothing is loaded */
     char sanitizer[PATH_MAX]; /* to be put before it; "" */
     char socket[PATH_MAX];
-    bool wanted;
+    char mpi_dir[PATH_MAX]; /* "": there are none */
+    bool wanted, mpi_off;
 };
 
 /* Finds the library: $SCRY_AGENT_LIB, beside the program as installed or built, the compiled-in place. 0 or -ENOENT

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditional requests of scry run itself: the rules of --rule, and the one by which it hears of changed settings. Each
- * is defined and then enabled; what it reports is handed to a function. Rules are for the job's traced processes: the
- * monitor attaches them to the tool that follows the job as they come.
+ * Conditional requests of scry run itself: the rules of --rule, and those by which it hears of changed settings and of
+ * stalls. Each is defined and then enabled; what it reports is handed to a function. Rules are for the job's traced
+ * processes: the monitor attaches them to the tool that follows the job as they come.
  */
 #ifndef SCRY_JOB_RULES_H
 #define SCRY_JOB_RULES_H
@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 
-enum { RULES_LIMIT = 65 }; /* --rule, and one of our own */
+enum { RULES_LIMIT = 66 }; /* --rule, and two of our own */
 
 struct rules;
 typedef void rules_fired_fn(void *ctx, size_t rule, Omis_reply reply);

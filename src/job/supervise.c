@@ -32,7 +32,9 @@ enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */
     END_WAIT_MS = 2000,   /* for the last sample, and for the traces before it */
     TRACES_POLL_MS = 5,
+    COMING_POLL_MS = 20,
 };
+static const double WAIT_TOLD_SECONDS = 1.5;
 static const double FIRST_SAMPLE_SECONDS = 0.02; /* then after twice the time, until the period is reached */
 
 /* What scry opens must not become the job's standard streams, nor what scry prints go into what it opened. */
@@ -142,7 +144,7 @@ static void prepare_tracing(struct job *job)
 {
     const struct run_options *options = job->options;
     struct err err = {0};
-    if (options->trace_off || !job->dir[0])
+    if ((options->trace_off && options->mpi == RUN_MPI_OFF) || !job->dir[0])
         return;
     json_t *settings = json_object();
     for (size_t i = 0; i < options->setting_count; i++)
@@ -150,8 +152,12 @@ static void prepare_tracing(struct job *job)
     if (options->setting_count)
         recorder_put_take(&job->recorder, "tracing", json_pack("{s:O}", "settings", settings));
     json_decref(settings);
-    bool wanted = options->trace_wanted || options->rule_count;
+    bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
+    job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
+    if (options->mpi == RUN_MPI_TRACE)
+        recorder_warn(&job->recorder, "mpi",
+                      "--mpi trace: this version records no single messages; statistics are taken");
     if (code == -ENOEXEC && !wanted)
         return; /* there was nothing to expect */
     if (code < 0)
@@ -277,6 +283,28 @@ static void plan_sample(struct job *job)
     job->sample_ns = start + (uint64_t)(next * NS_PER_SECOND);
 }
 
+/* Before main the program may have to wait for its tracing. After a while, whoever watches wants to know. */
+static void tell_wait(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    if (job->wait_told || !job->preload.library[0] || watch->phase != WATCH_IDLE)
+        return;
+    if (!job->wait_asked) {
+        job->wait_asked = recorder_seconds(&job->recorder, clock_now_ns()) > WAIT_TOLD_SECONDS;
+        if (job->wait_asked)
+            watch_ask_traces(watch, false);
+        return;
+    }
+    job->wait_told = true;
+    if (!strstr(watch->traces.note, " waits until "))
+        return;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_puts(&text, "scry: ");
+    text_show(&text, watch->traces.note);
+    buf_putc(&text, '\n');
+    say(job, &text);
+}
+
 static void supervise(struct job *job)
 {
     plan_sample(job);
@@ -292,8 +320,10 @@ static void supervise(struct job *job)
         struct pollfd inputs[2] = {{.fd = job->signals.fd, .events = POLLIN},
                                    {.fd = watch_fd(&job->watch), .events = POLLIN}};
         poll(inputs, 2, wait_ms > 60000 ? 60000 : (int)wait_ms);
-        if (inputs[1].revents)
+        if (inputs[1].revents) {
             watch_handle(&job->watch);
+            tell_wait(job);
+        }
         if (inputs[0].revents)
             take_signals(job);
     }
@@ -304,10 +334,12 @@ static void wait_for_traces(struct job *job)
 {
     struct watch *watch = &job->watch;
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
+    bool flush = job->options->mpi != RUN_MPI_OFF;
     do {
         if (watch->traces.draining)
             poll(NULL, 0, TRACES_POLL_MS);
-        watch_ask_traces(watch);
+        watch_ask_traces(watch, flush);
+        flush = false;
     } while (watch_wait(watch, END_WAIT_MS) && watch->traces.draining && clock_now_ns() < until);
     if (watch->traces.draining)
         recorder_warn(&job->recorder, "trace",
@@ -323,9 +355,13 @@ static void watch_end(struct job *job)
         watch_wait(watch, END_WAIT_MS);
     if (watch->phase == WATCH_IDLE && job->preload.library[0])
         wait_for_traces(job);
-    if (watch->phase == WATCH_IDLE) {
+    uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
+    while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel tells one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, END_WAIT_MS);
+        if (!job->seen_to_end || !watch->coming || clock_now_ns() > until)
+            break;
+        poll(NULL, 0, COMING_POLL_MS);
     }
     reap(job);
 }

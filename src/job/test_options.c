@@ -79,7 +79,7 @@ static void test_errors(void **state)
     check_bad("run --sample 1x true", "expected seconds");
     check_bad("run --max-size 5Q true", "expected a size");
     check_bad("run --name", "needs a value");
-    check_bad("run --mpi stats true", "--mpi: not available in this version");
+    check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats or trace");
     check_bad("run --script=off true", "not available in this version");
     check_bad("run --depth 17 true", "--depth: expected a number of pointer levels");
     check_bad("run --depth -1 true", "--depth: expected");

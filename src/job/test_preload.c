@@ -45,7 +45,10 @@ static const char *preload(void)
 
 static void test_environment(void **state)
 {
-    struct preload on = {.library = "/lib/scry/libscry-agent.so", .socket = "/run/agent.sock", .wanted = true},
+    struct preload on = {.library = "/lib/scry/libscry-agent.so",
+                         .socket = "/run/agent.sock",
+                         .mpi_dir = "/lib/scry",
+                         .wanted = true},
                    off = {""};
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
@@ -53,6 +56,8 @@ static void test_environment(void **state)
     assert_string_equal(preload(), "/lib/scry/libscry-agent.so");
     assert_string_equal(getenv("SCRY_AGENT_SOCKET"), "/run/agent.sock");
     assert_string_equal(getenv("SCRY_TRACE_WANTED"), "1");
+    assert_string_equal(getenv("SCRY_MPI"), "stats");
+    assert_string_equal(getenv("SCRY_MPI_DIR"), "/lib/scry");
     assert_string_equal(getenv("ASAN_OPTIONS"), "verify_asan_link_order=0");
     preload_apply(&on); /* a job in a job */
     assert_string_equal(preload(), "/lib/scry/libscry-agent.so");
@@ -60,14 +65,19 @@ static void test_environment(void **state)
     preload_apply(&off);
     assert_string_equal(preload(), "(none)");
     assert_null(getenv("SCRY_AGENT_SOCKET"));
+    assert_null(getenv("SCRY_MPI"));
+    assert_null(getenv("SCRY_MPI_DIR"));
     assert_null(getenv("SCRY_TRACE_WANTED"));
 
     setenv("LD_PRELOAD", "a.so b.so::/x/libscry-agent.so", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     on.wanted = false;
+    on.mpi_off = true;
     preload_apply(&on); /* another one of ours is replaced, what else is there stays behind it */
     assert_string_equal(preload(), "/lib/scry/libscry-agent.so:a.so:b.so");
     assert_null(getenv("SCRY_TRACE_WANTED"));
+    assert_string_equal(getenv("SCRY_MPI"), "off");
+    assert_null(getenv("SCRY_MPI_DIR"));
     assert_string_equal(getenv("ASAN_OPTIONS"), "detect_leaks=0:verify_asan_link_order=0");
     setenv("LD_PRELOAD", "a.so b.so", 1);
     preload_apply(&off); /* nothing of ours: left as it is */

@@ -96,6 +96,36 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
         changed(ctx, key, value);
 }
 
+/* The line that says what it is: the first finding, or how many wait. */
+static void put_essence(struct buf *out, const char *text)
+{
+    const char *finding = strstr(text, "\n\n");
+    finding = finding && strncmp(finding, "\n\nRanks\n", 8) != 0 ? finding + 2 : text;
+    buf_append(out, finding, strcspn(finding, "\n"));
+}
+
+void tracing_stalled(struct recorder *recorder, Omis_reply reply)
+{
+    enum { SECONDS, RANKS, TEXT, MEMBERS };
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    const struct value *values = values_of(reply, &arena, 2); /* of print: how many, and the list of them */
+    if (!values || values[1].kind != VALUE_LIST || values[1].list.count < MEMBERS)
+        return;
+    values = values[1].list.items;
+    const char *text =
+        values[TEXT].kind == VALUE_STRING ? arena_dup(&arena, values[TEXT].text.ptr, values[TEXT].text.len) : NULL;
+    if (!text || values[SECONDS].kind != VALUE_FLOATING)
+        return;
+    double seconds = values[SECONDS].floating.number;
+    _cleanup_(buf_done) struct buf essence = BUF_INIT;
+    put_essence(&essence, text);
+    recorder_put_take(recorder, "stall",
+                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)as_count(&values[RANKS]),
+                                "why", text_json(text)));
+    recorder_warn(recorder, "stalled", "no rank began or ended a call of MPI for %.0f s: %s", seconds,
+                  essence.data ? essence.data : "");
+}
+
 void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
 {
     if (rule->fired > TRACING_RULE_RECORDS)

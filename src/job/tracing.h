@@ -34,6 +34,8 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
 /* Hands on what a changed setting is told with. */
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);
 
+/* What the rule for stalls reports: a record with who waits for whom, and a warning. */
+void tracing_stalled(struct recorder *recorder, Omis_reply reply);
 /* A rule fired: a record. */
 void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply);
 /* At the end: how often each did. */

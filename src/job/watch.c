@@ -139,8 +139,11 @@ static void told(struct watch *watch)
 static void on_rule(void *ctx, size_t rule, Omis_reply reply)
 {
     struct watch *watch = ctx;
-    if (rule == 0)
+    const char *text = watch->rules.list[rule].text;
+    if (text == watch->changes)
         tracing_changed(reply, watch->changed, watch->ctx);
+    else if (text == watch->stalls)
+        tracing_stalled(watch->recorder, reply);
     else
         tracing_record_rule(watch->recorder, &watch->rules.list[rule], reply);
 }
@@ -152,9 +155,16 @@ static void add_rules(struct watch *watch)
     value_print_string(&text, span_str(watch->dir));
     buf_puts(&text, ") : print([$key, $value])");
     snprintf(watch->changes, sizeof watch->changes, "%s", text.data ? text.data : "");
+    buf_clear(&text);
+    buf_puts(&text, "mpi_job_has_stalled(");
+    value_print_string(&text, span_str(watch->dir));
+    buf_printf(&text, ", %.3f) : print([$seconds, $ranks, $text])", watch->options->stall_seconds);
+    snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
     buf_done(&text);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
     rules_add(&watch->rules, watch->changes, true);
+    if (watch->options->mpi != RUN_MPI_OFF && watch->options->stall_seconds > 0)
+        rules_add(&watch->rules, watch->stalls, true);
     for (size_t i = 0; i < watch->options->rule_count; i++)
         rules_add(&watch->rules, watch->options->rules[i], false);
 }
@@ -202,6 +212,7 @@ static void answered(struct watch *watch)
     watch->page_bytes = context.page_bytes;
     watch->node_known = context.node_known;
     watch->lost = context.lost;
+    watch->coming = context.coming;
     watch->answered_ns = clock_now_ns();
 }
 
@@ -257,12 +268,17 @@ void watch_tick(struct watch *watch)
     }
 }
 
-void watch_ask_traces(struct watch *watch)
+void watch_ask_traces(struct watch *watch, bool flush)
 {
     struct buf text = BUF_INIT;
     buf_puts(&text, ":job_trace_info(");
     value_print_string(&text, span_str(watch->dir));
     buf_putc(&text, ')');
+    if (flush) { /* ranks may outlive their launcher for a moment */
+        buf_puts(&text, " mpi_flush(");
+        value_print_string(&text, span_str(watch->dir));
+        buf_putc(&text, ')');
+    }
     watch->traces = (struct trace_info){0};
     send_request(watch, &text, WATCH_TRACES);
     buf_done(&text);

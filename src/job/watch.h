@@ -42,6 +42,7 @@ struct watch {
     void (*changed)(void *ctx, const char *key, const char *value); /* scry set was used on the job */
     void *ctx;
     char changes[PATH_MAX + 96]; /* the request that tells of it */
+    char stalls[PATH_MAX + 128]; /* the one that tells of MPI programs that do not go on */
     struct stacks stacks;
     char token[64];
     uint64_t cursor;
@@ -50,7 +51,8 @@ struct watch {
     uint64_t retry_ns;    /* when to connect again */
     unsigned tries;       /* that failed, one after the other */
     uint64_t page_bytes;
-    uint64_t lost; /* process records, as far as this monitor said; of earlier monitors in lost_before */
+    uint64_t coming; /* processes that are gone, but whose end was not told yet */
+    uint64_t lost;   /* process records, as far as this monitor said; of earlier monitors in lost_before */
     uint64_t lost_before;
     bool node_known, was_up, gap_open;
     bool fresh; /* nothing was heard yet from this monitor */
@@ -64,8 +66,9 @@ int watch_connect(struct watch *watch, struct err *err);
 void watch_create(struct watch *watch);
 /* Asks for a sample unless one is under way; connects again where that is due. */
 void watch_tick(struct watch *watch);
-/* Asks how far the traces are; the answer is in `traces`. */
-void watch_ask_traces(struct watch *watch);
+/* Asks how far the traces are; the answer is in `traces`. flush: statistics of MPI are to be written for processes that
+ * live on, too. */
+void watch_ask_traces(struct watch *watch, bool flush);
 /* To be called when watch_fd() is readable, and after each of the above. */
 void watch_handle(struct watch *watch);
 int watch_fd(const struct watch *watch); /* -1: none */

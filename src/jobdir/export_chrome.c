@@ -190,8 +190,14 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
     put_name(exporter, call->function);
     buf_puts(&exporter->text, ",\"args\":{");
     bool any = put_part(exporter, "arguments", true, event->layout, LAYOUT_ARGS, event->values, event->values_size);
-    any |= put_part(exporter, "caller", !any, event->caller_layout, LAYOUT_CALLER, event->caller_values,
+    const char *caller = event->caller_layout ? layout_function(event->caller_layout, LAYOUT_CALLER) : NULL;
+    any |= put_part(exporter, "caller_locals", !any, event->caller_layout, LAYOUT_CALLER, event->caller_values,
                     event->caller_size);
+    if (caller) {
+        buf_puts(&exporter->text, any ? ",\"caller\":" : "\"caller\":");
+        put_string(exporter, caller);
+        any = true;
+    }
     if (known && known->file[0]) {
         _cleanup_(buf_done) struct buf source = BUF_INIT;
         buf_printf(&source, "%s:%u", known->file, known->line);

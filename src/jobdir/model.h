@@ -17,6 +17,7 @@
  *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
  *   rule         rule, fired, results: a trigger rule that fired
  *   rules        list: [{rule, fired}, ...]              how often in all
+ *   stall        seconds, ranks, why: no rank of an MPI program has begun or ended a call for so long
  *   end          the result, as in job.json
  */
 #ifndef SCRY_JOBDIR_MODEL_H

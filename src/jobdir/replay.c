@@ -116,8 +116,27 @@ static void put_name(struct buf *out, const struct trace *trace, uint32_t functi
     text_show(out, call_name(trace, function, room, sizeof room));
 }
 
+/* Values, as long as they may be. */
+static void put_values(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
+                       const void *bytes, size_t size)
+{
+    size_t start = out->len, room = replay->options.value_columns;
+    if (!room || !layout) {
+        call_put_values(out, replay->trace, layout, part, bytes, size);
+        return;
+    }
+    struct layout_style style = {
+        .name_address = trace_name_address, .ctx = (void *)(uintptr_t)replay->trace, .known_first = true};
+    layout_format(layout, part, bytes, size, &style, out);
+    size_t len = out->len - start;
+    if (out->data && text_fit(out->data + start, len, room) < len) {
+        out->len = start + text_fit(out->data + start, len, room > 3 ? room - 3 : 1);
+        buf_puts(out, "...");
+    }
+}
+
 /* `  {name = value, ...}`, or nothing if there are none. */
-static void put_group(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+static void put_group(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
                       const void *bytes, size_t size)
 {
     if (!layout || !layout_has(layout, part))
@@ -125,14 +144,14 @@ static void put_group(struct buf *out, const struct trace *trace, const struct l
     size_t before = out->len;
     buf_puts(out, "  {");
     size_t start = out->len;
-    call_put_values(out, trace, layout, part, bytes, size);
+    put_values(replay, out, layout, part, bytes, size);
     if (out->len == start)
         out->len = before;
     else
         buf_putc(out, '}');
 }
 
-/* The monitor was started again: the rest is in another trace. */
+/* The monitor was started again, and the trace with the rest is not there. */
 static bool is_continued(const struct trace *trace)
 {
     const char *state = trace_value(trace, "state");
@@ -142,10 +161,10 @@ static bool is_continued(const struct trace *trace)
 /* How the call ended: locals, result, and what is unusual. */
 static void put_end(struct replay *replay, const struct trace_event *event)
 {
-    put_group(&replay->out, replay->trace, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    put_group(replay, &replay->out, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     if (event->layout && layout_has(event->layout, LAYOUT_RESULT)) {
         buf_puts(&replay->out, "  = ");
-        call_put_values(&replay->out, replay->trace, event->layout, LAYOUT_RESULT, event->values, event->values_size);
+        put_values(replay, &replay->out, event->layout, LAYOUT_RESULT, event->values, event->values_size);
     }
     if (event->how == TRACE_EXIT_LOST) {
         buf_puts(&replay->out, "  returned, when is not known: the record was lost");
@@ -154,7 +173,7 @@ static void put_end(struct replay *replay, const struct trace_event *event)
     if (event->how == TRACE_UNWOUND)
         buf_puts(&replay->out, "  unwound (exception, longjmp or end of the thread)");
     else if (event->how == TRACE_OPEN && is_continued(replay->trace))
-        buf_puts(&replay->out, "  goes on in the next trace of this process");
+        buf_puts(&replay->out, "  goes on in a later trace, which is not there");
     else if (event->how == TRACE_OPEN)
         buf_puts(&replay->out, "  still open at the end");
     if (event->how != TRACE_OPEN || event->time > event->entry_time) /* else it is not known */
@@ -220,17 +239,17 @@ static void put_overdue(struct replay *replay, uint64_t now)
 
 /* ---- text ---- */
 
-/* Where a call was made, and the locals there. */
-static void put_caller(struct buf *out, const struct trace *trace, uint32_t caller, const struct buf *locals)
+/* The function that made a call, which need not be recorded itself, and its locals. */
+static void put_caller(struct replay *replay, struct buf *out, const struct trace_event *event)
 {
-    if (!locals->len)
+    _cleanup_(buf_done) struct buf locals = BUF_INIT;
+    put_values(replay, &locals, event->caller_layout, LAYOUT_CALLER, event->caller_values, event->caller_size);
+    if (!locals.len)
         return;
+    const char *name = layout_function(event->caller_layout, LAYOUT_CALLER);
     buf_puts(out, "  in ");
-    if (caller == UINT32_MAX)
-        buf_puts(out, "the caller");
-    else
-        put_name(out, trace, caller);
-    buf_printf(out, " {%s}", locals->data);
+    text_show(out, name ? name : "the caller");
+    buf_printf(out, " {%s}", locals.data);
 }
 
 static void enter(void *ctx, struct call *call, const struct trace_event *event)
@@ -241,14 +260,9 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
         put_beginnings_around(replay, call);
     put_name(&call->text, replay->trace, call->function);
     buf_putc(&call->text, '(');
-    call_put_values(&call->text, replay->trace, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    put_values(replay, &call->text, event->layout, LAYOUT_ARGS, event->values, event->values_size);
     buf_putc(&call->text, ')');
-    if (event->caller_layout && layout_has(event->caller_layout, LAYOUT_CALLER)) {
-        _cleanup_(buf_done) struct buf locals = BUF_INIT;
-        call_put_values(&locals, replay->trace, event->caller_layout, LAYOUT_CALLER, event->caller_values,
-                        event->caller_size);
-        put_caller(&call->text, replay->trace, event->caller, &locals);
-    }
+    put_caller(replay, &call->text, event);
     wait_for_end(replay, call);
 }
 
@@ -357,6 +371,11 @@ static void json_enter(void *ctx, struct call *call, const struct trace_event *e
     put_json_part(&call->text, replay->trace, "args", event->layout, LAYOUT_ARGS, event->values, event->values_size);
     put_json_part(&call->text, replay->trace, "caller_locals", event->caller_layout, LAYOUT_CALLER,
                   event->caller_values, event->caller_size);
+    const char *caller = event->caller_layout ? layout_function(event->caller_layout, LAYOUT_CALLER) : NULL;
+    if (caller) {
+        buf_puts(&call->text, ",\"caller_locals_of\":");
+        call_put_string(&call->text, caller, strlen(caller));
+    }
 }
 
 static void json_leave(void *ctx, struct call *call, const struct trace_event *event)

@@ -24,6 +24,7 @@ struct replay_options {
     bool full_times;   /* wall time to the nanosecond, durations in ns */
     bool threads;      /* a column says which thread */
     bool colour;
+    size_t value_columns;      /* arguments, locals and results are cut to so many characters each; 0: they are not */
     void (*before)(void *ctx); /* called each time before something is written; NULL: none */
     void *ctx;
 };

@@ -16,7 +16,7 @@
 
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
 {
-    *ret_report = (struct job_report){.path = path, .state = JOB_LOST};
+    *ret_report = (struct job_report){.path = path, .state = JOB_LOST, .mpi_rank = -1};
     struct err here = {0};
     int code = job_info_read(path, &ret_report->info, &here);
     if (code == -EPROTO)
@@ -43,6 +43,8 @@ void job_report_done(struct job_report *report)
     job_model_done(&report->model);
     job_functions_free(report->functions);
     report->functions = NULL;
+    mpi_report_free(report->mpi);
+    report->mpi = NULL;
     json_decref(report->problems);
     report->problems = NULL;
 }
@@ -250,5 +252,6 @@ json_t *job_report_json(const struct job_report *report)
     json_object_set(json, "problems", report->problems ? report->problems : json_null());
     json_object_set_new(json, "rules", rules_json(model));
     job_functions_json(json, report->functions);
+    mpi_report_json(json, report->mpi);
     return json;
 }

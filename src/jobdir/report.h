@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "jobdir/info.h"
 #include "jobdir/model.h"
+#include "jobdir/mpi_report.h"
 #include "jobdir/report_functions.h"
 
 enum { REPORT_PROCESSES = 100000 }; /* ended processes that a report lists singly */
@@ -25,6 +26,8 @@ struct job_report {
     struct job_model model;
     json_t *problems;                /* what could not be read: array of strings */
     struct job_functions *functions; /* of its traces; NULL: not looked at */
+    struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
+    int mpi_rank;                    /* of one rank only; -1: all */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the traces of a job for its report. */
-#include "jobdir/report_functions.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,49 +8,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "jobdir/calls.h"
-#include "jobdir/profile.h"
+#include "jobdir/report_functions_internal.h"
 #include "jobdir/text.h"
-#include "jobdir/trace.h"
 
 enum {
     LOOK_EVERY = 1 << 16, /* events between looks at the clock */
-    SHOWN_TEXT = 400,     /* bytes of arguments kept of a slow call */
-    SHOWN_FRAMES = 20,
-    LIMIT_CRASHES = 100,
     LIMIT_PROBLEMS = 100,
-};
-
-/* A call that ended. */
-struct ended {
-    uint32_t function;
-    enum trace_exit how;
-    uint64_t entry_time, time;
-};
-
-struct recent {
-    struct ended calls[FUNCTIONS_LAST];
-    uint32_t count;
-};
-
-/* One trace while it is read. One that a later monitor went on with in another trace is kept open until that is read:
- * calls began here and end there, and are one. */
-struct reading {
-    struct reading *next;
-    struct job_functions *all;
-    const struct job_functions_options *options;
-    struct trace *trace;
-    struct profile *profile;
-    struct calls *calls;
-    struct recent *recent; /* by thread */
-    size_t recent_room;
-    struct job_function **known; /* by id */
-    size_t known_room;
-    double least_slow_ns; /* calls that took less need not be looked at */
-    bool continued;       /* the next trace of the process goes on with its open calls */
-    bool goes_on;         /* with those of the trace before it */
-    uint64_t last_time, events, gaps;
-    int code;
 };
 
 /* ---- functions by name ---- */
@@ -92,7 +53,7 @@ static struct job_function *function_of(struct job_functions *all, const struct 
 }
 
 /* The same by a cache over the ids of this trace. */
-static struct job_function *known_function(struct reading *reading, uint32_t id)
+struct job_function *report_function(struct reading *reading, uint32_t id)
 {
     if (id < reading->known_room && reading->known[id])
         return reading->known[id];
@@ -115,208 +76,14 @@ static struct job_function *known_function(struct reading *reading, uint32_t id)
     return function;
 }
 
-/* ---- calls ---- */
-
-static void put_label(struct buf *out, const struct trace *trace, uint32_t id)
-{
-    char room[32];
-    text_show(out, call_name(trace, id, room, sizeof room));
-}
-
-/* A call's values stay with it as they were recorded, and only become text if it turns out to be among the slowest. */
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
-{
-    if (!event->layout)
-        return;
-    call->value = (uintptr_t)event->layout;
-    buf_append(&call->text, event->values, event->values_size);
-}
-
-static void put_arguments(struct buf *out, const struct trace *trace, const struct call *call)
-{
-    const struct layout *layout = (const struct layout *)(uintptr_t)call->value;
-    call_put_values(out, trace, layout, LAYOUT_ARGS, call->text.data, call->text.len);
-    if (out->len > SHOWN_TEXT) {
-        out->len = text_fit(out->data, out->len, SHOWN_TEXT);
-        buf_puts(out, "...");
-    }
-}
-
-static void slow_call_done(struct job_slow_call *call)
-{
-    free(call->arguments);
-    free(call->result);
-    *call = (struct job_slow_call){0};
-}
-
-/* Where a call that took so long comes into the list: its place is made free. The number of the list's length: it does
- * not come into it. */
-static size_t slow_place(struct job_functions *all, const struct job_function *function, double ns)
-{
-    size_t count = all->slowest_count, own = 0, drop = count;
-    for (size_t i = 0; i < count; i++)
-        own += all->slowest[i].function == function;
-    if (own >= FUNCTIONS_SLOWEST_EACH) {
-        while (all->slowest[--drop].function != function)
-            ;
-    } else if (count == FUNCTIONS_SLOWEST) {
-        drop = count - 1;
-    }
-    if (drop < count && all->slowest[drop].ns >= ns)
-        return FUNCTIONS_SLOWEST;
-    if (drop < count)
-        slow_call_done(&all->slowest[drop]);
-    else
-        all->slowest_count++;
-    size_t place = drop;
-    for (; place && all->slowest[place - 1].ns < ns; place--)
-        all->slowest[place] = all->slowest[place - 1];
-    return place;
-}
-
-static double seconds_of(const struct reading *reading, uint64_t ticks)
-{
-    uint64_t wall = trace_wall_ns(reading->trace, ticks), start = reading->options->start_ns;
-    return wall >= start ? (double)(wall - start) / 1e9 : -(double)(start - wall) / 1e9;
-}
-
-static void keep_slow(struct reading *reading, const struct call *call, const struct trace_event *event, double ns)
-{
-    struct job_functions *all = reading->all;
-    const struct job_function *function = known_function(reading, call->function);
-    if (!function)
-        return;
-    size_t place = slow_place(all, function, ns);
-    if (place == FUNCTIONS_SLOWEST)
-        return;
-    _cleanup_(buf_done) struct buf arguments = BUF_INIT, result = BUF_INIT;
-    put_arguments(&arguments, reading->trace, call);
-    call_put_values(&result, reading->trace, event->layout, LAYOUT_RESULT, event->values, event->values_size);
-    all->slowest[place] = (struct job_slow_call){.function = function,
-                                                 .ns = ns,
-                                                 .start_seconds = seconds_of(reading, call->entry_time),
-                                                 .pid = trace_pid(reading->trace),
-                                                 .tid = event->thread->tid,
-                                                 .how = call_how(event->how),
-                                                 .arguments = arguments.len ? strdup(arguments.data) : NULL,
-                                                 .result = result.len ? strdup(result.data) : NULL};
-    reading->least_slow_ns = all->slowest_count == FUNCTIONS_SLOWEST ? all->slowest[FUNCTIONS_SLOWEST - 1].ns : 0;
-}
-
-static void remember(struct reading *reading, const struct trace_event *event)
-{
-    size_t index = event->thread->index;
-    if (index >= reading->recent_room) {
-        size_t room = reading->recent_room ? reading->recent_room : 8;
-        while (room <= index)
-            room *= 2;
-        struct recent *grown = realloc(reading->recent, room * sizeof *grown);
-        if (!grown)
-            return;
-        memset(grown + reading->recent_room, 0, (room - reading->recent_room) * sizeof *grown);
-        reading->recent = grown;
-        reading->recent_room = room;
-    }
-    struct recent *recent = &reading->recent[index];
-    recent->calls[recent->count++ % FUNCTIONS_LAST] =
-        (struct ended){event->function, event->how, event->entry_time, event->time};
-}
-
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
-{
-    struct reading *reading = ctx;
-    if (event->how == TRACE_OPEN && reading->continued)
-        return;
-    struct job_function *function = event->how == TRACE_OPEN ? known_function(reading, call->function) : NULL;
-    if (function)
-        function->open++;
-    else
-        remember(reading, event);
-    if (event->how == TRACE_EXIT_LOST || (event->how == TRACE_OPEN && event->time == event->entry_time))
-        return; /* how long it took is not known */
-    double ns = trace_ticks_ns(reading->trace, event->time - event->entry_time);
-    if (ns > reading->least_slow_ns || reading->all->slowest_count < FUNCTIONS_SLOWEST)
-        keep_slow(reading, call, event, ns);
-}
-
-/* ---- crashes ---- */
-
-static char *stack_text(const struct reading *reading, const struct call *innermost)
-{
-    struct buf out = BUF_INIT;
-    size_t depth = 0;
-    for (const struct call *call = innermost; call; call = call->parent, depth++) {
-        if (depth >= SHOWN_FRAMES)
-            continue; /* only counted */
-        put_label(&out, reading->trace, call->function);
-        _cleanup_(buf_done) struct buf arguments = BUF_INIT;
-        put_arguments(&arguments, reading->trace, call);
-        buf_printf(&out, "(%s)", arguments.data ? arguments.data : "");
-        const char *file = call_file(reading->trace, call->function);
-        if (*file) {
-            buf_puts(&out, "  ");
-            text_show(&out, file);
-            buf_printf(&out, ":%" PRIu32, trace_function(reading->trace, call->function)->line);
-        }
-        buf_putc(&out, '\n');
-    }
-    if (depth > SHOWN_FRAMES)
-        buf_printf(&out, "... and %zu more around it\n", depth - SHOWN_FRAMES);
-    return out.failed ? (buf_done(&out), NULL) : buf_take(&out);
-}
-
-static char *last_text(const struct reading *reading, const struct trace_event *event)
-{
-    struct buf out = BUF_INIT;
-    size_t index = event->thread->index;
-    const struct recent *recent = index < reading->recent_room ? &reading->recent[index] : NULL;
-    uint32_t count = recent ? recent->count : 0;
-    for (uint32_t i = 0; i < count && i < FUNCTIONS_LAST; i++) {
-        const struct ended *call = &recent->calls[(count - 1 - i) % FUNCTIONS_LAST];
-        put_label(&out, reading->trace, call->function);
-        buf_puts(&out, call->how == TRACE_UNWOUND ? "()  unwound after " : "()  took ");
-        call_put_ns(&out, trace_ticks_ns(reading->trace, call->time - call->entry_time));
-        buf_puts(&out, ", ended ");
-        call_put_ns(&out, trace_ticks_ns(reading->trace, event->time - call->time));
-        buf_puts(&out, " before\n");
-    }
-    return out.failed ? (buf_done(&out), NULL) : buf_take(&out);
-}
-
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
-{
-    struct reading *reading = ctx;
-    struct job_functions *all = reading->all;
-    if (event->kind == TRACE_GAP)
-        reading->gaps += event->lost;
-    if (event->kind != TRACE_SIGNAL || all->crash_count >= LIMIT_CRASHES)
-        return;
-    struct job_crash_calls *grown = realloc(all->crashes, (all->crash_count + 1) * sizeof *grown);
-    if (!grown) {
-        reading->code = -ENOMEM;
-        return;
-    }
-    all->crashes = grown;
-    grown[all->crash_count++] = (struct job_crash_calls){.pid = trace_pid(reading->trace),
-                                                         .tid = event->thread->tid,
-                                                         .signal = event->number,
-                                                         .address = event->address,
-                                                         .seconds = seconds_of(reading, event->time),
-                                                         .stack = stack_text(reading, innermost),
-                                                         .last = last_text(reading, event)};
-}
-
 /* ---- one trace ---- */
 
-/* Threads go by their serial numbers: they are the same in the traces of a process that follow each other. */
-static inline void feed_profile(struct profile *profile, const struct trace_event *event, bool continued)
+static inline void feed_profile(struct profile *profile, const struct trace_event *event)
 {
     uint32_t thread = event->thread->serial;
     if (event->kind == TRACE_ENTRY)
         profile_enter(profile, thread, event->stack, event->function, event->time);
     else if (event->kind != TRACE_EXIT)
-        return;
-    else if (event->how == TRACE_OPEN && continued)
         return;
     else if (event->alone)
         profile_leave_of(profile, thread, event->stack, event->function, event->entry_time, event->time);
@@ -335,7 +102,7 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
     while ((code = trace_next(cursor, &event)) == 1 && reading->code == 0) {
         reading->events++;
         reading->last_time = event.time;
-        feed_profile(reading->profile, &event, reading->continued);
+        feed_profile(reading->profile, &event);
         code = calls_event(reading->calls, &event);
         if (code < 0)
             return code;
@@ -360,7 +127,7 @@ static int add_rows(struct reading *reading)
     if (profile_rows(reading->profile, reading->last_time, &rows, &count) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        struct job_function *function = known_function(reading, rows[i].function);
+        struct job_function *function = report_function(reading, rows[i].function);
         if (!function)
             return -ENOMEM;
         double min = trace_ticks_ns(reading->trace, rows[i].min), max = trace_ticks_ns(reading->trace, rows[i].max);
@@ -388,8 +155,8 @@ static int add_edges(struct reading *reading)
     for (size_t i = 0; i < count; i++) {
         struct job_edge *edge, key = {0};
         if (edges[i].caller != PROFILE_ROOT)
-            key.key.caller = known_function(reading, edges[i].caller);
-        key.key.function = known_function(reading, edges[i].function);
+            key.key.caller = report_function(reading, edges[i].caller);
+        key.key.function = report_function(reading, edges[i].function);
         if (!key.key.function || (edges[i].caller != PROFILE_ROOT && !key.key.caller))
             return -ENOMEM;
         HASH_FIND(hh, reading->all->edges, &key.key, sizeof key.key, edge);
@@ -426,15 +193,11 @@ static uint64_t max_count(uint64_t a, uint64_t b)
 }
 
 /* What the writer counted; of a trace that goes on, or was damaged, what was read counts. */
-static void add_counts(struct reading *reading)
+static void add_counts(struct job_functions *all, const struct trace *trace)
 {
-    struct job_functions *all = reading->all;
-    const struct trace *trace = reading->trace;
     const char *text;
-    uint64_t events = trace_number(trace, "events"), discarded = trace_number(trace, "discarded");
-    all->processes += !reading->goes_on;
-    all->events += events ? events : reading->events;
-    all->discarded += discarded ? discarded : reading->gaps;
+    all->events += trace_number(trace, "events");
+    all->discarded += trace_number(trace, "discarded");
     all->bytes += trace_number(trace, "bytes");
     all->functions_omitted += trace_number(trace, "functions_omitted");
     all->threads_omitted += trace_number(trace, "threads_omitted");
@@ -448,12 +211,26 @@ static void add_counts(struct reading *reading)
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
     for (size_t i = 0; (text = trace_problem(trace, i)); i++)
         add_problem(all, text);
-    text = trace_value(trace, "state");
-    if (reading->options->all_ended && (!text || strcmp(text, "running") == 0)) {
+}
+
+static void add_all_counts(struct reading *reading)
+{
+    struct job_functions *all = reading->all;
+    uint64_t events = all->events, discarded = all->discarded;
+    for (const struct trace *trace = reading->trace; trace; trace = trace_rest(trace))
+        add_counts(all, trace);
+    if (all->events == events)
+        all->events += reading->events;
+    if (all->discarded == discarded)
+        all->discarded += reading->gaps;
+    all->processes++;
+    const char *state = trace_value(reading->trace, "state");
+    if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
         char unwritten[160];
         snprintf(unwritten, sizeof unwritten,
-                 "the trace of process %d was not written to its end: was the disk full, or the monitor killed?",
-                 (int)trace_pid(trace));
+                 "the trace of process %d was not written to its end: is the monitor still at it, was it killed, or "
+                 "the disk full?",
+                 (int)trace_pid(reading->trace));
         add_problem(all, unwritten);
     }
 }
@@ -461,7 +238,7 @@ static void add_counts(struct reading *reading)
 static void add_count(void *ctx, uint32_t id, uint64_t calls, uint64_t ticks, uint64_t thinned)
 {
     struct reading *reading = ctx;
-    struct job_function *function = known_function(reading, id);
+    struct job_function *function = report_function(reading, id);
     if (!function)
         return;
     function->calls += calls;
@@ -470,14 +247,17 @@ static void add_count(void *ctx, uint32_t id, uint64_t calls, uint64_t ticks, ui
     function->total_ns += trace_ticks_ns(reading->trace, ticks);
 }
 
-/* What was learned of the functions, once all of it was read. */
+/* What was learned of the functions, once all of it was read. The last trace counts from the first one's beginning. */
 static int reading_finish(struct reading *reading)
 {
+    struct trace *last = reading->trace;
+    while (trace_rest(last))
+        last = trace_rest(last);
     int code = add_rows(reading);
     if (code == 0)
         code = add_edges(reading);
     if (code == 0)
-        code = trace_each_count(reading->trace, add_count, reading);
+        code = trace_each_count(last, add_count, reading);
     return code;
 }
 
@@ -492,19 +272,6 @@ static void reading_free(struct reading *reading)
     free(reading);
 }
 
-/* The names are those of the first trace: the next one names only what was called later. */
-static int name_rows(struct reading *reading)
-{
-    _cleanup_(freep) struct profile_row *rows = NULL;
-    size_t count;
-    if (profile_rows(reading->profile, 0, &rows, &count) < 0)
-        return -ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        if (!known_function(reading, rows[i].function))
-            return -ENOMEM;
-    return 0;
-}
-
 static void function_drop(struct job_functions *all, struct job_function *function)
 {
     HASH_DEL(all->functions, function);
@@ -513,60 +280,14 @@ static void function_drop(struct job_functions *all, struct job_function *functi
     free(function);
 }
 
-/* Functions for which the trace before this one had only a number, because its monitor was killed too early. */
-static void name_again(struct reading *reading)
-{
-    struct job_functions *all = reading->all;
-    for (uint32_t id = 0; id < reading->known_room; id++) {
-        struct job_function *number = reading->known[id];
-        const struct trace_function *now = trace_function(reading->trace, id);
-        if (!number || !now || strncmp(number->name, "0x", 2) != 0 || strncmp(now->name, "0x", 2) == 0)
-            continue;
-        struct job_function *named = function_of(all, reading->trace, id);
-        if (!named)
-            continue;
-        reading->known[id] = named;
-        bool others = number->calls || number->open || number->thinned; /* of another process, with the same number */
-        for (size_t i = 0; i < all->slowest_count; i++) {
-            struct job_slow_call *slow = &all->slowest[i];
-            if (slow->function == number && slow->pid == trace_pid(reading->trace))
-                slow->function = named;
-            others |= slow->function == number;
-        }
-        if (!others)
-            function_drop(all, number);
-    }
-}
-
-/* Goes on where the trace before this one of the process ended, if there was one. */
-static void take_over(struct reading *reading, struct reading **kept)
-{
-    for (struct reading **at = kept; *at; at = &(*at)->next) {
-        struct reading *former = *at;
-        if (trace_pid(former->trace) != trace_pid(reading->trace) ||
-            strcmp(trace_node(former->trace), trace_node(reading->trace)) != 0)
-            continue;
-        *at = former->next;
-        reading->profile = former->profile;
-        reading->known = former->known;
-        reading->known_room = former->known_room;
-        reading->last_time = former->last_time;
-        reading->goes_on = true;
-        former->profile = NULL;
-        former->known = NULL;
-        reading_free(former);
-        name_again(reading);
-        return;
-    }
-}
-
 static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err *err)
 {
     struct trace_cursor *cursor = NULL;
-    const struct call_visitor visitor = {.enter = enter, .leave = leave, .other = other, .ctx = reading};
+    const struct call_visitor visitor = {
+        .enter = report_call_begins, .leave = report_call_ends, .other = report_other_event, .ctx = reading};
     struct job_functions *all = reading->all;
     reading->least_slow_ns = all->slowest_count == FUNCTIONS_SLOWEST ? all->slowest[FUNCTIONS_SLOWEST - 1].ns : 0;
-    int code = reading->profile ? 0 : profile_new(&reading->profile, 0);
+    int code = profile_new(&reading->profile, 0);
     if (code == 0)
         code = calls_new(&reading->calls, reading->trace, &(struct call_filter){0}, &visitor);
     if (code == 0)
@@ -574,9 +295,9 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
     if (code == 0)
         code = read_events(reading, cursor, deadline_ns);
     if (code == 0)
-        add_counts(reading);
+        add_all_counts(reading);
     if (code == 0)
-        code = reading->continued ? name_rows(reading) : reading_finish(reading);
+        code = reading_finish(reading);
     trace_cursor_free(cursor);
     calls_free(reading->calls);
     reading->calls = NULL;
@@ -609,44 +330,25 @@ static int told(struct job_functions *all, int code, const struct err *why)
     return 0;
 }
 
-static int load_one(struct job_functions *all, const char *path, const struct job_functions_options *options,
-                    uint64_t deadline_ns, struct reading **kept)
+/* The first of these traces; those that go on with it become NULL among the others. */
+static int load_one(struct job_functions *all, char **paths, size_t count, const struct job_functions_options *options,
+                    uint64_t deadline_ns)
 {
     struct err here = {0};
     struct reading *reading = calloc(1, sizeof *reading);
     if (!reading)
         return -ENOMEM;
-    int code = trace_open(&reading->trace, path, add_problem, all, &here);
+    int code = trace_open(&reading->trace, paths[0], add_problem, all, &here);
     if (code < 0 || (options->process && trace_pid(reading->trace) != options->process)) {
         reading_free(reading);
         return told(all, code, &here);
     }
-    const char *state = trace_value(reading->trace, "state");
+    trace_append_all(reading->trace, paths + 1, count - 1, add_problem, all);
     reading->all = all;
     reading->options = options;
-    reading->continued = state && strcmp(state, "continued") == 0;
-    take_over(reading, kept);
     code = read_trace(reading, deadline_ns, &here);
-    if (code == 0 && reading->continued) {
-        reading->next = *kept;
-        *kept = reading;
-        return 0;
-    }
     reading_free(reading);
     return told(all, code, &here);
-}
-
-/* Those that nothing followed: what was open in them stays so. */
-static int finish_kept(struct job_functions *all, struct reading *kept)
-{
-    int code = 0;
-    for (struct reading *next; kept; kept = next) {
-        next = kept->next;
-        if (code == 0)
-            code = told(all, reading_finish(kept), &(struct err){0});
-        reading_free(kept);
-    }
-    return code;
 }
 
 int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
@@ -664,15 +366,14 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
         code = err_set(err, -ENOMEM, "out of memory");
     else
         all->problems = problems;
-    struct reading *kept = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (code == 0 && !all->incomplete)
-            code = load_one(all, paths[i], options, deadline_ns, &kept);
+        if (code == 0 && paths[i] && all->incomplete)
+            all->unread++;
+        else if (code == 0 && paths[i])
+            code = load_one(all, paths + i, count - i, options, deadline_ns);
         free(paths[i]);
     }
     free(paths);
-    int finished = finish_kept(all, kept);
-    code = code == 0 ? finished : code;
     if (code < 0) {
         job_functions_free(all);
         return err_set(err, code, "out of memory");
@@ -698,13 +399,7 @@ void job_functions_free(struct job_functions *functions)
         HASH_DEL(functions->edges, edge);
         free(edge);
     }
-    for (size_t i = 0; i < functions->slowest_count; i++)
-        slow_call_done(&functions->slowest[i]);
-    for (size_t i = 0; i < functions->crash_count; i++) {
-        free(functions->crashes[i].stack);
-        free(functions->crashes[i].last);
-    }
-    free(functions->crashes);
+    report_calls_free(functions);
     json_decref(functions->problems);
     free(functions);
 }

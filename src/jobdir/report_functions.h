@@ -76,6 +76,7 @@ struct job_functions {
     uint64_t thinned, min_time_ns, max_depth;              /* what was left out as was asked for; 0: nothing */
     double cost_seconds, self_ns;                          /* self_ns: of all functions together */
     bool incomplete; /* there was no time to read all of them: functions are missing */
+    size_t unread;   /* processes of which then nothing was looked at, nor what the monitor counted */
 };
 
 struct job_functions_options {
@@ -95,6 +96,9 @@ void job_functions_free(struct job_functions *functions);
 /* A few lines for the summary: the hottest functions, what tracing cost, problems but those that are among the job's
  * warnings (array of {text}; NULL: none). Nothing without traces. */
 void job_functions_summary(struct buf *out, const struct job_functions *functions, const json_t *warnings);
+/* The calls that a process was in when it crashed, `most` of them (0: none), the innermost first. False: not known;
+ * `functions` may be NULL. */
+bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most);
 /* The sections of the report. */
 void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings);
 /* Sets .functions, .calls, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */

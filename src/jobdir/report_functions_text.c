@@ -17,6 +17,7 @@ enum {
     SHOWN_CALLERS = 12,
     SHOWN_CALLEES = 6,
     NAME_WIDTH = 44,
+    SHOWN_VALUES = 100, /* characters of a slow call's arguments, and of its result */
 };
 
 static const char *base_of(const char *file)
@@ -75,14 +76,20 @@ static void put_remarks(struct buf *out, const struct job_function *function)
 
 static void put_cost(struct buf *out, const struct job_functions *functions)
 {
-    buf_printf(out, "%" PRIu64 " events", functions->events);
+    uint64_t counted = 0;
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
+        counted += each->counted;
+    if (!functions->events && counted)
+        buf_printf(out, "%" PRIu64 " calls were only counted (--count-only)", counted);
+    else
+        buf_printf(out, "%" PRIu64 " event%s", functions->events, functions->events == 1 ? "" : "s");
     if (functions->bytes) {
         buf_puts(out, ", ");
         text_size(out, functions->bytes);
     }
     if (functions->processes != 1)
         buf_printf(out, " of %zu processes", functions->processes);
-    if (functions->cost_seconds > 0) {
+    if (functions->cost_seconds >= 1e-6) { /* else it is made of too few samples */
         buf_puts(out, "; recording took about ");
         call_put_ns(out, functions->cost_seconds * 1e9);
     }
@@ -171,6 +178,8 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
         }
         if (HASH_COUNT(functions->functions) > shown)
             buf_printf(out, "             ... and %zu more\n", HASH_COUNT(functions->functions) - shown);
+    }
+    if (!functions->unread) {
         buf_puts(out, "  tracing    ");
         put_cost(out, functions);
         buf_putc(out, '\n');
@@ -278,6 +287,13 @@ static void put_graph(struct buf *out, const struct job_functions *functions)
         buf_printf(out, "  ... and %zu more pairs of other callers (--json lists all)\n", left);
 }
 
+/* As far as they fit into a line that people read; --json has more of them. */
+static void put_values(struct buf *out, const char *before, const char *values, const char *behind)
+{
+    size_t len = values ? strlen(values) : 0, shown = len ? text_fit(values, len, SHOWN_VALUES) : 0;
+    buf_printf(out, "%s%.*s%s%s", before, (int)shown, len ? values : "", shown < len ? "..." : "", behind);
+}
+
 static void put_slowest(struct buf *out, const struct job_functions *functions)
 {
     if (!functions->slowest_count)
@@ -288,9 +304,9 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
         put_time(out, call->ns, 11);
         buf_printf(out, "  at %.6f s  ", call->start_seconds);
         text_show(out, call->function->name);
-        buf_printf(out, "(%s)", call->arguments ? call->arguments : "");
+        put_values(out, "(", call->arguments, ")");
         if (call->result)
-            buf_printf(out, " = %s", call->result);
+            put_values(out, " = ", call->result, "");
         put_source(out, call->function);
         if (strcmp(call->how, "returned") != 0)
             buf_printf(out, "  %s", strcmp(call->how, "open") == 0 ? "still open at the end" : call->how);
@@ -310,6 +326,27 @@ static void put_lines(struct buf *out, const char *lines)
         buf_printf(out, "    %.*s\n", len, line);
         line = end ? end + 1 : NULL;
     }
+}
+
+bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most)
+{
+    for (size_t i = 0; functions && i < functions->crash_count; i++) {
+        const char *line = functions->crashes[i].stack;
+        if (functions->crashes[i].pid != pid || !line || !*line)
+            continue;
+        for (size_t shown = 0; most && line && *line; shown++) {
+            const char *end = strchr(line, '\n');
+            if (shown == most && end && end[1]) {
+                buf_puts(out, "    ... and those around it\n");
+                break;
+            }
+            size_t len = end ? (size_t)(end - line) : strlen(line), room = text_fit(line, len, SHOWN_VALUES);
+            buf_printf(out, "    %s %.*s%s\n", shown ? "in" : "  ", (int)room, line, room < len ? "..." : "");
+            line = end ? end + 1 : NULL;
+        }
+        return true;
+    }
+    return false;
 }
 
 static void put_crashes(struct buf *out, const struct job_functions *functions)

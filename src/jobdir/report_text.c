@@ -16,6 +16,7 @@ enum {
     SUMMARY_COMMANDS = 5,
     SUMMARY_WIDTH = 80,
     SHOWN_FRAMES = 16,
+    SUMMARY_CALLS = 6,
     REPORT_COMMANDS = 20,
     REPORT_LINES = 40, /* processes shown singly */
 };
@@ -186,7 +187,9 @@ static void put_frames(struct buf *out, const json_t *frames)
     }
 }
 
-static void put_crashes(struct buf *out, const json_t *crashes, struct report_style style)
+/* `calls`: so many of those that a traced process was in are shown; the report has them all in a place of its own. */
+static void put_crashes(struct buf *out, const json_t *crashes, const struct job_functions *functions, size_t calls,
+                        struct report_style style)
 {
     size_t index;
     json_t *crash;
@@ -206,8 +209,11 @@ static void put_crashes(struct buf *out, const json_t *crashes, struct report_st
             text_show(out, core);
         }
         buf_putc(out, '\n');
-        put_frames(out, json_object_get(crash, "frames"));
-        if (note) {
+        const json_t *frames = json_object_get(crash, "frames");
+        pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+        put_frames(out, frames);
+        bool known = job_functions_crash(out, functions, pid, json_array_size(frames) ? 0 : calls);
+        if (note && (!known || json_is_true(json_object_get(crash, "core_dumped")))) {
             buf_puts(out, "    ");
             text_show(out, note);
             buf_putc(out, '\n');
@@ -246,7 +252,7 @@ static const json_t *longer(const json_t *a, const json_t *b)
     return json_array_size(a) >= json_array_size(b) ? a : b;
 }
 
-static void put_body(struct buf *out, const struct job_report *report, struct report_style style)
+static void put_body(struct buf *out, const struct job_report *report, size_t crash_calls, struct report_style style)
 {
     struct job_result result = job_report_result(report);
     if (result.started) {
@@ -256,7 +262,7 @@ static void put_body(struct buf *out, const struct job_report *report, struct re
     put_commands(out, &report->model);
     put_course(out, &report->model, style);
     put_rules(out, &report->model);
-    put_crashes(out, longer(report->info.crashes, report->model.crashes), style);
+    put_crashes(out, longer(report->info.crashes, report->model.crashes), report->functions, crash_calls, style);
     put_warnings(out, longer(report->info.warnings, report->model.warnings), style);
 }
 
@@ -279,8 +285,9 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
 void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
 {
     put_head(out, report, style);
-    put_body(out, report, style);
+    put_body(out, report, SUMMARY_CALLS, style);
     job_functions_summary(out, report->functions, longer(report->info.warnings, report->model.warnings));
+    mpi_report_summary(out, report->mpi);
     if (report->path && !report->path[0])
         return; /* nothing was recorded that could be read */
     put_label(out, "more");
@@ -454,8 +461,9 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_head(out, report, style);
     put_command_line(out, &report->info);
     put_started(out, &report->info);
-    put_body(out, report, style);
+    put_body(out, report, 0, style);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
+    mpi_report_text(out, report->mpi, report->mpi_rank);
     put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);

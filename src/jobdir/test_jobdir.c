@@ -1,75 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/dirs.h"
-#include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
-#include "jobdir/text.h"
-
-/* ---- a place for each test ---- */
-
-struct place {
-    char root[64], jobs[96];
-};
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof *place);
-    snprintf(place->root, sizeof place->root, "/tmp/scry-jobdir-XXXXXX");
-    assert_non_null(mkdtemp(place->root));
-    snprintf(place->jobs, sizeof place->jobs, "%s/jobs", place->root);
-    setenv("SCRY_STATE_DIR", place->jobs, 1);
-    *state = place;
-    return 0;
-}
-
-static void remove_tree(const char *path)
-{
-    char command[256];
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    assert_int_equal(system(command), 0);
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-    remove_tree(place->root);
-    free(place);
-    return 0;
-}
-
-static void write_file(const char *dir, const char *name, const char *text, size_t len)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, len), (ssize_t)len);
-    close(fd);
-}
-
-static char *read_name(const char *dir, const char *name, size_t *ret_len)
-{
-    char path[512], *text;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    assert_int_equal(file_read(path, &text, ret_len), 0);
-    return text;
-}
+#include "jobdir/test_jobdir.h"
 
 /* ---- text ---- */
 
@@ -284,173 +221,6 @@ static void test_state(void **state)
     assert_int_equal(job_state(place->root, &info), JOB_RUNNING); /* written to just now */
 }
 
-/* ---- spool ---- */
-
-static void make_job(struct place *place, char *path, size_t size)
-{
-    struct err err = {0};
-    assert_int_equal(jobdir_make("20260101T000000-h-1-abcdef", NULL, path, size, &err), 0);
-}
-
-static size_t count_records(const char *path, uint64_t *ret_unread)
-{
-    struct spool_reader reader;
-    struct err err = {0};
-    size_t count = 0;
-    assert_int_equal(spool_reader_open(&reader, path, &err), 0);
-    for (json_t *record; (record = spool_reader_next(&reader)); count++)
-        json_decref(record);
-    *ret_unread = reader.unread;
-    spool_reader_close(&reader);
-    return count;
-}
-
-static void put(struct spool *spool, int number)
-{
-    spool_put_take(spool, json_pack("{s:s, s:f, s:i}", "type", "x", "t", (double)number, "number", number));
-}
-
-static void test_spool(void **state)
-{
-    char path[256];
-    struct spool spool;
-    struct spool_reader reader;
-    struct err err = {0};
-    make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
-    assert_false(spool.stopped);
-    assert_int_equal(spool_reader_open(&reader, path, &err), 0);
-    json_t *record = spool_reader_next(&reader);
-    assert_string_equal(json_string_value(json_object_get(record, "format")), "scry-spool");
-    json_decref(record);
-    assert_null(spool_reader_next(&reader));
-    for (int i = 1; i <= 100; i++) { /* read while it grows */
-        put(&spool, i);
-        assert_null(spool_reader_next(&reader));
-        spool_flush(&spool);
-        record = spool_reader_next(&reader);
-        assert_int_equal(json_integer_value(json_object_get(record, "number")), i);
-        assert_int_equal(json_integer_value(json_object_get(record, "seq")), i);
-        json_decref(record);
-    }
-    spool_close(&spool);
-    spool_reader_close(&reader);
-    char reserve[300];
-    snprintf(reserve, sizeof reserve, "%s/spool/reserve", path);
-    assert_int_equal(access(reserve, F_OK), -1);
-}
-
-/* However short the file is, whole records are read and the rest is named. */
-static void test_spool_cut(void **state)
-{
-    char path[256];
-    struct spool spool;
-    make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
-    for (int i = 1; i <= 10; i++)
-        put(&spool, i);
-    spool_close(&spool);
-    size_t len;
-    char *text = read_name(path, "spool/records.jsonl", &len);
-    for (size_t cut = 0; cut <= len; cut++) {
-        uint64_t unread;
-        size_t lines = 0;
-        for (size_t i = 0; i < cut; i++)
-            lines += text[i] == '\n';
-        write_file(path, "spool/records.jsonl", text, cut);
-        assert_int_equal(count_records(path, &unread), lines);
-        assert_int_equal(unread, 0);
-        struct job_model model;
-        struct err err = {0};
-        json_t *problems = json_array();
-        assert_int_equal(job_model_init(&model, 10), 0);
-        assert_int_equal(job_model_read(&model, path, problems, &err), 0);
-        bool whole = cut == 0 || text[cut - 1] == '\n';
-        assert_int_equal(json_array_size(problems), (lines == 0) + !whole);
-        json_decref(problems);
-        job_model_done(&model);
-    }
-    free(text);
-}
-
-static void test_spool_damaged(void **state)
-{
-    char path[256];
-    uint64_t unread;
-    make_job(*state, path, sizeof path);
-    static const char damaged[] = "{\"seq\":0,\"t\":0.0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":1}\n"
-                                  "\0\0\0\377\n{}\n[1]\n{\"t\":1,\"type\":\"x\",\"seq\":4}\n";
-    write_file(path, "spool/records.jsonl", damaged, sizeof damaged - 1);
-    assert_int_equal(count_records(path, &unread), 2);
-    assert_int_equal(unread, 3);
-    struct job_model model;
-    struct err err = {0};
-    json_t *problems = json_array();
-    assert_int_equal(job_model_init(&model, 10), 0);
-    assert_int_equal(job_model_read(&model, path, problems, &err), 0);
-    assert_int_equal(model.missing_records, 3);
-    assert_int_equal(json_array_size(problems), 2);
-    job_model_done(&model);
-    static const char newer[] = "{\"seq\":0,\"t\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":77}\n";
-    write_file(path, "spool/records.jsonl", newer, sizeof newer - 1);
-    assert_int_equal(job_model_init(&model, 10), 0);
-    assert_int_equal(job_model_read(&model, path, problems, &err), -EPROTO);
-    assert_non_null(strstr(err.text, "77"));
-    job_model_done(&model);
-    json_decref(problems);
-}
-
-static void test_spool_limit(void **state)
-{
-    char path[256];
-    struct spool spool;
-    uint64_t unread;
-    make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 400);
-    for (int i = 0; i < 20; i++) {
-        put(&spool, i);
-        spool_flush(&spool);
-    }
-    assert_true(spool.stopped);
-    assert_non_null(strstr(spool.reason, "--max-size"));
-    assert_true(spool.written > 1);
-    assert_int_equal(spool.written + spool.lost, 21);
-    assert_int_equal(count_records(path, &unread), spool.written);
-    spool_close(&spool);
-}
-
-/* A write that fails in the middle leaves whole records only. */
-static void test_spool_write_error(void **state)
-{
-    char path[256];
-    struct spool spool;
-    uint64_t unread;
-    struct rlimit old, small;
-    make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &old);
-    small = old;
-    small.rlim_cur = 300;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    for (int i = 0; i < 20; i++) {
-        put(&spool, i);
-        spool_flush(&spool);
-    }
-    setrlimit(RLIMIT_FSIZE, &old);
-    assert_true(spool.stopped);
-    assert_non_null(strstr(spool.reason, strerror(EFBIG)));
-    assert_int_equal(spool.written + spool.lost, 21);
-    assert_int_equal(count_records(path, &unread), spool.written);
-    assert_int_equal(unread, 0);
-    spool_close(&spool);
-    spool_open(&spool, "/nonexistent/scry", "id", 1 << 20);
-    put(&spool, 1);
-    assert_true(spool.stopped);
-    assert_int_equal(spool.lost, 1);
-    spool_close(&spool);
-}
-
 /* ---- model ---- */
 
 static void apply(struct job_model *model, const char *text)
@@ -661,23 +431,12 @@ static void test_report_cut(void **state)
 
 int main(void)
 {
-#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_series),
-        IN_PLACE(test_info),
-        IN_PLACE(test_info_versions),
-        IN_PLACE(test_state),
-        IN_PLACE(test_spool),
-        IN_PLACE(test_spool_cut),
-        IN_PLACE(test_spool_damaged),
-        IN_PLACE(test_spool_limit),
-        IN_PLACE(test_spool_write_error),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_model_commands),
-        IN_PLACE(test_find),
-        IN_PLACE(test_report_unseen_end),
+        cmocka_unit_test(test_text),   cmocka_unit_test(test_units),
+        cmocka_unit_test(test_series), IN_PLACE(test_info),
+        IN_PLACE(test_info_versions),  IN_PLACE(test_state),
+        cmocka_unit_test(test_model),  cmocka_unit_test(test_model_commands),
+        IN_PLACE(test_find),           IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
     return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);

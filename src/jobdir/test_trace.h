@@ -153,7 +153,7 @@ static inline void made_trace(const char *job, int pid, char *ret_dir)
                                     "2\t0x1100\tsolve\t/src/solve.c\t20\t64\t/bin/solver\n"
                                     "3\t0x1200\tstep\t/src/solve.c\t40\t64\t/bin/solver\n"
                                     "4\t0x1300\tnorm\t\t0\t0\t/lib/libnorm.so\n";
-    static const char layouts[] = "1\targs(n:i4)\n2\tlocals(i:i4) result(:i4)\n3\tcaller(k:i4)\n";
+    static const char layouts[] = "1\targs(n:i4)\n2\tlocals(i:i4) result(:i4)\n3\tcaller\"before\"(k:i4)\n";
     made_file(ret_dir, ".functions", functions, sizeof functions - 1);
     made_file(ret_dir, ".layouts", layouts, sizeof layouts - 1);
 }

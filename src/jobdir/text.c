@@ -48,15 +48,9 @@ static void append_text(struct buf *out, const char *text, size_t limit, bool es
     }
 }
 
-json_t *text_json(const char *bytes)
+void text_clean(struct buf *out, const char *bytes)
 {
-    if (!bytes)
-        return json_null();
-    struct buf clean = BUF_INIT;
-    append_text(&clean, bytes, TEXT_LIMIT, false);
-    json_t *json = clean.failed ? NULL : json_stringn(clean.data ? clean.data : "", clean.len);
-    buf_done(&clean);
-    return json;
+    append_text(out, bytes, TEXT_LIMIT, false);
 }
 
 void text_show(struct buf *out, const char *text)

@@ -15,6 +15,9 @@
 
 enum { TEXT_LIMIT = 64 << 10 }; /* bytes of one string kept in a job directory; longer ones are cut and marked */
 
+/* Appends the bytes as a job directory has them; into an empty buffer. */
+void text_clean(struct buf *out, const char *bytes);
+
 /* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
 json_t *text_json(const char *bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace's description, functions and layouts; finding the traces of a job. */
+/* A trace's description, functions and layouts. */
 #include "jobdir/trace.h"
 
 #include <dirent.h>
@@ -126,7 +126,7 @@ static char *next_line(char **text, const char *end)
     return line;
 }
 
-static bool number_of(const char *text, uint64_t *ret_number)
+bool trace_number_of(const char *text, uint64_t *ret_number)
 {
     char *end;
     errno = 0;
@@ -149,7 +149,7 @@ static int add_pair(struct trace *trace, const char *key, const char *value)
     return 0;
 }
 
-const char *trace_value(const struct trace *trace, const char *key)
+const char *trace_own_value(const struct trace *trace, const char *key)
 {
     for (size_t i = 0; i < trace->pair_count; i++)
         if (strcmp(trace->pairs[i].key, key) == 0)
@@ -157,11 +157,19 @@ const char *trace_value(const struct trace *trace, const char *key)
     return NULL;
 }
 
+const char *trace_value(const struct trace *trace, const char *key)
+{
+    if (strcmp(key, "state") == 0)
+        while (trace->rest)
+            trace = trace->rest;
+    return trace_own_value(trace, key);
+}
+
 uint64_t trace_number(const struct trace *trace, const char *key)
 {
-    const char *value = trace_value(trace, key);
+    const char *value = trace_own_value(trace, key);
     uint64_t number;
-    return value && number_of(value, &number) ? number : 0;
+    return value && trace_number_of(value, &number) ? number : 0;
 }
 
 const char *trace_problem(const struct trace *trace, size_t index)
@@ -211,7 +219,7 @@ static int load_process(struct trace *trace, struct err *err)
     }
     trace->tick_zero_ns = trace_number(trace, "clock_offset_ns");
     trace->ns_per_tick = 1e9 / (double)trace->ticks_per_second;
-    const char *state = trace_value(trace, "state"), *base = strrchr(trace->path, '/');
+    const char *state = trace_own_value(trace, "state"), *base = strrchr(trace->path, '/');
     if (!state && whole)
         trace_tell(trace, "%s/.process: not whole: it does not say what became of the process", trace->path);
     trace->running = state && strcmp(state, "running") == 0;
@@ -243,13 +251,13 @@ static int add_function(struct trace *trace, char *line)
     char *fields[7];
     uint64_t id, address, number = 0, size = 0;
     size_t count = split(line, fields, 7);
-    if (count < 4 || !number_of(fields[0], &id) || id >= TRACE_IDS || !number_of(fields[1], &address))
+    if (count < 4 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS || !trace_number_of(fields[1], &address))
         return -EINVAL;
     if (!make_room((void **)&trace->functions, &trace->function_room, id, sizeof *trace->functions))
         return -ENOMEM;
-    if (count > 4 && !number_of(fields[4], &number))
+    if (count > 4 && !trace_number_of(fields[4], &number))
         number = 0;
-    if (count > 5 && !number_of(fields[5], &size))
+    if (count > 5 && !trace_number_of(fields[5], &size))
         size = 0;
     trace->functions[id] = (struct trace_function){.id = (uint32_t)id,
                                                    .address = address,
@@ -265,7 +273,7 @@ static int add_layout(struct trace *trace, char *line)
 {
     char *fields[2];
     uint64_t id;
-    if (split(line, fields, 2) < 2 || !number_of(fields[0], &id) || id >= TRACE_IDS)
+    if (split(line, fields, 2) < 2 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS)
         return -EINVAL;
     if (!make_room((void **)&trace->layouts, &trace->layout_room, id, sizeof *trace->layouts))
         return -ENOMEM;
@@ -315,8 +323,8 @@ int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx)
         char *fields[4];
         uint64_t id, calls, ticks, thinned = 0;
         size_t count = split(line, fields, 4);
-        if (count >= 3 && number_of(fields[0], &id) && id < TRACE_IDS && number_of(fields[1], &calls) &&
-            number_of(fields[2], &ticks) && (count < 4 || number_of(fields[3], &thinned)))
+        if (count >= 3 && trace_number_of(fields[0], &id) && id < TRACE_IDS && trace_number_of(fields[1], &calls) &&
+            trace_number_of(fields[2], &ticks) && (count < 4 || trace_number_of(fields[3], &thinned)))
             fn(ctx, (uint32_t)id, calls, ticks, thinned);
     }
     return 0;
@@ -378,6 +386,7 @@ void trace_close(struct trace *trace)
 {
     if (!trace)
         return;
+    trace_close(trace->rest);
     for (struct trace_meta *meta = trace->texts, *next; meta; meta = next) {
         next = meta->next;
         free(meta);
@@ -411,7 +420,10 @@ const char *trace_path(const struct trace *trace)
 
 size_t trace_function_count(const struct trace *trace)
 {
-    return trace->function_room;
+    size_t count = 0;
+    for (; trace; trace = trace->rest)
+        count = trace->function_room > count ? trace->function_room : count;
+    return count;
 }
 
 size_t trace_thread_count(const struct trace *trace)
@@ -419,9 +431,18 @@ size_t trace_thread_count(const struct trace *trace)
     return trace->thread_count;
 }
 
+/* A monitor that was killed early may have had only its address for a name. */
 const struct trace_function *trace_function(const struct trace *trace, uint32_t id)
 {
-    return id < trace->function_room && trace->functions[id].name ? &trace->functions[id] : NULL;
+    const struct trace_function *found = NULL;
+    for (; trace; trace = trace->rest) {
+        const struct trace_function *here =
+            id < trace->function_room && trace->functions[id].name ? &trace->functions[id] : NULL;
+        if (here && (!trace->rest || strncmp(here->name, "0x", 2) != 0))
+            return here;
+        found = here ? here : found;
+    }
+    return found;
 }
 
 const struct layout *trace_layout(const struct trace *trace, uint32_t id)
@@ -475,9 +496,8 @@ static bool sort_addresses(struct trace *trace)
     return true;
 }
 
-bool trace_name_address(void *ctx, uint64_t address, struct buf *out)
+static bool name_address(struct trace *trace, uint64_t address, struct buf *out)
 {
-    struct trace *trace = ctx;
     if (!sort_addresses(trace))
         return false;
     size_t low = 0, high = trace->by_address_count; /* the last that begins at or before the address */
@@ -500,110 +520,10 @@ bool trace_name_address(void *ctx, uint64_t address, struct buf *out)
     return true;
 }
 
-/* ---- the traces of a job ---- */
-
-struct found {
-    char *path;
-    uint64_t start_ns;
-};
-
-static int by_start(const void *a, const void *b)
+bool trace_name_address(void *ctx, uint64_t address, struct buf *out)
 {
-    const struct found *left = a, *right = b;
-    if (left->start_ns != right->start_ns)
-        return left->start_ns < right->start_ns ? -1 : 1;
-    return strverscmp(left->path, right->path);
-}
-
-/* Only the line with the start. */
-static uint64_t start_of(const char *path)
-{
-    char name[PATH_MAX], line[4096];
-    if ((size_t)snprintf(name, sizeof name, "%s/.process", path) >= sizeof name)
-        return UINT64_MAX;
-    _cleanup_(fclosep) FILE *file = fopen(name, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        uint64_t number;
-        if (strncmp(line, "start_ns\t", 9) == 0 && number_of(line + 9, &number))
-            return number;
-    }
-    return UINT64_MAX;
-}
-
-static int add_found(struct found **list, size_t *count, const char *path)
-{
-    struct found *grown = realloc(*list, (*count + 1) * sizeof *grown);
-    if (!grown)
-        return -ENOMEM;
-    *list = grown;
-    char *copy = strdup(path);
-    if (!copy)
-        return -ENOMEM;
-    grown[(*count)++] = (struct found){copy, start_of(path)};
-    return 0;
-}
-
-/* The folders in `path`, each given to `fn` by its path. */
-static int each_folder(const char *path, int (*fn)(void *, const char *), void *ctx)
-{
-    DIR *dir = opendir(path);
-    if (!dir)
-        return -errno;
-    int code = 0;
-    for (const struct dirent *entry; code == 0 && (entry = readdir(dir));) {
-        char full[PATH_MAX];
-        struct stat st;
-        if (entry->d_name[0] != '.' &&
-            (size_t)snprintf(full, sizeof full, "%s/%s", path, entry->d_name) < sizeof full && stat(full, &st) == 0 &&
-            S_ISDIR(st.st_mode))
-            code = fn(ctx, full);
-    }
-    closedir(dir);
-    return code;
-}
-
-struct listing {
-    struct found *list;
-    size_t count;
-};
-
-static int take_trace(void *ctx, const char *path)
-{
-    struct listing *listing = ctx;
-    return add_found(&listing->list, &listing->count, path);
-}
-
-static int take_node(void *ctx, const char *path)
-{
-    int code = each_folder(path, take_trace, ctx);
-    return code == -ENOMEM ? code : 0; /* a node's folder that cannot be opened hides no other */
-}
-
-int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct err *err)
-{
-    char root[PATH_MAX];
-    struct listing listing = {0};
-    if ((size_t)snprintf(root, sizeof root, "%s/trace", jobdir) >= sizeof root)
-        return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s", jobdir);
-    int code = each_folder(root, take_node, &listing);
-    if (code == -ENOENT)
-        code = 0;
-    char **paths = code == 0 ? calloc(listing.count + 1, sizeof *paths) : NULL;
-    if (code == 0 && !paths)
-        code = -ENOMEM;
-    if (code == 0 && listing.count)
-        qsort(listing.list, listing.count, sizeof *listing.list, by_start);
-    for (size_t i = 0; i < listing.count; i++) {
-        if (paths)
-            paths[i] = listing.list[i].path;
-        else
-            free(listing.list[i].path);
-    }
-    free(listing.list);
-    if (code < 0)
-        return err_errno(err, code, "cannot list the traces in %s", root);
-    *ret_paths = paths;
-    *ret_count = listing.count;
-    return 0;
+    for (struct trace *trace = ctx; trace; trace = trace->rest)
+        if (name_address(trace, address, out))
+            return true;
+    return false;
 }

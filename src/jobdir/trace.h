@@ -58,12 +58,21 @@ int trace_update(struct trace *trace, struct err *err);
 /* The directories of all traces of a job, sorted by their start; malloc'ed strings in a malloc'ed array. */
 int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct err *err);
 
+/* A process whose monitor was killed and started again has a trace of each. `next` goes on where `trace` ends (its
+ * state is continued): appended, it is read as a part of it, with the calls that began in one and end in the other, and
+ * closed with it. trace_rest: the next of those that were appended, for what each counts for itself; NULL. */
+bool trace_goes_on(const struct trace *trace, const struct trace *next);
+void trace_append(struct trace *trace, struct trace *next_take);
+struct trace *trace_rest(const struct trace *trace);
+/* Appends what is to be found of it among these paths, in order; those are freed and become NULL. */
+void trace_append_all(struct trace *trace, char **paths, size_t count, trace_problem_fn *problem, void *ctx);
+
 pid_t trace_pid(const struct trace *trace);
 const char *trace_node(const struct trace *trace);
 const char *trace_path(const struct trace *trace);
-const char *trace_value(const struct trace *trace, const char *key);                 /* of .process; NULL */
-uint64_t trace_number(const struct trace *trace, const char *key);                   /* the same as a number; 0 */
-const char *trace_problem(const struct trace *trace, size_t index);                  /* the writer's; NULL: no more */
+const char *trace_value(const struct trace *trace, const char *key); /* of .process; NULL. state: of the last one */
+uint64_t trace_number(const struct trace *trace, const char *key);   /* the same as a number; 0 */
+const char *trace_problem(const struct trace *trace, size_t index);  /* the writer's; NULL: no more */
 const struct trace_function *trace_function(const struct trace *trace, uint32_t id); /* NULL: none */
 const struct layout *trace_layout(const struct trace *trace, uint32_t id);
 bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a layout_name_fn */

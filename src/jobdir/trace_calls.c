@@ -21,7 +21,7 @@ struct trace_thread_state *trace_thread_of(struct trace_cursor *cursor, const st
     thread->key = key;
     thread->thread = (struct trace_thread){head->tid, head->thread_serial, HASH_COUNT(cursor->threads)};
     HASH_ADD(hh, cursor->threads, key, sizeof thread->key, thread);
-    cursor->trace->thread_count = HASH_COUNT(cursor->threads);
+    cursor->first->thread_count = HASH_COUNT(cursor->threads);
     return thread;
 }
 
@@ -133,7 +133,7 @@ static void tell_unpaired(struct trace_cursor *cursor, const struct trace_stream
 /* What the files of an ended trace should say and do not: they were cut off, or damaged. Told once each. */
 static void tell_unknown(struct trace_cursor *cursor, bool *told, const char *file, const char *what, uint32_t id)
 {
-    const char *state = trace_value(cursor->trace, "state");
+    const char *state = trace_own_value(cursor->trace, "state");
     if (*told || cursor->followed || !state || strcmp(state, "running") == 0)
         return;
     *told = true;
@@ -163,7 +163,7 @@ static bool take_entry(struct trace_cursor *cursor, struct trace_stream *stream,
     }
     event_init(event, TRACE_ENTRY, stream->time, stream->thread, stack);
     event->function = function;
-    if (!trace_function(cursor->trace, function))
+    if (!trace_function(cursor->first, function))
         tell_unknown(cursor, &cursor->function_told, ".functions", "function", function);
     event->entry_time = stream->time;
     stack->calls[stack->depth++] = (struct trace_call){function, stream->packet_number, stream->time};

@@ -116,7 +116,7 @@ int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool
     struct trace_cursor *cursor = calloc(1, sizeof *cursor);
     if (!cursor)
         return err_set(err, -ENOMEM, "out of memory");
-    cursor->trace = trace;
+    cursor->first = cursor->trace = trace;
     cursor->follow = cursor->followed = follow;
     trace->thread_count = 0;
     int code = follow ? trace_update(trace, err) : 0;
@@ -148,13 +148,19 @@ static void free_threads(struct trace_cursor *cursor)
     }
 }
 
+static void free_streams(struct trace_cursor *cursor)
+{
+    for (size_t i = 0; i < cursor->stream_count; i++)
+        trace_stream_free(cursor->streams[i]);
+    cursor->stream_count = cursor->heap_count = 0;
+}
+
 void trace_cursor_free(struct trace_cursor *cursor)
 {
     if (!cursor)
         return;
     free_threads(cursor);
-    for (size_t i = 0; i < cursor->stream_count; i++)
-        trace_stream_free(cursor->streams[i]);
+    free_streams(cursor);
     free(cursor->streams);
     free(cursor->heap);
     free(cursor);
@@ -175,12 +181,11 @@ void trace_cursor_progress(const struct trace_cursor *cursor, uint64_t *ret_read
     }
 }
 
-size_t trace_threads(struct trace *trace)
+static void see_threads(struct trace_cursor *seen, struct trace *trace)
 {
     struct dirent **entries;
     int count = scandir(trace->path, &entries, is_stream, versionsort);
     trace_problem_fn *problem = trace->problem;
-    struct trace_cursor seen = {.trace = trace};
     trace->problem = NULL; /* told when the packets are read */
     for (int i = 0; i < count; i++) {
         struct trace_stream *stream = trace_stream_new(trace, entries[i]->d_name);
@@ -190,7 +195,7 @@ size_t trace_threads(struct trace *trace)
                 stream->skip = true;
                 trace_stream_advance(stream, 0, false);
                 if (stream->step == STEP_PACKET)
-                    trace_thread_of(&seen, &stream->head);
+                    trace_thread_of(seen, &stream->head);
             } while (stream->step != STEP_END);
         }
         trace_stream_free(stream);
@@ -199,6 +204,13 @@ size_t trace_threads(struct trace *trace)
     if (count >= 0)
         free(entries);
     trace->problem = problem;
+}
+
+size_t trace_threads(struct trace *trace)
+{
+    struct trace_cursor seen = {.first = trace, .trace = trace};
+    for (struct trace *part = trace; part; part = part->rest)
+        see_threads(&seen, part);
     size_t threads = HASH_COUNT(seen.threads);
     free_threads(&seen);
     return threads;
@@ -219,7 +231,7 @@ static void step_thread_ends(struct trace_cursor *cursor, struct trace_stream *s
 static void check_length(const struct trace_cursor *cursor)
 {
     uint64_t unused, there, written = trace_number(cursor->trace, "bytes");
-    const char *state = trace_value(cursor->trace, "state");
+    const char *state = trace_own_value(cursor->trace, "state");
     trace_cursor_progress(cursor, &unused, &there);
     if (!cursor->followed && state && strcmp(state, "running") != 0 && there < written)
         trace_tell(cursor->trace, "%s: only %" PRIu64 " bytes are left of the %" PRIu64 " of its streams",
@@ -242,6 +254,30 @@ static bool step_close(struct trace_cursor *cursor)
         }
     }
     return false;
+}
+
+/* Calls that were entered in the trace before: in no packet of this one. */
+static void leave_packets(struct trace_stack *stack)
+{
+    for (size_t i = 0; i < stack->depth; i++)
+        stack->calls[i].packet = 0;
+}
+
+/* On to the trace that follows. */
+static int go_on(struct trace_cursor *cursor)
+{
+    struct err err;
+    check_length(cursor);
+    free_streams(cursor);
+    for (struct trace_thread_state *thread = cursor->threads; thread; thread = thread->hh.next) {
+        leave_packets(&thread->own);
+        for (struct trace_stack *stack = thread->others; stack; stack = stack->hh.next)
+            leave_packets(stack);
+    }
+    cursor->trace = cursor->trace->rest;
+    cursor->looked = false;
+    int code = cursor->followed ? trace_update(cursor->trace, &err) : 0;
+    return code < 0 ? code : look(cursor);
 }
 
 /* In follow mode: what came since. */
@@ -269,12 +305,20 @@ int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event)
             advance_first(cursor);
         if (!cursor->heap_count) {
             if (cursor->closing || (!cursor->follow && !cursor->look_once_more)) {
+                if (cursor->trace->rest) {
+                    int code = go_on(cursor);
+                    if (code < 0)
+                        return code;
+                    continue;
+                }
                 if (!step_close(cursor))
                     return 0;
                 continue;
             }
             int code = looked ? 0 : look_again(cursor);
             looked = true;
+            if (code == 0 && !cursor->heap_count && cursor->trace->rest)
+                code = go_on(cursor);
             if (code < 0 || (!cursor->heap_count && !cursor->look_once_more))
                 return code;
             cursor->look_once_more = false;

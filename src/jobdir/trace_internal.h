@@ -2,7 +2,7 @@
 /*
  * How a trace is read. trace.c has what stands beside the streams; trace_stream.c takes one file apart, packet by
  * packet and record by record, with reads into a window (a file that shrinks or cannot be read is an error, not a
- * signal); trace_cursor.c merges the streams by time; trace_calls.c pairs entries and exits.
+ * signal); trace_cursor.c merges the streams by time; trace_calls.c pairs entries and exits; trace_list.c finds traces.
  */
 #ifndef SCRY_JOBDIR_TRACE_INTERNAL_H
 #define SCRY_JOBDIR_TRACE_INTERNAL_H
@@ -58,12 +58,15 @@ struct trace {
     uint64_t ticks_per_second, tick_zero_ns;
     double ns_per_tick;
     size_t thread_count;
-    bool running; /* says .process */
+    bool running;       /* says .process */
+    struct trace *rest; /* what follows under a later monitor; NULL */
     trace_problem_fn *problem;
     void *problem_ctx;
     unsigned problems_told;
 };
 
+bool trace_number_of(const char *text, uint64_t *ret_number);
+const char *trace_own_value(const struct trace *trace, const char *key); /* of this one, whatever follows */
 void trace_tell(struct trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- calls ---- */
@@ -149,7 +152,8 @@ struct trace_pops {
 };
 
 struct trace_cursor {
-    struct trace *trace;
+    struct trace *first; /* that the cursor is of */
+    struct trace *trace; /* the one of those that follow each other that is read */
     bool follow, looked, look_once_more, closing;
     bool function_told, layout_told; /* that one is not in the trace's files */
     bool followed;                   /* it began in follow mode: files may have grown since they were looked at */

@@ -63,7 +63,7 @@ struct trace_writer {
     struct value *values; /* problems among them */
     size_t value_count, value_cap;
     struct buf new_functions, new_layouts; /* lines not yet in the files */
-    bool metadata_stale, process_stale, failed;
+    bool metadata_stale, process_stale, failed, ending;
     uint64_t metadata_bytes, metadata_ns;
 };
 
@@ -216,7 +216,14 @@ void trace_writer_clock(struct trace_writer *writer, uint64_t ticks_per_second, 
     trace_writer_set(writer, "tick_offset", "0");
 }
 
+void trace_writer_ending(struct trace_writer *writer)
+{
+    writer->ending = true;
+}
+
 /* ---- packets ---- */
+
+static int sync_files(struct trace_writer *writer, bool all, bool process);
 
 int trace_writer_stream_new(struct trace_writer *writer, uint64_t time, uint32_t *ret_stream)
 {
@@ -311,7 +318,7 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t number, const stru
     if (writer->failed)
         return -EPIPE;
     if (!writer->metadata_ns) { /* nobody is to find packets without what they mean */
-        int first = trace_writer_sync(writer, true);
+        int first = sync_files(writer, true, !writer->ending);
         writer->failed = first < 0;
         if (first < 0)
             return first;
@@ -571,7 +578,7 @@ static int write_metadata(struct trace_writer *writer)
     return code;
 }
 
-int trace_writer_sync(struct trace_writer *writer, bool all)
+static int sync_files(struct trace_writer *writer, bool all, bool process)
 {
     int code = append_file(writer, ".functions", &writer->new_functions);
     int other = append_file(writer, ".layouts", &writer->new_layouts);
@@ -581,9 +588,14 @@ int trace_writer_sync(struct trace_writer *writer, bool all)
         other = write_metadata(writer);
         code = code < 0 ? code : other;
     }
-    if (writer->process_stale) {
+    if (writer->process_stale && process) {
         other = write_process(writer);
         code = code < 0 ? code : other;
     }
     return code;
+}
+
+int trace_writer_sync(struct trace_writer *writer, bool all)
+{
+    return sync_files(writer, all, true);
 }

@@ -29,6 +29,8 @@ struct trace_identity {
 int trace_writer_new(struct trace_writer **ret_writer, const char *jobdir, const struct trace_identity *identity,
                      bool lazy, struct err *err);
 void trace_writer_free(struct trace_writer *writer); /* writes the last metadata */
+/* The process has ended: .process is next written by trace_writer_sync, and no more by the first packet. */
+void trace_writer_ending(struct trace_writer *writer);
 const char *trace_writer_path(const struct trace_writer *writer);
 
 /* Better values for the clock, as they get known. */

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
 enum { SLICE_NS = 100000, RINGER_STACK = 64 << 10 };
@@ -30,7 +31,7 @@ static void *ringer(void *ctx)
 {
     struct agents *agents = ctx;
     struct doorbell *bell = agents->bell;
-    uint32_t seen = atomic_load(&bell->rung), told = 0;
+    uint32_t seen = agents->rung_before, told = 0;
     while (!atomic_load(&agents->ringer_stop)) {
         atomic_store(&bell->sleeping, 1);
         while (atomic_load(&bell->rung) == seen && !atomic_load(&agents->ringer_stop))
@@ -63,6 +64,8 @@ static void rung(void *ctx, int fd, uint32_t events)
     }
     if (agents->on_ring)
         agents->on_ring(agents->ring_ctx);
+    if (agents->monitor->mpi)
+        mpi_registry_rung(agents->monitor->mpi);
     agents->collecting--;
     collect_soon(agents);
 }
@@ -85,6 +88,7 @@ int agent_bell_open(struct agents *agents, struct err *err)
         return err_errno(err, code, "cannot make the doorbell %s", path);
     agents->bell->magic = DOORBELL_MAGIC;
     agents->bell->version = AREA_VERSION;
+    agents->rung_before = atomic_load(&agents->bell->rung);
     atomic_store(&agents->bell->sleeping, 0);
     atomic_store(&agents->bell->monitor_start_ticks, proc_stat_read(getpid(), 0, &self) == 0 ? self.start_ticks : 0);
     atomic_store(&agents->bell->monitor_pid, getpid());

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/csr.h"
@@ -250,10 +251,12 @@ static int find_slots(struct agent *agent, struct demand *demand)
         if (!agent_module_hooked(agent, i))
             continue;
         const struct index *index = agent->indexes[i]->index;
+        _cleanup_(freep) size_t *few = NULL;
         size_t count = index_count(index);
+        bool all = !selection_candidates(demand->selection, index, &few, &count);
         for (size_t k = 0; code == 0 && k < count; k++) {
             struct index_function function;
-            index_at(index, k, &function);
+            index_at(index, all ? k : few[k], &function);
             if (selection_matches(demand->selection, &agent->modules[i], &function))
                 code = add_slot(agent, demand, function.address + agent->modules[i].bias);
         }

@@ -4,6 +4,7 @@
  * word, not theirs.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
+
+enum { TURN_NS = 20 * 1000 * 1000 };
 
 static void connection_free(struct agent_connection *connection)
 {
@@ -34,32 +39,42 @@ static void connection_free(struct agent_connection *connection)
     free(connection);
 }
 
-/* Answers; with an agent, its three descriptors go along. */
-static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
+int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count)
 {
-    struct agent_welcome welcome = {.magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = HOLD_MS};
-    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
-    struct iovec part = {&welcome, sizeof welcome};
+    struct iovec part = {welcome, size};
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(3 * sizeof(int))];
     } control = {0};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (agent) {
-        int fds[3] = {agent->area_fd, agent->agents->bell_fd, cells_fd(agent->agents->monitor->cells)};
+    if (fd_count) {
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof *fds);
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof fds);
-        memcpy(CMSG_DATA(head), fds, sizeof fds);
+        head->cmsg_len = CMSG_LEN(fd_count * sizeof *fds);
+        memcpy(CMSG_DATA(head), fds, fd_count * sizeof *fds);
     }
     ssize_t put;
     do
         put = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (put < 0 && errno == EINTR);
     return put < 0 ? -errno : 0;
+}
+
+/* Answers; with an agent, its three descriptors go along. */
+static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
+{
+    struct agent_welcome welcome = {.magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = HOLD_MS};
+    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
+    int fds[3] = {-1, -1, -1};
+    if (agent) {
+        fds[0] = agent->area_fd;
+        fds[1] = agent->agents->bell_fd;
+        fds[2] = cells_fd(agent->agents->monitor->cells);
+    }
+    return agent_hello_answer(fd, &welcome, sizeof welcome, fds, agent ? 3 : 0);
 }
 
 /* What is wrong with a hello; NULL: nothing. */
@@ -111,7 +126,7 @@ static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, con
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
     *ret_parent = parent_of(agents, stat.ppid, hello);
-    code = agent_area_make(agent, agent->forked, err);
+    code = agent_area_make(agent, *ret_parent, err);
     if (code < 0) {
         if (agent->job)
             job_set_problem(agent->job, "%s", err->text);
@@ -141,18 +156,32 @@ static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, con
     }
 }
 
+/* It did not wait any longer, or has ended. */
+static bool has_gone(int fd)
+{
+    struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
+    return poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static bool peer_is_ours(int fd, struct ucred *ret_peer)
+{
+    socklen_t len = sizeof *ret_peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &len) == 0 && ret_peer->uid == geteuid() &&
+           ret_peer->pid > 0;
+}
+
 static void take_hello(struct agents *agents, int fd, struct agent_hello *hello, ssize_t size)
 {
     struct ucred peer;
-    socklen_t len = sizeof peer;
     const char *wrong = check_hello(hello, size);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid() || peer.pid <= 0)
+    if (!peer_is_ours(fd, &peer))
         wrong = "only processes of the monitor's own user that it can see are traced";
     if (wrong) {
         log_info("an agent was refused: %s", wrong);
         send_welcome(fd, NULL, -EPROTO, wrong);
         return;
     }
+    mpi_exec_seen(agents, peer.pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
     if (!(hello->flags & AGENT_HAS_HOOKS)) {
         if (job)
@@ -165,6 +194,15 @@ static void take_hello(struct agents *agents, int fd, struct agent_hello *hello,
         no_room(agents, peer.pid, job, hello);
         return;
     }
+    if (hello->room < AREA_SMALLEST + AREA_BESIDE) {
+        no_room(agents, peer.pid, job, hello);
+        send_welcome(fd, NULL, -ENOMEM, "there is not enough address space");
+        return;
+    }
+    if (has_gone(fd)) { /* many came at once: those that still wait are to be answered in time */
+        job_note_late(job);
+        return;
+    }
     struct err err = {.text = ""};
     int pidfd = proc_pidfd(peer.pid);
     struct agent *parent = NULL;
@@ -173,7 +211,9 @@ static void take_hello(struct agents *agents, int fd, struct agent_hello *hello,
         if (pidfd >= 0)
             close(pidfd);
         if (job && (pidfd < 0 || err.code == -ESRCH || err.code == -ENOENT)) /* it did not wait, and is gone */
-            job->late++;
+            job_note_late(job);
+        else if (job && !job->refused++)
+            snprintf(job->refused_why, sizeof job->refused_why, "%.*s", (int)sizeof job->refused_why - 1, err.text);
         log_warning("pid %d is not traced: %s", peer.pid, *err.text ? err.text : "it has ended");
         send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
         return;
@@ -183,15 +223,32 @@ static void take_hello(struct agents *agents, int fd, struct agent_hello *hello,
         send_welcome(fd, NULL, -ESRCH, "it has ended");
     else if (send_welcome(fd, agent, 0, "") < 0) /* it did not wait */
         agent_ended(agent);
-    else
+    else {
         agent_open(agent);
+        agent_area_started(agent);
+    }
+}
+
+union any_hello { /* 8 KB */
+    uint32_t magic;
+    struct agent_hello agent;
+    struct mpi_hello mpi;
+};
+
+static void take_any(struct agents *agents, int fd, union any_hello *hello, ssize_t size)
+{
+    struct ucred peer;
+    if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
+        mpi_hello_take(agents, fd, &hello->mpi, size, peer_is_ours(fd, &peer) ? &peer : NULL);
+    else
+        take_hello(agents, fd, &hello->agent, size);
 }
 
 static void connection_readable(void *ctx, int fd, uint32_t events)
 {
     struct agent_connection *connection = ctx;
     struct agents *agents = connection->agents;
-    static _Alignas(8) struct agent_hello hello; /* 8 KB, of this one thread */
+    static _Alignas(8) union any_hello hello; /* of this one thread */
     (void)events;
     struct iovec part = {&hello, sizeof hello};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
@@ -201,15 +258,16 @@ static void connection_readable(void *ctx, int fd, uint32_t events)
     if (message.msg_flags & MSG_TRUNC)
         got = 0; /* longer than a hello is none */
     if (got > 0 || (message.msg_flags & MSG_TRUNC))
-        take_hello(agents, fd, &hello, got);
+        take_any(agents, fd, &hello, got);
     connection_free(connection);
 }
 
 static void accept_agents(void *ctx, int fd, uint32_t events)
 {
     struct agents *agents = ctx;
+    uint64_t until = clock_now_ns() + TURN_NS; /* a thousand may come at once; tools are answered, too */
     (void)events;
-    for (;;) {
+    while (clock_now_ns() < until) {
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (peer < 0)
             return;

@@ -4,10 +4,7 @@
  * through the loop. At most HELPERS at once; a job that takes too long is ended.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/dirs.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
+#include "monitor/helper_process.h"
 #include "monitor/monitor.h"
 
 enum { HELPERS = 2, READ_SIZE = 65536 };
@@ -31,7 +28,9 @@ struct helper_job {
     size_t written, answers_wanted, answers;
     helper_fn *fn;
     void *ctx;
-    pid_t pid; /* 0: waits for its turn */
+    bool at_once;      /* not one of the HELPERS: somebody waits for the answer */
+    uint64_t limit_ns; /* how long it may take */
+    pid_t pid;         /* 0: waits for its turn */
     int in, out;
     struct loop_source *in_source, *out_source, *limit, *failed;
     struct helper_reader reader;
@@ -61,7 +60,7 @@ static void free_job(struct helper_job *job)
         kill(job->pid, SIGKILL);
         while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
             ;
-        agents->helpers_running--;
+        agents->helpers_running -= !job->at_once;
     }
     if (job->previous)
         job->previous->next = job->next;
@@ -138,54 +137,20 @@ static void read_output(void *ctx, int fd, uint32_t events)
     (void)events;
 }
 
-/* The child gets the two pipes and nothing else of ours. */
 static int spawn(struct helper_job *job)
 {
-    char path[PATH_MAX];
-    int in[2], out[2];
+    struct helper_process process;
     struct err err = {0};
-    int code = dirs_libexec("scry-symbols", path, sizeof path, &err);
-    if (code < 0) {
-        if (!job->agents->helper_missing)
-            log_warning("functions have no names: %s", err.text);
-        job->agents->helper_missing = true;
+    int code = helper_process_start(&process, job->argv, &err);
+    if (code == -ENOENT && !job->agents->helper_missing)
+        log_warning("functions have no names: %s", err.text);
+    job->agents->helper_missing = code == -ENOENT;
+    if (code < 0)
         return code;
-    }
-    job->agents->helper_missing = false;
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return -errno;
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        code = -errno;
-        close(in[0]);
-        close(in[1]);
-        return code;
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    code = -posix_spawn(&job->pid, path, &actions, &attributes, job->argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    close(in[0]);
-    close(out[1]);
-    job->in = in[1];
-    job->out = out[0];
-    if (code < 0) {
-        job->pid = 0;
-        return code;
-    }
-    job->agents->helpers_running++;
-    fcntl(job->in, F_SETFL, O_NONBLOCK);
-    fcntl(job->out, F_SETFL, O_NONBLOCK);
+    job->pid = process.pid;
+    job->in = process.input;
+    job->out = process.output;
+    job->agents->helpers_running += !job->at_once;
     return 0;
 }
 
@@ -197,7 +162,7 @@ static void start_job(struct helper_job *job)
         if (job->input.len)
             job->in_source = loop_add_fd(loop, job->in, EPOLLOUT, write_input, job);
         job->out_source = loop_add_fd(loop, job->out, EPOLLIN, read_output, job);
-        job->limit = loop_add_timer(loop, HELPER_TIME_NS, 0, too_long, job);
+        job->limit = loop_add_timer(loop, job->limit_ns, 0, too_long, job);
         if (!job->out_source || (job->input.len && !job->in_source))
             code = -ENOMEM;
     }
@@ -218,8 +183,9 @@ static void start_waiting(struct agents *agents)
     }
 }
 
-struct helper_job *helper_start(struct agents *agents, const char *what, const char *const *files, size_t file_count,
-                                struct buf *input_take, helper_fn *fn, void *ctx)
+/* A job that is in the list and has not begun. NULL: out of memory; the input is gone in any case. */
+static struct helper_job *new_job(struct agents *agents, const char *what, const char *const *files, size_t file_count,
+                                  struct buf *input_take, helper_fn *fn, void *ctx)
 {
     struct helper_job *job = calloc(1, sizeof *job);
     char **argv = calloc(file_count + 3, sizeof *argv);
@@ -237,6 +203,7 @@ struct helper_job *helper_start(struct agents *agents, const char *what, const c
     }
     *job = (struct helper_job){.agents = agents, .argv = argv, .fn = fn, .ctx = ctx, .in = -1, .out = -1};
     job->answers_wanted = file_count;
+    job->limit_ns = HELPER_TIME_NS;
     if (input_take) {
         job->input = *input_take;
         *input_take = BUF_INIT;
@@ -245,7 +212,27 @@ struct helper_job *helper_start(struct agents *agents, const char *what, const c
     if (job->next)
         job->next->previous = job;
     agents->helpers = job;
-    start_waiting(agents);
+    return job;
+}
+
+struct helper_job *helper_start(struct agents *agents, const char *what, const char *const *files, size_t file_count,
+                                struct buf *input_take, helper_fn *fn, void *ctx)
+{
+    struct helper_job *job = new_job(agents, what, files, file_count, input_take, fn, ctx);
+    if (job)
+        start_waiting(agents);
+    return job;
+}
+
+struct helper_job *helper_start_at_once(struct agents *agents, const char *what, struct buf *input_take,
+                                        uint64_t limit_ns, helper_fn *fn, void *ctx)
+{
+    struct helper_job *job = new_job(agents, what, NULL, 0, input_take, fn, ctx);
+    if (job) {
+        job->at_once = true;
+        job->limit_ns = limit_ns;
+        start_job(job);
+    }
     return job;
 }
 

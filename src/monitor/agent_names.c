@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 
@@ -348,10 +349,15 @@ int agent_functions(struct agent *agent, const char *text,
     if (!goes_on)
         code = err_set(err, -EAGAIN, "the symbols of pid %d are being read: ask again in a moment", agent->pid);
     for (size_t i = 0; goes_on && i < agent->module_count; i++) {
+        if (module_is_agent(&agent->modules[i]))
+            continue; /* no part of the program */
         const struct index *index = agent->indexes[i] ? agent->indexes[i]->index : NULL;
-        for (size_t k = 0; goes_on && index && k < index_count(index); k++) {
+        _cleanup_(freep) size_t *few = NULL;
+        size_t count = index ? index_count(index) : 0;
+        bool all = !index || !selection_candidates(selection, index, &few, &count);
+        for (size_t k = 0; goes_on && k < count; k++) {
             struct index_function function;
-            index_at(index, k, &function);
+            index_at(index, all ? k : few[k], &function);
             if (selection_matches(selection, &agent->modules[i], &function))
                 goes_on = fn(ctx, &agent->modules[i], &function);
         }

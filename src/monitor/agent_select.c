@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 
-enum { NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, MANY_FUNCTIONS = 50000 };
 
 static const struct trace_settings *settings_of(const struct agent *agent)
 {
@@ -155,10 +157,10 @@ void agent_filter_update(struct agent *agent)
     uint8_t *wanted = calloc(1, AREA_FILTER);
     if (!wanted)
         return;
-    bool on = atomic_load(&view->area->on);
-    if (on && atomic_load(&view->area->unknown_mode))
+    bool on = atomic_load(&view->area->on), all = on && atomic_load(&view->area->unknown_mode);
+    if (all)
         memset(wanted, AREA_ENTER | AREA_EXIT, AREA_FILTER);
-    for (uint32_t slot = 0; on && slot <= view->slot_mask; slot++) {
+    for (uint32_t slot = 0; on && !all && slot <= view->slot_mask; slot++) {
         uint64_t function = atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed);
         if (function && atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
             wanted[area_filter_index(function)] = AREA_ENTER | AREA_EXIT;
@@ -205,10 +207,12 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
         if (!agent_module_hooked(agent, i))
             continue;
         const struct index *index = agent->indexes[i]->index;
+        _cleanup_(freep) size_t *few = NULL;
         size_t count = index_count(index);
+        bool all = wants[i] || agent->overrides || !selection_candidates(selection, index, &few, &count);
         for (size_t k = 0; k < count; k++) {
             struct index_function function;
-            index_at(index, k, &function);
+            index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);
@@ -316,6 +320,18 @@ static bool needs_indexes(const struct agent *agent, uint32_t mode)
     return (settings && (*settings->selection || (mode & AREA_VALUES))) || agent->overrides;
 }
 
+bool agent_applies_long(const struct agent *agent)
+{
+    const struct trace_settings *settings = settings_of(agent);
+    size_t count = 0;
+    if (!settings || !needs_indexes(agent, base_mode(settings)))
+        return false;
+    for (size_t i = 0; i < agent->module_count; i++)
+        if (agent_module_hooked(agent, i))
+            count += index_count(agent->indexes[i]->index);
+    return count > MANY_FUNCTIONS;
+}
+
 void agent_apply(struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
@@ -374,7 +390,9 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
     }
     atomic_store(&view->area->range_count, count);
     atomic_store(&view->area->unknown_mode, atomic_load(&from->area->unknown_mode));
-    memcpy(view->filter, from->filter, AREA_FILTER);
+    /* so no page is first filled with zeros */
+    if (pwrite(agent->area_fd, from->filter, AREA_FILTER, view->filter - view->base) != AREA_FILTER)
+        memcpy(view->filter, from->filter, AREA_FILTER);
     atomic_fetch_add(&view->area->selection, 1);
     agent->counts = parent->counts;
     agent->selected = true;

@@ -13,12 +13,14 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
 #include "lang/value.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
 /* ---- problems, for people ---- */
@@ -98,7 +100,7 @@ void job_put(struct agents *agents, struct trace_job *job)
     HASH_DELETE(hh, agents->jobs, job);
     trace_settings_done(&job->settings);
     for (size_t i = 0; i < job->noted_count; i++)
-        free(job->noted[i]);
+        free(job->noted[i].exe);
     free(job->dir);
     free(job);
 }
@@ -115,6 +117,10 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
     int code = trace_settings_set(&job->settings, key, value, err);
     if (code < 0)
         return code;
+    if (strncmp(key, "mpi", 3) == 0) {
+        mpi_apply(agents, job);
+        return 0;
+    }
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
@@ -137,6 +143,8 @@ void agents_job_end(struct agents *agents, const char *dir)
     if (!job)
         return;
     job->ended = true;
+    if (agents->monitor->mpi)
+        mpi_past_free(agents->monitor->mpi, dir);
     job_put(agents, job);
 }
 
@@ -163,15 +171,56 @@ int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
     return 0;
 }
 
-/* Why there is nothing: programs that were compiled without hooks. */
-static void describe_noted(const struct trace_job *job, char *out, size_t size)
+static const char *base_name(const char *path)
 {
-    int len = snprintf(out, size, "compiled without -finstrument-functions:");
-    for (size_t i = 0; i < job->noted_count && (size_t)len < size; i++)
-        len += snprintf(out + len, size - (size_t)len, "%s %s", i ? "," : "", job->noted[i]);
-    if ((size_t)len < size)
-        snprintf(out + len, size - (size_t)len,
-                 "; compile with -g -finstrument-functions, and their calls are recorded");
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* `WHAT: a, b; REMEDY` of the programs that have hooks of their own, or have none. */
+static void describe_some(const struct trace_job *job, bool own_hooks, const char *what, const char *remedy,
+                          struct buf *out)
+{
+    const char *between = what;
+    for (size_t i = 0; i < job->noted_count; i++) {
+        if (job->noted[i].own_hooks != own_hooks)
+            continue;
+        if (between == what && out->len)
+            buf_puts(out, "; ");
+        buf_printf(out, "%s %s", between, base_name(job->noted[i].exe));
+        between = ",";
+    }
+    if (between != what)
+        buf_puts(out, remedy);
+}
+
+/* Why there is nothing: programs that were compiled without hooks, or have their own. */
+static void describe_noted(struct trace_job *job, char *ret_text, size_t size)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    for (size_t i = 0; i < job->noted_count; i++) {
+        struct noted_program *program = &job->noted[i];
+        if (!program->looked)
+            program->own_hooks = elf_has_own_hooks(program->exe);
+        program->looked = true;
+    }
+    describe_some(job, false, "compiled without -finstrument-functions:",
+                  "; compile with -g -finstrument-functions, and their calls are recorded", &text);
+    describe_some(job, true, "with hooks of their own (__cyg_profile_func_enter), which get their calls:",
+                  "; leave them out, and the calls are recorded", &text);
+    snprintf(ret_text, size, "%s", text.data ? text.data : "");
+}
+
+/* The symbols of a big program take seconds the first time. */
+static void describe_hold(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
+{
+    for (const struct agent *agent = agents->list; agent && !*state->note; agent = agent->next)
+        if (agent->job == job && agent->hold_timer && !agent->ended)
+            snprintf(state->note, sizeof state->note, "pid %d, %.300s, waits until %s, but not longer than %d s",
+                     agent->pid, agent->exe,
+                     agent_indexes_ready(agent) ? "it is known where its values are"
+                                                : "its symbols are read, which are kept for the next time",
+                     HOLD_MS / 1000);
 }
 
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
@@ -192,6 +241,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         ret_state->events += agent->events;
         ret_state->discarded += agent->discarded;
     }
+    mpi_job_state(agents, job, ret_state);
     if (*job->problem)
         snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->problem);
     else if (!job->hooked && job->noted_count && job->settings.enabled)
@@ -203,10 +253,15 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         if (*rule->reason && (!rule->met || strstr(rule->reason, "condition")) && !*ret_state->note)
             snprintf(ret_state->note, sizeof ret_state->note, "a rule or request cannot hold: %s", rule->reason);
     }
+    describe_hold(agents, job, ret_state);
+    if (job->refused)
+        snprintf(ret_state->note, sizeof ret_state->note, "%u process%s not traced: %s", job->refused,
+                 job->refused == 1 ? " was" : "es were", job->refused_why);
+    size_t len = job->late && job->refused ? strlen(ret_state->note) : 0;
     if (job->late)
-        snprintf(ret_state->note, sizeof ret_state->note,
-                 "%u process%s not traced: the monitor did not answer in time on this busy node", job->late,
-                 job->late == 1 ? " was" : "es were");
+        snprintf(ret_state->note + len, sizeof ret_state->note - len,
+                 "%s%u process%s not traced: the monitor did not answer in time on this busy node", len ? "; " : "",
+                 job->late, job->late == 1 ? " was" : "es were");
     return 0;
 }
 
@@ -220,19 +275,24 @@ unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_l
 
 unsigned agents_count(const struct agents *agents)
 {
-    return agents->count;
+    return agents->count + mpi_registry_count(agents->monitor->mpi);
+}
+
+void job_note_late(struct trace_job *job)
+{
+    if (job && !job->settings.off)
+        job->late++;
 }
 
 /* A program that calls no hooks: worth a word if nothing else of the job does. */
 void job_note_program(struct trace_job *job, const char *exe)
 {
-    const char *name = strrchr(exe, '/');
-    name = name ? name + 1 : exe;
     for (size_t i = 0; i < job->noted_count; i++)
-        if (strcmp(job->noted[i], name) == 0)
+        if (strcmp(base_name(job->noted[i].exe), base_name(exe)) == 0)
             return;
-    if (job->noted_count < NOTED_LIMIT && (job->noted[job->noted_count] = strdup(name)))
-        job->noted_count++;
+    char *copy = job->noted_count < NOTED_LIMIT ? strdup(exe) : NULL;
+    if (copy)
+        job->noted[job->noted_count++] = (struct noted_program){.exe = copy};
 }
 
 /* ---- agents ---- */
@@ -257,6 +317,8 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
 void agent_free(struct agent *agent)
 {
     struct agents *agents = agent->agents;
+    if (agent->ended && !agent->adopted)
+        agent_area_learn(agent);
     if (agent->writer) {
         agent_names_again(agent);
         collect_close(agent, "exited");
@@ -279,6 +341,7 @@ void agent_free(struct agent *agent)
     agent_modules_free(agent);
     agent_area_remove(agent);
     agent_area_unmap(agent);
+    agent_memory_give_back(agent, agent->memory_taken);
     if (agent->area_fd >= 0)
         close(agent->area_fd);
     struct collect_thread *thread, *next;
@@ -301,8 +364,8 @@ void agent_free(struct agent *agent)
 /* It went on without its area: the monitor was too slow for it. */
 static void note_late(struct agent *agent)
 {
-    if (agent->job && agent->view.area && atomic_load(&agent->view.area->agent_state) == AREA_STARTING)
-        agent->job->late++;
+    if (agent->view.area && atomic_load(&agent->view.area->agent_state) == AREA_STARTING)
+        job_note_late(agent->job);
 }
 
 /* The process is gone, or runs another program: what it left is collected in the next turns. */
@@ -312,6 +375,8 @@ void agent_ended(struct agent *agent)
     if (agent->ended)
         return;
     agent->ended = true;
+    if (agent->writer)
+        trace_writer_ending(agent->writer);
     note_late(agent);
     agent->ended_ns = clock_now_ns();
     HASH_DELETE(hh, agents->by_pid, agent);
@@ -393,7 +458,11 @@ void agent_came(struct agent *agent, const struct agent *parent)
         agent_settle(agent);
     } else {
         agent_open(agent);
-        agent_apply(agent);
+        agent->applies_soon = agent_applies_long(agent);
+        if (agent->applies_soon)
+            agent_settle(agent); /* holds it */
+        else
+            agent_apply(agent);
     }
 }
 
@@ -469,20 +538,15 @@ void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
 int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err)
 {
     struct agents *agents = calloc(1, sizeof *agents);
-    char path[PATH_MAX];
     if (!agents)
         return err_set(err, -ENOMEM, "out of memory");
     agents->monitor = monitor;
+    agents->memory = MEMORY_DIR_INIT;
     agents->listen_fd = agents->bell_fd = agents->ring_fd = -1;
     agent_clock_start(agents);
-    snprintf(path, sizeof path, "%s/rings", runtime_dir);
     agents->runtime = strdup(runtime_dir);
-    agents->rings = strdup(path);
-    int code = agents->runtime && agents->rings && collect_new(agents) == 0 ? 0 : -ENOMEM;
-    if (code == 0)
-        code = dirs_make(agents->rings, 0700);
-    if (code < 0)
-        err_errno(err, code, "cannot make %s", path);
+    int code = agents->runtime && collect_new(agents) == 0 ? 0 : -ENOMEM;
+    code = code < 0 ? err_errno(err, code, "cannot trace") : agent_rings_open(agents, err);
     if (code == 0)
         code = agent_bell_open(agents, err);
     if (code == 0)
@@ -492,6 +556,11 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
         return code;
     }
     agent_area_adopt_all(agents);
+    code = mpi_start(agents, err);
+    if (code < 0) {
+        agents_free(agents);
+        return code;
+    }
     *ret_agents = agents;
     return 0;
 }
@@ -520,6 +589,7 @@ void agents_free(struct agents *agents)
     agents->on_change = NULL;
     agents->on_ring = NULL;
     agent_hello_close(agents);
+    mpi_stop(agents); /* first: files have the numbers of traces that are open */
     agents->collecting++;
     while (agents->list)
         leave_agent(agents->list);
@@ -534,10 +604,11 @@ void agents_free(struct agents *agents)
         job_put(agents, job);
     }
     loop_remove(agents->timer);
+    loop_remove(agents->start_timer);
     loop_remove(agents->deferred);
     agent_bell_close(agents);
     collect_free(agents);
-    free(agents->rings);
+    agent_rings_close(agents);
     free(agents->runtime);
     free(agents);
 }

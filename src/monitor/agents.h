@@ -29,6 +29,8 @@ struct process;
 
 /* ---- settings of a job ---- */
 
+enum trace_mpi { TRACE_MPI_AUTO, TRACE_MPI_OFF, TRACE_MPI_STATS, TRACE_MPI_TRACE };
+
 struct trace_settings {
     bool enabled;    /* --trace was given: that nothing comes is worth a word */
     bool off;        /* --trace off: nothing is recorded */
@@ -42,12 +44,17 @@ struct trace_settings {
     enum area_policy policy;
     unsigned wait_us;
     enum area_reader reader;
+    enum trace_mpi mpi;      /* of MPI programs: off, nothing is counted */
+    uint32_t mpi_metrics;    /* enum mpi_metric */
+    unsigned mpi_bits;       /* of distributions: 2^bits parts of each doubling */
+    char *mpi_distributions; /* calls whose distributions are taken: "all", "none", or names with wildcards */
 };
 /* The defaults; strings are malloc'ed. */
 int trace_settings_init(struct trace_settings *settings);
 void trace_settings_done(struct trace_settings *settings);
 /* One setting by its option's name: trace args locals count-only depth min-time max-depth buffer overflow rate max-size
- * read-by on. 0, or -EINVAL with err: what was expected. Unknown keys: -ENOENT. */
+ * read-by on mpi mpi-metrics mpi-resolution mpi-distributions. 0, or -EINVAL with err: what was expected. Unknown keys:
+ * -ENOENT. */
 int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err);
 /* All of them, as trace_settings_set takes them. */
 void trace_settings_each(const struct trace_settings *settings,
@@ -77,7 +84,7 @@ struct agents_job_state {
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
 /* The same, shorter. */
 unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living);
-unsigned agents_count(const struct agents *agents); /* living ones and draining ones */
+unsigned agents_count(const struct agents *agents); /* living ones and draining ones, and MPI processes */
 
 struct agent *agents_find(struct agents *agents, pid_t pid); /* NULL: has none */
 void agents_each(struct agents *agents, const char *dir /* NULL: all */, void (*fn)(void *ctx, struct agent *agent),
@@ -106,7 +113,8 @@ int agent_flush(struct agent *agent, struct err *err);
 
 struct agent_counts {
     uint64_t events, discarded, bytes; /* so far, of the trace */
-    uint64_t cost_ns;                  /* that recording took the program, as measured for one event */
+    uint64_t
+        cost_ns; /* that recording took the program: as measured for one event, and for reading values by samples */
 };
 void agent_counts(const struct agent *agent, struct agent_counts *ret_counts);
 
@@ -119,6 +127,17 @@ int agent_functions(struct agent *agent, const char *selection,
 /* From now on the chosen functions of this one process have the mode (AREA_COUNT, AREA_RECORD, AREA_VALUES; 0: off),
  * over the settings of its job, until these change. 0, -EINVAL (the selection) or -EAGAIN as above. */
 int agent_select(struct agent *agent, const char *selection, uint32_t mode, struct err *err);
+
+/* ---- the helper ---- */
+
+/* Runs scry-symbols (symbols/helper.h) in the background and calls fn for each of its answers, and with NULL at the
+ * end, also if it could not be started or took longer than limit_ns; then the job is gone. NULL: out of memory. */
+struct helper_answer;
+struct helper_job;
+typedef void helper_fn(void *ctx, const struct helper_answer *answer);
+struct helper_job *helper_start_at_once(struct agents *agents, const char *what, struct buf *input_take,
+                                        uint64_t limit_ns, helper_fn *fn, void *ctx);
+void helper_cancel(struct helper_job *job); /* fn is not called any more */
 
 /* ---- what event services ask for ---- */
 

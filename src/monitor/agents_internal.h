@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
- * the shared memory; agent_names.c: modules, indexes and names; agent_select.c: settings to slots; agent_compile.c:
- * captures; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is in a packet;
- * collect_former.c: the trace of a monitor that was killed).
+ * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
+ * slots; agent_compile.c: captures; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is
+ * in a packet; collect_former.c: the trace of a monitor that was killed).
  */
 #ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
 #define SCRY_MONITOR_AGENTS_INTERNAL_H
@@ -12,6 +12,7 @@
 #include <uthash.h>
 
 #include "base/loop.h"
+#include "base/memory_dir.h"
 #include "jobdir/trace_write.h"
 #include "monitor/agents.h"
 #include "shm/record.h"
@@ -29,6 +30,7 @@ enum {
     RULE_NOTES = 64,          /* demands of a job that are remembered until they are met */
     NOTED_LIMIT = 16,         /* programs of a job without hooks that are remembered by name */
     PROBLEM_SIZE = 512,
+    BRIEF_PROGRAMS = 64,
     MODE_OWN = 0xff, /* in agent.modes: as the program has it */
 };
 
@@ -43,16 +45,22 @@ struct trace_job {
     uint64_t bytes_before;             /* of traces that were there before */
     uint64_t bytes, events, discarded; /* of agents that are gone */
     uint64_t looked_ns;                /* at the disk's room */
-    char *noted[NOTED_LIMIT];          /* programs without hooks */
+    struct noted_program {             /* that calls none of our hooks */
+        char *exe;
+        bool looked, own_hooks;
+    } noted[NOTED_LIMIT];
     size_t noted_count;
-    bool hooked; /* some process had them */
+    bool hooked;                    /* some process had them */
+    uint32_t brief[BRIEF_PROGRAMS]; /* agent_area.c */
     struct rule_note {
         uint32_t serial; /* of a demand */
         bool met;        /* in some process */
         char reason[160];
     } rule_notes[RULE_NOTES];
     unsigned rule_note_count;
-    unsigned late; /* processes that went on untraced because the monitor did not answer in time */
+    unsigned late;    /* processes that went on untraced because the monitor did not answer in time */
+    unsigned refused; /* those that could not be traced for another reason, */
+    char refused_why[PROBLEM_SIZE - 64]; /* of the first */
     char problem[PROBLEM_SIZE];
     char unmatched[PROBLEM_SIZE]; /* worth a word if nothing was recorded at all */
     UT_hash_handle hh;
@@ -103,15 +111,18 @@ struct agent {
     uint64_t start_ticks, serial;
     char *exe;
     char *area_path;
+    bool in_memory; /* in agents.memory */
     int pidfd, area_fd;
     struct loop_source *exit_source;
     bool ended, adopted, announced, orphans_taken;
     bool forked;     /* from a traced process */
+    bool starting;   /* its buffer is as small as can be yet */
     bool opens_late; /* a child of fork: its trace is made after it was let go */
     uint64_t room;   /* of address space in the process */
     uint64_t ended_ns;
 
     struct area_view view;
+    uint64_t memory_taken;     /* of the file, bytes */
     uint32_t released;         /* packets that are the program's to use */
     uint32_t threads_reserved; /* blocks that have memory */
     bool grow_failed;
@@ -122,7 +133,7 @@ struct agent {
     uint64_t *known; /* bit set of slots that have a name in the trace */
     uint64_t events, discarded, damaged;
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
-    uint64_t partial_ns, synced_ns;
+    uint64_t partial_ns, synced_ns, opened_ns;
     bool counts;              /* some function is only counted */
     bool rated;               /* there was a --rate: calls may be missing */
     bool more;                /* packets were left for the next turn */
@@ -138,6 +149,7 @@ struct agent {
 
     uint8_t *modes; /* of slots, as the settings want them */
     bool selected, selection_waits;
+    bool applies_soon;          /* in the next turn: it is told where its area is before its selection is looked for */
     struct selection_override { /* agent_select; the later ones win */
         struct selection *selection;
         uint32_t mode;
@@ -163,7 +175,10 @@ struct agent_connection {
 
 struct agents {
     struct monitor *monitor;
-    char *runtime, *rings;
+    char *runtime;
+    char *rings;              /* where the doorbell and the areas are */
+    char *spill;              /* a folder on disk for areas if there is no room in memory; NULL: there is none */
+    struct memory_dir memory; /* that is rings */
     char socket_path[128];
     int listen_fd;
     struct loop_source *listen_source;
@@ -180,15 +195,20 @@ struct agents {
     struct loop_source *ring_source;
     pthread_t ringer;
     bool ringer_runs;
+    uint32_t rung_before; /* the doorbell, when it was opened: the ringer starts from there, however late it starts */
     _Atomic bool ringer_stop;
     _Atomic uint32_t acknowledged;
 
     struct loop_source *timer, *deferred;
+    struct loop_source *start_timer; /* agent_area.c */
     uint64_t timer_ns;
     unsigned collecting; /* depth: nobody is freed meanwhile */
 
     /* the time stamp counter */
     uint64_t first_ticks, first_ns, ticks_per_second, event_ticks;
+
+    /* what buffers may have: as it was found at memory_ns, less what was taken since; and all that was taken */
+    uint64_t memory_ns, memory_limit, memory_left, memory_taken;
 
     struct shared_index *indexes;
     struct compiled_set *compiled_sets;
@@ -220,10 +240,13 @@ void agent_ended(struct agent *agent);
 void agent_free(struct agent *agent);
 
 void job_note_program(struct trace_job *job, const char *exe);
+void job_note_late(struct trace_job *job); /* a process that was to be traced did not wait any longer; NULL: nothing */
 
 /* agent_hello.c */
 int agent_hello_listen(struct agents *agents, struct err *err);
 void agent_hello_close(struct agents *agents);
+/* Sends a welcome with at most three descriptors. 0 or -errno. */
+int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count);
 
 /* agent_clock.c */
 void agent_clock_start(struct agents *agents);
@@ -236,13 +259,28 @@ int agent_bell_open(struct agents *agents, struct err *err);
 int agent_bell_start(struct agents *agents); /* the thread; only once there is an agent */
 void agent_bell_close(struct agents *agents);
 
-/* agent_area.c */
-int agent_area_make(struct agent *agent, bool small, struct err *err);
-void agent_area_note(const struct agent *agent); /* whose it is, for a monitor that is started later */
-void agent_area_grow(struct agent *agent);       /* more packets, if most are in use; more blocks of threads */
+/* agent_rings.c: where areas and the doorbell are */
+int agent_rings_open(struct agents *agents, struct err *err);
+void agent_rings_close(struct agents *agents); /* nothing stays unless it is of use to the next monitor */
+/* A new file; a descriptor or -errno. ret_path is set in any case, NULL if there is no memory. */
+int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path);
+void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx);
+bool agent_rings_in_memory(const struct agents *agents, const char *folder);
+
+/* agent_area.c; parent: that it was forked from, if that is known */
+int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err);
+void agent_area_note(const struct agent *agent);  /* whose it is, for a monitor that is started later */
+void agent_area_started(struct agent *agent);     /* it was let go: as much as it should have at first */
+void agent_area_learn(const struct agent *agent); /* it has ended: was it short, and its buffer too large? */
+void agent_area_grow(struct agent *agent);        /* more packets, if most are in use; more blocks of threads */
 void agent_area_remove(struct agent *agent);
 void agent_area_adopt_all(struct agents *agents); /* those of a monitor before this one */
 void agent_area_unmap(struct agent *agent);
+
+/* agent_memory.c */
+bool agents_memory_take(struct agents *agents, uint64_t bytes); /* given back by taking it off memory_taken */
+bool agent_memory_take(struct agent *agent, uint64_t bytes);    /* false: it is not to be had without harm to the job */
+void agent_memory_give_back(struct agent *agent, uint64_t bytes);
 
 /* agent_names.c */
 int agent_modules_refresh(struct agent *agent);                              /* reads them again, asks for indexes */
@@ -255,7 +293,9 @@ void agent_modules_free(struct agent *agent);
 void agents_indexes_free(struct agents *agents);
 
 /* agent_select.c */
-void agent_apply(struct agent *agent);   /* settings to switches and slots; lets it go as soon as that can be */
+void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
+bool agent_applies_long(
+    const struct agent *agent);          /* so many functions have to be looked at that an answer goes first */
 void agent_indexed(struct agent *agent); /* an index that it waited for is there, or failed */
 bool agent_inherit(struct agent *agent, const struct agent *parent); /* the parent's choice, as it is in place */
 void agent_go(struct agent *agent);
@@ -291,10 +331,8 @@ void agent_raises(struct agent *agent); /* hands raised events over */
 
 /* agent_helper.c: the program scry-symbols, in the background; few at once, the others wait. The function is called for
  * each answer, and with NULL at the end, after which the job is gone. */
-typedef void helper_fn(void *ctx, const struct helper_answer *answer);
 struct helper_job *helper_start(struct agents *agents, const char *what, const char *const *files, size_t file_count,
                                 struct buf *input_take, helper_fn *fn, void *ctx);
-void helper_cancel(struct helper_job *job); /* fn is not called any more */
 void helpers_free(struct agents *agents);
 
 /* collect.c */

@@ -20,6 +20,7 @@
 #include "monitor/tool.h"
 
 struct event;
+struct later;
 
 struct scry_call {
     struct monitor *monitor;
@@ -62,6 +63,16 @@ static inline uint64_t call_unsigned(const struct scry_call *call, size_t index)
 
 /* Fails the call with OMIS_PARAMETER_ERROR and returns false unless low <= argument <= high. */
 bool call_check_range(struct scry_call *call, size_t index, int64_t low, int64_t high);
+
+/* The answer takes a while: the handler returns without it, and everybody else is served meanwhile; the rest of this
+ * list and the session's next requests wait. `cancel` is called if the tool goes away before. Objects may end
+ * meanwhile: keep their tokens. NULL: lists that run for an event (its thread waits) or in braces are not interrupted:
+ * answer now. */
+struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx);
+/* Brackets work on it, from the loop: the call that is answered, and the end: nothing is left to answer, the list goes
+ * on (then it is gone), or not yet. */
+struct scry_call *call_later_begin(struct later *later);
+void call_later_end(struct later *later, bool answered);
 
 /* A string argument as a C string in the call's arena; NULL (and the call failed) if it holds a NUL. */
 const char *call_string(struct scry_call *call, size_t index);

@@ -568,6 +568,10 @@ static uint64_t collect_turn(struct agents *agents)
         next = agent->next;
         bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)PARTIAL_MS * NS_PER_MS;
         uint64_t events = agent->events;
+        if (agent->applies_soon) {
+            agent->applies_soon = false;
+            agent_apply(agent);
+        }
         if (partial)
             agent->partial_ns = now;
         if (done < COLLECT_BUDGET)

@@ -14,27 +14,26 @@
 
 enum { DISK_RESERVE_PERCENT = 5, CRASH_FRAMES = 64 };
 
-static void boot_id(char *ret_id, size_t size)
+static const char *boot_id(void)
 {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    ret_id[0] = 0;
-    if (file && fgets(ret_id, (int)size, file))
-        ret_id[strcspn(ret_id, "\n")] = 0;
+    static char id[64];
+    FILE *file = *id ? NULL : fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && fgets(id, sizeof id, file))
+        id[strcspn(id, "\n")] = 0;
     if (file)
         fclose(file);
+    return id;
 }
 
 int collect_open(struct agent *agent, struct err *err)
 {
     struct agents *agents = agent->agents;
-    char boot[64];
-    boot_id(boot, sizeof boot);
     agent_clock_calibrate(agents);
     const char *host = agents->monitor->node ? agents->monitor->node->name : "localhost";
     const struct trace_identity identity = {.node = host,
                                             .exe = agent->exe,
                                             .host = host,
-                                            .boot_id = boot,
+                                            .boot_id = boot_id(),
                                             .pid = agent->pid,
                                             .ppid = agent->ppid,
                                             .start_ns = clock_wall_ns(),
@@ -46,8 +45,9 @@ int collect_open(struct agent *agent, struct err *err)
         return err_set(err, code, "out of memory");
     struct area *area = agent->view.area;
     area->written_bytes = area->written_events = area->writing_bytes = area->writing_events = 0;
+    agent->opened_ns = clock_now_ns();
     if (agent->forked) /* often it ends soon: then all its files are written once */
-        agent->synced_ns = clock_now_ns();
+        agent->synced_ns = agent->opened_ns;
     return trace_writer_new(&agent->writer, agent->job->dir, &identity, agent->forked, err);
 }
 
@@ -77,12 +77,22 @@ static void write_crash(struct agent *agent)
 void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
 {
     const struct agents *agents = agent->agents;
-    *ret_counts = (struct agent_counts){
-        .events = agent->events,
-        .discarded = agent->discarded,
-        .bytes = agent->writer ? trace_writer_bytes(agent->writer) : 0,
-        .cost_ns = (uint64_t)((unsigned __int128)(agent->events + agent->discarded) * agents->event_ticks *
-                              NS_PER_SECOND / (agents->ticks_per_second ? agents->ticks_per_second : 1))};
+    uint64_t made = agent->events + agent->discarded + agent->skipped;
+    if (agent->view.area) /* what was overwritten had to be written first */
+        made += atomic_load(&agent->view.area->flight_overwritten_records);
+    uint64_t ticks = made * agents->event_ticks;
+    for (uint32_t i = 0; agent->view.area && i < agent->view.thread_count; i++) {
+        const struct area_thread *thread = area_thread_at(&agent->view, i);
+        if (atomic_load(&thread->state) == AREA_THREAD_FREE && !thread->serial)
+            break; /* from here on never used: they have no memory, and shall not get any */
+        ticks += atomic_load_explicit(&thread->values_ticks, memory_order_relaxed);
+    }
+    *ret_counts =
+        (struct agent_counts){.events = agent->events,
+                              .discarded = agent->discarded,
+                              .bytes = agent->writer ? trace_writer_bytes(agent->writer) : 0,
+                              .cost_ns = (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND /
+                                                    (agents->ticks_per_second ? agents->ticks_per_second : 1))};
 }
 
 static void write_counts(struct agent *agent)
@@ -105,12 +115,13 @@ static void write_counts(struct agent *agent)
         trace_writer_set(writer, "min_time", "%" PRIu64, agent->longest_min_ns);
     if (agent->least_max_depth)
         trace_writer_set(writer, "max_depth", "%u", agent->least_max_depth);
-    if (atomic_load(&area->agent_state) == AREA_OFF) {
-        char fault[sizeof area->fault + 1];
-        memcpy(fault, area->fault, sizeof area->fault);
-        fault[sizeof area->fault] = 0;
+    char fault[sizeof area->fault + 1];
+    memcpy(fault, area->fault, sizeof area->fault);
+    fault[sizeof area->fault] = 0;
+    if (atomic_load(&area->agent_state) == AREA_OFF)
         agent_set_problem(agent, "the agent in pid %d switched itself off: %s", agent->pid, fault);
-    }
+    else if (*fault)
+        agent_set_problem(agent, "pid %d, %s: %s", agent->pid, agent->exe, fault);
     if (*agent->problem)
         trace_writer_problem(writer, agent->problem);
 }
@@ -176,8 +187,10 @@ void collect_close(struct agent *agent, const char *state)
     struct agents *agents = agent->agents;
     if (!agent->writer)
         return;
-    agent_clock_calibrate(agents);
-    trace_writer_clock(agent->writer, agents->ticks_per_second, agent_clock_zero_ns(agents));
+    if (clock_now_ns() - agent->opened_ns >= NS_PER_SECOND) { /* else what it has is as good */
+        agent_clock_calibrate(agents);
+        trace_writer_clock(agent->writer, agents->ticks_per_second, agent_clock_zero_ns(agents));
+    }
     trace_writer_set(agent->writer, "end", "%" PRIu64, clock_wall_ns());
     bool crashed = agent->view.area && atomic_load(&agent->view.area->crash.valid);
     trace_writer_set(agent->writer, "state", "%s", crashed && strcmp(state, "exited") == 0 ? "crashed" : state);

@@ -144,8 +144,9 @@ static bool next_record(struct walker *walker, struct record *ret_record)
         time = get64(walker->at + 8);
         if (time < walker->time || time > walker->latest)
             return false;
-    } else if (time < walker->time) {
-        time += mask + 1;
+    } else {
+        if (time < walker->time)
+            time += mask + 1;
         if (time > walker->latest) { /* a signal's handler wrote its record before this older one */
             time = walker->time;
             word = (word & 31) | (uint32_t)(time << 5);

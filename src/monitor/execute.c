@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -209,35 +210,62 @@ static bool resolve_args(struct scry_call *call, const struct call_text *text)
     return false;
 }
 
-static void execute_action(struct execution *execution, struct service *service, const struct call_text *text)
+/* An unconditional request from its first action to its reply. It may wait at one of them (call_later). */
+struct later {
+    struct execution execution;
+    struct arena arena; /* of the request */
+    struct request request;
+    struct service **services;
+    uint32_t id, flags;
+    uint64_t began_ns;
+    size_t next;           /* the action after those that were begun */
+    struct scry_call call; /* that runs, or that it waits for */
+    bool runs, waits;
+    void (*cancel)(void *ctx);
+    void *ctx;
+};
+
+static void answered(struct scry_call *call)
 {
-    struct scry_call call = {.monitor = execution->monitor,
-                             .session = execution->session,
-                             .tool = execution->tool,
-                             .service = service,
-                             .event = execution->event,
-                             .csr = execution->csr,
-                             .execution = execution,
-                             .arena = &execution->arena,
-                             .reply = &execution->reply};
-    reply_service(&execution->reply);
-    if (resolve_args(&call, text) && convert_objects(&call))
-        service->row->run(&call);
     /* nothing to work on is no error: an OK for "all objects" (7.3.1) */
-    if (call.answers == 0)
-        call_ok(&call, NULL);
+    if (call->answers == 0)
+        call_ok(call, NULL);
 }
 
-static void execute_list(struct execution *execution, struct service **services, const struct request *request)
+static void execute_action(struct execution *execution, struct service *service, const struct call_text *text)
+{
+    struct scry_call local, *call = execution->later ? &execution->later->call : &local;
+    *call = (struct scry_call){.monitor = execution->monitor,
+                               .session = execution->session,
+                               .tool = execution->tool,
+                               .service = service,
+                               .event = execution->event,
+                               .csr = execution->csr,
+                               .execution = execution,
+                               .arena = &execution->arena,
+                               .reply = &execution->reply};
+    reply_service(&execution->reply);
+    if (resolve_args(call, text) && convert_objects(call))
+        service->row->run(call);
+    if (!execution->later || !execution->later->waits)
+        answered(call);
+}
+
+/* From an action on to the end, or to where it waits; returns the next one. */
+static size_t execute_list(struct execution *execution, struct service **services, const struct request *request,
+                           size_t from)
 {
     struct monitor *monitor = execution->monitor;
     const struct event *outer = monitor->current_event;
     monitor->current_event = execution->event;
     monitor->executing++;
-    for (size_t i = 0; i < request->action_count; i++)
-        execute_action(execution, services[i], &request->actions[i]);
+    while (from < request->action_count && (!execution->later || !execution->later->waits)) {
+        execute_action(execution, services[from], &request->actions[from]);
+        from++;
+    }
     monitor->executing--;
     monitor->current_event = outer;
+    return from;
 }
 
 static void execution_init(struct execution *execution, struct session *session)
@@ -265,17 +293,97 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
         reply_send(execution->session, id, last, droppable, &execution->reply);
 }
 
-static void execute_unconditional(struct session *session, uint32_t id, struct request *request,
-                                  struct service **services)
+static void later_free(struct later *later)
 {
-    struct execution execution;
-    execution_init(&execution, session);
-    reply_begin(&execution.reply);
-    reply_service(&execution.reply);
-    reply_result(&execution.reply, span_of("", 0), OMIS_OK, NULL);
-    execute_list(&execution, services, request);
-    send_reply(&execution, id, true, false);
-    execution_done(&execution);
+    execution_done(&later->execution);
+    arena_done(&later->arena);
+    free(later);
+}
+
+/* Goes on with the list, and replies if it comes to its end. */
+static void proceed(struct later *later)
+{
+    struct session *session = later->execution.session;
+    later->runs = true;
+    later->next = execute_list(&later->execution, later->services, &later->request, later->next);
+    later->runs = false;
+    if (later->waits) {
+        session->waiting = later;
+        return;
+    }
+    send_reply(&later->execution, later->id, true, false);
+    if (later->flags & OMIS_DEBUG)
+        session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - later->began_ns) / 1e3);
+    later_free(later);
+}
+
+static void execute_unconditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena_take,
+                                  struct request *request, struct service **services)
+{
+    struct later *later = calloc(1, sizeof *later);
+    if (!later) {
+        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    later->arena = *arena_take;
+    *arena_take = ARENA_INIT;
+    later->request = *request;
+    later->services = services;
+    later->id = id;
+    later->flags = flags;
+    later->began_ns = clock_now_ns();
+    execution_init(&later->execution, session);
+    later->execution.later = later;
+    reply_begin(&later->execution.reply);
+    reply_service(&later->execution.reply);
+    reply_result(&later->execution.reply, span_of("", 0), OMIS_OK, NULL);
+    proceed(later);
+}
+
+/* ---- actions that take a while ---- */
+
+struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx)
+{
+    struct later *later = call->execution->later;
+    if (!later || later->request.locked || !call->session->ready)
+        return NULL;
+    later->waits = true;
+    later->cancel = cancel;
+    later->ctx = ctx;
+    return later;
+}
+
+struct scry_call *call_later_begin(struct later *later)
+{
+    monitor_enter(later->execution.monitor);
+    return &later->call;
+}
+
+void call_later_end(struct later *later, bool done)
+{
+    struct monitor *monitor = later->execution.monitor;
+    struct session *session = later->execution.session;
+    if (done)
+        later->waits = false;
+    if (done && !later->runs) { /* else it was answered at once, and the list goes on where it is */
+        session->waiting = NULL;
+        later->execution.attached_known = false; /* some may have ended */
+        answered(&later->call);
+        proceed(later);
+        if (!session->waiting)
+            session->ready(session);
+    }
+    monitor_leave(monitor);
+}
+
+void execute_cancel(struct session *session)
+{
+    struct later *later = session->waiting;
+    if (!later)
+        return;
+    session->waiting = NULL;
+    later->cancel(later->ctx);
+    later_free(later);
 }
 
 /* The object where it happened: of a user event that of the event it was raised from, if that is known. */
@@ -303,7 +411,7 @@ void execute_triggered(struct csr *csr, const struct event *event)
     /* the list may delete its own request: its memory stays until the monitor is idle, but its session may not */
     uint32_t id = csr->request_id, flags = csr->flags;
     csr->executing++;
-    execute_list(&execution, csr->actions, &csr->request);
+    execute_list(&execution, csr->actions, &csr->request, 0);
     bool last = --csr->executing == 0 && csr->object.gone; /* it deleted itself */
     bool quiet = execution.reply.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
     if (csr->session && !quiet)
@@ -444,8 +552,8 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
     else if (event)
         define_conditional(session, id, flags, &arena, &request, event, services);
     else
-        execute_unconditional(session, id, &request, services);
-    if ((flags & OMIS_DEBUG) && services)
+        execute_unconditional(session, id, flags, &arena, &request, services);
+    if ((flags & OMIS_DEBUG) && event)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);
     monitor_leave(monitor);
     arena_done(&arena);

@@ -32,10 +32,14 @@ struct execution {
     size_t attached_count;
     bool attached_known;
     struct reply_builder reply;
+    struct later *later; /* of an unconditional request: it may wait; NULL: not */
 };
 
 /* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */
 void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text);
+
+/* The session ends: what it waits for is not wanted any more. */
+void execute_cancel(struct session *session);
 
 /* Runs a conditional request's actions for an event and sends the reply. */
 void execute_triggered(struct csr *csr, const struct event *event);

@@ -2,7 +2,8 @@
 /*
  * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
  * One thread; everything a request causes on this node is finished before the next one is looked at, so an action list
- * is never interrupted by another one here.
+ * is never interrupted by another one here. The exception are actions whose answer takes a while (call_later): a list
+ * without braces waits at them, and others run meanwhile.
  */
 #ifndef SCRY_MONITOR_MONITOR_H
 #define SCRY_MONITOR_MONITOR_H
@@ -16,6 +17,7 @@
 #include "shm/code.h"
 
 struct agents;
+struct mpi_registry;
 struct node;
 struct process;
 struct registry;
@@ -41,6 +43,7 @@ struct monitor {
 
     struct cell_memory *cells;
     struct agents *agents;       /* of traced processes, set by the daemon; NULL: there are none */
+    struct mpi_registry *mpi;    /* MPI processes; comes and goes with agents */
     struct loop_source *sampler; /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */

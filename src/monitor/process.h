@@ -30,6 +30,7 @@ struct thread {
     struct process *process;
     pid_t tid;
     struct thread_claim *claims;
+    unsigned looks;               /* how many look at its frames: it waits until they have */
     bool stopped;                 /* as we last told the tracer */
     bool exit_reported;           /* thread_has_terminated was raised */
     int step;                     /* enum tracer_step_mode as we last told the tracer */

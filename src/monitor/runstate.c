@@ -11,6 +11,8 @@
 
 bool runstate_must_wait(const struct thread *thread)
 {
+    if (thread->looks)
+        return true;
     for (const struct thread_claim *claim = thread->claims; claim; claim = claim->next)
         if (claim->stopped || claim->suspends)
             return true;
@@ -206,6 +208,41 @@ void runstate_apply(struct scry_call *call, enum runstate_change what)
             raise_process_change(call->monitor, changes[i].thread->process);
 }
 
+static void continue_if_it_may(struct thread *thread)
+{
+    struct process *process = thread->process;
+    struct monitor *monitor = process->object.monitor;
+    if (!thread->stopped || runstate_must_wait(thread))
+        return;
+    if (process->trace.seized && monitor->tracer)
+        tracer_continue(monitor->tracer, &thread->tid, 1, NULL);
+    thread->stopped = false;
+}
+
+int runstate_look(struct thread *thread, struct err *err)
+{
+    struct process *process = thread->process;
+    int code = 0;
+    if (!thread->stopped && (code = tracing_seize(process, err)) == 0 &&
+        (code = tracer_stop(process->object.monitor->tracer, &thread->tid, 1, NULL)) < 0) {
+        tracer_continue(process->object.monitor->tracer, &thread->tid, 1, NULL);
+        err_set(err, code, "%s cannot be stopped for a moment: %s", thread->object.token, stop_failure(code));
+    }
+    if (code == 0) {
+        thread->stopped = true;
+        thread->looks++;
+    }
+    tracing_unsettle(process);
+    return code;
+}
+
+void runstate_look_done(struct thread *thread)
+{
+    thread->looks--;
+    continue_if_it_may(thread);
+    tracing_unsettle(thread->process);
+}
+
 /* A claim does not stop the thread any more. */
 static void let_go(struct thread *thread, struct thread_claim *claim)
 {
@@ -214,11 +251,7 @@ static void let_go(struct thread *thread, struct thread_claim *claim)
     bool was_stopped = is_stopped(thread);
     claim->stopped = false;
     claim->suspends = 0;
-    if (thread->stopped && !runstate_must_wait(thread)) {
-        if (process->trace.seized && monitor->tracer)
-            tracer_continue(monitor->tracer, &thread->tid, 1, NULL);
-        thread->stopped = false;
-    }
+    continue_if_it_may(thread);
     if (was_stopped && !is_stopped(thread))
         raise_change(monitor, "thread_has_been_continued", process, thread);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or held by an event). Stop and
- * continue are one idempotent switch; suspends count per tool; holds are the tracer's. This is the only place that
- * decides.
+ * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or looked at, or held by an
+ * event). Stop and continue are one idempotent switch; suspends count per tool; holds are the tracer's. This is the
+ * only place that decides.
  */
 #ifndef SCRY_MONITOR_RUNSTATE_H
 #define SCRY_MONITOR_RUNSTATE_H
@@ -15,6 +15,10 @@ enum runstate_change { RUNSTATE_STOP, RUNSTATE_CONTINUE, RUNSTATE_SUSPEND, RUNST
 void runstate_apply(struct scry_call *call, enum runstate_change change);
 
 bool runstate_must_wait(const struct thread *thread);
+
+/* The thread waits while its frames are looked at, whatever tools do; nobody is told. 0 or -errno. */
+int runstate_look(struct thread *thread, struct err *err);
+void runstate_look_done(struct thread *thread);
 
 /* A tool lets go of one thread (thread_detach), which it does not see any more then. 0 or -ENOMEM. */
 int runstate_detach_thread(struct tool *tool, struct thread *thread);

@@ -11,6 +11,7 @@
 
 #include "monitor/agents.h"
 #include "monitor/agents_internal.h"
+#include "monitor/mpi_internal.h"
 
 enum {
     DEPTH_LIMIT = 16,
@@ -33,15 +34,19 @@ int trace_settings_init(struct trace_settings *settings)
         .policy = AREA_DROP,
         .wait_us = DEFAULT_WAIT_US,
         .reader = AREA_READ_DIRECT,
+        .mpi_metrics = MPIA_METRIC_ALL,
+        .mpi_bits = MPIA_BITS_DEFAULT,
     };
     settings->selection = strdup("");
-    return settings->selection ? 0 : -ENOMEM;
+    settings->mpi_distributions = strdup("all");
+    return settings->selection && settings->mpi_distributions ? 0 : -ENOMEM;
 }
 
 void trace_settings_done(struct trace_settings *settings)
 {
     free(settings->selection);
-    settings->selection = NULL;
+    free(settings->mpi_distributions);
+    settings->selection = settings->mpi_distributions = NULL;
 }
 
 /* A number with one of the units behind it. false: it is none. */
@@ -126,7 +131,21 @@ static int parse_word(const char *text, const char *const *words)
 static const char *const policies[] = {"drop", "wait", "flight", NULL};
 static const char *const readers[] = {"direct", "syscall", "victim", NULL};
 
-enum setting_kind { SET_TRACE, SET_SWITCH, SET_COUNT, SET_TIME, SET_SIZE, SET_POLICY, SET_READER };
+static const char *const mpi_words[] = {"auto", "off", "stats", "trace", NULL};
+
+enum setting_kind {
+    SET_TRACE,
+    SET_SWITCH,
+    SET_COUNT,
+    SET_TIME,
+    SET_SIZE,
+    SET_POLICY,
+    SET_READER,
+    SET_MPI,
+    SET_METRICS,
+    SET_PARTS,
+    SET_CALLS
+};
 
 static const struct setting {
     const char *key;
@@ -149,6 +168,12 @@ static const struct setting {
     {"overflow", SET_POLICY, AT(policy), 0, "drop, wait or flight"},
     {"read-by", SET_READER, AT(reader), 0, "direct, syscall or victim"},
     {"on", SET_SWITCH, AT(on), 0, "yes or no"},
+    {"mpi", SET_MPI, AT(mpi), 0, "auto, off, stats or trace"},
+    {"mpi-metrics", SET_METRICS, AT(mpi_metrics), 0,
+     "all, none, or some of clocks, distributions, sites, peers, requests, with commas"},
+    {"mpi-resolution", SET_PARTS, AT(mpi_bits), 0, "parts of each doubling: 1, 2, 4, 8, 16, 32 or 64"},
+    {"mpi-distributions", SET_CALLS, AT(mpi_distributions), 0,
+     "all, none, or names of MPI calls with commas, such as MPI_Send,MPI_*reduce"},
 #undef AT
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -163,6 +188,17 @@ static bool set_trace(struct trace_settings *settings, const char *value)
     settings->selection = copy;
     settings->off = off;
     settings->enabled = !off;
+    return true;
+}
+
+static bool set_calls(struct trace_settings *settings, const char *value)
+{
+    uint64_t selected[MPI_SELECTED];
+    char *copy = mpi_calls_parse(value, selected) ? strdup(value) : NULL;
+    if (!copy)
+        return false;
+    free(settings->mpi_distributions);
+    settings->mpi_distributions = copy;
     return true;
 }
 
@@ -198,6 +234,17 @@ static bool set_row(struct trace_settings *settings, const struct setting *row, 
         if (word >= 0)
             settings->reader = (enum area_reader)word;
         return word >= 0;
+    case SET_MPI:
+        word = parse_word(value, mpi_words);
+        if (word >= 0)
+            settings->mpi = (enum trace_mpi)word;
+        return word >= 0;
+    case SET_METRICS:
+        return mpi_metrics_parse(value, field);
+    case SET_PARTS:
+        return mpi_parts_parse(value, field);
+    case SET_CALLS:
+        return set_calls(settings, value);
     }
     return false;
 }
@@ -221,12 +268,26 @@ int trace_settings_set(struct trace_settings *settings, const char *key, const c
     return err_set(err, -ENOENT, "there is no setting '%s' of tracing", key);
 }
 
+/* As people write it: in the largest unit of which it is a multiple. `units` have the largest first. */
+static void print_unit(uint64_t value, const struct unit *units, char *ret_text, size_t size)
+{
+    while (units->factor > 1 && value % (uint64_t)units->factor != 0)
+        units++;
+    if (value == 0)
+        snprintf(ret_text, size, "0");
+    else
+        snprintf(ret_text, size, "%" PRIu64 "%s", value / (uint64_t)units->factor, units->name);
+}
+
+static const struct unit shown_times[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}},
+                         shown_sizes[] = {{"G", 1073741824.}, {"M", 1048576.}, {"K", 1024}, {"", 1}};
+
 void trace_settings_each(const struct trace_settings *settings,
                          void (*fn)(void *ctx, const char *key, const char *value), void *ctx)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const void *field = (const char *)settings + rows[i].offset;
-        char number[32];
+        char number[64];
         const char *value = number;
         switch (rows[i].kind) {
         case SET_TRACE:
@@ -239,16 +300,28 @@ void trace_settings_each(const struct trace_settings *settings,
             snprintf(number, sizeof number, "%u", *(const unsigned *)field);
             break;
         case SET_TIME:
-            snprintf(number, sizeof number, "%" PRIu64 "ns", *(const uint64_t *)field);
+            print_unit(*(const uint64_t *)field, shown_times, number, sizeof number);
             break;
         case SET_SIZE:
-            snprintf(number, sizeof number, "%" PRIu64, *(const uint64_t *)field);
+            print_unit(*(const uint64_t *)field, shown_sizes, number, sizeof number);
             break;
         case SET_POLICY:
             value = policies[settings->policy];
             break;
         case SET_READER:
             value = readers[settings->reader];
+            break;
+        case SET_MPI:
+            value = mpi_words[settings->mpi];
+            break;
+        case SET_METRICS:
+            mpi_metrics_print(settings->mpi_metrics, number, sizeof number);
+            break;
+        case SET_PARTS:
+            snprintf(number, sizeof number, "%u", 1u << settings->mpi_bits);
+            break;
+        case SET_CALLS:
+            value = settings->mpi_distributions;
             break;
         }
         fn(ctx, rows[i].key, value);

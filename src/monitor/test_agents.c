@@ -71,6 +71,7 @@ static void fill_hello(struct agent_hello *hello, uint32_t flags)
     hello->size = sizeof *hello;
     hello->pid = getpid();
     hello->flags = flags;
+    hello->room = UINT64_MAX;
     strcpy(hello->job, job);
     ssize_t len = readlink("/proc/self/exe", hello->exe, sizeof hello->exe - 1);
     hello->exe[len > 0 ? len : 0] = 0;
@@ -597,7 +598,8 @@ static void test_garbage(void **state)
     free(text);
 }
 
-/* A monitor that is started again goes on where the other was. */
+/* A monitor that is started again goes on where the other was. When it brings a packet in is its own affair: an exit
+ * whose entry is in a piece before names it, the others do not; each call ends once. */
 static void test_restart(void **state)
 {
     (void)state;
@@ -610,15 +612,21 @@ static void test_restart(void **state)
     assert_non_null(strstr(process, "state\trunning\n"));
     free(process);
     start_agents();
-    assert_non_null(agents_find(agents, child.pid));
+    struct agent *agent = agents_find(agents, child.pid);
+    assert_non_null(agent);
     tell(&child, 'n', 5);
+    tell(&child, 'e', 1);
+    agent_collect(agent); /* a piece that ends between an entry and its exit */
+    tell(&child, 'x', 0);
     tell(&child, 'x', 0);
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
     char *text = babeltrace();
-    assert_int_equal(occurrences(text, " entry: "), 13);
-    assert_int_equal(occurrences(text, " exit: "), 12);
-    assert_int_equal(occurrences(text, " exit_of: "), 1);
+    size_t named = occurrences(text, " exit_of: ");
+    assert_int_equal(occurrences(text, " entry: "), 14);
+    assert_int_equal(occurrences(text, " exit: ") + named, 14);
+    assert_true(named >= 2); /* those two surely; of the others as many as a piece happened to end in */
+    assert_int_equal(occurrences(text, "discarded"), 0);
     free(text);
     process = process_file(child.pid, 0);
     assert_non_null(strstr(process, "state\tcontinued\n"));
@@ -671,6 +679,11 @@ static void test_limit(void **state)
     step_until(agents_count(agents) == 0);
 }
 
+static void add_shown(void *ctx, const char *key, const char *value)
+{
+    buf_printf(ctx, "%s=%s ", key, value);
+}
+
 static void test_settings(void **state)
 {
     (void)state;
@@ -696,6 +709,12 @@ static void test_settings(void **state)
     assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), 0);
     assert_false(settings.off);
     assert_string_equal(settings.selection, "fn:solve*");
+    struct buf shown = BUF_INIT;
+    trace_settings_each(&settings, add_shown, &shown);
+    assert_non_null(strstr(shown.data, "trace=fn:solve* "));
+    assert_non_null(strstr(shown.data, "min-time=1500us "));
+    assert_non_null(strstr(shown.data, "buffer=2M "));
+    buf_done(&shown);
     assert_int_equal(trace_settings_set(&settings, "sample", "1", &err), -ENOENT);
     trace_settings_done(&settings);
     struct buf text = BUF_INIT;

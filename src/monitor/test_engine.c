@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "monitor/call.h"
 #include "monitor/event.h"
 #include "monitor/test_support.h"
 
@@ -214,6 +215,108 @@ static void large_replies_are_refused_in_parts(void **state)
     test_close(tool);
 }
 
+/* ---- answers that come later ---- */
+
+static struct later *pending; /* of the last call of test_wait */
+static unsigned cancelled, readied;
+
+static void on_cancel(void *ctx)
+{
+    assert_ptr_equal(ctx, &pending);
+    pending = NULL;
+    cancelled++;
+}
+
+static void on_ready(struct session *session)
+{
+    assert_null(session->waiting);
+    readied++;
+}
+
+static void wait_for_it(struct scry_call *call)
+{
+    pending = call_later(call, on_cancel, &pending);
+    if (!pending)
+        call_fail(call, NULL, OMIS_UNSPECIFIED_ERROR, "at once");
+}
+
+static struct test_session *open_patient(void)
+{
+    static const struct scry_service row = {"test_wait",   SCRY_MANIPULATION, "integer n -> integer",
+                                            SCRY_OPTIONAL, wait_for_it,       "Answers later."};
+    struct err err;
+    if (!registry_find(test_monitor->registry, span_str("test_wait")))
+        assert_int_equal(registry_add(test_monitor->registry, &row, "", &err), 0);
+    struct test_session *session = test_open(NULL);
+    session->session.ready = on_ready;
+    pending = NULL;
+    cancelled = readied = 0;
+    return session;
+}
+
+static void answer(const char *text)
+{
+    struct later *later = pending;
+    struct scry_call *call = call_later_begin(later);
+    struct buf result = BUF_INIT;
+    buf_puts(&result, text);
+    call_text(call, NULL, &result);
+    buf_done(&result);
+    call_later_end(later, true);
+}
+
+static void answers_later(void **state)
+{
+    struct test_session *patient = open_patient(), *other = test_open(NULL);
+    test_send(patient, 0, ": print([1]) test_wait(1) print([2]) test_wait(2) print([3])");
+    assert_null(patient->replies);
+    assert_non_null(patient->session.waiting);
+    has_text(test_ask(other, ": print([4])"), "OMIS_OK=1,[4]");
+    call_later_begin(pending);
+    call_later_end(pending, false); /* not yet */
+    assert_non_null(patient->session.waiting);
+    answer("10");
+    assert_null(patient->replies); /* it waits again */
+    assert_int_equal(readied, 0);
+    answer("20");
+    assert_int_equal(readied, 1);
+    assert_string_equal(test_text(test_take(patient)),
+                        "OMIS_OK | OMIS_OK=1,[1] | OMIS_OK=10 | OMIS_OK=1,[2] | OMIS_OK=20 | "
+                        "OMIS_OK=1,[3]");
+    assert_int_equal(cancelled, 0);
+    test_close(other);
+    test_close(patient);
+}
+
+static void some_lists_are_not_interrupted(void **state)
+{
+    struct test_session *patient = open_patient(), *plain = test_open(NULL);
+    has_text(test_ask(patient, ": {test_wait(1)}"), "OMIS_UNSPECIFIED_ERROR=at once");
+    has_text(test_ask(plain, ": test_wait(1)"), "OMIS_UNSPECIFIED_ERROR=at once"); /* nobody could tell it */
+    test_ask(patient, ": user_event_create()");
+    test_send(patient, 0, "user_event_has_been_raised([e_1_1]): test_wait(1)");
+    test_send(patient, 0, ": csr_enable([])");
+    test_send(patient, 0, ": user_event_raise(e_1_1, [], 1)");
+    char all[4096] = "";
+    while (patient->replies)
+        strncat(all, test_text(test_take(patient)), sizeof all - strlen(all) - 1);
+    has_text(all, "OMIS_CSR_TRIGGERED");
+    has_text(all, "OMIS_UNSPECIFIED_ERROR=at once");
+    test_close(plain);
+    test_close(patient);
+}
+
+static void goes_away_while_it_waits(void **state)
+{
+    struct test_session *patient = open_patient();
+    test_send(patient, 0, ": test_wait(1) print([1])");
+    assert_non_null(pending);
+    test_close(patient);
+    assert_int_equal(cancelled, 1);
+    assert_int_equal(readied, 0);
+    assert_null(test_monitor->tools);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, test_engine_start, test_engine_stop)
 
 int main(void)
@@ -229,6 +332,9 @@ int main(void)
         TEST(a_request_may_delete_itself),
         TEST(requests_end_with_their_session),
         TEST(large_replies_are_refused_in_parts),
+        TEST(answers_later),
+        TEST(some_lists_are_not_interrupted),
+        TEST(goes_away_while_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

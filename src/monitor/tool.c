@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "lang/reply.h"
 #include "monitor/csr.h"
+#include "monitor/execute.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 
@@ -44,6 +45,7 @@ void tool_leave(struct session *session)
     struct tool *tool = session->tool;
     struct monitor *monitor = tool->monitor;
     monitor_enter(monitor);
+    execute_cancel(session);
     drop_csrs(tool, session);
     if (--tool->sessions == 0) {
         while (tool->attachments)

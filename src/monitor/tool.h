@@ -44,6 +44,10 @@ struct session {
     void (*reply)(struct session *session, uint32_t request_id, bool last, bool droppable, struct span encoded);
     /* For the tool's error handler: errors without a request, debugging output. */
     void (*error)(struct session *session, struct span encoded);
+    /* The request that waits for an answer (call_later); the session's next ones may not be executed before `ready` was
+     * called. NULL: none does. A session without `ready` is always answered at once. */
+    struct later *waiting;
+    void (*ready)(struct session *session);
 };
 
 /* Joins the tool `id`, or a new one with id 0. NULL: no such tool, or out of memory. */

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/span.h"
 #include "shm/area.h"
 
 struct agent;
@@ -30,6 +31,8 @@ struct tool;
 void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir);
 /* The tool that follows the job with this directory (job.c); NULL: nobody does. */
 struct tool *job_tool(struct monitor *monitor, const char *dir);
+/* The directory of the job that is named by it, by its id or its token; NULL: nobody follows such a job. */
+const char *job_directory(struct monitor *monitor, struct span name);
 
 /* ---- inside of ct ---- */
 

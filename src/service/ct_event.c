@@ -235,26 +235,13 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
     return true;
 }
 
-const struct event_ops ct_called_ops = {.object_class = "p",
-                                        .define = define_called,
-                                        .arm = demand,
-                                        .disarm = undemand,
-                                        .match = match,
-                                        .lower = lower_condition,
-                                        .relowered = relowered,
-                                        .posts = true,
-                                        .param_count = param_count,
-                                        .param = param};
-const struct event_ops ct_returned_ops = {.object_class = "p",
-                                          .define = define_returned,
-                                          .arm = demand,
-                                          .disarm = undemand,
-                                          .match = match,
-                                          .lower = lower_condition,
-                                          .relowered = relowered,
-                                          .posts = true,
-                                          .param_count = param_count,
-                                          .param = param};
+/* The two differ in what they define only. */
+#define CALL_EVENT(define_) \
+    { \
+        .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .match = match, \
+        .lower = lower_condition, .relowered = relowered, .posts = true, .param_count = param_count, .param = param, \
+    }
+const struct event_ops ct_called_ops = CALL_EVENT(define_called), ct_returned_ops = CALL_EVENT(define_returned);
 
 /* ---- outputs ---- */
 

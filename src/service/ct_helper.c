@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper scry-symbols, for services that need debug information now: started, given a request, waited for, but not
- * longer than CT_HELPER_NS, as the monitor does nothing else meanwhile.
+ * The helper scry-symbols, for services that look at variables: its requests; and started, given one and waited for by
+ * those that cannot go on without, but not longer than CT_HELPER_NS, as the monitor does nothing else meanwhile.
  */
 #include "service/ct_helper.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/dirs.h"
+#include "monitor/helper_process.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 #include "monitor/tracing.h"
@@ -26,53 +23,6 @@
 #include "symbols/index.h"
 
 enum { OUTPUT_LIMIT = 16 << 20, REGISTERS = 17 };
-#define CT_HELPER_NS (UINT64_C(10) * NS_PER_SECOND)
-
-struct pipes {
-    int input, output; /* our ends; -1: closed */
-};
-
-static int start(const char *path, const char *job, pid_t *ret_pid, struct pipes *ret_pipes, struct err *err)
-{
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        int code = err_errno(err, -errno, "cannot make a pipe");
-        close(in[0]);
-        close(in[1]);
-        return code;
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    /* what this process blocks and ignores is its own */
-    posix_spawnattr_t attributes;
-    sigset_t none, defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    sigaddset(&defaults, SIGHUP);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    char *argv[] = {(char *)(uintptr_t) "scry-symbols", (char *)(uintptr_t)job, NULL};
-    int code = -posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    if (code < 0) {
-        close(in[1]);
-        close(out[0]);
-        return err_errno(err, code, "cannot start %s", path);
-    }
-    fcntl(in[1], F_SETFL, O_NONBLOCK);
-    *ret_pipes = (struct pipes){in[1], out[0]};
-    return 0;
-}
 
 static void close_end(int *end)
 {
@@ -81,7 +31,7 @@ static void close_end(int *end)
 }
 
 /* Writes what the pipe takes; the rest later. */
-static void feed(struct pipes *pipes, const struct buf *request, size_t *inout_sent)
+static void feed(struct helper_process *pipes, const struct buf *request, size_t *inout_sent)
 {
     ssize_t len = write(pipes->input, request->data + *inout_sent, request->len - *inout_sent);
     if (len > 0)
@@ -90,12 +40,12 @@ static void feed(struct pipes *pipes, const struct buf *request, size_t *inout_s
         close_end(&pipes->input);
 }
 
-static int drain(struct pipes *pipes, struct helper_reader *reader, size_t *inout_total, struct err *err)
+static int drain(struct helper_process *pipes, struct helper_reader *reader, size_t *inout_total, struct err *err)
 {
     char bytes[65536];
     ssize_t len = read(pipes->output, bytes, sizeof bytes);
     if (len < 0)
-        return errno == EINTR ? 0 : err_errno(err, -errno, "cannot read from scry-symbols");
+        return errno == EINTR || errno == EAGAIN ? 0 : err_errno(err, -errno, "cannot read from scry-symbols");
     if (len == 0)
         close_end(&pipes->output);
     helper_feed(reader, bytes, (size_t)len);
@@ -103,7 +53,8 @@ static int drain(struct pipes *pipes, struct helper_reader *reader, size_t *inou
     return *inout_total > OUTPUT_LIMIT ? err_set(err, -E2BIG, "more than %d MB of values", OUTPUT_LIMIT >> 20) : 0;
 }
 
-static int converse(struct pipes *pipes, const struct buf *request, struct helper_reader *reader, struct err *err)
+static int converse(struct helper_process *pipes, const struct buf *request, struct helper_reader *reader,
+                    struct err *err)
 {
     uint64_t deadline = clock_now_ns() + CT_HELPER_NS;
     size_t sent = 0, total = 0;
@@ -126,23 +77,22 @@ static int converse(struct pipes *pipes, const struct buf *request, struct helpe
 
 int ct_helper_run(const char *job, const struct buf *request, struct helper_reader *ret_reader, struct err *err)
 {
-    char path[PATH_MAX];
-    struct pipes pipes = {-1, -1};
-    pid_t pid;
+    struct helper_process helper;
+    char *argv[] = {(char *)(uintptr_t) "scry-symbols", (char *)(uintptr_t)job, NULL};
     *ret_reader = (struct helper_reader){0};
     if (request->failed)
         return err_set(err, -ENOMEM, "out of memory");
-    int code = dirs_libexec("scry-symbols", path, sizeof path, err);
-    if (code < 0 || (code = start(path, job, &pid, &pipes, err)) < 0)
-        return code;
-    code = converse(&pipes, request, ret_reader, err);
-    if (pipes.input >= 0)
-        close_end(&pipes.input);
-    if (pipes.output >= 0)
-        close_end(&pipes.output);
+    int code = helper_process_start(&helper, argv, err);
     if (code < 0)
-        kill(pid, SIGKILL); /* it is our child: the number is still its own */
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        return code;
+    code = converse(&helper, request, ret_reader, err);
+    if (helper.input >= 0)
+        close_end(&helper.input);
+    if (helper.output >= 0)
+        close_end(&helper.output);
+    if (code < 0)
+        kill(helper.pid, SIGKILL); /* it is our child: the number is still its own */
+    while (waitpid(helper.pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     return code;
 }
@@ -156,7 +106,8 @@ static void number_line(struct buf *request, const char *word, uint64_t number)
     helper_line(request, word, text, NULL);
 }
 
-int ct_request_begin(struct buf *request, const struct process *process, unsigned depth, struct err *err)
+int ct_request_begin(struct buf *request, const struct process *process, unsigned depth, struct ct_range *ret_agent,
+                     struct err *err)
 {
     struct module *modules;
     size_t count;
@@ -165,12 +116,22 @@ int ct_request_begin(struct buf *request, const struct process *process, unsigne
         return code;
     number_line(request, "pid", (uint64_t)process->pid);
     number_line(request, "depth", depth);
+    struct ct_range agent = {0};
     for (size_t i = 0; i < count; i++) {
         char bias[24];
+        bool is_agent = module_is_agent(&modules[i]);
         snprintf(bias, sizeof bias, "0x%llx", (unsigned long long)modules[i].bias);
         if (modules[i].key[0])
-            helper_line(request, "module", modules[i].path, bias, modules[i].is_program ? "program" : NULL, NULL);
+            helper_line(request, "module", modules[i].path, bias,
+                        modules[i].is_program ? "program"
+                        : is_agent            ? "agent"
+                                              : NULL,
+                        NULL);
+        if (is_agent)
+            agent = (struct ct_range){modules[i].start, modules[i].end};
     }
+    if (ret_agent)
+        *ret_agent = agent;
     free(modules);
     return 0;
 }

@@ -202,8 +202,9 @@ static void put_threads(struct snapshot *snapshot)
     buf_putc(json, ']');
 }
 
-/* One frame of a machine stack; its variables are asked for afterwards. */
-static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, size_t number)
+/* One frame of a machine stack; its variables are asked for afterwards. `innermost`: it runs at its address, the others
+ * return to it. */
+static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, bool innermost, uint32_t number)
 {
     struct buf *json = &snapshot->json, name = BUF_INIT;
     element(json);
@@ -211,25 +212,28 @@ static void put_frame(struct snapshot *snapshot, const struct tracer_frame *fram
     member_uint(json, "frame", number);
     member_address(json, "pc", frame->pc);
     member_address(json, "cfa", frame->cfa);
-    if (agent_name_address(snapshot->agent, number ? frame->pc - 1 : frame->pc, &name)) {
+    if (agent_name_address(snapshot->agent, innermost ? frame->pc : frame->pc - 1, &name)) {
         member(json, "function");
         ct_json_string(json, name.data ? name.data : "", name.len);
     }
     buf_done(&name);
 }
 
-static void put_variable(struct buf *json, const struct helper_answer *answer)
+static void put_variable(struct buf *json, const struct helper_answer *answer, uint32_t number)
 {
     element(json);
     buf_putc(json, '{');
-    member_uint(json, "frame", answer->id);
+    member_uint(json, "frame", number);
     member_string(json, "name", answer->name);
     member_string(json, "type", answer->type);
     member_string(json, "value", answer->text);
     buf_putc(json, '}');
 }
 
-static void put_variables(struct snapshot *snapshot, struct buf *request)
+/* The frames of a thread that are the program's have numbers from 0 on; NOT_SHOWN: the agent's. */
+#define NOT_SHOWN UINT32_MAX
+
+static void put_variables(struct snapshot *snapshot, struct buf *request, const uint32_t *numbers, size_t count)
 {
     struct buf *json = &snapshot->json;
     struct helper_reader reader = {0};
@@ -240,11 +244,13 @@ static void put_variables(struct snapshot *snapshot, struct buf *request)
     member(json, "variables");
     buf_putc(json, '[');
     int code = ct_helper_run("variable", request, &reader, &err);
-    while (code == 0 && helper_next(&reader, &answer, &err) > 0)
-        if (answer.kind == HELPER_VARIABLE)
-            put_variable(json, &answer);
+    while (code == 0 && helper_next(&reader, &answer, &err) > 0) {
+        bool variable = answer.kind == HELPER_VARIABLE;
+        if (variable && answer.id < count && numbers[answer.id] != NOT_SHOWN)
+            put_variable(json, &answer, numbers[answer.id]);
         else if (answer.kind == HELPER_FAILED)
             err_set(&err, -EIO, "%s", answer.text);
+    }
     buf_putc(json, ']');
     if (err.text[0])
         member_string(json, "variables_problem", err.text);
@@ -256,23 +262,29 @@ static void put_stack(struct snapshot *snapshot, struct thread *thread)
     struct buf *json = &snapshot->json, request = BUF_INIT;
     struct tracer_frame *frames = NULL;
     size_t count = 0;
+    uint32_t numbers[CT_FRAMES], shown = 0;
+    struct ct_range agent;
     struct err err = {0};
     element(json);
     buf_putc(json, '{');
     member_uint(json, "tid", (uint64_t)thread->tid);
-    int code = ct_request_begin(&request, snapshot->process, SNAPSHOT_DEPTH, &err);
+    int code = ct_request_begin(&request, snapshot->process, SNAPSHOT_DEPTH, &agent, &err);
     if (code == 0)
         code = ct_request_frames(&request, thread, &frames, &count, &err);
     if (code == 0) {
         member(json, "frames");
         buf_putc(json, '[');
-        for (size_t i = 0; i < count; i++) {
-            put_frame(snapshot, &frames[i], i);
+        for (size_t i = 0; i < count && i < CT_FRAMES; i++) {
+            bool own = frames[i].pc >= agent.start && frames[i].pc < agent.end;
+            numbers[i] = own ? NOT_SHOWN : shown++;
+            if (own)
+                continue;
+            put_frame(snapshot, &frames[i], i == 0, numbers[i]);
             buf_putc(json, '}');
         }
         buf_putc(json, ']');
         if (snapshot->parts & PART_VARIABLES)
-            put_variables(snapshot, &request);
+            put_variables(snapshot, &request, numbers, count);
         free(frames);
     } else {
         member_string(json, "problem", err.text);

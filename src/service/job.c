@@ -166,18 +166,33 @@ static bool job_is(struct span name, const char *dir)
     return span_is(name, dir) || span_eq(name, base_name(span_str(dir)));
 }
 
+static struct job *find_named(struct monitor *monitor, struct span name)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
+        struct job *job = object_is(object, JOB_CLASS) ? object->data : NULL;
+        if (job && (job_is(name, job->dir) || span_is(name, object->token)))
+            return job;
+    }
+    return NULL;
+}
+
+const char *job_directory(struct monitor *monitor, struct span name)
+{
+    const struct job *job = find_named(monitor, name);
+    return job ? job->dir : NULL;
+}
+
 static struct job *job_find(struct scry_call *call)
 {
     struct span name = call->args[0].text;
+    struct job *found = find_named(call->monitor, name);
     struct buf known = BUF_INIT;
+    if (found)
+        return found;
     for (struct scry_object *object = call->monitor->objects; object; object = object->hh.next) {
         if (!object_is(object, JOB_CLASS))
             continue;
         struct job *job = object->data;
-        if (job_is(name, job->dir) || span_is(name, object->token)) {
-            buf_done(&known);
-            return job;
-        }
         struct span id = base_name(span_str(job->dir));
         buf_printf(&known, "%s%.*s", known.len ? ", " : "", SPAN_ARG(id));
     }

@@ -15,7 +15,7 @@ static const struct {
     {"", proc_event_services},   {"", thread_services},  {"", thread_register_services},
     {"", thread_event_services}, {"", message_services}, {"", csr_services},
     {"", user_event_services},   {"", misc_services},    {"scry", scry_services},
-    {"job", job_services},       {"ct", ct_services},
+    {"job", job_services},       {"ct", ct_services},    {"mpi", mpi_services},
 };
 
 int service_register_all(struct monitor *monitor)

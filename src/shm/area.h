@@ -35,7 +35,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 1,
+    AREA_VERSION = 2,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
@@ -45,6 +45,7 @@ enum {
     AREA_PROGRAMS = 32 << 20, /* bytes; sparse */
     AREA_PROGRAMS_MIN = 256 << 10,
     AREA_SMALLEST = 4 << 20,
+    AREA_BESIDE = 3 << 20, /* of address space that a traced program needs beside the area: cells, shadow stacks */
     AREA_PACKET_SIZE = 32768,
     AREA_BUFFER_MIN = 1 << 20, /* bytes of packets: 32 */
     AREA_NAME_SIZE = 16,
@@ -69,7 +70,6 @@ struct agent_hello { /* agent to monitor */
     int32_t pid, ppid;
     uint32_t flags;        /* enum agent_hello_flag */
     int32_t incarnation;   /* counts execs and forks of this program image: 0 the first */
-    uint64_t start_ticks;  /* field 22 of /proc/PID/stat */
     uint64_t fork_of;      /* serial of the area of the parent that was forked, 0: started by exec */
     uint64_t load_address; /* of the agent library */
     uint64_t room;         /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
@@ -189,6 +189,7 @@ struct area_thread { /* AREA_PAGE each, so that threads share no cache line and 
     /* the monitor's own, for the next one: ticks up to which its records are on disk, how many discarded were told */
     uint64_t written_to, written_discarded;
     struct area_raise raise;
+    _Atomic uint64_t values_ticks; /* that reading values took, by samples */
 };
 _Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a page");
 
@@ -266,7 +267,7 @@ struct area {
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
-    char fault[200];                                               /* why the agent switched itself off */
+    char fault[200]; /* why the agent switched itself off, or what it has to say */
     struct area_crash crash;
 
     /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */

@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A function's hook sites become programs.
- *
- * Arguments at an entry hook: first the registers and stack slots in which the ABI passes them, followed through the
- * instructions from the function's start to the hook; then what DWARF says for the hook's address, if that is a
- * statement about this address (a location list), or about a slot that was written before. The compiler may have
- * changed the interface of clones; for those, and for inlined instances, only DWARF counts.
- *
- * Locals at an exit hook: those in scope there, as gdb would show them; static ones are not captured. At calls, only
- * those with a slot that some instruction before the call wrote to, or with a location list.
- */
+/* A function's hook sites become programs. Where its variables are at each: capture_places.c. */
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,42 +8,10 @@
 
 #include "base/cleanup.h"
 #include "symbols/capture_internal.h"
+#include "symbols/capture_site.h"
+#include "symbols/index_build.h"
 
-enum { RANGES_MAX = 64, PARAMETERS_MAX = 128 };
-
-/* ---- what is common to all sites of a job ---- */
-
-struct job {
-    struct capture_compiler *compiler;
-    const struct capture_output *output;
-    uint32_t *layout_id;
-    uint64_t address; /* of the function that was asked for */
-    Dwarf_Die function;
-    struct function_code code;
-    const char *const *params;
-    unsigned param_count;
-};
-
-/* One site: what is in scope, and how it is found. */
-struct site {
-    struct job *job;
-    enum capture_site_kind kind;
-    uint64_t pc;      /* where DWARF is asked */
-    uint64_t returns; /* its address for the agent */
-    Dwarf_Die function, scope;
-    const struct function_code *code;
-    struct track track;
-    bool tracked;
-    bool unused_are_garbage;
-    bool nowhere; /* the scope's variables are not to be found at this place */
-    struct emitter *emitter;
-    unsigned fields;
-    /* the parameters' places by the ABI, in order; none for inlined instances and clones */
-    Dwarf_Die parameters[PARAMETERS_MAX];
-    struct abi_place places[PARAMETERS_MAX];
-    unsigned parameter_count;
-    bool by_abi;
-};
+enum { RANGES_MAX = 64 };
 
 static void tell(const struct job *job, uint64_t address, const char *text)
 {
@@ -103,168 +61,7 @@ static int hand_over(struct site *site)
     return r;
 }
 
-/* ---- where variables are ---- */
-
-/* Whether some instruction before the site wrote to the slot, or took its address. */
-static bool was_written(const struct site *site, const struct place *place, uint64_t size)
-{
-    for (size_t i = 0; i < site->code->access_count; i++) {
-        const struct stack_access *access = &site->code->accesses[i];
-        if (access->writes && access->address < site->pc && access->base == place->base &&
-            access->offset >= place->offset && access->offset < place->offset + (int64_t)(size ? size : 1))
-            return true;
-    }
-    return false;
-}
-
-static struct location location_at(const struct site *site, struct emitter *emitter)
-{
-    return (struct location){.compiler = site->job->compiler,
-                             .emitter = emitter,
-                             .function = (Dwarf_Die *)&site->function,
-                             .pc = site->pc,
-                             .caller = site->kind == CAPTURE_CALL,
-                             .entry = site->tracked ? &site->track : NULL};
-}
-
-/* What DWARF says, as far as it can be believed here. */
-static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
-                            struct place *ret_place)
-{
-    struct location location = location_at(site, emitter);
-    Dwarf_Die type;
-    location_variable(&location, variable, ret_place);
-    bool slot = ret_place->kind == PLACE_MEMORY && ret_place->frame && !location.is_list && !location.constant;
-    /* when a function calls another its parameters have long been stored */
-    bool checked =
-        site->kind == CAPTURE_ENTRY || (site->kind == CAPTURE_CALL && dwarf_tag(variable) != DW_TAG_formal_parameter);
-    if (slot && checked && !was_written(site, ret_place, type_of(variable, &type) ? type_size(&type) : 1))
-        ret_place->kind = PLACE_NOT_AVAILABLE;
-}
-
-/* Code that was not optimised: the parameter is in one place from beginning to end. */
-static bool has_slot(Dwarf_Die *parameter)
-{
-    Dwarf_Attribute attribute;
-    Dwarf_Op *ops;
-    size_t count;
-    return dwarf_attr_integrate(parameter, DW_AT_location, &attribute) &&
-           dwarf_getlocation(&attribute, &ops, &count) == 0 && count > 0 && ops[0].atom == DW_OP_fbreg;
-}
-
-/* LLVM lets callers pass anything for parameters that the function does not use. What is used after the hook is kept
- * where the hook leaves it alone; what is only in a register that calls destroy may be garbage. */
-static bool is_unused(const struct site *site, Dwarf_Die *parameter, const struct abi_place *abi,
-                      const struct place *place)
-{
-    if (!site->unused_are_garbage || has_slot(parameter))
-        return false;
-    if (!abi->in_memory)
-        return !track_keeps(place);
-    if (abi->size > 8)
-        return false;
-    for (size_t i = 0; i < site->code->access_count; i++) {
-        const struct stack_access *access = &site->code->accesses[i];
-        if (access->address > site->pc && access->base == place->base && access->offset == place->offset)
-            return false;
-    }
-    return true;
-}
-
-/* A register's part of a value: its members, and padding that is nowhere. */
-static void add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index)
-{
-    uint64_t left = abi->size - 8 * (uint64_t)index;
-    unsigned size = abi->wide ? 16 : left < 8 ? (unsigned)left : 8, used = abi->wide ? 16 : abi->used[index];
-    whole->pieces[whole->piece_count++] = (struct piece){.kind = part->kind,
-                                                         .base = part->base,
-                                                         .frame = part->frame,
-                                                         .offset = part->offset,
-                                                         .constant = part->constant,
-                                                         .size = used};
-    if (used < size)
-        whole->pieces[whole->piece_count++] = (struct piece){.kind = PLACE_OPTIMISED_OUT, .size = size - used};
-}
-
-static struct place whole_of(const struct place *pieces)
-{
-    const struct piece *piece = &pieces->pieces[0];
-    return (struct place){.kind = piece->kind,
-                          .base = piece->base,
-                          .frame = piece->frame,
-                          .offset = piece->offset,
-                          .constant = piece->constant,
-                          .size = piece->kind == PLACE_MEMORY ? 0 : piece->size};
-}
-
-/* Bytes of an argument by its registers, followed to the site. */
-static bool locate_by_abi(const struct site *site, struct emitter *emitter, Dwarf_Die *parameter,
-                          const struct abi_place *abi, struct place *ret_place)
-{
-    if (abi->in_memory && !abi->by_address) {
-        if (!track_stack(&site->track, (int64_t)abi->stack, ret_place))
-            return false;
-        if (is_unused(site, parameter, abi, ret_place))
-            *ret_place = (struct place){.kind = PLACE_OPTIMISED_OUT};
-        return true;
-    }
-    if (abi->by_address) {
-        struct place pointer;
-        if (abi->in_memory ? !track_stack(&site->track, (int64_t)abi->stack, &pointer)
-                           : !track_find(&site->track, abi->registers[0], 8, &pointer))
-            return false;
-        if (is_unused(site, parameter, abi, &pointer)) {
-            *ret_place = (struct place){.kind = PLACE_OPTIMISED_OUT};
-            return true;
-        }
-        int value = emit_load(emitter, &pointer, 8);
-        *ret_place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
-        return value >= 0;
-    }
-    if (abi->count == 0) { /* an empty class: its bytes are nowhere */
-        *ret_place = (struct place){.kind = PLACE_CONSTANT};
-        return true;
-    }
-    struct place whole = {.kind = PLACE_PIECES};
-    for (unsigned i = 0; i < abi->count; i++) {
-        struct place part;
-        unsigned used = abi->wide ? 16 : abi->used[i];
-        if (!track_find(&site->track, abi->registers[i], used, &part))
-            return false;
-        if (is_unused(site, parameter, abi, &part))
-            part.kind = PLACE_OPTIMISED_OUT;
-        add_eightbyte(&whole, &part, abi, i);
-    }
-    *ret_place = abi->count == 1 && whole.piece_count == 1 ? whole_of(&whole) : whole;
-    return true;
-}
-
-struct variable {
-    struct site *site;
-    Dwarf_Die *die;
-    const struct abi_place *abi; /* NULL: only DWARF */
-};
-
-/* Objects with destructors have been destroyed when the exit hook is called. */
-static bool is_destroyed(const struct site *site, Dwarf_Die *variable)
-{
-    Dwarf_Die type;
-    return site->kind == CAPTURE_EXIT && dwarf_tag(variable) == DW_TAG_variable && type_of(variable, &type) &&
-           type_has_destructor(&type);
-}
-
-static void locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place)
-{
-    struct variable *variable = ctx;
-    if (variable->site->nowhere || is_destroyed(variable->site, variable->die)) {
-        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-        return;
-    }
-    if (variable->abi && variable->site->tracked &&
-        locate_by_abi(variable->site, emitter, variable->die, variable->abi, ret_place))
-        return;
-    locate_by_dwarf(variable->site, emitter, variable->die, ret_place);
-}
+/* ---- variables ---- */
 
 static void emit_variable(struct site *site, Dwarf_Die *die, const struct abi_place *abi)
 {
@@ -273,45 +70,9 @@ static void emit_variable(struct site *site, Dwarf_Die *die, const struct abi_pl
     if (!name || !type_of(die, &type))
         return;
     struct variable variable = {site, die, abi};
-    emit_field(site->emitter, name, &type, locate_variable, &variable);
+    emit_field(site->emitter, name, &type, site_locate_variable, &variable);
     site->fields++;
 }
-
-/* ---- parameters ---- */
-
-static void add_parameter(void *ctx, Dwarf_Die *parameter)
-{
-    struct site *site = ctx;
-    const char *name = die_name(parameter);
-    if (site->parameter_count == PARAMETERS_MAX || (name && strcmp(name, "__in_chrg") == 0))
-        return; /* the latter is not really passed */
-    site->parameters[site->parameter_count++] = *parameter;
-}
-
-/* Lists the parameters in scope and gives them their places by the ABI. */
-static void find_parameters(struct site *site, bool by_abi)
-{
-    struct abi_arguments arguments = {0};
-    struct abi_type type;
-    Dwarf_Die die;
-    scopes_parameters(&site->scope, add_parameter, site);
-    site->by_abi = by_abi;
-    if (type_of(&site->scope, &die)) {
-        abi_classify(&die, &type);
-        if (type.classes[0] == ABI_MEMORY || type.classes[0] == ABI_BY_ADDRESS)
-            arguments.integers++; /* where the result goes */
-    }
-    for (unsigned i = 0; i < site->parameter_count; i++) {
-        if (!type_of(&site->parameters[i], &die)) {
-            site->by_abi = false;
-            return;
-        }
-        abi_classify(&die, &type);
-        abi_next(&arguments, &type, &site->places[i]);
-    }
-}
-
-/* ---- locals ---- */
 
 bool variable_is_static(Dwarf_Die *variable)
 {
@@ -332,58 +93,6 @@ static void emit_local(void *ctx, Dwarf_Die *variable)
 
 /* ---- results ---- */
 
-static bool tracked_place(const struct tracked *value, unsigned size, bool truth, struct emitter *emitter,
-                          struct place *ret_place)
-{
-    if (value->kind == TRACK_UNKNOWN || (value->masked && !truth) || value->size < size || value->base > 15)
-        return false;
-    if (value->kind == TRACK_CONSTANT)
-        *ret_place = (struct place){.kind = PLACE_CONSTANT, .constant = (uint64_t)value->add, .size = 8};
-    else if (value->kind == TRACK_MEMORY)
-        *ret_place = (struct place){.kind = PLACE_MEMORY, .base = value->base, .frame = true, .offset = value->add};
-    else if (value->add == 0)
-        *ret_place = (struct place){.kind = PLACE_REGISTER, .base = value->base, .size = value->size};
-    else {
-        unsigned temp = emit_temp(emitter);
-        emit(emitter, CAPTURE_LEA, temp, value->base, value->add);
-        *ret_place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)temp, .size = 8};
-    }
-    return true;
-}
-
-static void locate_result(void *ctx, struct emitter *emitter, struct place *ret_place)
-{
-    struct site *site = ctx;
-    struct abi_type type;
-    struct abi_place abi;
-    Dwarf_Die die;
-    *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-    if (!site->tracked || !type_of(&site->scope, &die))
-        return;
-    abi_classify(&die, &type);
-    bool truth = type_strip(&die, &die) && type_kind_of(&die) == TYPE_BOOL;
-    if (!abi_result(&type, &abi)) {
-        tracked_place(&site->track.values[TRACK_X87], 10, false, emitter, ret_place);
-        return;
-    }
-    struct place whole = {.kind = PLACE_PIECES};
-    for (unsigned i = 0; i < abi.count; i++) {
-        struct place part;
-        unsigned size = abi.by_address ? 8 : abi.wide ? 16 : abi.used[i];
-        if (!tracked_place(&site->track.values[abi.registers[i]], size, truth, emitter, &part))
-            return;
-        if (abi.by_address) {
-            int value = emit_load(emitter, &part, 8);
-            if (value >= 0)
-                *ret_place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
-            return;
-        }
-        add_eightbyte(&whole, &part, &abi, i);
-    }
-    if (abi.count > 0)
-        *ret_place = abi.count == 1 && whole.piece_count == 1 ? whole_of(&whole) : whole;
-}
-
 static void emit_result(struct site *site, bool own)
 {
     Dwarf_Die type;
@@ -392,7 +101,7 @@ static void emit_result(struct site *site, bool own)
     buf_puts(&site->emitter->text, site->emitter->text.len > 0 ? " result(" : "result(");
     if (!own)
         site->tracked = false;
-    emit_field(site->emitter, "", &type, locate_result, site);
+    emit_field(site->emitter, "", &type, site_locate_result, site);
     buf_putc(&site->emitter->text, ')');
     site->fields++;
 }
@@ -433,12 +142,12 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
     }
     if (!lookup.found && site->kind == CAPTURE_EXIT && length == 6 && memcmp(name, "result", 6) == 0 &&
         type_of(&site->scope, ret_type)) {
-        locate_result(site, emitter, ret_place);
+        site_locate_result(site, emitter, ret_place);
         return true;
     }
     if (!lookup.found || !type_of(&die, ret_type))
         return false;
-    locate_variable(&variable, emitter, ret_place);
+    site_locate_variable(&variable, emitter, ret_place);
     return true;
 }
 
@@ -550,7 +259,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                                    : track_entry(&site->track, &compiler->code, entry, hook->address);
     site->unused_are_garbage = made_by_clang(&job->function);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
-    find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
+    site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
     if (job->param_count > 0)
         emit_params(site);
     int r = hook->exit ? emit_exit(site, own) : emit_entry(site);
@@ -581,6 +290,26 @@ static void emit_caller_variable(void *ctx, Dwarf_Die *variable)
         emit_variable(ctx, variable, NULL);
 }
 
+/* The name of a function, or of one that was inlined, as the trace has those of functions: demangled. */
+static void put_function_name(struct buf *text, Dwarf_Die *function)
+{
+    enum { LIMIT = 1000 };
+    Dwarf_Attribute attribute;
+    const char *name = dwarf_formstring(dwarf_attr_integrate(function, DW_AT_linkage_name, &attribute));
+    if (!name)
+        name = die_name(function);
+    struct buf readable = BUF_INIT, full = BUF_INIT;
+    if (name)
+        readable_name(name, &readable, &full);
+    if (readable.data && !readable.failed) {
+        if (readable.len > LIMIT)
+            memcpy(readable.data + LIMIT - 3, "...", 4);
+        emit_quoted(text, readable.data);
+    }
+    buf_done(&readable);
+    buf_done(&full);
+}
+
 static int compile_call(struct job *job, uint64_t returns)
 {
     struct capture_compiler *compiler = job->compiler;
@@ -605,7 +334,9 @@ static int compile_call(struct job *job, uint64_t returns)
         if (!scopes_inlined(compiler, &site->function, returns - 1, NULL, &site->scope))
             site->scope = site->function;
         emitter_init(&emitter, &compiler->options, &compiler->types, true);
-        buf_puts(&emitter.text, "caller(");
+        buf_puts(&emitter.text, "caller");
+        put_function_name(&emitter.text, &site->scope);
+        buf_putc(&emitter.text, '(');
         scopes_parameters(&site->scope, emit_caller_variable, site);
         scopes_locals(compiler, &site->scope, returns - 1, emit_caller_variable, site);
         buf_putc(&emitter.text, ')');

@@ -64,8 +64,9 @@ static void read_relocations(struct elf_code *code, Elf *elf, Elf_Scn *section, 
 
 static void add_clone(struct elf_code *code, const char *name, uint64_t address)
 {
-    if (!name ||
-        (!strstr(name, ".isra.") && !strstr(name, ".constprop.") && !strstr(name, ".part.") && !strstr(name, ".cold")))
+    const char *dot = name ? strchr(name, '.') : NULL; /* hardly any of a million names has one */
+    if (!dot ||
+        (!strstr(dot, ".isra.") && !strstr(dot, ".constprop.") && !strstr(dot, ".part.") && !strstr(dot, ".cold")))
         return;
     if ((code->clone_count & (code->clone_count - 1)) == 0) {
         uint64_t *more = realloc(code->clones, (code->clone_count ? 2 * code->clone_count : 1) * sizeof *more);
@@ -76,12 +77,22 @@ static void add_clone(struct elf_code *code, const char *name, uint64_t address)
     code->clones[code->clone_count++] = address;
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sort_clones(struct elf_code *code)
+{
+    if (code->clone_count > 1)
+        qsort(code->clones, code->clone_count, sizeof *code->clones, compare_addresses);
+}
+
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address)
 {
-    for (size_t i = 0; i < code->clone_count; i++)
-        if (code->clones[i] == address)
-            return true;
-    return false;
+    return code->clone_count &&
+           bsearch(&address, code->clones, code->clone_count, sizeof *code->clones, compare_addresses);
 }
 
 static void read_symbols(struct elf_code *code, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
@@ -112,6 +123,7 @@ void elf_code_read_symbols(struct elf_code *code, Elf *elf)
         if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
             read_symbols(code, elf, section, &header);
     }
+    sort_clones(code);
 }
 
 int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
@@ -134,6 +146,7 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
         if (data && data->d_buf)
             code->sections[code->section_count++] = (struct code_section){header.sh_addr, data->d_size, data->d_buf};
     }
+    sort_clones(code);
     return 0;
 }
 

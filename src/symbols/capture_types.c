@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/capture_internal.h"
+#include "symbols/capture_values.h"
 
 enum {
     NEST_LIMIT = 40, /* of types; layouts may have more */
@@ -16,18 +16,18 @@ enum {
     MEMBERS = 1024,
 };
 
-static void put_text(struct emitter *emitter, const char *text)
+void layout_put(struct emitter *emitter, const char *text)
 {
     buf_puts(&emitter->text, text);
 }
 
-static void put_missing(struct emitter *emitter, enum place_kind kind)
+void layout_put_missing(struct emitter *emitter, enum place_kind kind)
 {
-    put_text(emitter, kind == PLACE_OPTIMISED_OUT ? "o" : "n");
+    layout_put(emitter, kind == PLACE_OPTIMISED_OUT ? "o" : "n");
 }
 
 /* Whether all bytes of a value are known: scratch and registers may have only some. */
-static bool there(const struct place *place, uint64_t size)
+bool place_is_there(const struct place *place, uint64_t size)
 {
     if ((place->kind == PLACE_REGISTER || place->kind == PLACE_CONSTANT || place->kind == PLACE_XMM) && place->size)
         return place->offset >= 0 && (uint64_t)place->offset + size <= place->size;
@@ -67,7 +67,7 @@ static void put_enumerators(struct emitter *emitter, Dwarf_Die *type)
 }
 
 /* The text of a number's type; false: there is none of that size. */
-static bool put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size)
+bool layout_put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size)
 {
     bool is_signed = type_is_signed(type);
     bool whole = size == 1 || size == 2 || size == 4 || size == 8;
@@ -111,7 +111,7 @@ static bool put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size)
     return true;
 }
 
-static bool is_scalar(Dwarf_Die *type)
+bool type_is_scalar(Dwarf_Die *type)
 {
     enum type_kind kind = type_kind_of(type);
     return (kind >= TYPE_SIGNED && kind <= TYPE_FLOAT) || kind == TYPE_ENUM;
@@ -120,7 +120,7 @@ static bool is_scalar(Dwarf_Die *type)
 static void emit_raw(struct emitter *emitter, const struct place *place, uint64_t size)
 {
     if (size == 0 || size > emitter->options->bytes) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     buf_printf(&emitter->text, "r%" PRIu64, size);
@@ -168,17 +168,17 @@ static void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there
 {
     enum pointee kind = pointee_kind(emitter, pointee, there_is_one, depth, nest);
     if (kind == POINTEE_NOTHING || kind == POINTEE_CODE) {
-        put_text(emitter, kind == POINTEE_CODE ? "x" : "p");
+        layout_put(emitter, kind == POINTEE_CODE ? "x" : "p");
         emit_bytes(emitter, place, 8);
         return;
     }
     unsigned temps = emitter->temps;
     size_t text = emitter->text.len;
-    put_text(emitter, kind == POINTEE_STRING && !reference ? "s" : reference ? "&" : "*");
+    layout_put(emitter, kind == POINTEE_STRING && !reference ? "s" : reference ? "&" : "*");
     int value = emit_pointer_value(emitter, place);
     if (value < 0) {
         emitter->text.len = text;
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     if (kind == POINTEE_STRING && !reference)
@@ -190,153 +190,6 @@ static void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there
         emit_block_end(emitter, block);
     }
     emitter->temps = temps;
-}
-
-/* ---- arrays ---- */
-
-enum { DIMENSIONS = 8 };
-#define UNKNOWN_COUNT UINT64_MAX
-
-unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
-{
-    Dwarf_Die child;
-    unsigned count = 0;
-    if (dwarf_child(array, &child) != 0)
-        return 0;
-    do {
-        if (dwarf_tag(&child) != DW_TAG_subrange_type)
-            continue;
-        uint64_t number;
-        ret_counts[count] = UNKNOWN_COUNT;
-        if (die_number(&child, DW_AT_count, &number))
-            ret_counts[count] = number;
-        else if (die_number(&child, DW_AT_upper_bound, &number)) {
-            Dwarf_Attribute attribute;
-            unsigned form = dwarf_whatform(dwarf_attr(&child, DW_AT_upper_bound, &attribute));
-            bool negative = number == UINT64_MAX || (form == DW_FORM_data4 && number == UINT32_MAX);
-            ret_counts[count] = negative ? 0 : number + 1;
-        }
-        count++;
-    } while (count < max && dwarf_siblingof(&child, &child) == 0);
-    return count;
-}
-
-struct array {
-    Dwarf_Die element;
-    const uint64_t *counts;
-    unsigned dimensions;
-    uint64_t stride; /* of the outermost */
-};
-
-static void emit_array(struct emitter *emitter, const struct array *array, const struct place *place, unsigned depth,
-                       unsigned nest);
-
-static void emit_element(struct emitter *emitter, const struct array *array, const struct place *place, unsigned depth,
-                         unsigned nest)
-{
-    if (array->dimensions > 1) {
-        struct array inner = {array->element, array->counts + 1, array->dimensions - 1, 0};
-        emit_array(emitter, &inner, place, depth, nest + 1);
-    } else {
-        Dwarf_Die element = array->element;
-        emit_type(emitter, &element, place, depth, nest + 1);
-    }
-}
-
-/* Elements of which parts are missing, each with a text of its own: as a struct without names. */
-static void emit_odd_elements(struct emitter *emitter, const struct array *array, uint64_t wanted, bool cut,
-                              const struct place *place, unsigned depth, unsigned nest)
-{
-    put_text(emitter, "{");
-    for (uint64_t n = 0; n < wanted; n++) {
-        struct place at = place_at(place, n * array->stride);
-        put_text(emitter, n > 0 ? ",:" : ":");
-        emit_element(emitter, array, &at, depth, nest);
-    }
-    put_text(emitter, cut ? ",:k}" : "}");
-}
-
-/* Elements that are not plain numbers, one after the other: those whose text is that of the first. */
-static unsigned emit_elements(struct emitter *emitter, const struct array *array, uint64_t wanted,
-                              const struct place *place, unsigned depth, unsigned nest)
-{
-    size_t text = emitter->text.len, first = 0;
-    unsigned n = 0;
-    for (; n < wanted; n++) {
-        struct emitter_mark mark = emitter_mark(emitter);
-        struct place at = place_at(place, n * array->stride);
-        emit_element(emitter, array, &at, depth, nest);
-        emitter->temps = mark.temps;
-        if (n == 0) {
-            first = emitter->text.len - text;
-            if (emitter->minimum == mark.minimum)
-                break; /* elements without bytes */
-            continue;
-        }
-        size_t length = emitter->text.len - mark.text;
-        bool same = length == first && memcmp(emitter->text.data + text, emitter->text.data + mark.text, length) == 0;
-        if (emitter->failed || !same || emitter->minimum > emitter->options->bytes / 4 * 3) {
-            emitter_reset(emitter, &mark);
-            break;
-        }
-        emitter->text.len = mark.text;
-    }
-    return n;
-}
-
-static void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
-                       unsigned nest)
-{
-    struct array array = *array_of;
-    struct buf *text = &emitter->text;
-    Dwarf_Die stripped;
-    if (!type_strip(&array.element, &stripped)) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
-        return;
-    }
-    uint64_t size = type_size(&stripped), total = array.counts[0];
-    array.stride = size;
-    for (unsigned i = 1; i < array.dimensions; i++)
-        if (__builtin_mul_overflow(array.stride, array.counts[i], &array.stride))
-            array.stride = 0;
-    if (total == UNKNOWN_COUNT)
-        total = 0;
-    bool last = array.dimensions == 1;
-    bool is_text = last && type_kind_of(&stripped) == TYPE_CHAR && size == 1;
-    uint64_t wanted = is_text ? emitter->options->string : emitter->options->array;
-    wanted = wanted < total ? wanted : total;
-    if (array.stride == 0 || array.stride > INT32_MAX / 2) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
-        return;
-    }
-    if (wanted * array.stride > emitter->options->bytes / 4 * 3 && (is_text || is_scalar(&stripped)))
-        wanted = emitter->options->bytes / 4 * 3 / array.stride;
-    if (is_text) {
-        buf_printf(text, "t%" PRIu64 "/%" PRIu64, wanted, total);
-        emit_bytes(emitter, place, wanted);
-        return;
-    }
-    if (last && is_scalar(&stripped) && wanted > 0 && there(place, wanted * size)) {
-        buf_printf(text, "a%" PRIu64 "/%" PRIu64, wanted, total);
-        if (put_scalar(emitter, &stripped, size))
-            emit_bytes(emitter, place, wanted * size);
-        else
-            emitter->failed = true;
-        return;
-    }
-    if (place->missing[0] || place->missing[1]) {
-        emit_odd_elements(emitter, &array, wanted, wanted < total, place, depth, nest);
-        return;
-    }
-    struct buf inner = BUF_INIT;
-    size_t begin = text->len;
-    unsigned shown = emit_elements(emitter, &array, wanted, place, depth, nest);
-    buf_append(&inner, text->data + begin, text->len - begin);
-    text->len = begin;
-    buf_printf(text, "a%u/%" PRIu64, shown, total);
-    buf_append(text, shown > 0 ? inner.data : "o", shown > 0 ? inner.len : 1);
-    emitter->failed |= inner.failed;
-    buf_done(&inner);
 }
 
 /* ---- structs and unions ---- */
@@ -373,14 +226,14 @@ void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place
     Dwarf_Die stripped;
     uint64_t shift = bit % 8, bytes = (shift + bits + 7) / 8;
     struct place at = place_at(place, bit / 8);
-    if (!type_strip(type, &stripped) || bytes > 8 || bits > 64 || !there(&at, bytes)) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+    if (!type_strip(type, &stripped) || bytes > 8 || bits > 64 || !place_is_there(&at, bytes)) {
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     uint64_t size = type_size(&stripped);
     unsigned temps = emitter->temps;
-    if (size > 8 || !put_scalar(emitter, &stripped, size)) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+    if (size > 8 || !layout_put_scalar(emitter, &stripped, size)) {
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     int value = emit_load(emitter, &at, (unsigned)bytes);
@@ -409,7 +262,7 @@ static void emit_member(struct emitter *emitter, Dwarf_Die *member, const struct
         emit_name(&emitter->text, name ? name : "");
     buf_putc(&emitter->text, ':');
     if (!has_type || !member_position(member, &bit, &bits))
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
     else if (bits)
         emit_bit_field(emitter, &type, place, bit, bits);
     else {
@@ -437,7 +290,7 @@ static void emit_struct(struct emitter *emitter, Dwarf_Die *type, const struct p
 {
     Dwarf_Die child;
     unsigned count = 0;
-    put_text(emitter, type_kind_of(type) == TYPE_UNION ? "|{" : "{");
+    layout_put(emitter, type_kind_of(type) == TYPE_UNION ? "|{" : "{");
     if (dwarf_child(type, &child) == 0)
         do {
             if (!is_shown(&child))
@@ -446,7 +299,7 @@ static void emit_struct(struct emitter *emitter, Dwarf_Die *type, const struct p
                 buf_putc(&emitter->text, ',');
             emit_member(emitter, &child, place, depth, nest);
         } while (count < MEMBERS && !emitter->failed && dwarf_siblingof(&child, &child) == 0);
-    put_text(emitter, "}");
+    layout_put(emitter, "}");
 }
 
 /* ---- the C++ library's ---- */
@@ -457,7 +310,7 @@ static void emit_counted_bytes(struct emitter *emitter, const struct place *plac
     struct place pointer = place_at(place, pointer_at), length = place_at(place, length_at);
     unsigned temps = emitter->temps;
     int p = emit_load(emitter, &pointer, 8), n = emit_load(emitter, &length, 8);
-    put_text(emitter, "S");
+    layout_put(emitter, "S");
     emitter->failed |= p < 0 || n < 0;
     if (!emitter->failed)
         emit_counted(emitter, CAPTURE_BYTES, (unsigned)p, emitter->options->string, (unsigned)n, 1);
@@ -470,7 +323,7 @@ static void emit_vector(struct emitter *emitter, Dwarf_Die *element, const struc
     Dwarf_Die stripped;
     uint64_t size = type_size(element);
     if (!type_strip(element, &stripped) || size == 0 || size >= CAPTURE_ITEM_LIMIT) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     struct place begin_at = place_at(place, 0), end_at = place_at(place, 8);
@@ -483,15 +336,15 @@ static void emit_vector(struct emitter *emitter, Dwarf_Die *element, const struc
     }
     emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_SUB, begin);
     emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_DIV, divisor);
-    put_text(emitter, "v");
+    layout_put(emitter, "v");
     struct emitter_mark mark = emitter_mark(emitter);
     Dwarf_Die inner;
-    bool plain = is_scalar(&stripped) && put_scalar(emitter, &stripped, size);
+    bool plain = type_is_scalar(&stripped) && layout_put_scalar(emitter, &stripped, size);
     bool compound = type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &inner) != SPECIAL_STRING;
     if (plain)
         emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, emitter->options->array, (unsigned)end, size);
     else if ((compound && depth == 0) || emitter->blocks >= CAPTURE_BLOCKS - 3 || nest > NEST_LIMIT) {
-        put_text(emitter, "r1"); /* so many, but none of them */
+        layout_put(emitter, "r1"); /* so many, but none of them */
         emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
     } else {
         unsigned max = emitter->options->array;
@@ -504,7 +357,7 @@ static void emit_vector(struct emitter *emitter, Dwarf_Die *element, const struc
         emit_block_end(emitter, block);
         if (nothing) {
             emitter_reset(emitter, &mark);
-            put_text(emitter, "r1");
+            layout_put(emitter, "r1");
             emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
         }
     }
@@ -552,7 +405,7 @@ static void emit_compound(struct emitter *emitter, Dwarf_Die *type, const struct
         for (unsigned i = 1; i < dimensions; i++)
             dynamic &= counts[i] == UNKNOWN_COUNT;
         if (dimensions == 0 || dynamic || !type_of(type, &element)) {
-            put_missing(emitter, PLACE_NOT_AVAILABLE);
+            layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
             break;
         }
         struct array array = {element, counts, dimensions, 0};
@@ -580,10 +433,10 @@ static void emit_simple(struct emitter *emitter, Dwarf_Die *type, const struct p
         break;
     }
     case TYPE_FUNCTION:
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         break;
     default:
-        if (put_scalar(emitter, type, size))
+        if (layout_put_scalar(emitter, type, size))
             emit_bytes(emitter, place, size);
         else
             emit_raw(emitter, place, size);
@@ -599,14 +452,14 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
     if (emitter->failed)
         return;
     if (place->kind == PLACE_OPTIMISED_OUT || place->kind == PLACE_NOT_AVAILABLE) {
-        put_missing(emitter, place->kind);
+        layout_put_missing(emitter, place->kind);
         return;
     }
     Dwarf_Die element;
     if (!type_strip(type, &stripped) ||
         (type_special(&stripped, &element) == SPECIAL_NONE && !type_complete(emitter->types, &stripped, &stripped)) ||
         nest > NEST_LIMIT) {
-        put_missing(emitter, PLACE_NOT_AVAILABLE);
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
     enum type_kind kind = type_kind_of(&stripped);
@@ -619,8 +472,8 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
             place = &in_memory;
         }
     }
-    if (place->kind == PLACE_NOT_AVAILABLE || (!compound && !there(place, size)))
-        put_missing(emitter, place->kind == PLACE_MEMORY ? PLACE_OPTIMISED_OUT : PLACE_NOT_AVAILABLE);
+    if (place->kind == PLACE_NOT_AVAILABLE || (!compound && !place_is_there(place, size)))
+        layout_put_missing(emitter, place->kind == PLACE_MEMORY ? PLACE_OPTIMISED_OUT : PLACE_NOT_AVAILABLE);
     else if (compound)
         emit_compound(emitter, &stripped, place, depth, nest);
     else

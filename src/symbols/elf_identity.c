@@ -13,7 +13,14 @@
 
 #include "base/cleanup.h"
 
-enum { NOTES_SIZE = 1 << 16, SECTIONS = 1 << 14, SECTION_NAMES = 1 << 20, PAGE = 4096 };
+enum {
+    NOTES_SIZE = 1 << 16,
+    SECTIONS = 1 << 14,
+    SECTION_NAMES = 1 << 20,
+    SYMBOL_NAMES = 16 << 20,
+    SYMBOLS_SIZE = 16 << 20,
+    PAGE = 4096,
+};
 
 struct source {
     int fd;    /* -1: the process */
@@ -192,26 +199,80 @@ bool elf_identity_span(const struct elf_identity *identity, uint64_t *ret_low, u
     return low < high;
 }
 
+/* ---- sections: read like headers before, missing ones are just not there ---- */
+
+/* All of them, malloc'ed; NULL: there are none. */
+static Elf64_Shdr *read_sections(const struct elf_identity *identity, const struct source *source)
+{
+    const Elf64_Ehdr *h = &identity->header;
+    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum > SECTIONS ||
+        h->e_shstrndx >= h->e_shnum)
+        return NULL;
+    Elf64_Shdr *sections = calloc(h->e_shnum, sizeof *sections);
+    if (sections && take(source, sections, h->e_shnum * sizeof *sections, h->e_shoff))
+        return sections;
+    free(sections);
+    return NULL;
+}
+
+/* A section of strings, malloc'ed, the last one ended; NULL: it is empty or larger than `limit`. */
+static char *read_strings(const struct source *source, const Elf64_Shdr *section, size_t limit)
+{
+    char *text = section->sh_size && section->sh_size <= limit ? malloc(section->sh_size) : NULL;
+    if (text && take(source, text, section->sh_size, section->sh_offset)) {
+        text[section->sh_size - 1] = 0;
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+static bool defines(const struct source *source, const Elf64_Shdr *symbols, const Elf64_Shdr *strings, const char *name)
+{
+    _cleanup_(freep) char *text = read_strings(source, strings, SYMBOL_NAMES);
+    Elf64_Sym some[128];
+    for (uint64_t at = 0; text && at + sizeof *some <= symbols->sh_size && at < SYMBOLS_SIZE;) {
+        uint64_t left = symbols->sh_size - at;
+        size_t count = (size_t)(left < sizeof some ? left : sizeof some) / sizeof *some;
+        if (!take(source, some, count * sizeof *some, symbols->sh_offset + at))
+            return false;
+        for (size_t i = 0; i < count; i++)
+            if (some[i].st_shndx != SHN_UNDEF && some[i].st_name < strings->sh_size &&
+                strcmp(text + some[i].st_name, name) == 0)
+                return true;
+        at += count * sizeof *some;
+    }
+    return false;
+}
+
+bool elf_has_own_hooks(const char *path)
+{
+    struct elf_identity identity;
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct source source = {.fd = fd};
+    if (fd < 0 || elf_identity_file(&identity, fd) < 0)
+        return false;
+    _cleanup_(freep) Elf64_Shdr *sections = read_sections(&identity, &source);
+    for (size_t i = 0; sections && i < identity.header.e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < identity.header.e_shnum &&
+            defines(&source, &sections[i], &sections[sections[i].sh_link], "__cyg_profile_func_enter"))
+            return true;
+    return false;
+}
+
 /* ---- keys ---- */
-/* d: has debug information; s: a symbol table; 0: neither. Read like headers before: missing ones are just not there.
- */
+/* d: has debug information; s: a symbol table; 0: neither. */
 static char richness(const struct elf_identity *identity, int fd)
 {
     struct source source = {.fd = fd};
     const Elf64_Ehdr *h = &identity->header;
-    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum > SECTIONS ||
-        h->e_shstrndx >= h->e_shnum)
-        return '0';
-    _cleanup_(freep) Elf64_Shdr *sections = calloc(h->e_shnum, sizeof *sections);
-    if (!sections || !take(&source, sections, h->e_shnum * sizeof *sections, h->e_shoff))
+    _cleanup_(freep) Elf64_Shdr *sections = read_sections(identity, &source);
+    if (!sections)
         return '0';
     const Elf64_Shdr *names = &sections[h->e_shstrndx];
-    if (names->sh_size == 0 || names->sh_size > SECTION_NAMES)
+    _cleanup_(freep) char *text = read_strings(&source, names, SECTION_NAMES);
+    if (!text)
         return '0';
-    _cleanup_(freep) char *text = malloc(names->sh_size);
-    if (!text || !take(&source, text, names->sh_size, names->sh_offset))
-        return '0';
-    text[names->sh_size - 1] = 0;
     char rich = '0';
     for (size_t i = 1; i < h->e_shnum; i++) {
         const char *name = sections[i].sh_name < names->sh_size ? text + sections[i].sh_name : "";

@@ -35,6 +35,17 @@ uint32_t index_hash(const char *name)
     return hash;
 }
 
+uint64_t index_boot(void)
+{
+    char id[64];
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    _cleanup_(closep) int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, id, sizeof id);
+    for (ssize_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)id[i]) * UINT64_C(1099511628211);
+    return len > 0 ? hash : 0;
+}
+
 /* ---- where they are ---- */
 static int base_directory(char *path, size_t size, struct err *err)
 {
@@ -93,7 +104,8 @@ static bool check(struct index *index)
         h->file_size != index->size || h->functions_at % 8 != 0 ||
         !holds(index->size, h->functions_at, h->function_count, sizeof *index->rows) ||
         !holds(index->size, h->names_at, h->name_count, sizeof *index->names) || h->strings_size == 0 ||
-        !holds(index->size, h->strings_at, h->strings_size, 1))
+        !holds(index->size, h->strings_at, h->strings_size, 1) ||
+        (!h->on_disk && (h->boot == 0 || h->boot != index_boot())))
         return false;
     index->rows = (const void *)(index->bytes + h->functions_at);
     index->names = (const void *)(index->bytes + h->names_at);
@@ -242,11 +254,9 @@ bool index_find(const struct index *index, uint64_t address, struct index_functi
     return false;
 }
 
-size_t index_find_name(const struct index *index, const char *name, struct index_function *ret_first)
+static size_t first_of_hash(const struct index *index, uint32_t hash)
 {
-    uint32_t hash = index_hash(name);
-    size_t low = 0, high = index->header.name_count, found = 0;
-    uint32_t last = UINT32_MAX;
+    size_t low = 0, high = index->header.name_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (index->names[middle].hash < hash)
@@ -254,14 +264,31 @@ size_t index_find_name(const struct index *index, const char *name, struct index
         else
             high = middle;
     }
-    for (; low < index->header.name_count && index->names[low].hash == hash; low++) {
-        struct index_name entry = index->names[low];
+    return low;
+}
+
+bool index_next_named(const struct index *index, const char *name, size_t *cursor, size_t *ret_i)
+{
+    uint32_t hash = index_hash(name);
+    size_t at = *cursor ? *cursor : first_of_hash(index, hash);
+    uint32_t last = *cursor ? index->names[at - 1].row : UINT32_MAX;
+    for (; at < index->header.name_count && index->names[at].hash == hash; at++) {
+        struct index_name entry = index->names[at];
         if (entry.row == last || entry.row >= index->header.function_count ||
             strcmp(string_at(index, entry.name), name) != 0)
             continue;
-        if (found++ == 0)
-            index_at(index, entry.row, ret_first);
-        last = entry.row;
+        *cursor = at + 1;
+        *ret_i = entry.row;
+        return true;
     }
+    return false;
+}
+
+size_t index_find_name(const struct index *index, const char *name, struct index_function *ret_first)
+{
+    size_t cursor = 0, i, found = 0;
+    while (index_next_named(index, name, &cursor, &i))
+        if (found++ == 0)
+            index_at(index, i, ret_first);
     return found;
 }

@@ -51,6 +51,9 @@ void index_close(struct index *index); /* NULL is fine */
 enum { INDEX_KEY_SIZE = 96 };
 /* Of an ELF file: fit for a file name. Stripped and complete files of one build-id have different keys. */
 int index_key(const char *elf_path, char ret_key[INDEX_KEY_SIZE], struct err *err);
+/* Whether its symbol table has hooks that the file defines itself: a program's calls go to these, and to nobody else.
+ * false also where that cannot be seen. */
+bool elf_has_own_hooks(const char *elf_path);
 
 unsigned index_flags(const struct index *index);
 const char *index_problem(const struct index *index); /* why there is less than there could be; "" */
@@ -60,6 +63,9 @@ void index_at(const struct index *index, size_t i, struct index_function *ret_fu
 bool index_find(const struct index *index, uint64_t address, struct index_function *ret_function);
 /* By name (demangled or linkage); the first, and how many in all. */
 size_t index_find_name(const struct index *index, const char *name, struct index_function *ret_first);
+/* One after the other, in order of address; *cursor is 0 at first. With "::" before it, a name means those whose last
+ * part it is, without template arguments and what compilers add to the names of clones. false: no more. */
+bool index_next_named(const struct index *index, const char *name, size_t *cursor, size_t *ret_i);
 
 /* ---- the ELF files mapped into a process ---- */
 
@@ -75,6 +81,8 @@ struct module {
 /* From /proc/PID/maps, by address; the caller frees the array. The build-id in memory is compared with the file's.
  * -ESRCH, -EACCES. Nothing of the process is stopped. */
 int modules_read(pid_t pid, struct module **ret_modules, size_t *ret_count, struct err *err);
+/* The library that scry loads into programs (libscry-agent.so). */
+bool module_is_agent(const struct module *module);
 /* The module that holds an address of the process; NULL: none. */
 const struct module *module_find(const struct module *modules, size_t count, uint64_t address);
 
@@ -107,6 +115,10 @@ bool selection_matches(const struct selection *selection, const struct module *m
                        const struct index_function *function);
 /* True if functions that are not in any index may be meant (all, lib:, addr:, fn:*, the default). */
 bool selection_wants_unknown(const struct selection *selection, const struct module *module);
+/* Where names without wildcards are all that it chooses: the functions of an index among which those are that it means,
+ * sorted, in an array to be freed; so that a million others need not be looked at. false: it may mean any. */
+bool selection_candidates(const struct selection *selection, const struct index *index, size_t **ret_list,
+                          size_t *ret_count);
 enum { SELECTION_ITEMS = 4096, SELECTION_TEXT = 1 << 20 };
 
 #endif

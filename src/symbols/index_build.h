@@ -21,6 +21,9 @@ int index_build(const char *elf_path, struct buf *image, char ret_key[INDEX_KEY_
 
 /* Puts an image into the cache; also throws out what was not used for long when there is much. 0 or -errno. */
 int index_store(const struct buf *image, const char *key, struct err *err);
+/* Waits until a stored one is on the disk, and notes that in it; before, it is of no use after a crash of the machine.
+ */
+void index_settle(const char *key);
 
 /* ---- what is being collected ---- */
 struct built_function {

@@ -270,6 +270,22 @@ static void put_name(struct builder *builder, struct buf *names, size_t row, uin
         buf_append(names, &entry, sizeof entry);
 }
 
+/* So that "solve" is found where ns::Class::solve<int> is the name. */
+static void put_short(struct builder *builder, struct buf *names, size_t row, const char *name, const char *other)
+{
+    struct span part = name_short(span_str(name));
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!part.len || (other && span_is(part, other)))
+        return;
+    buf_puts(&text, "::");
+    buf_append(&text, part.ptr, part.len);
+    buf_putc(&text, 0);
+    if (text.failed)
+        builder->failed = true;
+    else
+        put_name(builder, names, row, builder_intern(builder, text.data));
+}
+
 static int compare_names(const void *left, const void *right)
 {
     const struct index_name *a = left, *b = right;
@@ -278,6 +294,14 @@ static int compare_names(const void *left, const void *right)
     if (a->row != b->row)
         return a->row < b->row ? -1 : 1;
     return a->name < b->name ? -1 : a->name > b->name;
+}
+
+/* Long ones hardly ever come twice: to look for them takes longer than to keep them twice. */
+static uint32_t put_unique(struct builder *builder, const char *string)
+{
+    enum { LONG = 40 };
+    size_t len = strlen(string);
+    return len < LONG ? builder_intern(builder, string) : add_string(builder, string, len);
 }
 
 static void put_row(struct builder *builder, size_t i, struct buf *rows, struct buf *names, struct buf text[2])
@@ -301,12 +325,17 @@ static void put_row(struct builder *builder, size_t i, struct buf *rows, struct 
         return;
     }
     row.name = builder_intern(builder, name->data);
-    row.full = full->len == name->len ? row.name : builder_intern(builder, full->data);
-    row.linkage = *function->linkage ? builder_intern(builder, function->linkage) : row.name;
+    row.full = full->len == name->len ? row.name : put_unique(builder, full->data);
+    row.linkage = *function->linkage && strcmp(function->linkage, name->data) != 0
+                      ? put_unique(builder, function->linkage)
+                      : row.name;
     buf_append(rows, &row, sizeof row);
     put_name(builder, names, i, row.name);
     if (row.linkage != row.name)
         put_name(builder, names, i, row.linkage);
+    put_short(builder, names, i, name->data, NULL);
+    if (row.linkage != row.name) /* of C++ it is found by itself, but for clones */
+        put_short(builder, names, i, function->linkage, function->linkage);
 }
 
 static void put_aliases(struct builder *builder, struct buf *names, struct buf text[2])
@@ -354,6 +383,7 @@ int builder_image(struct builder *builder, const char *key, struct buf *image)
         .magic = INDEX_MAGIC,
         .version = INDEX_VERSION,
         .flags = builder->flags,
+        .boot = index_boot(),
         .function_count = (uint32_t)builder->count,
         .name_count = (uint32_t)(names.len / sizeof(struct index_name)),
         .key = builder_intern(builder, key),

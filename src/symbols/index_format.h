@@ -15,7 +15,7 @@
 #include "symbols/index.h"
 
 #define INDEX_MAGIC "scryindx"
-enum { INDEX_VERSION = 1, INDEX_DEBUG_PATHS = 8 };
+enum { INDEX_VERSION = 2, INDEX_DEBUG_PATHS = 8 };
 
 struct index_header {
     char magic[8];
@@ -28,6 +28,10 @@ struct index_header {
      * index is built again */
     uint32_t debug_paths[INDEX_DEBUG_PATHS];      /* strings; 0: none */
     uint64_t debug_changed_ns[INDEX_DEBUG_PATHS]; /* status change of what was there; 0: nothing */
+    /* Hundreds of megabytes take seconds to the disk: until they are known to be there, they are good only in the boot
+     * in which they were written. */
+    uint64_t boot; /* index_boot() then */
+    uint32_t on_disk, reserved;
 };
 
 struct index_row {
@@ -36,11 +40,14 @@ struct index_row {
     uint32_t name, full, linkage, file; /* strings: offsets from strings_at, NUL-terminated; 0 is "" */
 };
 
-struct index_name { /* sorted by hash, then row */
+/* Names and linkage names; and behind "::" what name_short() makes of them. Sorted by hash, then row. */
+struct index_name {
     uint32_t hash, row, name;
 };
 
 uint32_t index_hash(const char *name);
+/* Tells the boots of this machine, and machines, apart; 0: not known. */
+uint64_t index_boot(void);
 
 /* The cache directory; `make` creates it, 0700. 0 or -errno. */
 int index_directory(char *ret_path, size_t size, bool make, struct err *err);

@@ -65,9 +65,10 @@ static size_t name_at(struct span text)
         char c = text.ptr[i];
         if (depth == 0 && c == 'o' && is_operator(text, i))
             break;
-        if (strchr("<({[", c) && c)
+        if (c == '<' || c == '(' || c == '{' || c == '[')
             depth++;
-        else if (strchr(">)}]", c) && c && depth > 0 && !(c == '>' && i > 0 && text.ptr[i - 1] == '-'))
+        else if ((c == '>' || c == ')' || c == '}' || c == ']') && depth > 0 &&
+                 !(c == '>' && i > 0 && text.ptr[i - 1] == '-'))
             depth--;
         if (c != ' ' || depth != 0)
             continue;

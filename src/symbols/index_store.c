@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,24 @@ static int write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
+static int to_disk(int fd)
+{
+    static const uint32_t yes = 1;
+    if (fdatasync(fd) < 0 || pwrite(fd, &yes, sizeof yes, offsetof(struct index_header, on_disk)) != sizeof yes)
+        return errno ? -errno : -EIO;
+    return 0;
+}
+
+void index_settle(const char *key)
+{
+    char path[PATH_MAX];
+    if (index_file_path(path, sizeof path, key, false, NULL) < 0)
+        return;
+    _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        to_disk(fd);
+}
+
 int index_store(const struct buf *image, const char *key, struct err *err)
 {
     char path[PATH_MAX], temporary[PATH_MAX + 16];
@@ -104,8 +123,8 @@ int index_store(const struct buf *image, const char *key, struct err *err)
     if (fd < 0)
         return err_errno(err, -errno, "cannot write to the symbol cache %.*s", (int)(slash - path), path);
     r = write_all(fd, image->data, image->len);
-    if (r == 0 && fdatasync(fd) < 0)
-        r = -errno;
+    if (r == 0 && index_boot() == 0)
+        r = to_disk(fd);
     if (r == 0 && rename(temporary, path) < 0)
         r = -errno;
     if (r < 0) {

@@ -3,7 +3,7 @@
  * Reading the text of a layout. Its grammar, without blanks but one between parts:
  *
  *     layout:  part (' ' part)*          in the order args, locals, caller, result
- *     part:    ROLE '(' [field (',' field)*] ')'
+ *     part:    ROLE [quoted string] '(' [field (',' field)*] ')'      the string is the function it is of
  *     field:   [name] ':' type
  *     name:    letters, digits and _ $ ~ < > . or a quoted string
  *     type:    shape [quoted string]     the string is the type's name, for people
@@ -347,15 +347,19 @@ static int read_parts(struct reader *reader, struct layout *layout)
     for (unsigned next = 0; *reader->at;) {
         if (next > 0 && !take(reader, ' '))
             return bad(reader, "no blank between parts");
-        size_t len = strcspn(reader->at, "(");
+        size_t len = strcspn(reader->at, "(\"");
         while (next < LAYOUT_PARTS &&
                (strlen(layout_part_names[next]) != len || memcmp(layout_part_names[next], reader->at, len) != 0))
             next++;
-        if (next == LAYOUT_PARTS || reader->at[len] != '(')
+        if (next == LAYOUT_PARTS || !reader->at[len])
             return bad(reader, "no part, or not in order");
-        reader->at += len + 1;
+        reader->at += len;
         layout->parts[next].kind = LAYOUT_STRUCT;
-        int r = read_fields(reader, ')', &layout->parts[next]);
+        int r = *reader->at == '"' ? read_quoted(reader, &layout->parts[next].name) : 0;
+        if (r == 0 && !take(reader, '('))
+            r = bad(reader, "no (");
+        if (r == 0)
+            r = read_fields(reader, ')', &layout->parts[next]);
         if (r < 0)
             return r;
         layout->has[next++] = true;
@@ -393,4 +397,9 @@ void layout_free(struct layout *layout)
 bool layout_has(const struct layout *layout, enum layout_part part)
 {
     return layout->has[part];
+}
+
+const char *layout_function(const struct layout *layout, enum layout_part part)
+{
+    return layout->parts[part].name;
 }

@@ -6,7 +6,8 @@
  *     role '(' field (',' field)* ')'        role: args, locals, caller, result; an exit's has locals and result
  *     field: name ':' type
  *
- * with the types of symbols/layout.c, where the grammar stands. layout_parse takes any text and any bytes: fuzzed.
+ * with the types of symbols/layout.c, where the grammar stands. Behind a role may stand, in quotes, the function that
+ * it is of: of the caller's locals the one that made the call. layout_parse takes any text and any bytes: fuzzed.
  */
 #ifndef SCRY_SYMBOLS_LAYOUT_H
 #define SCRY_SYMBOLS_LAYOUT_H
@@ -31,12 +32,15 @@ struct layout_style {
     void *ctx;
     size_t string_limit; /* bytes of a string shown; 0: all */
     bool types;          /* with types: `int n = 5` */
+    bool known_first;    /* of layout_format: fields that are never known come last */
 };
 
 enum layout_part { LAYOUT_ARGS, LAYOUT_LOCALS, LAYOUT_CALLER, LAYOUT_RESULT, LAYOUT_PARTS };
 
 /* Whether the layout has fields of that part. */
 bool layout_has(const struct layout *layout, enum layout_part part);
+/* The function that a part is of; NULL: the layout does not say. */
+const char *layout_function(const struct layout *layout, enum layout_part part);
 
 /* Appends the fields of one part: `n = 5, s = "abc", p = 0x7ffd10 -> {x = 1, y = 2.5}`; of LAYOUT_RESULT only the
  * value. Bytes that are too few for the layout are shown as far as they go, then `<cut>`. */

@@ -13,6 +13,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -340,11 +341,27 @@ static struct printer printer_at(const struct layout *layout, enum layout_part p
     return printer;
 }
 
+static bool is_never_known(const struct layout_type *type)
+{
+    return type->kind == LAYOUT_OPTIMISED_OUT || type->kind == LAYOUT_NOT_AVAILABLE || type->kind == LAYOUT_NO_ROOM;
+}
+
 void layout_format(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                    const struct layout_style *style, struct buf *out)
 {
     struct printer printer = printer_at(layout, part, bytes, size, style, out);
-    put_fields(&printer, &layout->parts[part]);
+    struct layout_type fields = layout->parts[part];
+    _cleanup_(freep) struct layout_field *sorted =
+        style && style->known_first ? calloc(fields.field_count + 1, sizeof *sorted) : NULL;
+    if (sorted) { /* those have no bytes: any order will do */
+        size_t count = 0;
+        for (int last = 0; last < 2; last++)
+            for (size_t i = 0; i < fields.field_count; i++)
+                if (is_never_known(fields.fields[i].type) == (bool)last)
+                    sorted[count++] = fields.fields[i];
+        fields.fields = sorted;
+    }
+    put_fields(&printer, &fields);
 }
 
 /* ---- other forms of the same ---- */
@@ -364,28 +381,6 @@ static void put_quoted(struct buf *out, const char *text, size_t len, bool json)
     buf_putc(out, '"');
 }
 
-void layout_format_list(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
-                        const struct layout_style *style, struct buf *out)
-{
-    _cleanup_(buf_done) struct buf value = BUF_INIT;
-    struct printer printer = printer_at(layout, part, bytes, size, style, out);
-    const struct layout_type *fields = &layout->parts[part];
-    printer.out = &value;
-    printer.begin = 0;
-    for (size_t i = 0; i < fields->field_count && !printer.cut && out->len < OUT_LIMIT; i++) {
-        if (fields->fields[i].type->kind == LAYOUT_PAD)
-            continue;
-        buf_clear(&value);
-        put_type(&printer, fields->fields[i].type);
-        if (i > 0)
-            buf_putc(out, ',');
-        put_quoted(out, fields->fields[i].name, strlen(fields->fields[i].name), false);
-        buf_putc(out, ',');
-        put_quoted(out, value.data ? value.data : "", value.len, false);
-    }
-    out->failed |= value.failed;
-}
-
 /* JSON has no number for all that C has: integers beyond 2^53 would lose digits in many readers. */
 static bool is_json_number(const struct layout_type *type, const char *text)
 {
@@ -395,15 +390,18 @@ static bool is_json_number(const struct layout_type *type, const char *text)
            (type->kind == LAYOUT_BOOL && (*text == 't' || *text == 'f'));
 }
 
-void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
-                        const struct layout_style *style, struct buf *out)
+/* The fields of a part, each handed over with its value as text. */
+typedef void field_fn(struct buf *out, const struct layout_field *field, enum layout_part part,
+                      const struct buf *value);
+
+static void each_field(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                       const struct layout_style *style, struct buf *out, field_fn *fn)
 {
     _cleanup_(buf_done) struct buf value = BUF_INIT;
     struct printer printer = printer_at(layout, part, bytes, size, style, out);
     const struct layout_type *fields = &layout->parts[part];
     printer.out = &value;
     printer.begin = 0;
-    buf_putc(out, '{');
     for (size_t i = 0; i < fields->field_count && !printer.cut && out->len < OUT_LIMIT; i++) {
         if (fields->fields[i].type->kind == LAYOUT_PAD)
             continue;
@@ -411,14 +409,41 @@ void layout_format_json(const struct layout *layout, enum layout_part part, cons
         put_type(&printer, fields->fields[i].type);
         if (i > 0)
             buf_putc(out, ',');
-        const char *name = *fields->fields[i].name ? fields->fields[i].name : layout_part_names[part];
-        put_quoted(out, name, strlen(name), true);
-        buf_putc(out, ':');
-        if (value.data && is_json_number(fields->fields[i].type, value.data))
-            buf_append(out, value.data, value.len);
-        else
-            put_quoted(out, value.data ? value.data : "", value.len, true);
+        fn(out, &fields->fields[i], part, &value);
     }
-    buf_putc(out, '}');
     out->failed |= value.failed;
+}
+
+static void put_list_field(struct buf *out, const struct layout_field *field, enum layout_part part,
+                           const struct buf *value)
+{
+    put_quoted(out, field->name, strlen(field->name), false);
+    buf_putc(out, ',');
+    put_quoted(out, value->data ? value->data : "", value->len, false);
+}
+
+void layout_format_list(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                        const struct layout_style *style, struct buf *out)
+{
+    each_field(layout, part, bytes, size, style, out, put_list_field);
+}
+
+static void put_json_field(struct buf *out, const struct layout_field *field, enum layout_part part,
+                           const struct buf *value)
+{
+    const char *name = *field->name ? field->name : layout_part_names[part];
+    put_quoted(out, name, strlen(name), true);
+    buf_putc(out, ':');
+    if (value->data && is_json_number(field->type, value->data))
+        buf_append(out, value->data, value->len);
+    else
+        put_quoted(out, value->data ? value->data : "", value->len, true);
+}
+
+void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                        const struct layout_style *style, struct buf *out)
+{
+    buf_putc(out, '{');
+    each_field(layout, part, bytes, size, style, out, put_json_field);
+    buf_putc(out, '}');
 }

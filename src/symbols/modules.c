@@ -312,6 +312,11 @@ int modules_read(pid_t pid, struct module **ret_modules, size_t *ret_count, stru
     return 0;
 }
 
+bool module_is_agent(const struct module *module)
+{
+    return strcmp(module->name, "libscry-agent.so") == 0;
+}
+
 const struct module *module_find(const struct module *modules, size_t count, uint64_t address)
 {
     size_t low = 0, high = count;

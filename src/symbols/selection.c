@@ -2,6 +2,7 @@
 /* Which functions are meant: parsing selections and applying them. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,10 @@ struct item {
     bool excludes;
     char *glob;         /* of the first three; in the text */
     uint64_t low, high; /* of BY_ADDRESS */
+    char *needle;       /* letters that stand in whatever the glob matches; "" */
     /* of BY_NAME, what stands in the glob */
     bool anything, scoped, template, dotted, parameters;
+    bool literal; /* no wildcards */
 };
 
 struct selection {
@@ -167,6 +170,28 @@ static int parse_kind(struct item *item, char *text, size_t column, struct err *
         (int)(len > 100 ? 100 : len), text, column);
 }
 
+static const char special[] = "*?[\\";
+
+/* The longest run of letters that mean themselves. Inside [ ] they do not. */
+static bool needle_find(struct item *item)
+{
+    const char *best = "", *at = item->glob;
+    size_t most = 0;
+    while (*at && *at != '[') {
+        size_t len = strcspn(at, special);
+        if (len > most) {
+            most = len;
+            best = at;
+        }
+        at += len;
+        while (*at == '*' || *at == '?')
+            at++;
+        if (*at == '\\')
+            at += at[1] ? 2 : 1;
+    }
+    return (item->needle = strndup(best, most)) != NULL;
+}
+
 static int parse_item(struct item *item, char *text, size_t column, struct err *err)
 {
     *item = (struct item){.excludes = *text == '!'};
@@ -192,7 +217,8 @@ static int parse_item(struct item *item, char *text, size_t column, struct err *
     item->template = strchr(item->glob, '<');
     item->dotted = strchr(item->glob, '.');
     item->parameters = strchr(item->glob, '(');
-    return 0;
+    item->literal = !strpbrk(item->glob, special) && !item->parameters;
+    return needle_find(item) ? 0 : err_set(err, -ENOMEM, "out of memory for the selection");
 }
 
 int selection_parse(struct selection **ret_selection, const char *text, struct err *err)
@@ -243,6 +269,8 @@ void selection_free(struct selection *selection)
 {
     if (!selection)
         return;
+    for (size_t i = 0; i < selection->count; i++)
+        free(selection->items[i].needle);
     free(selection->items);
     free(selection->text);
     free(selection);
@@ -270,7 +298,12 @@ static bool name_matches(const struct item *item, const char *text)
 
 static bool function_matches(const struct item *item, const struct index_function *function)
 {
-    if (item->anything || glob_matches(item->glob, span_str(function->linkage)))
+    if (item->anything)
+        return true;
+    if (!strstr(function->name, item->needle) && !strstr(function->linkage, item->needle) &&
+        !(item->parameters && function->full && strstr(function->full, item->needle)))
+        return false;
+    if (glob_matches(item->glob, span_str(function->linkage)))
         return true;
     if (item->parameters && function->full && *function->full) {
         const char *parameters_end = strrchr(function->full, ')');
@@ -284,7 +317,7 @@ static bool function_matches(const struct item *item, const struct index_functio
 
 static bool file_matches(const struct item *item, const char *file)
 {
-    if (!*file)
+    if (!*file || !strstr(file, item->needle))
         return item->anything;
     for (const char *at = file; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
         if (glob_matches(item->glob, span_str(at)))
@@ -324,6 +357,66 @@ bool selection_matches(const struct selection *selection, const struct module *m
         chosen = true;
     }
     return chosen;
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+struct places {
+    size_t *list, count, room;
+};
+
+static bool places_add(struct places *places, const struct index *index, const char *name)
+{
+    size_t cursor = 0, i;
+    while (index_next_named(index, name, &cursor, &i)) {
+        if (places->count == places->room) {
+            size_t room = places->room ? 2 * places->room : 64, *grown = realloc(places->list, room * sizeof *grown);
+            if (!grown)
+                return false;
+            places->list = grown;
+            places->room = room;
+        }
+        places->list[places->count++] = i;
+    }
+    return true;
+}
+
+/* What a glob without wildcards can match has the same short name, or the glob for a linkage name. */
+static bool places_of(struct places *places, const struct index *index, const struct item *item)
+{
+    char last[512];
+    struct span part = name_short(span_str(item->glob));
+    return snprintf(last, sizeof last, "::%.*s", SPAN_ARG(part)) < (int)sizeof last &&
+           places_add(places, index, item->glob) && places_add(places, index, last);
+}
+
+bool selection_candidates(const struct selection *selection, const struct index *index, size_t **ret_list,
+                          size_t *ret_count)
+{
+    struct places places = {0};
+    bool few = selection->has_choice;
+    for (size_t i = 0; few && i < selection->count; i++) {
+        const struct item *item = &selection->items[i];
+        if (!item->excludes)
+            few = item->kind == BY_NAME && item->literal && places_of(&places, index, item);
+    }
+    if (!few) {
+        free(places.list);
+        return false;
+    }
+    if (places.count > 1)
+        qsort(places.list, places.count, sizeof *places.list, compare_places);
+    size_t kept = 0;
+    for (size_t i = 0; i < places.count; i++)
+        if (!kept || places.list[kept - 1] != places.list[i])
+            places.list[kept++] = places.list[i];
+    *ret_list = places.list;
+    *ret_count = kept;
+    return true;
 }
 
 bool selection_wants_unknown(const struct selection *selection, const struct module *module)

@@ -119,13 +119,28 @@ struct span name_last_part(struct span name)
             i = behind - 1;
             continue;
         }
-        char c = name.ptr[i];
-        if (c && strchr("<({[", c))
+        switch (name.ptr[i]) { /* names of templates have thousands of letters */
+        case '<':
+        case '(':
+        case '{':
+        case '[':
             depth++;
-        else if (c && strchr(">)}]", c) && depth > 0 && !(c == '>' && i > 0 && name.ptr[i - 1] == '-'))
-            depth--;
-        else if (c == ':' && depth == 0 && i + 1 < name.len && name.ptr[i + 1] == ':')
-            last = i++ + 2;
+            break;
+        case '>':
+            depth -= depth > 0 && !(i > 0 && name.ptr[i - 1] == '-');
+            break;
+        case ')':
+        case '}':
+        case ']':
+            depth -= depth > 0;
+            break;
+        case ':':
+            if (depth == 0 && i + 1 < name.len && name.ptr[i + 1] == ':')
+                last = i++ + 2;
+            break;
+        default:
+            break;
+        }
     }
     return span_of(name.ptr + last, name.len - last);
 }
@@ -157,6 +172,11 @@ struct span name_without_template(struct span name)
         }
     }
     return name;
+}
+
+struct span name_short(struct span name)
+{
+    return name_last_part(name_without_template(name_without_clone(name)));
 }
 
 struct span name_without_clone(struct span name)

@@ -20,5 +20,7 @@ struct span name_last_part(struct span name);
 struct span name_without_template(struct span name);
 /* Without what the compiler adds to the names of clones: ".constprop.0", ".part.3", ".cold" ... */
 struct span name_without_clone(struct span name);
+/* All three: "a::f<int> [clone]" is "f". Whatever a name without wildcards matches has the same as it. */
+struct span name_short(struct span name);
 
 #endif

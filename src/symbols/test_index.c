@@ -505,6 +505,69 @@ static void test_clones(void **state)
     index_close(index);
 }
 
+/* What the hash table finds is what looking at every function finds. */
+static void expect_candidates(const struct index *index, const char *text, bool few, size_t least)
+{
+    struct selection *selection;
+    struct err err = {0};
+    size_t *list = NULL, count = 0, at = 0, meant = 0;
+    struct module program = {.name = "prog", .is_program = true};
+    if (selection_parse(&selection, text, &err) < 0)
+        fail_msg("%s: %s", text, err.text);
+    if (selection_candidates(selection, index, &list, &count) != few)
+        fail_msg("%s: %s", text, few ? "looks at everything" : "looks at some only");
+    for (size_t i = 0; i < index_count(index); i++) {
+        struct index_function function;
+        index_at(index, i, &function);
+        bool is_meant = selection_matches(selection, &program, &function);
+        while (at < count && list[at] < i)
+            at++;
+        if (few && is_meant && (at == count || list[at] != i))
+            fail_msg("%s: %s is not found", text, function.full);
+        meant += is_meant;
+    }
+    if (meant < least)
+        fail_msg("%s: means %zu functions only", text, meant);
+    for (size_t i = 1; i < count; i++)
+        assert_true(list[i - 1] < list[i]);
+    assert_true(count < index_count(index));
+    free(list);
+    selection_free(selection);
+}
+
+static void test_candidates(void **state)
+{
+    struct index *index;
+    support_run("g++ -g -O0 -o prog prog.cpp");
+    index = index_of("prog");
+    expect_candidates(index, "solve", true, 2);
+    expect_candidates(index, "fn:ns::solve", true, 2);
+    expect_candidates(index, "solve<double>", true, 1);
+    expect_candidates(index, "fn:ns::solve<int>", true, 1);
+    expect_candidates(index, "step plain,main", true, 3);
+    expect_candidates(index, "Grid::step", true, 0);
+    expect_candidates(index, "_ZNK2ns4Grid4stepEdi", true, 1);
+    expect_candidates(index, "hidden !ns::*", true, 0);
+    expect_candidates(index, "operator<", true, 1);
+    expect_candidates(index, "nosuch", true, 0);
+    expect_candidates(index, "main main", true, 1);
+    expect_candidates(index, "s*", false, 3);
+    expect_candidates(index, "main s[ot]*", false, 4);
+    expect_candidates(index, "fn:ns::solve(double)", false, 0);
+    expect_candidates(index, "file:prog.cpp", false, 6);
+    expect_candidates(index, "!main", false, 3);
+    expect_candidates(index, "all", false, 8);
+    index_close(index);
+    support_run("gcc -g -O3 -o prog prog.c");
+    index = index_of("prog");
+    for (size_t i = 0; i < index_count(index); i++) {
+        struct index_function function;
+        index_at(index, i, &function);
+        expect_candidates(index, function.linkage, true, 1);
+    }
+    index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +586,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong_offsets, enter, support_leave),
         cmocka_unit_test(test_names),
         cmocka_unit_test_setup_teardown(test_clones, enter, support_leave),
+        cmocka_unit_test_setup_teardown(test_candidates, enter, support_leave),
     };
     return cmocka_run_group_tests_name("index", tests, NULL, NULL);
 }

@@ -146,6 +146,18 @@ static void shows_compounds(void **state)
     SHOWS("k", "", "<cut>");
 }
 
+static void shows_known_ones_first(void **state)
+{
+    const struct layout_style known_first = {.known_first = true};
+    struct layout *layout = parsed("locals(a:o,b:i1,c:n,d:i1,e:{f:o,g:i1})");
+    struct buf out = BUF_INIT;
+    layout_format(layout, LAYOUT_LOCALS, "\1\2\3", 3, &known_first, &out);
+    assert_string_equal(out.data, "b = 1, d = 2, e = {f = <optimised out>, g = 3}, a = <optimised out>, "
+                                  "c = <not available>");
+    buf_done(&out);
+    layout_free(layout);
+}
+
 static void shows_parts_apart(void **state)
 {
     const char *text = "locals(i:i4,\"odd name\":i1) result(:f8)";
@@ -162,6 +174,11 @@ static void shows_parts_apart(void **state)
     struct layout *layout = parsed(text);
     assert_true(layout_has(layout, LAYOUT_LOCALS));
     assert_false(layout_has(layout, LAYOUT_ARGS));
+    assert_null(layout_function(layout, LAYOUT_LOCALS));
+    layout_free(layout);
+    layout = parsed("caller\"ns::Class::operator \\\"\\\"(int)\"(k:i4)");
+    assert_true(layout_has(layout, LAYOUT_CALLER));
+    assert_string_equal(layout_function(layout, LAYOUT_CALLER), "ns::Class::operator \"\"(int)");
     layout_free(layout);
 }
 
@@ -230,6 +247,9 @@ static void refuses_what_is_no_layout(void **state)
         "args(\"a:i4)",
         "args(a:i99999999999999999999)",
         "args(a:r)",
+        "caller\"main\"",
+        "caller\"main(k:i4)",
+        "caller\"main\"x(k:i4)",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct layout *layout;
@@ -248,15 +268,11 @@ static void refuses_what_is_no_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shows_numbers),
-        cmocka_unit_test(shows_characters),
-        cmocka_unit_test(shows_enumerations),
-        cmocka_unit_test(shows_what_pointers_point_to),
-        cmocka_unit_test(shows_compounds),
-        cmocka_unit_test(shows_parts_apart),
-        cmocka_unit_test(says_where_bytes_end),
-        cmocka_unit_test(has_other_forms),
-        cmocka_unit_test(refuses_what_is_no_layout),
+        cmocka_unit_test(shows_numbers),      cmocka_unit_test(shows_characters),
+        cmocka_unit_test(shows_enumerations), cmocka_unit_test(shows_what_pointers_point_to),
+        cmocka_unit_test(shows_compounds),    cmocka_unit_test(shows_known_ones_first),
+        cmocka_unit_test(shows_parts_apart),  cmocka_unit_test(says_where_bytes_end),
+        cmocka_unit_test(has_other_forms),    cmocka_unit_test(refuses_what_is_no_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ static int take_module(struct variable_job *job, char **fields, int count, struc
     if (!module->path)
         return err_set(err, -ENOMEM, "out of memory");
     module->program = count == 4 && strcmp(fields[3], "program") == 0;
+    module->agent = count == 4 && strcmp(fields[3], "agent") == 0;
     job->module_count++;
     return 0;
 }

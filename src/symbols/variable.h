@@ -5,7 +5,7 @@
  *
  *     pid PID
  *     depth N / bytes N / array N / string N
- *     module PATH BIAS [program]      all of the process, in order
+ *     module PATH BIAS [program|agent]  all of the process, in order; the agent's variables are nobody's
  *     frame PC CFA REG=VALUE...       innermost first: to look for locals and parameters; none: only those at fixed
  *                                     addresses. Registers (by DWARF numbers) of the innermost are enough
  *     name EXPRESSION                 a variable, with .member, ->member, [index], leading * and &; file.c:name and

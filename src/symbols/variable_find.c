@@ -27,7 +27,7 @@ bool variable_scope(struct variable_job *job, const struct variable_frame *frame
         struct variable_module *module = &job->modules[i];
         if (pc < module->bias)
             continue;
-        struct capture_compiler *compiler = variable_compiler(job, module);
+        struct capture_compiler *compiler = module->agent ? NULL : variable_compiler(job, module);
         if (!compiler || !scopes_function(compiler, pc - module->bias, &ret_at->function))
             continue;
         ret_at->module = module;
@@ -175,7 +175,7 @@ static bool file_matches(Dwarf_Die *unit, const char *file, size_t length)
 static bool search_module(struct variable_job *job, struct variable_module *module, const struct search *search,
                           const char *file, size_t file_length)
 {
-    struct capture_compiler *compiler = variable_compiler(job, module);
+    struct capture_compiler *compiler = module->agent ? NULL : variable_compiler(job, module);
     Dwarf_CU *cu = NULL;
     Dwarf_Die unit;
     while (compiler && compiler->dwarf && dwarf_get_units(compiler->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)

@@ -14,6 +14,7 @@ struct variable_module {
     char *path;
     uint64_t bias;
     bool program, tried;
+    bool agent;                        /* no part of the program: only for unwinding */
     struct capture_compiler *compiler; /* opened at first need; NULL: no debug information */
 };
 

@@ -33,6 +33,7 @@
 #include "monitor/event.h"
 #include "monitor/execute.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi.h"
 #include "monitor/node.h"
 #include "monitor/process.h"
 #include "monitor/registry.h"
@@ -129,6 +130,7 @@ int __wrap_proc_memory_write(pid_t pid, uint64_t addr, const void *bytes, size_t
 int __wrap_dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err);
 int __wrap_node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err);
 int __wrap_job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err);
+int __wrap_mpi_find_ranks(struct mpi_found **ret_found, size_t *ret_count, char *note, size_t note_size);
 void __wrap_log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Nothing but our children can be attached. */
@@ -176,6 +178,14 @@ int __wrap_job_follow_new(struct job_follow **ret_follow, pid_t root, struct err
 {
     (void)ret_follow;
     return err_set(err, -ESRCH, "there is no process %d", root);
+}
+
+int __wrap_mpi_find_ranks(struct mpi_found **ret_found, size_t *ret_count, char *note, size_t note_size)
+{
+    *ret_found = NULL;
+    *ret_count = 0;
+    *note = 0;
+    return 0;
 }
 
 void __wrap_log_write(enum log_level level, const char *format, ...)

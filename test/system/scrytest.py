@@ -20,6 +20,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 """
 
 import atexit
+import contextlib
 import json
 import os
 import pwd
@@ -183,16 +184,16 @@ class Sandbox:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def _place_programs(self, place):
-        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, lib/libscry-agent.so,
+        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, lib/libscry-*.so,
         ext/scry_ext_*.so."""
         for top in ("src", "ext"):
             for folder, folders, names in os.walk(os.path.join(BUILD, top)):
-                folders[:] = [name for name in folders if not name.endswith(".p")]
+                folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
                 for name in names:
                     path = os.path.join(folder, name)
                     if name == "scry":
                         place(path, self.path("bin", name))
-                    elif name == "libscry-agent.so":
+                    elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
                         place(path, self.path("lib", name))
                     elif name.startswith("scry_ext_") and name.endswith(".so"):
                         place(path, self.path("ext", name))
@@ -293,9 +294,21 @@ class Sandbox:
             _kill_session(process)
         self._remove()
 
+    def _remove_areas(self):
+        """Those in /dev/shm of a monitor that was killed; the next monitor of this user would do so, too."""
+        rings = self.path("run", "rings")
+        if os.path.islink(rings):
+            folder = os.readlink(rings)
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(f"{folder}.of")
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(folder))
+
     def _remove(self):
         for pid in self.processes():
             _kill(pid, signal.SIGKILL)
+        self._remove_areas()
         shutil.rmtree(self.root, ignore_errors=True)
         if self in open_boxes:
             open_boxes.remove(self)

@@ -2,6 +2,7 @@
 """The programs in targets/ as Python objects: what they printed at their start, and commands to them. And what tests of
 the monitor's services share: a tool session that is attached, statuses by name, lists out of results."""
 
+import ast
 import os
 import re
 import select
@@ -103,6 +104,17 @@ def number_of(text):
 def numbers(result):
     """The integers of a result: '2,[1,2]' gives [2, 1, 2]."""
     return [int(word) for word in re.findall(r"-?\d+", result)]
+
+
+def value(text):
+    """A result in the request language as Python has it: lists of strings and numbers."""
+    return ast.literal_eval("[" + text + "]")
+
+
+def table(text, width):
+    items = value(text)[0]
+    assert len(items) % width == 0, text
+    return [items[i:i + width] for i in range(0, len(items), width)]
 
 
 def tracer_of(pid):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of functions as tools see them: the services and events of the extension ct, on a program with hooks."""
 
-import ast
 import json
 import os
 import signal
@@ -9,17 +8,6 @@ import time
 
 import scrytest
 from servicetest import *
-
-
-def value(text):
-    """A result in the request language as Python has it: lists of strings and numbers."""
-    return ast.literal_eval("[" + text + "]")
-
-
-def table(text, width):
-    items = value(text)[0]
-    assert len(items) % width == 0, text
-    return [items[i:i + width] for i in range(0, len(items), width)]
 
 
 class CalledTest(ServiceTest):
@@ -68,6 +56,9 @@ class Services(CalledTest):
         self.assertGreater(address, 4096)
         self.assertGreater(line, 20)
         self.assertEqual(rows["walk"][5], "off")
+        modules = {row[4] for row in table(self.ask(f': ct_list_functions([{process}], "fn:*")').result(), 6)}
+        self.assertIn("called", modules)
+        self.assertNotIn("libscry-agent.so", modules)
         self.refused(f': ct_list_functions([{process}], "addr:x")', PARAMETER_ERROR, "addr")
 
     def test_profile(self):
@@ -152,6 +143,100 @@ class Services(CalledTest):
         self.assertEqual(tracer_of(target.pid), 0)
         target.send("")
         target.line()
+        target.quit()
+
+    def slow_helper(self):
+        """From now on scry-symbols stops itself before it reads variables; its pid, once it does."""
+        helper, note = self.box.path("libexec", "scry-symbols"), self.box.path("work", "asked")
+        real = os.path.realpath(helper)
+        os.unlink(helper)
+        with open(helper, "w", encoding="ascii") as script:
+            script.write(f"#!/bin/sh\n[ $1 = variable ] && echo $$ >'{note}.new' && mv '{note}.new' '{note}' && "
+                         f"kill -STOP $$\nexec '{real}' \"$@\"\n")
+        os.chmod(helper, 0o700)
+
+        def stopped():
+            if not os.path.exists(note):
+                return None
+            with open(note, encoding="ascii") as file:
+                pid = int(file.read())
+            if scrytest.process_state(pid) != "T":
+                return None
+            os.unlink(note)
+            return pid
+        return lambda: scrytest.wait_until(stopped)
+
+    def test_others_are_served_while_a_variable_is_read(self):
+        target, process = self.start()
+        other = self.tool()
+        self.attach(target, other)
+        asked = self.slow_helper()
+        first = self.omis.send(f': ct_read_variable([{process}], "shared_number") ct_read_variable([{process}], "origin")')
+        second = self.omis.send(': print(["the next"])')
+        helper = asked()
+        self.assertIn('"meanwhile"', self.ask(': print(["meanwhile"])', other).result())
+        self.assertEqual(value(self.ask(f": ct_get_info([{process}])", other).result())[0], "running")
+        os.kill(helper, signal.SIGCONT)
+        os.kill(asked(), signal.SIGCONT)
+        reply = self.omis.reply()
+        self.assertEqual(reply.number, first)  # a tool's own requests stay in order
+        self.assertEqual(value(reply.result(1))[:2], ["int", "41"])
+        self.assertRegex(value(reply.result(2))[1], "x = 3")
+        self.assertIn('"the next"', self.omis.reply(second).result())
+        target.quit()
+
+    def test_a_thread_waits_while_it_is_looked_at(self):
+        target, process = self.start()
+        other = self.tool()
+        self.attach(target, other)
+        target.send("walk 2")
+        self.assertEqual(target.line(), "deep")
+        thread = self.threads(process)[target.pid]
+        asked = self.slow_helper()
+        number = self.omis.send(f': ct_read_variable([{thread}], "depth")')
+        helper = asked()
+        self.assertEqual(scrytest.process_state(target.pid), "t")
+        self.ask(f": thread_continue([{thread}])", other)
+        self.assertEqual(scrytest.process_state(target.pid), "t")
+        os.kill(helper, signal.SIGCONT)
+        self.assertEqual(value(self.omis.reply(number).result())[1], "0")
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "S")
+        # a tool that goes away meanwhile leaves nothing behind
+        other.send(f': ct_read_variable([{thread}], "depth")')
+        helper = asked()
+        self.assertEqual(scrytest.process_state(target.pid), "t")
+        other.process.kill()
+        scrytest.wait_until(lambda: not os.path.exists(f"/proc/{helper}"))
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "S")
+        scrytest.wait_until(lambda: tracer_of(target.pid) == 0)
+        target.send("")
+        target.line()
+        target.quit()
+
+    def test_a_process_ends_while_a_variable_is_read(self):
+        target, process = self.start()
+        asked = self.slow_helper()
+        number = self.omis.send(f': ct_read_variable([{process}], "shared_number")')
+        helper = asked()
+        target.process.kill()
+        target.process.wait()
+        other = self.tool()
+        scrytest.wait_until(lambda: not other.request(f": proc_attach3([n_1], {target.pid}, \"\")").ok())
+        os.kill(helper, signal.SIGCONT)
+        self.assertRegex(str(self.omis.reply(number)), "has ended")
+
+    def test_lists_in_braces_are_not_interrupted(self):
+        target, process = self.start()
+        asked = self.slow_helper()
+        number = self.omis.send(f': {{ct_read_variable([{process}], "shared_number") print(["behind"])}}')
+        helper = asked()
+        other = self.box.omis()
+        later = other.send(': print(["later"])')
+        os.kill(helper, signal.SIGCONT)
+        reply = self.omis.reply(number)
+        self.assertEqual(value(reply.result(1))[:2], ["int", "41"])
+        self.assertIn('"behind"', reply.result(2))
+        self.assertIn('"later"', other.reply(later).result())
         target.quit()
 
 
@@ -239,8 +324,30 @@ class Events(CalledTest):
         self.assertEqual(snapshot["event"]["function"], "step")
         self.assertRegex(snapshot["event"]["args"], "residual = -?nan")
         stack = next(stack for stack in snapshot["stacks"] if stack["tid"] == target.pid)
-        names = [frame.get("function", "") for frame in stack["frames"]]
-        self.assertTrue([name for name in names if name.startswith("main")], names)
+        # the thread waits in the agent: that is none of the program's frames, nor are its variables
+        names = [frame.get("function", "").partition("+")[0] for frame in stack["frames"]]
+        self.assertEqual(names[0], "step")
+        self.assertIn("main", names)
+        self.assertEqual([name for name in names if "agent" in name or name.startswith(("__cyg", "scry"))], [])
+        self.assertEqual([frame["frame"] for frame in stack["frames"]], list(range(len(names))))
+        variables = {(entry["frame"], entry["name"]): entry["value"] for entry in stack["variables"]}
+        self.assertRegex(variables[0, "residual"], "^-?nan$")
+        target.quit()
+
+    def test_variables_of_a_thread_that_waits(self):
+        """It waits in the agent, whose frames and variables are not those that are meant."""
+        target, process = self.start()
+        number = self.rule(process, f'ct_function_called([{process}], "walk") : ct_read_variable([$thread], "depth") '
+                                    'ct_read_variable([$thread], "agent_hot")')
+        target.send("walk 2")
+        for depth in "210":
+            reply = self.triggered(number, timeout=30)
+            self.assertEqual(value(reply.result(1))[1], depth, reply)
+            self.assertIn("agent_hot", reply.result(2))  # the agent's own
+            self.assertEqual(reply.status(2), PARAMETER_ERROR, reply)
+        self.assertEqual(target.line(), "deep")
+        target.send("")
+        target.line()
         target.quit()
 
     def test_snapshot_of_calls(self):

@@ -53,6 +53,21 @@ class Programs(TracerCase):
         self.assertEqual(report.returncode, 0, report.stderr)
         return done.stderr, replay
 
+    def test_hooks_of_its_own(self):
+        """A program that defines the hooks gets its calls itself; it is not said to be compiled without."""
+        source = self.box.path("work", "own.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#define HOOK __attribute__((no_instrument_function)) void\n"
+                       "static int calls;\n"
+                       "HOOK __cyg_profile_func_enter(void *function, void *site) { calls++; }\n"
+                       "HOOK __cyg_profile_func_exit(void *function, void *site) {}\n"
+                       "static int leaf(int n) { return n + 1; }\n"
+                       "int main(void) { return leaf(1) + calls; }\n")
+        done = self.scry_run("--trace", "all", "--", self.compile(source))
+        self.assertEqual(done.returncode, 4, done.stderr)  # its own hooks were called
+        self.assertEqual(len(self.lines_said(done.stderr, "warning", "hooks of their own", "own;")), 1, done.stderr)
+        self.assertNotIn("compiled without", done.stderr)
+
     def test_stripped(self):
         """Calls without names are shown by their addresses, and why."""
         program = self.build("stripped")

@@ -123,5 +123,11 @@ class Pairs(TracerCase):
     def test_coroutines_O2(self):
         self.check("pairs.cc", "-O2", "-std=c++20", "-DCOROUTINES", compiler="g++")
 
+    def test_coroutines_clang_O0(self):
+        self.check("pairs.cc", "-O0", "-std=c++20", "-DCOROUTINES", compiler="clang++-14")
+
+    def test_coroutines_clang_O2(self):
+        self.check("pairs.cc", "-O2", "-std=c++20", "-DCOROUTINES", compiler="clang++-14")
+
 
 scrytest.main()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scry replay`, `scry export` and the function part of `scry report`, on traces of real programs."""
 
+import collections
 import csv
 import glob
 import io
@@ -309,8 +310,10 @@ class Report(TraceCase):
         streams = self.box.path("jobs", "*", "trace", "*", "*", "stream-*")
         wait_until(lambda: any(os.path.getsize(path) for path in glob.glob(streams)), 30)
         wait_until(lambda: "  nested(" in self.replay(), 30)  # its name is on disk, too
+        following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
         self.box.stop_monitor(signal.SIGKILL)
         wait_until(lambda: len(glob.glob(self.box.path("jobs", "*", "trace", "*", "*"))) == 2, 30)
+        wait_until(self.second_has_names, 30)  # its monitor has had the time to look at the program
         os.close(write)
         out = job.communicate(timeout=60)[0]
         said = {name: int(count) for name, count in re.findall(r"^calls (\w+) (\d+)$", out, re.M)}
@@ -320,6 +323,45 @@ class Report(TraceCase):
         times = {row["name"]: row["total_ns"] for row in value["functions"]}
         self.assertLessEqual(times["nested"], value["wall_seconds"] * 1e9)
         self.assertEqual(value["trace"]["processes"], 1)
+        self.one_each(said, times["nested"])
+        calls = [json.loads(line) for line in following.communicate(timeout=60)[0].splitlines()]
+        self.assertEqual([call for call in calls if call["function"] == "nested"],
+                         [call for call in self.objects() if call["function"] == "nested"])
+
+    def second_has_names(self):
+        path = os.path.join(max(glob.glob(self.box.path("jobs", "*", "trace", "*", "*"))), ".functions")
+        if not os.path.exists(path):
+            return False
+        with open(path, encoding="utf-8") as file:
+            return "\tstep\t" in file.read()
+
+    def one_each(self, said, nested_ns):
+        """Each call that was made stands once in replay and in all exports, with its whole time and what it called."""
+        calls = self.objects()
+        self.assertEqual({(call["how"], call["beginning_recorded"]) for call in calls}, {("returned", True)})
+        self.assertEqual(collections.Counter(call["function"] for call in calls), said)
+        outer = [call for call in calls if call["function"] == "nested"]
+        self.assertEqual(len(outer), 1)
+        self.assertAlmostEqual(outer[0]["duration_ns"], nested_ns, delta=2)  # rounded here and there
+        self.assertEqual({call["caller"] for call in calls if call["function"] == "step"}, {"nested"})
+        tree = self.replay()
+        self.assertEqual([line for line in tree.splitlines() if line.startswith("process ")], tree.splitlines()[:1])
+        self.assertRegex(tree.splitlines()[-1], r"^ +\d+\.\d{6}  end of nested  [\d.]+ m?s$")
+        self.assertNotIn("still open", tree)
+        rows = list(csv.DictReader(io.StringIO(self.export("csv"), newline="")))
+        self.assertEqual(collections.Counter(row["function"] for row in rows), said)
+        self.assertAlmostEqual(sum(int(row["duration_ns"]) for row in rows if row["function"] == "nested"), nested_ns,
+                               delta=2)
+        events = json.loads(self.export("chrome"))["traceEvents"]
+        self.assertEqual(collections.Counter(event["name"] for event in events if event["ph"] == "B"), said)
+        self.assertEqual(len([event for event in events if event["ph"] == "E"]), sum(said.values()))
+        self.assertEqual([event for event in events if event["ph"] == "X"], [])
+        profiles = json.loads(self.export("speedscope"))["profiles"]
+        self.assertEqual(len(profiles), 1)
+        self.assertEqual(len(profiles[0]["events"]), 2 * sum(said.values()))
+        folded = dict(line.rsplit(" ", 1) for line in self.export("folded").splitlines())
+        self.assertEqual(set(folded), {"traced;nested", "traced;nested;step"})
+        self.assertAlmostEqual(sum(map(int, folded.values())), nested_ns, delta=sum(said.values()))
 
     def test_one_process(self):
         self.trace("fork", 10)

@@ -29,7 +29,7 @@ descriptors = {fd: target for fd, target in descriptors.items() if not target.st
 print(json.dumps({
     "argv": sys.argv[1:], "cwd": os.getcwd(), "umask": os.umask(0), "nice": os.nice(0),
     "environment": {k: v for k, v in os.environ.items() if k not in (
-        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
+        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "SCRY_MPI", "SCRY_MPI_DIR", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
     "mask": status["SigBlk"].strip(), "ignored": status["SigIgn"].strip(), "limits": {
         name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")},
     "descriptors": descriptors, "group": os.getpgrp(), "session": os.getsid(0),
@@ -99,7 +99,7 @@ class Status(RunCase):
         os.mkdir(self.box.path("work", "full"))
         with open(self.box.path("work", "full", "file"), "w", encoding="ascii"):
             pass
-        for arguments in ((), ("--nonsense", "true"), ("--sample", "x", "true"), ("--mpi", "stats", "true"),
+        for arguments in ((), ("--nonsense", "true"), ("--sample", "x", "true"), ("--mpi", "maybe", "true"),
                           ("--trace", "bla:x", "true"), ("--depth", "99", "true"), ("--rule", "x", "true"),
                           ("--rule", "no_such_event([]) : print([])", "true"),
                           ("-o", "full", "touch", "started"), ("--config", "missing", "true")):

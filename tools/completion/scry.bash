@@ -15,7 +15,7 @@ _scry_run_command() {
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
         -o | --output | --name | --sample | --max-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
-            --buffer | --overflow | --read-by | --rule) ((i++)) ;;
+            --buffer | --overflow | --read-by | --rule | --mpi | --mpi-metrics | --mpi-resolution | --mpi-distributions | --mpi-stall) ((i++)) ;;
         -*) ;;
         *) echo "$i" && return ;;
         esac
@@ -27,7 +27,7 @@ _scry() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W \
-            'run exec ps top set report replay export omis doctor monitor help version --help --version' -- "$word")
+            'run exec ps top why set report replay export omis doctor monitor help version --help --version' -- "$word")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -45,6 +45,14 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -W 'drop wait flight' -- "$word")
             return
             ;;
+        --mpi)
+            mapfile -t COMPREPLY < <(compgen -W 'auto off stats trace' -- "$word")
+            return
+            ;;
+        --mpi-resolution)
+            mapfile -t COMPREPLY < <(compgen -W '1 2 4 8 16 32 64' -- "$word")
+            return
+            ;;
         --read-by)
             mapfile -t COMPREPLY < <(compgen -W 'direct syscall victim' -- "$word")
             return
@@ -54,7 +62,9 @@ _scry() {
             compopt -o nospace 2>/dev/null
             return
             ;;
-        --name | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule) return ;;
+        --name | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule | --mpi-metrics | --mpi-distributions | --mpi-stall)
+            return
+            ;;
         esac
         start=$(_scry_run_command)
         if [[ -n $start ]] && declare -F _command_offset >/dev/null; then
@@ -64,7 +74,8 @@ _scry() {
         elif [[ $word == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W \
                 '--output --name --quiet --sample --crash-stack --max-size --trace --args --locals --count-only --depth --min-time
-                --max-depth --rate --buffer --overflow --read-by --rule --config --help --' -- "$word")
+                --max-depth --rate --buffer --overflow --read-by --mpi --mpi-metrics --mpi-resolution --mpi-distributions --mpi-stall --rule
+                --config --help --' -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -c -- "$word")
         fi
@@ -83,14 +94,14 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --help" -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -S = -W 'sample max-size trace args locals count-only depth min-time max-depth rate buffer
-                overflow read-by on' -- "$word")
+                overflow read-by mpi mpi-metrics mpi-resolution mpi-distributions on' -- "$word")
             compopt -o nospace 2>/dev/null
         fi
         ;;
     ps) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$word") ;;
     doctor) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$word") ;;
     monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --reference --help' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W 'run exec ps top set report replay export omis doctor monitor' -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W 'run exec ps top why set report replay export omis doctor monitor' -- "$word") ;;
     top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --json --help" -- "$word") ;;
     replay)
         case $before in
@@ -113,7 +124,11 @@ _scry() {
         esac
         mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --format --output --process --fn --help" -- "$word")
         ;;
-    report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --process --help" -- "$word") ;;
+    report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --process --rank --help" -- "$word") ;;
+    why)
+        [[ $before == --settled ]] && return
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --all --settled --json --help" -- "$word")
+        ;;
     omis)
         case $before in
         -c | --command)

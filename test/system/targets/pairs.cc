@@ -6,6 +6,9 @@
 #include <string>
 #ifdef COROUTINES
 #include <coroutine>
+#ifdef __clang__
+template class std::allocator<char>; // clang 14 leaves its members out with the library of gcc 12
+#endif
 #endif
 
 struct Guard {
@@ -102,6 +105,9 @@ SEPARATE static int outer(int n)
 struct Generator {
     struct promise_type {
         int value = 0;
+        QUIET promise_type() // clang gives the implicit one hooks
+        {
+        }
         QUIET Generator get_return_object()
         {
             return Generator{std::coroutine_handle<promise_type>::from_promise(*this)};

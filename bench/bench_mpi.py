@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an MPI call costs with all statistics on, and what that is of whole programs: against no tool in the same run,
+under Open MPI and MPICH.
+
+    bench_mpi.py [ROUNDS]
+
+Calls of a process to itself: each round runs the target once without a tool and once with, and the difference of the
+medians is what a call costs. Programs (two ranks): interleaved pairs, the median of the ratios of the times that they say
+they took, with its 95 % interval; and, since on a busy machine that spans the goal, the number of calls x the cost of one
+call, of that time.
+Goals: at most 30 ns a call on MPI_Sendrecv of 8 bytes, of which two readings of the clock are the part that the line
+`clock` says; less than 0.5 % on both programs. What is not installed is left out, and said to be.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ.get("SCRY_BUILD") or os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+SCRY = os.path.join(BUILD, "src", "cli", "scry")
+LIBRARIES = {"openmpi": ["--oversubscribe"], "mpich": []}
+PROGRAMS = {"stommel": ["200", "200", "8000"], "mpi_collective": ["2000", "20000"]}
+
+
+def interval(values):
+    """The median and the bounds of its 95 % interval, by order statistics."""
+    values, half = sorted(values), 0.98 * len(values) ** 0.5
+    low = max(0, int(len(values) / 2 - half))
+    return statistics.median(values), values[low], values[len(values) - 1 - low]
+
+
+class Bench:
+    def __init__(self, folder):
+        self.folder = folder
+        self.runtime = tempfile.mkdtemp(prefix="scry-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else folder)
+        self.env = dict(os.environ, XDG_STATE_HOME=f"{folder}/state", XDG_CACHE_HOME=f"{folder}/cache",
+                        SCRY_RUNTIME_DIR=self.runtime, NO_COLOR="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.job = f"{folder}/job"
+
+    def command(self, tool, *command):
+        if not tool:
+            return command
+        shutil.rmtree(self.job, ignore_errors=True)
+        return (SCRY, "run", "-q", "-o", self.job, "--sample", "60", "--trace", "off", "--mpi", "stats", "--", *command)
+
+    def run(self, tool, *command):
+        """What it prints."""
+        done = subprocess.run(self.command(tool, *command), env=self.env, check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, timeout=600)
+        return done.stdout
+
+    def calls(self):
+        """The most calls that a rank of the last job has made, by its statistics."""
+        most = 0
+        for path in glob.glob(f"{self.job}/stats/*/*.json"):
+            with open(path, encoding="utf-8") as file:
+                table = json.load(file)["calls"]
+            at = table["columns"].index("count")
+            most = max(most, sum(row[at] for row in table["rows"]))
+        return most
+
+
+def cost_of_calls(bench, library, rounds):
+    """Prints it by kind; returns nanoseconds of MPI_Sendrecv."""
+    target = os.path.join(BUILD, "bench", f"mpi_target_{library}")
+    found = {False: {}, True: {}}
+    for _ in range(rounds):
+        for tool in (False, True):
+            words = bench.run(tool, target).split()
+            for name, value in zip(words[::2], words[1::2]):
+                found[tool].setdefault(name, []).append(float(value))
+    if not bench.calls():
+        sys.exit(f"{library}: nothing was counted; is the interposer built?")
+    added = {}
+    for name, plain in found[False].items():
+        without, with_it = statistics.median(plain), interval(found[True][name])
+        added[name] = with_it[0] - without
+        print(f"  {name:<20} {without:8.1f} ns without, + {added[name]:6.1f} ns with "
+              f"({with_it[1] - without:.1f} to {with_it[2] - without:.1f})")
+    return added["MPI_Sendrecv"]
+
+
+def seconds_said(text):
+    """Between MPI_Init and MPI_Finalize, as the program itself has it: the last one."""
+    return [float(one or other) for one, other in re.findall(r"seconds ([\d.]+)|([\d.]+) s$", text, re.M)][-1]
+
+
+def cost_of_program(bench, library, name, cost_ns, rounds):
+    suffix = "" if library == "openmpi" else f"_{library}"
+    program = os.path.join(BUILD, "examples", name + suffix)
+    if not os.path.exists(program):
+        print(f"  {name}: is not built")
+        return
+    command = [f"mpirun.{library}", *LIBRARIES[library], "-n", "2", program, *PROGRAMS[name]]
+    ratios, plain_times = [], []
+    for i in range(rounds):
+        times = {}
+        for tool in (False, True) if i % 2 else (True, False):
+            times[tool] = seconds_said(bench.run(tool, *command))
+        ratios.append(times[True] / times[False])
+        plain_times.append(times[False])
+    calls = bench.calls()
+    median, low, high = interval(ratios)
+    seconds = statistics.median(plain_times)
+    print(f"  {name:<20} {seconds:8.2f} s without, x {median:.3f} with ({low:.3f} to {high:.3f}); {calls} calls a rank x "
+          f"{cost_ns:.0f} ns = {calls * cost_ns / seconds / 1e7:.2f} %")
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory(prefix="scry-bench-") as folder:
+        bench = Bench(folder)
+        try:
+            for library in LIBRARIES:
+                if not shutil.which(f"mpirun.{library}") or not os.path.exists(f"{BUILD}/bench/mpi_target_{library}"):
+                    print(f"{library}: is not installed, or its target is not built")
+                    continue
+                print(f"{library}, {rounds} rounds:")
+                cost = cost_of_calls(bench, library, rounds)
+                for name in PROGRAMS:
+                    cost_of_program(bench, library, name, cost, rounds)
+        finally:
+            shutil.rmtree(bench.runtime, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

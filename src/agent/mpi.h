@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs with MPI: as soon as an MPI library is in the process, the interposer that fits (src/mpi) is loaded from
+ * SCRY_MPI_DIR or from the agent's own folder, and catches the calls. Everybody else pays a look at the names of what
+ * is loaded.
+ */
+#ifndef SCRY_AGENT_MPI_H
+#define SCRY_AGENT_MPI_H
+
+#include <stdbool.h>
+
+/* At the start: SCRY_MPI and SCRY_MPI_DIR, or NULL. Both are copied. */
+void agent_mpi_start(const char *mode, const char *dir);
+/* Something was loaded since. */
+void agent_mpi_look(void);
+/* Whether dlsym's answers may have to be others. */
+bool agent_mpi_asks(const char *name);
+/* What dlsym shall return for `name`, for which the C library's finds `found`. */
+void *agent_mpi_symbol(const char *name, void *found);
+
+#endif

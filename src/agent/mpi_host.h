@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the agent (libscry-agent.so) and the MPI interposer that it loads into a process with an MPI library
+ * (libscry-mpi-openmpi.so, libscry-mpi-mpich.so; one source, compiled with each mpi.h). Both are of the same build; the
+ * version only keeps a mixture from harm.
+ *
+ * The agent finds the MPI library in the process, loads the interposer that fits, and calls scry_mpi_start(). From then
+ * on it calls look() after a dlopen, and symbol() for what dlsym found under a name that begins with MPI_ or PMPI_.
+ */
+#ifndef SCRY_AGENT_MPI_HOST_H
+#define SCRY_AGENT_MPI_HOST_H
+
+#include <stdint.h>
+
+enum { MPI_HOST_VERSION = 1 };
+
+struct mpi_host {
+    uint32_t version;
+    uint32_t library;         /* enum mpi_library */
+    const char *library_name; /* of the MPI library, as the dynamic linker has it */
+    uint64_t library_address; /* an address inside of it (its dynamic section) */
+    const char *socket;       /* the agent's socket of the monitor */
+    const char *job;          /* SCRY_JOB, "": none */
+    const char *why_not;      /* not NULL: nothing may be counted; this is to be told to the monitor */
+    void *(*dlsym)(void *handle, const char *name); /* the C library's own */
+};
+
+struct mpi_guest {
+    /* Redirects what was loaded since. From any thread, but not from a signal handler. */
+    void (*look)(void);
+    /* What dlsym shall return for `name`, for which it found `found`. */
+    void *(*symbol)(const char *name, void *found);
+};
+
+/* The one function that the interposer exports. NULL: it does nothing, and never will. The host outlives it. */
+const struct mpi_guest *scry_mpi_start(const struct mpi_host *host);
+typedef const struct mpi_guest *mpi_start_function(const struct mpi_host *host);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry why: what keeps a job from going on. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <omis.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/why_processes.h"
+#include "client/client.h"
+#include "job/mpi_names.h"
+#include "job/where.h"
+#include "jobdir/dir.h"
+#include "jobdir/mpi_why.h"
+#include "jobdir/mpi_why_json.h"
+#include "jobdir/report.h"
+#include "jobdir/text.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "lang/value.h"
+
+enum { WHERE_RANKS = 4 }; /* that others wait for and that compute: it is looked where */
+
+struct why {
+    struct job_report report;
+    struct mpi_stats_set set;
+    struct mpi_why mpi;
+    struct arena arena;
+    bool has_mpi, all;
+    uint64_t settled_ns;
+    struct err note; /* why something is not as new, or not as complete, as it could be */
+};
+
+static void print_help(void)
+{
+    printf("Usage: scry why [--all] [--settled MS] [--json] JOB\n"
+           "\n"
+           "Says what keeps a job from going on, without stopping anything: for each rank of\n"
+           "an MPI program whether it computes or in which call it is since when, for whom,\n"
+           "and from which line; deadlocks, receives that nothing can match, collectives on\n"
+           "which the ranks disagree, ranks that died, and the ranks that all others wait\n"
+           "for. Of other programs: what each thread is blocked in. JOB is a job's id, a\n"
+           "unique prefix of one, @last, or a job directory.\n"
+           "\n"
+           "  --all         of MPI programs the processes and threads that are no ranks, too\n"
+           "  --settled MS  calls that last less count as going on (default %d)\n"
+           "  --json        as JSON (doc/reference/why.schema.json)\n"
+           "  -h, --help    this text\n"
+           "\n"
+           "Exit status: 0; 3 when some rank can never go on; 1, 2 for errors.\n"
+           "\n"
+           "Example: scry why @last\n",
+           MPI_WHY_SETTLED_NS / 1000000);
+}
+
+/* ---- what the ranks are in ---- */
+
+/* The monitor writes what the ranks are in to the job directory. */
+static int flush(const char *path, struct err *err)
+{
+    char name[] = "scry-why", option[] = "--omis-no-start";
+    char *arguments[] = {name, option, NULL}, **argv = arguments;
+    int argc = getenv("SCRY_CONNECT") ? 1 : 2, code = 0;
+    arguments[argc] = NULL;
+    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
+        return err_set(err, -ENOTCONN, "what is shown is as old as its last report: %s", client_error());
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_puts(&text, ":mpi_flush(");
+    value_print_string(&text, span_str(path));
+    buf_putc(&text, ')');
+    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    for (size_t i = 0; reply && reply[i]; i++)
+        if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
+            code = err_set(err, -EIO, "what is shown is as old as its last report: %s",
+                           reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
+    omis_reply_free(reply);
+    omis_finalize();
+    return code;
+}
+
+static bool is_here(const struct why *why)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return strcmp(host, why->report.info.host) == 0;
+}
+
+/* Ranks of programs that are over are no part of the question while others run. */
+static void forget_ended_programs(struct mpi_stats_set *set)
+{
+    bool any = false;
+    size_t used = 0;
+    for (size_t i = 0; i < set->count; i++)
+        any |= set->ranks[i].running;
+    for (size_t i = 0, next; i < set->count && any; i = next) {
+        bool runs = false;
+        for (next = i; next < set->count && strcmp(set->ranks[next].namespace, set->ranks[i].namespace) == 0; next++)
+            runs |= set->ranks[next].running;
+        for (size_t k = i; k < next && runs; k++)
+            set->ranks[used++] = set->ranks[k];
+    }
+    if (any)
+        set->count = used;
+}
+
+/* ---- where the ranks compute that others wait for ---- */
+
+static void find_where(struct why *why, struct mpi_why_rank *rank)
+{
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    const struct mpi_stats_thread *thread = rank->shown < rank->thread_count ? rank->threads[rank->shown].thread : NULL;
+    pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
+    if (rank->where || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
+        return;
+    if (!why_processes_blocked(&text, rank->stats->pid, tid)) {
+        buf_puts(&text, "in ");
+        if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
+            buf_clear(&text);
+            if (err.code != -ENODATA && !why->note.code)
+                why->note = err;
+        }
+    }
+    if (text.len && !text.failed)
+        rank->where = arena_dup(&why->arena, text.data, text.len);
+    buf_done(&text);
+}
+
+static void find_wheres(struct why *why)
+{
+    size_t asked = 0;
+    for (size_t i = 0; i < why->mpi.finding_count; i++)
+        for (size_t k = 0; k < why->mpi.findings[i].rank_count && asked < WHERE_RANKS; k++, asked++)
+            find_where(why, &why->mpi.ranks[why->mpi.findings[i].ranks[k]]);
+    for (size_t i = 0; i < why->mpi.count && asked < WHERE_RANKS; i++)
+        if (why->mpi.ranks[i].state == MPI_WHY_COMPUTES && !why->mpi.ranks[i].where) {
+            find_where(why, &why->mpi.ranks[i]);
+            asked++;
+        }
+}
+
+static int look_at_mpi(struct why *why, struct err *err)
+{
+    struct err unnamed = {0};
+    const char *path = why->report.path;
+    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+    if (runs)
+        flush(path, &why->note);
+    int code = mpi_stats_read(&why->set, path, err);
+    if (code == -ENOENT || (code >= 0 && !why->set.count)) {
+        why->note = (struct err){0};
+        return 0;
+    }
+    if (code < 0)
+        return code;
+    if (code > 0)
+        why->note = *err;
+    forget_ended_programs(&why->set);
+    mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
+    struct mpi_why_options options = {.settled_ns = why->settled_ns};
+    code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    why->has_mpi = true;
+    if (runs && is_here(why))
+        find_wheres(why);
+    return 0;
+}
+
+/* ---- output ---- */
+
+static bool is_rank(const struct why *why, pid_t pid)
+{
+    for (size_t i = 0; i < why->set.count; i++)
+        if (why->set.ranks[i].pid == pid)
+            return true;
+    return false;
+}
+
+static pid_t *other_processes(const struct why *why, size_t *ret_count)
+{
+    pid_t *list = calloc(HASH_COUNT(why->report.model.alive) + 1, sizeof *list);
+    *ret_count = 0;
+    for (const struct job_process *process = why->report.model.alive; process && list; process = process->hh.next)
+        if (!is_rank(why, process->pid))
+            list[(*ret_count)++] = process->pid;
+    return list;
+}
+
+static void put_text(struct buf *out, const struct why *why)
+{
+    buf_puts(out, "job ");
+    text_show(out, why->report.info.id);
+    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+    buf_printf(out, " %s%s", runs ? "is " : "", job_state_name(why->report.state));
+    buf_puts(out, runs ? "\n" : ": nothing of it is to go on\n");
+    if (why->has_mpi)
+        mpi_why_text(out, &why->mpi);
+    if (runs && (!why->has_mpi || why->all)) {
+        size_t count;
+        _cleanup_(freep) pid_t *list = other_processes(why, &count);
+        if (is_here(why))
+            why_processes_text(out, list, list ? count : 0);
+        else {
+            buf_puts(out, "its processes are on ");
+            text_show(out, why->report.info.host);
+            buf_puts(out, ": run scry why there to see what they are blocked in\n");
+        }
+    }
+    if (why->note.code) {
+        buf_puts(out, "\nnote: ");
+        text_show(out, why->note.text);
+        buf_putc(out, '\n');
+    }
+}
+
+static json_t *as_json(const struct why *why)
+{
+    size_t count;
+    _cleanup_(freep) pid_t *list = other_processes(why, &count);
+    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+    return json_pack("{s:o, s:s, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
+                     job_state_name(why->report.state), "mpi", why->has_mpi ? mpi_why_json(&why->mpi) : json_null(),
+                     "processes", runs && list && is_here(why) ? why_processes_json(list, count) : json_array(), "note",
+                     why->note.code ? text_json(why->note.text) : json_null());
+}
+
+static int show(const struct why *why, bool json)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (json) {
+        json_t *whole = as_json(why);
+        _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+        json_decref(whole);
+        buf_puts(&out, text ? text : "");
+        buf_putc(&out, '\n');
+        out.failed |= !text;
+    } else {
+        put_text(&out, why);
+    }
+    if (out.failed) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    fwrite(out.data, 1, out.len, stdout);
+    return why->mpi.stuck ? EXIT_STUCK : 0;
+}
+
+static int why(const char *job, struct why *why, bool json)
+{
+    char path[PATH_MAX];
+    struct err err = {0};
+    int status = EXIT_ERRORS, code = jobdir_find(job, path, sizeof path, &err);
+    _cleanup_(freep) char *real = code == 0 ? realpath(path, NULL) : NULL; /* as the monitor knows it */
+    if (code == 0)
+        code = job_report_load(&why->report, real ? real : path, &err);
+    if (code == 0)
+        code = look_at_mpi(why, &err);
+    if (code < 0)
+        cli_log_error(&err);
+    else
+        status = show(why, json);
+    mpi_stats_set_done(&why->set);
+    arena_done(&why->arena);
+    job_report_done(&why->report);
+    return status;
+}
+
+int cmd_why(int argc, char **argv)
+{
+    struct why what = {0};
+    const char *job = NULL;
+    bool json = false;
+    log_open("scry why", 0);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help();
+            return 0;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (strcmp(argv[i], "--all") == 0 || strcmp(argv[i], "-a") == 0) {
+            what.all = true;
+        } else if (strcmp(argv[i], "--settled") == 0 || strncmp(argv[i], "--settled=", 10) == 0) {
+            const char *value = argv[i][9] ? argv[i] + 10 : i + 1 < argc ? argv[++i] : "";
+            char *end;
+            long number = strtol(value, &end, 10);
+            if (!*value || *end || number <= 0 || number > INT_MAX)
+                return cli_usage_error("why", "--settled needs milliseconds, not \"%s\"", value);
+            what.settled_ns = (uint64_t)number * 1000000;
+        } else if (argv[i][0] == '-') {
+            return cli_usage_error("why", "unknown option %s", argv[i]);
+        } else if (job) {
+            return cli_usage_error("why", "one job at a time, not also %s", argv[i]);
+        } else {
+            job = argv[i];
+        }
+    }
+    if (!job)
+        return cli_usage_error("why", "name a job (@last is the latest)");
+    return why(job, &what, json);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/why_processes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "job/blocked.h"
+#include "jobdir/text.h"
+
+enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16 };
+
+static int by_pid(const void *a, const void *b)
+{
+    pid_t left = *(const pid_t *)a, right = *(const pid_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void put_text(struct buf *out, const struct blocked *thread)
+{
+    buf_puts(out, thread->text.data ? thread->text.data : "?");
+    buf_putc(out, '\n');
+}
+
+static bool alike(const struct blocked *one, const struct blocked *other)
+{
+    return one->text.data && other->text.data && strcmp(one->text.data, other->text.data) == 0;
+}
+
+/* Threads of a pool that wait for the same are one line. */
+static void put_threads(struct buf *out, const struct blocked *threads, size_t count)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t others = 0;
+        bool before = false;
+        for (size_t k = 0; k < count; k++) {
+            before |= k < i && alike(&threads[i], &threads[k]);
+            others += k > i && alike(&threads[i], &threads[k]);
+        }
+        if (before)
+            continue;
+        if (shown++ == SHOWN_THREADS) {
+            buf_puts(out, "    ... (--json lists all threads)\n");
+            return;
+        }
+        buf_printf(out, "    thread %d (", threads[i].tid);
+        text_show(out, threads[i].name);
+        buf_putc(out, ')');
+        if (others)
+            buf_printf(out, " and %zu more", others);
+        buf_puts(out, ": ");
+        put_text(out, &threads[i]);
+    }
+}
+
+static void put_process(struct buf *out, pid_t pid)
+{
+    struct blocked *threads;
+    size_t count;
+    if (blocked_read(pid, &threads, &count, NULL) < 0)
+        return; /* it has just ended */
+    const struct blocked *first = &threads[0];
+    buf_printf(out, "  process %d (", pid);
+    text_show(out, first->name);
+    buf_puts(out, count == 1 ? "): " : ")\n");
+    if (count == 1)
+        put_text(out, first);
+    else
+        put_threads(out, threads, count);
+    blocked_free(threads, count);
+}
+
+void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) pid_t *list = malloc((count + 1) * sizeof *list);
+    if (!list || !count)
+        return;
+    memcpy(list, pids, count * sizeof *list);
+    qsort(list, count, sizeof *list, by_pid);
+    buf_puts(out, "\nProcesses\n");
+    for (size_t i = 0; i < count && i < SHOWN_PROCESSES; i++)
+        put_process(out, list[i]);
+    if (count > SHOWN_PROCESSES)
+        buf_printf(out, "  ... and %zu more (--json lists them)\n", count - SHOWN_PROCESSES);
+}
+
+static json_t *thread_json(const struct blocked *thread)
+{
+    char state[2] = {thread->state, 0};
+    json_t *waits = json_array();
+    for (size_t i = 0; i < thread->waits_count; i++)
+        json_array_append_new(waits, json_integer(thread->waits_for[i]));
+    return json_pack("{s:i, s:o, s:s, s:o, s:o, s:o, s:o}", "tid", thread->tid, "name", text_json(thread->name),
+                     "state", state, "syscall", thread->syscall[0] ? json_string(thread->syscall) : json_null(), "fd",
+                     thread->fd >= 0 ? json_integer(thread->fd) : json_null(), "text",
+                     text_json(thread->text.data ? thread->text.data : ""), "waits_for", waits);
+}
+
+json_t *why_processes_json(const pid_t *pids, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        struct blocked *threads;
+        size_t thread_count;
+        if (blocked_read(pids[i], &threads, &thread_count, NULL) < 0)
+            continue;
+        json_t *each = json_array();
+        for (size_t k = 0; k < thread_count; k++)
+            json_array_append_new(each, thread_json(&threads[k]));
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:o}", "pid", pids[i], "name", text_json(threads[0].name), "threads", each));
+        blocked_free(threads, thread_count);
+    }
+    return list;
+}
+
+bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid)
+{
+    struct blocked *threads;
+    size_t count;
+    bool found = false;
+    if (blocked_read(pid, &threads, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (threads[i].tid == tid && threads[i].syscall[0]) {
+            buf_puts(out, threads[i].text.data ? threads[i].text.data : "?");
+            found = true;
+        }
+    blocked_free(threads, count);
+    return found;
+}

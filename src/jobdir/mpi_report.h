@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the MPI programs of a job did, added up from the statistics of their ranks (jobdir/mpi_stats.h): the sections of
+ * `scry report`. Definitions are those of J. Fernandez et al., "Monitoring and Debugging Parallel Software with
+ * BCS-MPI" (Table 2), and both of communication: inside any outermost call, and inside blocking calls only.
+ */
+#ifndef SCRY_JOBDIR_MPI_REPORT_H
+#define SCRY_JOBDIR_MPI_REPORT_H
+
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "jobdir/mpi_matrix.h"
+#include "jobdir/mpi_stats.h"
+
+struct mpi_report_site {
+    const struct mpi_stats_site *site; /* its names; borrowed of the first rank that has it */
+    uint32_t call, ranks;              /* how many ranks called from there */
+    uint64_t count, total_ns, min_ns, max_ns, args_bytes;
+};
+
+struct mpi_report_comm {           /* one over all ranks that have it */
+    const struct mpi_stats *stats; /* the first rank that has it, and its index there */
+    uint32_t index, ranks;
+    uint64_t collectives;                    /* begun on it, by the rank with the most */
+    uint64_t messages, bytes;                /* of the user, sent on it */
+    uint64_t coll_sent, coll_got, coll_args; /* bytes of collectives */
+};
+
+struct mpi_report {
+    struct mpi_stats_set set;
+    struct arena arena;
+    struct err unreadable; /* code 0: all files could be read */
+    size_t unreadable_count;
+    char unnamed[ERR_TEXT_SIZE];                               /* why some call sites have no names; "" */
+    uint32_t worlds;                                           /* how many MPI_COMM_WORLDs */
+    uint32_t *world_of;                                        /* by rank of the set, from 0 */
+    struct mpi_stats_row calls[CALL_COUNT], spans[CALL_COUNT]; /* over all ranks */
+    struct mpi_stats_clock outermost, blocking;                /* sums over the ranks' own threads */
+    uint64_t finalized;            /* ranks that called MPI_Finalize: each computed once more than it communicated */
+    struct mpi_report_site *sites; /* by total time */
+    size_t site_count;
+    struct mpi_report_comm *comms;
+    size_t comm_count;
+    struct mpi_matrix matrix;
+};
+
+/* Reads the ranks' files. 0; -ENOENT: it ran no MPI program; -ENOMEM. Then mpi_names_find() may name the sites. */
+int mpi_report_read(struct mpi_report **ret_report, const char *jobdir, struct err *err);
+/* Adds up. 0 or -ENOMEM. */
+int mpi_report_add_up(struct mpi_report *report);
+void mpi_report_free(struct mpi_report *report); /* NULL is fine */
+
+/* The thread that is the rank; NULL: it never called MPI. */
+const struct mpi_stats_thread *mpi_report_main(const struct mpi_stats *stats);
+/* "", or what became of a rank: "died", "aborted", "running", "never called MPI_Init" ... */
+const char *mpi_report_fate(const struct mpi_stats *stats);
+
+/* The line of the summary; nothing where there are no ranks. `report` may be NULL. */
+void mpi_report_summary(struct buf *out, const struct mpi_report *report);
+/* All sections; `rank` >= 0: those of this one. */
+void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank);
+/* Adds the member "mpi" (null: no MPI). */
+void mpi_report_json(json_t *json, const struct mpi_report *report);
+
+#endif

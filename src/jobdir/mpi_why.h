@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why the ranks of an MPI job do not move, from what each rank's statistics say it is in: the wait-for graph, and what
+ * follows from it. Nothing is stopped or asked for: pure, and safe on any numbers that a damaged area may hold.
+ *
+ * The graph is an AND-OR graph (E. Knapp, "Deadlock detection in distributed databases", ACM Computing Surveys 19,
+ * 1987): a rank waits for conditions, all of which must come true; a condition comes true when any one of its ranks
+ * acts (a receive from MPI_ANY_SOURCE: any of the communicator; MPI_Waitany: any of its peers). Ranks that compute may
+ * act; what may act then, may act, too; those that are left are stuck for good. A rank of several threads may act if
+ * one of them may. The statistics of ranks are not of one moment, so only calls that have lasted longer than
+ * `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
+ *
+ * Two communicators of different ranks are the same if their kind, ordinal, lowest world rank and, likewise, parents
+ * are.
+ */
+#ifndef SCRY_JOBDIR_MPI_WHY_H
+#define SCRY_JOBDIR_MPI_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "jobdir/mpi_stats.h"
+
+enum { MPI_WHY_SETTLED_NS = 200000000, MPI_WHY_NONE = UINT32_MAX };
+
+enum mpi_why_state {
+    MPI_WHY_COMPUTES,
+    MPI_WHY_MOVES, /* in a call, but not for long, or one that waits for nobody (a test, a poll) */
+    MPI_WHY_WAITS, /* conditions say for whom; none: not known (one-sided synchronisation, dynamic processes) */
+    MPI_WHY_IO,
+    MPI_WHY_STARTS, /* MPI_Init has not returned, or not been called */
+    MPI_WHY_ENDED,  /* MPI_Finalize returned, or the process ended after it was entered */
+    MPI_WHY_DIED,   /* the process ended without MPI_Finalize */
+};
+
+enum mpi_why_reason {
+    MPI_WHY_FOR_SEND,       /* receives: for the peer to send */
+    MPI_WHY_FOR_RECEIVE,    /* sends: for the peer to receive */
+    MPI_WHY_FOR_COLLECTIVE, /* for a rank that has not entered it */
+    MPI_WHY_FOR_TARGET,     /* one-sided: for the target */
+    MPI_WHY_FOR_FINALIZE,   /* for a rank to enter MPI_Finalize (MPI_Init: to start) */
+};
+
+struct mpi_why_condition {
+    enum mpi_why_reason reason;
+    bool maybe; /* may have come true already: one of several requests, or a send that is perhaps buffered */
+    bool all;   /* all of for_ranks are needed (collectives); else any of them would do */
+    const uint32_t *for_ranks; /* indices into mpi_why.ranks; may be shared with other conditions */
+    uint32_t for_count;        /* 0: there is nobody that could */
+    int32_t peer, tag;         /* world rank or MPIA_RANK_...; MPIA_TAG_... */
+    uint32_t call, comm;       /* of the operation; index in the rank's comms, MPI_WHY_NONE */
+    uint64_t unmatched;        /* receives: messages the peer sent on this communicator that have not been received */
+};
+
+struct mpi_why_thread {
+    const struct mpi_stats_thread *thread; /* borrowed */
+    enum mpi_why_state state;
+    bool stuck;
+    bool any; /* one of the conditions is enough */
+    const struct mpi_why_condition *conditions;
+    size_t condition_count;
+};
+
+struct mpi_why_rank {
+    const struct mpi_stats *stats; /* borrowed */
+    enum mpi_why_state state;      /* of its thread `shown` */
+    bool stuck;                    /* cannot move any more, whatever the others do */
+    const struct mpi_why_thread *threads;
+    size_t thread_count, shown; /* shown: the rank's own (MPI_Init) thread, unless only another one waits */
+    uint32_t root;     /* index of the rank that it waits for in the end, over any number of others; MPI_WHY_NONE */
+    const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
+};
+
+enum mpi_why_kind {                    /* gravest first */
+                    MPI_WHY_MISMATCH,  /* one collective, different calls or roots */
+                    MPI_WHY_DEADLOCK,  /* ranks wait for each other in a circle (a knot) */
+                    MPI_WHY_DEAD_PEER, /* ranks wait for ranks that died */
+                    MPI_WHY_UNMATCHED, /* a receive that nothing can match: the peer ended, or what it sent has another
+                                          tag */
+                    MPI_WHY_STRAGGLER, /* ranks wait for ranks that compute, or do I/O */
+                    MPI_WHY_DIED_RANK, /* died, and nobody waits for it (yet) */
+};
+
+struct mpi_why_finding {
+    enum mpi_why_kind kind;
+    const uint32_t *ranks; /* who make it: the circle in order; who disagree; who is waited for */
+    size_t rank_count;
+    const uint32_t *victims; /* who wait for these, directly or over others */
+    size_t victim_count;
+    const char *text; /* one line for people, without the calls of the single ranks */
+};
+
+struct mpi_why {
+    struct mpi_why_rank *ranks; /* in the order of the set */
+    size_t count;
+    size_t computing, waiting, stuck; /* how many */
+    uint64_t still_ns;                /* for so long no rank has begun or ended a call; 0: some move */
+    struct mpi_why_finding *findings; /* gravest first */
+    size_t finding_count;
+};
+
+struct mpi_why_options {
+    uint64_t settled_ns; /* 0: MPI_WHY_SETTLED_NS */
+};
+
+/* Borrows `set`, which must outlive the result; all memory from `arena`. 0 or -ENOMEM. */
+int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const struct mpi_why_options *options,
+                 struct arena *arena);
+
+const char *mpi_why_state_name(enum mpi_why_state state); /* "computes", "waits", ... */
+const char *mpi_why_kind_name(enum mpi_why_kind kind);    /* "deadlock", "straggler", ... */
+
+/* "MPI_Recv from rank 1, tag 7, on MPI_COMM_WORLD": what a thread is in, without since when and where. */
+void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
+                       const struct mpi_why_thread *thread);
+/* The findings with the calls that make them, then a line for each rank (alike ones together). */
+void mpi_why_text(struct buf *out, const struct mpi_why *why);
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for whom: what each rank's calls need from others. */
+#include <errno.h>
+#include <string.h>
+
+#include "jobdir/mpi_why_internal.h"
+
+enum { SLOW_FACTOR = 25 }; /* of the time after which calls count as waiting: for messages that were sent */
+
+static const struct {
+    const char *shape;
+    enum why_shape is;
+} shapes[] = {
+    {"send", WHY_SHAPE_SEND},           {"recv", WHY_SHAPE_RECEIVE},
+    {"probe", WHY_SHAPE_RECEIVE},       {"mprobe", WHY_SHAPE_RECEIVE},
+    {"sendrecv", WHY_SHAPE_BOTH},       {"sendrecv_replace", WHY_SHAPE_BOTH},
+    {"wait", WHY_SHAPE_REQUESTS},       {"waitall", WHY_SHAPE_REQUESTS},
+    {"waitany", WHY_SHAPE_ANY_REQUEST}, {"waitsome", WHY_SHAPE_ANY_REQUEST},
+    {"coll", WHY_SHAPE_COLLECTIVE},     {"coll_init", WHY_SHAPE_COLLECTIVE},
+    {"comm_new", WHY_SHAPE_COLLECTIVE}, {"comm_free", WHY_SHAPE_COLLECTIVE},
+    {"win_new", WHY_SHAPE_COLLECTIVE},  {"win_free", WHY_SHAPE_COLLECTIVE},
+    {"finalize", WHY_SHAPE_FINALIZE},   {"init", WHY_SHAPE_START},
+    {"init_thread", WHY_SHAPE_START},   {"rma", WHY_SHAPE_TARGET},
+    {"win_sync", WHY_SHAPE_TARGET},     {"comm_connect", WHY_SHAPE_UNKNOWN},
+    {"comm_spawn", WHY_SHAPE_UNKNOWN},
+};
+
+enum why_shape why_shape(uint32_t call)
+{
+    if (call == CALL_NONE || call >= CALL_COUNT)
+        return WHY_SHAPE_NONE;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (strcmp(shapes[i].shape, call_infos[call].shape) == 0)
+            return shapes[i].is;
+    if (call_infos[call].class == CALL_CLASS_IO)
+        return WHY_SHAPE_IO;
+    return call_infos[call].blocking ? WHY_SHAPE_UNKNOWN : WHY_SHAPE_NONE;
+}
+
+static void *alloc(struct why_work *work, size_t count, size_t size)
+{
+    static uint64_t nothing[64];
+    void *memory = work->failed ? NULL : arena_zalloc(work->arena, count ? count : 1, size);
+    if (!memory)
+        work->failed = true;
+    return memory ? memory : size <= sizeof nothing ? nothing : NULL;
+}
+
+/* ---- what a call needs ---- */
+
+struct list { /* of one thread's conditions, while they are made */
+    struct mpi_why_condition *items;
+    size_t count, room;
+};
+
+static struct mpi_why_condition *add(struct why_work *work, struct list *list, enum mpi_why_reason reason)
+{
+    static struct mpi_why_condition lost;
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 2;
+        struct mpi_why_condition *larger = alloc(work, room, sizeof *larger);
+        if (work->failed)
+            return &lost;
+        if (list->count)
+            memcpy(larger, list->items, list->count * sizeof *larger);
+        list->items = larger;
+        list->room = room;
+    }
+    struct mpi_why_condition *condition = &list->items[list->count++];
+    *condition = (struct mpi_why_condition){
+        .reason = reason, .peer = MPIA_RANK_NONE, .tag = MPIA_TAG_NONE, .comm = MPI_WHY_NONE};
+    return condition;
+}
+
+static uint32_t rank_index(const struct why_work *work, uint32_t index, int32_t rank)
+{
+    const struct why_world *world = work->world_of[index];
+    return world && rank >= 0 && (uint32_t)rank < world->size ? world->by_rank[rank] : MPI_WHY_NONE;
+}
+
+static void wait_for_one(struct why_work *work, struct mpi_why_condition *condition, uint32_t index)
+{
+    uint32_t *one = alloc(work, 1, sizeof *one);
+    *one = index;
+    condition->for_ranks = one;
+    condition->for_count = index != MPI_WHY_NONE;
+}
+
+/* All the ranks of a communicator that are known but itself. Of one made by MPI_Comm_split the list says who they are;
+ * ranks that have not said they have it do not send on it. */
+static void wait_for_any(struct why_work *work, struct mpi_why_condition *condition, uint32_t index,
+                         const struct why_group *group)
+{
+    uint32_t *others = alloc(work, group->count, sizeof *others), count = 0;
+    for (uint32_t i = 0; i < group->count && !work->failed; i++)
+        if (group->members[i] != index)
+            others[count++] = group->members[i];
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
+static void count_between(const struct mpi_stats *stats, uint32_t comm, int32_t peer, uint64_t *ret_sent,
+                          uint64_t *ret_got)
+{
+    for (size_t i = 0; i < stats->peer_count; i++) {
+        const struct mpi_stats_peer *row = &stats->peers[i];
+        if (row->call == CALL_NONE && row->comm == comm && row->peer == peer) {
+            *ret_sent += row->sent_count;
+            *ret_got += row->got_count;
+        }
+    }
+}
+
+/* Messages from one to the other that have been sent and not been received. */
+static uint64_t under_way(const struct why_work *work, uint32_t from, uint32_t to, const struct why_group *group)
+{
+    uint64_t sent = 0, got = 0, unused = 0;
+    const struct mpi_stats *sender = &work->set->ranks[from], *receiver = &work->set->ranks[to];
+    uint32_t there = why_group_in(work, from, group), here = why_group_in(work, to, group);
+    if (there == MPI_WHY_NONE || here == MPI_WHY_NONE)
+        return 0;
+    count_between(sender, there, receiver->rank, &sent, &unused);
+    count_between(receiver, here, sender->rank, &unused, &got);
+    return sent > got ? sent - got : 0;
+}
+
+/* ---- operations of the other side that would match ---- */
+
+struct message { /* as one side sees it */
+    const struct why_group *group;
+    int32_t peer, tag; /* world rank of the other side; MPIA_TAG_ANY */
+    bool receive;      /* this side receives, the other one sends */
+};
+
+static bool tags_match(int32_t one, int32_t other)
+{
+    return one == other || one == MPIA_TAG_ANY || other == MPIA_TAG_ANY;
+}
+
+static bool sends_or_receives(const struct why_work *work, uint32_t index, const struct message *message, int32_t self,
+                              uint32_t comm, int32_t peer, int32_t tag)
+{
+    return (peer == self || peer == MPIA_RANK_ANY) && tags_match(message->tag, tag) &&
+           why_group_of(work, index, comm) == message->group;
+}
+
+/* Both sides have begun it: then it is under way, however long that takes. */
+static bool is_met(const struct why_work *work, uint32_t other, const struct message *message, int32_t self)
+{
+    const struct mpi_stats *stats = &work->set->ranks[other];
+    uint32_t wanted = message->receive ? MPIA_REQUEST_SEND : MPIA_REQUEST_RECEIVE;
+    for (size_t i = 0; i < stats->thread_count; i++) {
+        const struct mpi_stats_now *now = &stats->threads[i].now;
+        enum why_shape shape = why_shape(now->call);
+        if (stats->threads[i].ended)
+            continue;
+        if ((shape == (message->receive ? WHY_SHAPE_SEND : WHY_SHAPE_RECEIVE) ||
+             (shape == WHY_SHAPE_BOTH && message->receive)) &&
+            sends_or_receives(work, other, message, self, now->comm, now->peer, now->tag))
+            return true;
+        if (shape == WHY_SHAPE_BOTH && !message->receive &&
+            sends_or_receives(work, other, message, self, now->comm, now->source_peer, now->source_tag))
+            return true;
+    }
+    for (size_t i = 0; i < stats->request_count; i++) {
+        const struct mpi_stats_request *request = &stats->requests[i];
+        if (request->flags & wanted && !(request->flags & MPIA_REQUEST_INACTIVE) &&
+            sends_or_receives(work, other, message, self, request->comm, request->peer, request->tag))
+            return true;
+    }
+    return false;
+}
+
+static bool is_under_way(const struct why_work *work, uint32_t index, const struct message *message)
+{
+    int32_t self = work->set->ranks[index].rank;
+    if (message->peer != MPIA_RANK_ANY) {
+        uint32_t other = rank_index(work, index, message->peer);
+        return other != MPI_WHY_NONE && other != index && work->set->ranks[other].running &&
+               is_met(work, other, message, self);
+    }
+    for (uint32_t i = 0; i < message->group->count; i++)
+        if (message->group->members[i] != index && work->set->ranks[message->group->members[i]].running &&
+            is_met(work, message->group->members[i], message, self))
+            return true;
+    return false;
+}
+
+static void need_message(struct why_work *work, struct list *list, uint32_t index, uint32_t call, uint32_t comm,
+                         int32_t peer, int32_t tag, bool receive)
+{
+    const struct why_group *group = why_group_of(work, index, comm);
+    const struct message message = {group, peer, tag, receive};
+    if (peer == MPIA_RANK_NULL || peer == MPIA_RANK_NONE || (peer == MPIA_RANK_ANY && !group))
+        return;
+    if (group && is_under_way(work, index, &message))
+        return;
+    struct mpi_why_condition *condition = add(work, list, receive ? MPI_WHY_FOR_SEND : MPI_WHY_FOR_RECEIVE);
+    condition->call = call;
+    condition->comm = comm;
+    condition->peer = peer;
+    condition->tag = tag;
+    if (peer == MPIA_RANK_ANY) {
+        wait_for_any(work, condition, index, group);
+        return;
+    }
+    uint32_t other = rank_index(work, index, peer);
+    wait_for_one(work, condition, other);
+    if (receive && other != MPI_WHY_NONE && group)
+        condition->unmatched = under_way(work, other, index, group);
+}
+
+/* ---- collectives ---- */
+
+struct why_late { /* who has not begun so many collectives on a communicator */
+    uint32_t ordinal, *ranks, count;
+    struct why_late *next;
+};
+
+static bool has_begun(const struct why_work *work, uint32_t index, const struct why_group *group, uint32_t ordinal)
+{
+    uint32_t comm = why_group_in(work, index, group);
+    return comm != MPI_WHY_NONE && work->set->ranks[index].comms[comm].collectives >= ordinal;
+}
+
+/* Members are those that a rank's lists name, and those that say they have the communicator. */
+static const struct why_late *late_ones(struct why_work *work, uint32_t index, uint32_t comm, uint32_t ordinal)
+{
+    struct why_group *group = why_group_of(work, index, comm);
+    const struct mpi_stats_comm *own = &work->set->ranks[index].comms[comm];
+    for (struct why_late *late = group->late; late; late = late->next)
+        if (late->ordinal == ordinal)
+            return late;
+    struct why_late *late = alloc(work, 1, sizeof *late);
+    uint32_t known = work->world_of[index] ? work->world_of[index]->size : 0;
+    uint32_t size = own->size < known ? own->size : known, remote = own->remote_ranks ? own->remote_size : 0;
+    remote = remote < known ? remote : known;
+    uint32_t *ranks = alloc(work, (size_t)size + remote + group->count, sizeof *ranks);
+    if (work->failed)
+        return NULL;
+    *late = (struct why_late){.ordinal = ordinal, .ranks = ranks, .next = group->late};
+    bool *seen = alloc(work, work->set->count, sizeof *seen);
+    for (uint32_t i = 0; i < size + group->count && !work->failed; i++) {
+        uint32_t member =
+            i < size ? rank_index(work, index, own->ranks ? own->ranks[i] : (int32_t)i) : group->members[i - size];
+        if (member == MPI_WHY_NONE || seen[member])
+            continue;
+        seen[member] = true;
+        if (!has_begun(work, member, group, ordinal))
+            ranks[late->count++] = member;
+    }
+    return group->late = late;
+}
+
+static void need_collective(struct why_work *work, struct list *list, uint32_t index, uint32_t call, uint32_t comm,
+                            int32_t root, uint32_t ordinal)
+{
+    if (!why_group_of(work, index, comm) || ordinal == 0)
+        return;
+    const struct why_late *late = late_ones(work, index, comm, ordinal);
+    if (!late || !late->count)
+        return; /* all are in it */
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_COLLECTIVE);
+    condition->call = call;
+    condition->comm = comm;
+    condition->peer = root;
+    condition->all = true;
+    condition->for_ranks = late->ranks;
+    condition->for_count = late->count;
+}
+
+/* ---- requests ---- */
+
+static const struct mpi_stats_request *request_with(const struct mpi_stats *stats, uint64_t handle)
+{
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].handle == handle && !(stats->requests[i].flags & MPIA_REQUEST_INACTIVE))
+            return &stats->requests[i];
+    return NULL;
+}
+
+static void need_request(struct why_work *work, struct list *list, uint32_t index,
+                         const struct mpi_stats_request *request)
+{
+    size_t before = list->count;
+    if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
+        need_message(work, list, index, request->call, request->comm, request->peer, request->tag,
+                     request->flags & MPIA_REQUEST_RECEIVE);
+    else if (request->call < CALL_COUNT && call_infos[request->call].class == CALL_CLASS_COLLECTIVE)
+        need_collective(work, list, index, request->call, request->comm, request->peer, request->ordinal);
+    /* Of several, only a receive whose message has not been sent is sure to be open. */
+    for (size_t i = before; i < list->count; i++) {
+        struct mpi_why_condition *condition = &list->items[i];
+        condition->maybe =
+            condition->reason == MPI_WHY_FOR_RECEIVE ||
+            (condition->reason == MPI_WHY_FOR_SEND && (condition->unmatched || condition->peer == MPIA_RANK_ANY));
+    }
+}
+
+static void need_requests(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    size_t known = now->waiting < 8 ? now->waiting : 8;
+    for (size_t i = 0; i < known; i++) {
+        const struct mpi_stats_request *request = request_with(stats, now->waits[i]);
+        if (request)
+            need_request(work, list, index, request);
+    }
+    if (list->count == 1 && now->waiting == 1)
+        list->items[0].maybe = false; /* the only one: it is open, for the call waits */
+    if (list->count == 1 && list->items[0].unmatched && now->age_ns < SLOW_FACTOR * work->settled_ns)
+        list->count = 0; /* on its way */
+}
+
+/* ---- threads and ranks ---- */
+
+static void need_finalize(struct why_work *work, struct list *list, uint32_t index)
+{
+    const struct why_world *world = work->world_of[index];
+    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
+        uint32_t other = world->by_rank[rank];
+        if (other != MPI_WHY_NONE && other != index && work->set->ranks[other].state < MPIA_ENDED)
+            others[count++] = other;
+    }
+    if (!count)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    condition->all = true;
+    condition->call = CALL_MPI_Finalize;
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
+static void find_conditions(struct why_work *work, struct mpi_why_thread *thread, uint32_t index)
+{
+    const struct mpi_stats_now *now = &thread->thread->now;
+    struct list list = {0};
+    enum why_shape shape = why_shape(now->call);
+    thread->state = MPI_WHY_WAITS;
+    switch (shape) {
+    case WHY_SHAPE_NONE:
+        thread->state = MPI_WHY_MOVES;
+        break;
+    case WHY_SHAPE_SEND:
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
+        break;
+    case WHY_SHAPE_RECEIVE:
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, true);
+        /* What was sent may be on its way yet; after so long it is of another tag. */
+        if (list.count && list.items[0].unmatched && now->age_ns < SLOW_FACTOR * work->settled_ns)
+            list.count = 0;
+        break;
+    case WHY_SHAPE_BOTH:
+        need_message(work, &list, index, now->call, now->comm, now->source_peer, now->source_tag, true);
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
+        for (size_t i = 0; i < list.count && list.count > 1; i++) /* one of the halves may be done */
+            list.items[i].maybe = list.items[i].reason == MPI_WHY_FOR_RECEIVE || list.items[i].unmatched;
+        break;
+    case WHY_SHAPE_REQUESTS:
+    case WHY_SHAPE_ANY_REQUEST:
+        thread->any = shape == WHY_SHAPE_ANY_REQUEST;
+        need_requests(work, &list, index, now);
+        break;
+    case WHY_SHAPE_COLLECTIVE:
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        break;
+    case WHY_SHAPE_FINALIZE:
+        need_finalize(work, &list, index);
+        break;
+    case WHY_SHAPE_START:
+        thread->state = MPI_WHY_STARTS;
+        break;
+    case WHY_SHAPE_TARGET:
+        if (now->ordinal) {
+            need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        } else if (now->peer >= 0) {
+            struct mpi_why_condition *condition = add(work, &list, MPI_WHY_FOR_TARGET);
+            condition->call = now->call;
+            condition->comm = now->comm;
+            condition->peer = now->peer;
+            wait_for_one(work, condition, rank_index(work, index, now->peer));
+        }
+        break;
+    case WHY_SHAPE_IO:
+        thread->state = MPI_WHY_IO;
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        if (list.count)
+            thread->state = MPI_WHY_WAITS;
+        break;
+    case WHY_SHAPE_UNKNOWN:
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        break;
+    }
+    thread->conditions = list.items;
+    thread->condition_count = list.count;
+}
+
+static enum mpi_why_state state_of_ended(const struct mpi_stats *stats)
+{
+    return stats->state == MPIA_RUNNING || stats->aborted ? MPI_WHY_DIED : MPI_WHY_ENDED;
+}
+
+static void look_at(struct why_work *work, uint32_t index)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    struct mpi_why_rank *rank = &work->why->ranks[index];
+    struct mpi_why_thread *threads = arena_zalloc(work->arena, stats->thread_count + 1, sizeof *threads);
+    *rank = (struct mpi_why_rank){.stats = stats, .root = MPI_WHY_NONE, .threads = threads};
+    if (!threads) {
+        work->failed = true;
+        return;
+    }
+    rank->state = !stats->running || !work->world_of[index] ? state_of_ended(stats)
+                  : stats->state == MPIA_LOADED             ? MPI_WHY_STARTS
+                                                            : MPI_WHY_COMPUTES;
+    if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
+        return;
+    rank->thread_count = stats->thread_count;
+    for (size_t i = 0; i < stats->thread_count && !work->failed; i++) {
+        struct mpi_why_thread *thread = &threads[i];
+        thread->thread = &stats->threads[i];
+        if (thread->thread->ended) { /* what it was in last means nothing any more */
+            thread->state = MPI_WHY_ENDED;
+            continue;
+        }
+        const struct mpi_stats_now *now = &thread->thread->now;
+        if (now->call == CALL_NONE)
+            thread->state = MPI_WHY_COMPUTES;
+        else if (now->age_ns < work->settled_ns)
+            thread->state = MPI_WHY_MOVES;
+        else
+            find_conditions(work, thread, index);
+        if (thread->thread->is_main)
+            rank->shown = i;
+    }
+    for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++)
+        if (threads[rank->shown].state == MPI_WHY_COMPUTES &&
+            (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO))
+            rank->shown = i; /* the one to tell of */
+    if (stats->thread_count && stats->state != MPIA_LOADED)
+        rank->state = threads[rank->shown].state;
+    if (stats->state == MPIA_ENDED && rank->state == MPI_WHY_COMPUTES)
+        rank->state = MPI_WHY_ENDED; /* MPI_Finalize returned, the process goes on without MPI */
+}
+
+void why_graph(struct why_work *work)
+{
+    why_groups(work);
+    for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
+        look_at(work, i);
+}

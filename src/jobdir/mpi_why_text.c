@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was found, for people. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "jobdir/mpi_text.h"
+#include "jobdir/mpi_why.h"
+#include "jobdir/text.h"
+
+enum { SHOWN_REQUESTS = 4, SHOWN_PARTS = 16, SHOWN_GROUPS = 40 };
+
+static void put_comm(struct buf *out, const struct mpi_stats *stats, uint32_t comm)
+{
+    if (comm >= stats->comm_count)
+        return;
+    buf_puts(out, " on ");
+    mpi_text_comm(out, stats, comm);
+}
+
+static void put_peer(struct buf *out, const char *from, int32_t peer, int32_t tag)
+{
+    buf_printf(out, " %s ", from);
+    mpi_text_rank(out, peer);
+    if (tag >= 0)
+        buf_printf(out, ", tag %d", tag);
+    else if (tag == MPIA_TAG_ANY)
+        buf_puts(out, ", any tag");
+}
+
+static void put_bytes(struct buf *out, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    buf_puts(out, " of ");
+    text_size(out, bytes);
+}
+
+static const struct mpi_stats_request *request_of(const struct mpi_stats *stats, uint64_t handle)
+{
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].handle == handle)
+            return &stats->requests[i];
+    return NULL;
+}
+
+static void put_requests(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    uint32_t known = now->waiting < 8 ? now->waiting : 8, shown = 0;
+    buf_printf(out, " for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
+    for (uint32_t i = 0; i < known && shown < SHOWN_REQUESTS; i++) {
+        const struct mpi_stats_request *request = request_of(stats, now->waits[i]);
+        if (!request)
+            continue;
+        buf_printf(out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
+        if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
+            put_peer(out, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
+        put_comm(out, stats, request->comm);
+    }
+    if (shown && shown < now->waiting)
+        buf_puts(out, "; ...");
+}
+
+static void put_file(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    put_bytes(out, now->bytes);
+    if (now->comm < stats->comm_count) {
+        buf_printf(out, " at offset %llu of ", (unsigned long long)now->offset);
+        text_show(out, stats->comms[now->comm].name && *stats->comms[now->comm].name ? stats->comms[now->comm].name
+                                                                                     : "a file");
+    }
+}
+
+/* Its own call, peers and all. */
+static void put_call(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    const struct call_info *info = &call_infos[now->call < CALL_COUNT ? now->call : CALL_NONE];
+    buf_puts(out, info->name);
+    if (now->flags & MPIA_NOW_FILE) {
+        put_file(out, stats, now);
+        return;
+    }
+    if (now->flags & MPIA_NOW_REQUESTS) {
+        put_requests(out, stats, now);
+        return;
+    }
+    put_bytes(out, now->bytes);
+    if (now->ordinal) {
+        if (now->peer >= 0)
+            buf_printf(out, ", root %d", now->peer);
+        put_comm(out, stats, now->comm);
+        buf_printf(out, " (collective %u)", now->ordinal);
+        return;
+    }
+    bool receives = strcmp(info->shape, "recv") == 0 || strstr(info->shape, "probe");
+    if (now->peer != MPIA_RANK_NONE)
+        put_peer(out, receives ? "from" : "to", now->peer, now->tag);
+    if (now->source_peer != MPIA_RANK_NONE)
+        put_peer(out, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
+    put_comm(out, stats, now->comm);
+}
+
+void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
+                       const struct mpi_why_thread *thread)
+{
+    (void)why;
+    if (!thread || thread->thread->now.call == CALL_NONE) {
+        buf_puts(out, rank->state == MPI_WHY_DIED     ? "died without MPI_Finalize"
+                      : rank->state == MPI_WHY_ENDED  ? "has ended"
+                      : rank->state == MPI_WHY_STARTS ? "has not come out of MPI_Init"
+                                                      : "computes");
+        if (rank->where) {
+            buf_puts(out, ": ");
+            buf_puts(out, rank->where);
+        }
+        return;
+    }
+    put_call(out, rank->stats, &thread->thread->now);
+    for (size_t i = 0; i < thread->condition_count; i++) {
+        uint64_t unmatched = thread->conditions[i].unmatched;
+        if (unmatched && thread->condition_count == 1)
+            buf_printf(out, "; %llu message%s that rank %d sent there %s not been received: another tag?",
+                       (unsigned long long)unmatched, unmatched == 1 ? "" : "s", thread->conditions[i].peer,
+                       unmatched == 1 ? "has" : "have");
+    }
+}
+
+static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank)
+{
+    return rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+}
+
+static void put_where(struct buf *out, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread = shown_thread(rank);
+    if (!thread || thread->thread->now.call == CALL_NONE)
+        return;
+    size_t before = out->len;
+    buf_puts(out, ", at ");
+    size_t after = out->len;
+    mpi_text_site(out, &thread->thread->now.site);
+    if (out->len == after && !out->failed) {
+        out->len = before;
+        out->data[before] = 0;
+    }
+}
+
+static void put_age(struct buf *out, uint64_t least_ns, uint64_t most_ns)
+{
+    buf_puts(out, ", for ");
+    text_seconds(out, (double)least_ns / 1e9);
+    if (most_ns > least_ns + least_ns / 10) {
+        buf_puts(out, " to ");
+        text_seconds(out, (double)most_ns / 1e9);
+    }
+}
+
+static uint64_t age_of(const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread = shown_thread(rank);
+    return thread ? thread->thread->now.age_ns : 0;
+}
+
+static void put_process(struct buf *out, const struct mpi_why_rank *rank)
+{
+    buf_puts(out, " (");
+    text_show(out, rank->stats->node ? rank->stats->node : "?");
+    buf_printf(out, ", process %d)", rank->stats->pid);
+}
+
+static void put_rank_line(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank)
+{
+    buf_printf(out, "  rank %d", rank->stats->rank);
+    put_process(out, rank);
+    buf_puts(out, ": ");
+    mpi_why_call_text(out, why, rank, shown_thread(rank));
+    put_where(out, rank);
+    if (age_of(rank))
+        put_age(out, age_of(rank), age_of(rank));
+    buf_putc(out, '\n');
+}
+
+static void put_ranks(struct buf *out, const struct mpi_why *why, const uint32_t *list, size_t count)
+{
+    int32_t *ranks = malloc((count + 1) * sizeof *ranks);
+    for (size_t i = 0; ranks && i < count; i++)
+        ranks[i] = why->ranks[list[i]].stats->rank;
+    if (ranks)
+        mpi_text_ranks(out, ranks, count);
+    free(ranks);
+}
+
+static void put_finding(struct buf *out, const struct mpi_why *why, const struct mpi_why_finding *finding)
+{
+    buf_putc(out, '\n');
+    text_show(out, finding->text);
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < finding->rank_count && i < SHOWN_PARTS; i++)
+        put_rank_line(out, why, &why->ranks[finding->ranks[i]]);
+    if (finding->rank_count > SHOWN_PARTS)
+        buf_printf(out, "  ... and %zu more\n", finding->rank_count - SHOWN_PARTS);
+    if (!finding->victim_count)
+        return;
+    buf_printf(out, "  waiting for %s: rank%s ", finding->rank_count == 1 ? "it" : "these",
+               finding->victim_count == 1 ? "" : "s");
+    put_ranks(out, why, finding->victims, finding->victim_count);
+    buf_putc(out, '\n');
+}
+
+/* ---- every rank, alike ones on one line ---- */
+
+struct line {
+    char *text;
+    uint32_t index;
+    uint64_t age_ns;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    const struct line *left = a, *right = b;
+    int order = strcmp(left->text ? left->text : "", right->text ? right->text : "");
+    return order ? order : left->index < right->index ? -1 : left->index > right->index;
+}
+
+struct alike {
+    size_t first, count;
+    uint32_t index;
+};
+
+static int by_first(const void *a, const void *b)
+{
+    const struct alike *left = a, *right = b;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static void put_alike(struct buf *out, const struct mpi_why *why, const struct line *lines, size_t count)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    _cleanup_(freep) uint32_t *list = malloc((count + 1) * sizeof *list);
+    for (size_t i = 0; list && i < count; i++) {
+        list[i] = lines[i].index;
+        least = lines[i].age_ns < least ? lines[i].age_ns : least;
+        most = lines[i].age_ns > most ? lines[i].age_ns : most;
+    }
+    if (!list)
+        return;
+    buf_printf(out, "  rank%s ", count == 1 ? "" : "s");
+    put_ranks(out, why, list, count);
+    if (count == 1)
+        put_process(out, &why->ranks[list[0]]);
+    buf_printf(out, ": %s", lines[0].text ? lines[0].text : "");
+    if (most)
+        put_age(out, least, most);
+    buf_putc(out, '\n');
+}
+
+static void put_all(struct buf *out, const struct mpi_why *why)
+{
+    _cleanup_(freep) struct line *lines = calloc(why->count + 1, sizeof *lines);
+    _cleanup_(freep) struct alike *groups = calloc(why->count + 1, sizeof *groups);
+    size_t group_count = 0;
+    if (!lines || !groups)
+        return;
+    for (size_t i = 0; i < why->count; i++) {
+        const struct mpi_why_rank *rank = &why->ranks[i];
+        struct buf text = BUF_INIT;
+        mpi_why_call_text(&text, why, rank, shown_thread(rank));
+        put_where(&text, rank);
+        lines[i] = (struct line){buf_take(&text), (uint32_t)i, age_of(rank)};
+    }
+    qsort(lines, why->count, sizeof *lines, by_text);
+    for (size_t i = 0, next; i < why->count; i = next) {
+        for (next = i + 1;
+             next < why->count && lines[i].text && lines[next].text && strcmp(lines[i].text, lines[next].text) == 0;)
+            next++;
+        groups[group_count++] = (struct alike){i, next - i, lines[i].index};
+    }
+    qsort(groups, group_count, sizeof *groups, by_first);
+    buf_puts(out, "\nRanks\n");
+    for (size_t i = 0; i < group_count && i < SHOWN_GROUPS; i++)
+        put_alike(out, why, &lines[groups[i].first], groups[i].count);
+    if (group_count > SHOWN_GROUPS)
+        buf_printf(out, "  ... and %zu more, each with another call (--json lists them)\n", group_count - SHOWN_GROUPS);
+    for (size_t i = 0; i < why->count; i++)
+        free(lines[i].text);
+}
+
+void mpi_why_text(struct buf *out, const struct mpi_why *why)
+{
+    buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
+               why->waiting == 1 ? "s" : "", why->waiting && why->stuck == why->waiting ? " in vain" : "");
+    if (why->stuck && why->stuck != why->waiting)
+        buf_printf(out, " (%zu of them in vain)", why->stuck);
+    buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");
+    if (why->still_ns) {
+        buf_puts(out, "; none has begun or ended a call for ");
+        text_seconds(out, (double)why->still_ns / 1e9);
+    }
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < why->finding_count; i++)
+        put_finding(out, why, &why->findings[i]);
+    put_all(out, why);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside jobdir: the traces of a job while they are read for its report (report_functions.c: all of them and what they
+ * say of functions; report_functions_calls.c: what is kept of single calls). */
+#ifndef SCRY_JOBDIR_REPORT_FUNCTIONS_INTERNAL_H
+#define SCRY_JOBDIR_REPORT_FUNCTIONS_INTERNAL_H
+
+#include "jobdir/calls.h"
+#include "jobdir/profile.h"
+#include "jobdir/report_functions.h"
+#include "jobdir/trace.h"
+
+/* A call that ended. */
+struct ended {
+    uint32_t function;
+    enum trace_exit how;
+    uint64_t entry_time, time;
+};
+
+struct recent {
+    struct ended calls[FUNCTIONS_LAST];
+    uint32_t count;
+};
+
+/* One trace while it is read, with those that a later monitor went on with: calls that began in one and end in the
+ * other are one call each. */
+struct reading {
+    struct job_functions *all;
+    const struct job_functions_options *options;
+    struct trace *trace;
+    struct profile *profile;
+    struct calls *calls;
+    struct recent *recent; /* by thread */
+    size_t recent_room;
+    struct job_function **known; /* by id */
+    size_t known_room;
+    double least_slow_ns; /* calls that took less need not be looked at */
+    uint64_t last_time, events, gaps;
+    int code;
+};
+
+/* A function by its id in the trace. NULL: out of memory, and reading->code is set. */
+struct job_function *report_function(struct reading *reading, uint32_t id);
+
+/* What a struct call_visitor calls; ctx is the reading. */
+void report_call_begins(void *ctx, struct call *call, const struct trace_event *event);
+void report_call_ends(void *ctx, struct call *call, const struct trace_event *event);
+void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
+void report_calls_free(struct job_functions *all);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake with interposers (shm/mpi_area.h), and what ties MPI processes to jobs: their settings, and how it
+ * stands with them. Who they really are is the kernel's word, not theirs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "monitor/monitor.h"
+#include "monitor/mpi_internal.h"
+#include "probe/proc.h"
+
+/* ---- settings ---- */
+
+static void apply(const struct mpi_process *process)
+{
+    const struct trace_settings *settings = process->job ? &process->job->settings : NULL;
+    struct mpi_area *area = process->head;
+    uint64_t selected[MPI_SELECTED];
+    if (!settings)
+        return;
+    if (!mpi_calls_parse(settings->mpi_distributions, selected))
+        memset(selected, 0xff, sizeof selected);
+    for (size_t i = 0; i < MPI_SELECTED; i++)
+        atomic_store(&area->selected[i], selected[i]);
+    atomic_store(&area->bits, settings->mpi_bits);
+    atomic_store(&area->metrics, settings->mpi_metrics);
+    atomic_store(&area->on, (uint32_t)(settings->mpi != TRACE_MPI_OFF));
+}
+
+void mpi_apply(struct agents *agents, struct trace_job *job)
+{
+    struct mpi_registry *registry = agents->monitor->mpi;
+    for (struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
+        if (process->job == job && !process->ended)
+            apply(process);
+}
+
+void mpi_job_state(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state)
+{
+    struct mpi_registry *registry = agents->monitor->mpi;
+    for (struct mpi_process *process = registry ? registry->list : NULL, *next; process; process = next) {
+        next = process->next;
+        if (process->job != job)
+            continue;
+        struct pollfd exits = {.fd = process->pidfd, .events = POLLIN};
+        if (!process->ended && poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
+            mpi_process_ended(process);
+        inout_state->draining += process->ended && !process->write_failed;
+        if (!process->ended && !agents_find(agents, process->pid))
+            inout_state->living++;
+    }
+}
+
+void mpi_exec_seen(struct agents *agents, pid_t pid, const char *exe)
+{
+    struct mpi_process *process = mpi_process_find(agents->monitor->mpi, pid);
+    if (process && !mpi_same_exe(process, exe))
+        mpi_process_ended(process);
+}
+
+/* ---- the handshake ---- */
+
+static int send_welcome(int fd, const struct mpi_process *process, int status, const char *reason)
+{
+    struct mpi_welcome welcome = {.magic = MPIA_HELLO_MAGIC, .version = MPIA_AREA_VERSION, .status = status};
+    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
+    int fds[2] = {process ? process->fd : -1, process ? process->registry->agents->bell_fd : -1};
+    return agent_hello_answer(fd, &welcome, sizeof welcome, fds, process ? 2 : 0);
+}
+
+/* What is wrong with a hello; NULL: nothing. */
+static const char *check_hello(const struct mpi_hello *hello, ssize_t size)
+{
+    if (size < (ssize_t)(4 * sizeof(uint32_t)))
+        return "the hello of an MPI program is malformed";
+    if (hello->version != MPIA_AREA_VERSION || hello->calls_hash != CALLS_HASH)
+        return "the interposer of MPI and the monitor are of different versions of scry";
+    if (size != sizeof *hello || hello->size != sizeof *hello || !memchr(hello->job, 0, sizeof hello->job) ||
+        !memchr(hello->exe, 0, sizeof hello->exe) || !memchr(hello->namespace, 0, sizeof hello->namespace) ||
+        strchr(hello->job, '\n') || strchr(hello->exe, '\n') || (*hello->job && *hello->job != '/') ||
+        (hello->library != MPIA_LIBRARY_OPENMPI && hello->library != MPIA_LIBRARY_MPICH))
+        return "the hello of an MPI program is malformed";
+    return NULL;
+}
+
+static void job_free(struct agents *agents, struct trace_job *job)
+{
+    job->agents--;
+    job_put(agents, job);
+}
+
+static void set_job(struct mpi_process *process, const char *dir)
+{
+    process->job = *dir == '/' ? job_get(process->registry->agents, dir) : NULL;
+    if (process->job)
+        process->job->agents++;
+}
+
+static struct mpi_process *make_process(struct mpi_registry *registry, pid_t pid, int pidfd,
+                                        const struct mpi_hello *hello, struct err *err)
+{
+    struct proc_stat stat;
+    if (registry->count >= MPI_LIMIT) {
+        err_set(err, -EAGAIN, "statistics of %d MPI processes are taken already", MPI_LIMIT);
+        return NULL;
+    }
+    int code = proc_stat_read(pid, 0, &stat);
+    if (code < 0) {
+        err_errno(err, code, "pid %d", pid);
+        return NULL;
+    }
+    struct mpi_process *before = mpi_process_find(registry, pid), *process;
+    if (before) /* it has executed another program */
+        mpi_process_ended(before);
+    process = mpi_process_new(registry, pid, hello->exe);
+    if (!process) {
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    process->start_ticks = stat.start_ticks;
+    process->hint_rank = hello->hint_rank >= 0 ? hello->hint_rank : -1;
+    process->hint_size = hello->hint_size >= 0 ? hello->hint_size : -1;
+    set_job(process, hello->job);
+    if (mpi_area_make(process, hello, err) < 0) {
+        if (process->job)
+            job_set_problem(process->job, "%s", err->text);
+        mpi_process_free(process);
+        return NULL;
+    }
+    process->pidfd = pidfd;
+    apply(process);
+    mpi_area_note(process);
+    return process;
+}
+
+void mpi_hello_take(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size,
+                    const struct ucred *peer)
+{
+    const char *wrong = peer ? check_hello(hello, size) : "only processes of the monitor's own user are looked at";
+    if (!wrong && !agents->monitor->mpi)
+        wrong = "this monitor takes no statistics of MPI";
+    if (wrong) {
+        log_info("the interposer of an MPI program was refused: %s", wrong);
+        send_welcome(fd, NULL, -EPROTO, wrong);
+        return;
+    }
+    struct err err = {.text = ""};
+    int pidfd = proc_pidfd(peer->pid);
+    struct mpi_process *process = pidfd >= 0 ? make_process(agents->monitor->mpi, peer->pid, pidfd, hello, &err) : NULL;
+    if (!process) {
+        if (pidfd >= 0)
+            close(pidfd);
+        if (*err.text)
+            log_warning("%s", err.text);
+        send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
+        return;
+    }
+    agent_bell_start(agents);
+    monitor_enter(agents->monitor);
+    mpi_process_came(process);
+    monitor_leave(agents->monitor);
+    if (process->ended)
+        send_welcome(fd, NULL, -ESRCH, "it has ended");
+    else if (send_welcome(fd, process, 0, "") < 0) /* it did not wait */
+        mpi_process_ended(process);
+}
+
+/* ---- start and end ---- */
+
+static int adopt(struct mpi_process *process, const char *dir)
+{
+    struct mpi_area *area = process->head;
+    set_job(process, dir);
+    process->told_reports = atomic_load(&area->reports);
+    agent_bell_start(process->registry->agents);
+    mpi_process_came(process);
+    return 0;
+}
+
+int mpi_start(struct agents *agents, struct err *err)
+{
+    struct mpi_registry *registry;
+    if (mpi_registry_new(&registry, agents) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    registry->job_free = job_free;
+    agents->monitor->mpi = registry;
+    mpi_area_adopt_all(registry, adopt);
+    return 0;
+}
+
+void mpi_stop(struct agents *agents)
+{
+    struct mpi_registry *registry = agents->monitor->mpi;
+    agents->monitor->mpi = NULL;
+    mpi_registry_free(registry);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the monitor and taking over the MPI area; see "the handshake" in shm/mpi_area.h. Whatever goes wrong, nothing
+ * is noted at all, and nobody is told. Takes at most a second, no descriptor stays.
+ */
+#ifndef SCRY_MPI_CONNECT_H
+#define SCRY_MPI_CONNECT_H
+
+#include <stdbool.h>
+
+struct mpi_host;
+
+/* Once, after mpi_library_start. False: nothing may be redirected. With host->why_not the monitor is told that, and it
+ * is false, too. */
+bool mpi_connect(const struct mpi_host *host);
+
+#endif

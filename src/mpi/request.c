@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi/request.h"
+
+enum { HANDLE_FREE, HANDLE_USED, HANDLE_BUSY, MESSAGES = 256 };
+
+_Atomic uint32_t request_count;
+
+/* Beside each entry of the area: what nobody else needs. */
+static struct request_private {
+    struct comm_info *comm;
+    uint64_t sent, got;
+    uint32_t peer_call;
+    uint32_t owner; /* index of the thread's struct mpi_self */
+} privates[MPIA_REQUESTS];
+
+/* ---- the table ---- */
+
+static uint32_t slot_of(uint64_t handle, uint32_t probe)
+{
+    return ((uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) + probe) & (MPIA_REQUESTS - 1);
+}
+
+static uint32_t block_of(const struct mpi_self *self)
+{
+    return self->index < MPIA_THREADS - 1 ? self->index : MPIA_THREADS - 1;
+}
+
+static struct mpi_request *entry_at(uint32_t at)
+{
+    return mpi_request_at(mpi_hot.area, at);
+}
+
+static struct request_private *private_of(const struct mpi_request *entry)
+{
+    return &privates[entry - entry_at(0)];
+}
+
+/* The entry with this handle: the thread's own before another's, the older before the younger. Two threads' only meet
+ * where one has not yet noted that its operation is complete, and the library has given the handle away again. */
+static struct mpi_request *find(const struct mpi_self *self, uint64_t handle)
+{
+    struct mpi_request *best = NULL;
+    bool best_is_own = false;
+    for (uint32_t i = 0; i < MPIA_REQUEST_PROBES; i++) {
+        struct mpi_request *entry = entry_at(slot_of(handle, i));
+        uint64_t there = atomic_load_explicit(&entry->handle, memory_order_acquire);
+        if (there == HANDLE_FREE)
+            break;
+        if (there != handle || atomic_load_explicit(&entry->call, memory_order_acquire) == CALL_NONE)
+            continue;
+        if (!mpi_hot.threads_multiple)
+            return entry;
+        bool own = private_of(entry)->owner == self->index;
+        if (!best || (own && !best_is_own) || (own == best_is_own && entry->since < best->since)) {
+            best = entry;
+            best_is_own = own;
+        }
+    }
+    return best;
+}
+
+/* Takes the entry out of the table: one of those who try does. */
+static bool entry_claim(struct mpi_request *entry, uint64_t handle)
+{
+    return atomic_compare_exchange_strong(&entry->handle, &handle, HANDLE_BUSY);
+}
+
+/* After entry_claim. */
+static void entry_free(struct mpi_request *entry)
+{
+    atomic_fetch_sub_explicit(&request_count, 1, memory_order_relaxed);
+    atomic_store_explicit(&entry->call, CALL_NONE, memory_order_release);
+    /* Searches end at a slot that was never used; with several threads about, it cannot be made one again. */
+    uint32_t at = (uint32_t)(entry - entry_at(0));
+    bool last = !mpi_hot.threads_multiple && atomic_load_explicit(&entry_at((at + 1) & (MPIA_REQUESTS - 1))->handle,
+                                                                  memory_order_relaxed) == HANDLE_FREE;
+    atomic_store_explicit(&entry->handle, last ? HANDLE_FREE : HANDLE_USED, memory_order_release);
+    for (uint32_t i = 1; last && i < MPIA_REQUEST_PROBES; i++) {
+        struct mpi_request *before = entry_at((at - i) & (MPIA_REQUESTS - 1));
+        if (atomic_load_explicit(&before->handle, memory_order_relaxed) != HANDLE_USED)
+            break;
+        atomic_store_explicit(&before->handle, HANDLE_FREE, memory_order_relaxed);
+    }
+}
+
+static struct mpi_request *entry_take(uint64_t handle)
+{
+    for (int freed = 0; freed < 2; freed++) /* those that MPI_Request_free gave up make room if nothing else does */
+        for (uint32_t i = 0; i < MPIA_REQUEST_PROBES; i++) {
+            struct mpi_request *entry = entry_at(slot_of(handle, i));
+            uint64_t there = atomic_load_explicit(&entry->handle, memory_order_relaxed);
+            if (there == HANDLE_BUSY || (there > HANDLE_USED && !(freed && entry->flags & MPIA_REQUEST_FREED)))
+                continue;
+            uint32_t was_used = there > HANDLE_USED;
+            if (was_used)
+                atomic_store_explicit(&entry->call, CALL_NONE, memory_order_relaxed);
+            if (atomic_compare_exchange_strong(&entry->handle, &there, handle)) {
+                if (!was_used)
+                    atomic_fetch_add_explicit(&request_count, 1, memory_order_relaxed);
+                return entry;
+            }
+        }
+    return NULL;
+}
+
+/* ---- completion ---- */
+
+static bool is_complete_at_once(uint64_t handle)
+{
+#ifdef OPEN_MPI
+    return handle == mpi_library.request_empty;
+#else
+    return handle >> 30 == 1; /* a built-in object: MPICH has them for sends that are done */
+#endif
+}
+
+/* What arrived goes to the row of the call that asked for it. */
+static void arrived(struct mpi_self *self, const struct mpi_request *entry, const struct request_private *private,
+                    const MPI_Status *status)
+{
+    uint64_t bytes = 0;
+    if (entry->flags & MPIA_REQUEST_RECEIVE && private->peer_call == CALL_NONE) {
+        if (!status || entry->peer == MPIA_RANK_NULL || status_cancelled(status))
+            return;
+        bytes = status_bytes(status);
+        int32_t peer = entry->peer;
+        const struct comm_info *comm = private->comm;
+        if (peer == MPIA_RANK_ANY)
+            peer = comm && comm->number == entry->comm ? comm_world_rank(comm, status->MPI_SOURCE) : MPIA_RANK_NONE;
+        if (peer != MPIA_RANK_NULL)
+            self_got_from(self, entry->comm, peer, CALL_NONE, 1, bytes);
+    } else if (entry->flags & MPIA_REQUEST_RECEIVE) { /* of a file: what was read is only known now */
+        bytes = status ? status_bytes(status) : 0;
+        self_got_from(self, entry->comm, entry->peer, private->peer_call, 1, bytes);
+    }
+    if (bytes && self->counts)
+        self_add(self, &self->thread->rows[entry->call].got_bytes, bytes);
+}
+
+/* A send that was cancelled was not sent after all. */
+static void cancelled(struct mpi_self *self, const struct mpi_request *entry, const struct request_private *private)
+{
+    if (!(entry->flags & MPIA_REQUEST_SEND) || entry->peer == MPIA_RANK_NULL || !self->counts)
+        return;
+    self_sent_to(self, entry->comm, entry->peer, private->peer_call, UINT64_MAX, -entry->bytes, -entry->bytes);
+    self_add(self, &self->thread->rows[entry->call].sent_bytes, -entry->bytes);
+}
+
+/* Of an entry that nobody else has: claimed, or persistent (whose handle no other operation can have). */
+static void finish(struct mpi_self *self, const struct mpi_request *entry, const MPI_Status *status, uint64_t now)
+{
+    const struct request_private *private = private_of(entry);
+    if (entry->flags & (MPIA_REQUEST_FREED | MPIA_REQUEST_INACTIVE))
+        return;
+    if (status && entry->flags & MPIA_REQUEST_SEND && status_cancelled(status))
+        cancelled(self, entry, private);
+    else
+        arrived(self, entry, private, status);
+    self_span(self, entry->call, entry->since, now, entry->bytes);
+}
+
+void request_complete(struct mpi_self *self, uint64_t handle, const MPI_Status *status)
+{
+    if (!mpi_hot.area || handle <= HANDLE_BUSY || !atomic_load_explicit(&request_count, memory_order_relaxed))
+        return;
+    struct mpi_request *entry = find(self, handle);
+    if (!entry)
+        return;
+    bool persistent = entry->flags & MPIA_REQUEST_PERSISTENT;
+    if (!persistent && !entry_claim(entry, handle))
+        return;
+    finish(self, entry, status, self->counts ? self->leave : ticks_now());
+    if (persistent)
+        entry->flags |= MPIA_REQUEST_INACTIVE;
+    else
+        entry_free(entry);
+}
+
+/* ---- beginning ---- */
+
+void request_begin(struct mpi_self *self, MPI_Request request, const struct request_about *about)
+{
+    uint64_t handle = HANDLE_OF(request);
+    if (!self->counts || request_is_null(request) || handle <= HANDLE_BUSY)
+        return;
+    if (is_complete_at_once(handle)) {
+        self_span(self, self->call, self->enter, self->leave, about->bytes);
+        return;
+    }
+    if (!(self->metrics & MPIA_METRIC_REQUESTS))
+        return;
+    struct mpi_request *entry = find(self, handle);
+    if (entry && (!mpi_hot.threads_multiple || private_of(entry)->owner == self->index) && entry_claim(entry, handle)) {
+        finish(self, entry, NULL, self->leave); /* it was completed out of our sight */
+        entry_free(entry);
+    }
+    entry = entry_take(handle);
+    if (!entry) {
+        self_add(self, &self->thread->requests_omitted, 1);
+        return;
+    }
+    *private_of(entry) = (struct request_private){about->comm, about->sent, about->got, about->peer_call, self->index};
+    entry->peer = about->peer;
+    entry->tag = about->tag;
+    entry->comm = about->comm ? about->comm->number : UINT32_MAX;
+    entry->flags = about->flags;
+    entry->thread = block_of(self);
+    entry->bytes = about->bytes;
+    entry->since = self->enter;
+    entry->site = self->site;
+    entry->ordinal = about->ordinal;
+    atomic_store_explicit(&entry->call, self->call, memory_order_release);
+}
+
+void request_start(struct mpi_self *self, MPI_Request request)
+{
+    if (!mpi_hot.area)
+        return;
+    struct mpi_request *entry = find(self, HANDLE_OF(request));
+    if (!entry || !(entry->flags & MPIA_REQUEST_PERSISTENT))
+        return;
+    const struct request_private *private = private_of(entry);
+    entry->since = self->counts ? self->enter : ticks_now();
+    entry->thread = block_of(self);
+    entry->flags &= ~(uint32_t)MPIA_REQUEST_INACTIVE;
+    if (!self->counts)
+        return;
+    if (!self->sized)
+        self_bytes(self, 0, 0, 0);
+    self->args_bytes += entry->bytes;
+    self->sent += private->sent;
+    self->got += private->got;
+    if (private->peer_call != CALL_NONE) {
+        self_sent_to(self, entry->comm, entry->peer, private->peer_call, 1, private->sent, entry->bytes);
+        self_got_from(self, entry->comm, entry->peer, private->peer_call, 1, private->got);
+    } else if (entry->flags & MPIA_REQUEST_SEND && entry->peer != MPIA_RANK_NULL)
+        self_sent_to(self, entry->comm, entry->peer, CALL_NONE, 1, private->sent, entry->bytes);
+}
+
+void request_freed(struct mpi_self *self, uint64_t handle)
+{
+    if (!mpi_hot.area || handle <= HANDLE_BUSY)
+        return;
+    struct mpi_request *entry = find(self, handle);
+    if (!entry)
+        return;
+    if (entry->flags & MPIA_REQUEST_INACTIVE) {
+        if (entry_claim(entry, handle))
+            entry_free(entry);
+    } else
+        entry->flags = (entry->flags | MPIA_REQUEST_FREED) & ~(uint32_t)MPIA_REQUEST_PERSISTENT;
+}
+
+/* ---- messages ---- */
+
+static struct {
+    _Atomic uint64_t handle; /* 0: free, 1: being written */
+    struct request_message about;
+} messages[MESSAGES];
+
+void message_note(MPI_Message message, const struct request_message *about)
+{
+    uint64_t handle = HANDLE_OF(message);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        uint32_t at = ((uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) + i) & (MESSAGES - 1);
+        uint64_t there = 0;
+        if (atomic_compare_exchange_strong(&messages[at].handle, &there, 1)) {
+            messages[at].about = *about;
+            atomic_store(&messages[at].handle, handle);
+            return;
+        }
+    }
+}
+
+struct request_message message_take(MPI_Message message)
+{
+    uint64_t handle = HANDLE_OF(message);
+    struct request_message about = {comm_unknown(), UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE};
+    for (uint32_t i = 0; i < MESSAGES && handle > 1; i++) {
+        uint32_t at = ((uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) + i) & (MESSAGES - 1);
+        uint64_t there = handle;
+        struct request_message found = messages[at].about;
+        if (atomic_compare_exchange_strong(&messages[at].handle, &there, 0))
+            return found;
+    }
+    return about;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread and the outermost MPI call that it is in: what shapes and the counting behind them share. The life of a
+ * call: mpi_enter (is it outermost, is it counted), self_begin (publishes what it is in, takes the time; the last thing
+ * that shape_*_before does), the call itself, mpi_leave (takes the time, clocks), shape_*_after (bytes, peers,
+ * requests), mpi_done (rows, distributions, call sites).
+ *
+ * Each thread that calls MPI gets a struct mpi_self, which is private, and a block of the area (struct mpi_thread).
+ * When there are more threads than blocks, the rest shares the last block, adding atomically; what only makes sense for
+ * one thread (now, clocks) then stays private.
+ *
+ * None of this may be touched in a child of fork: mpi_hot is wiped there, and everything looks at it first.
+ */
+#ifndef SCRY_MPI_SELF_H
+#define SCRY_MPI_SELF_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+
+#include "mpi/library.h"
+#include "shm/mpi_area.h"
+
+enum {
+    SELF_THREADS = 512, /* that have a struct mpi_self at a time; calls of more are only counted as such */
+    SELF_INLINE = 64,   /* requests of one call whose handles and statuses need no memory of their own */
+    SELF_TYPES = 4,
+};
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define COLD __attribute__((noinline, cold))
+#define ALWAYS static inline __attribute__((always_inline)) /* on the path of each call */
+
+#pragma GCC visibility push(hidden)
+
+struct comm_info;
+
+struct request_message { /* that MPI_Mprobe has matched */
+    struct comm_info *comm;
+    uint32_t comm_number;
+    int32_t peer, tag;
+};
+
+struct mpi_self {
+    struct mpi_thread *thread;
+    struct mpi_now *now; /* the thread's, or own_now */
+    struct mpi_clock *outermost, *blocking;
+    /* the call */
+    uintptr_t frame;   /* of the wrapper of the outermost call (its CFA); 0: in none */
+    uintptr_t returns; /* the return address that stood there */
+    uint32_t call, metrics;
+    uint64_t site;
+    bool counts, timed, is_blocking, shared;
+    bool fast;   /* the common case: own block, everything on */
+    bool failed; /* its result was not MPI_SUCCESS */
+    bool sized;  /* it has args_bytes */
+    bool clock_runs;
+    uint32_t reset_seen, bits;
+    uint64_t switches[3]; /* as they were when `counts` to `fast` were decided */
+    uint64_t enter, leave;
+    uint64_t args_bytes, sent, got; /* goes to its row, if it is sized */
+    uint64_t computed, computed_blocking;
+    /* caches */
+    struct comm_info *comm; /* of the last lookup */
+    struct mpi_peer *send_peer, *got_peer;
+    struct mpi_site *sites;
+    struct mpi_peer *peers;
+    uint32_t sites_mask, peers_mask, sites_used, peers_used;
+    uint64_t type_generation;
+    struct {
+        uint64_t handle, size;
+    } types[SELF_TYPES];
+    /* the thread */
+    uint64_t paused; /* when the clocks stopped; 0: they run, or never did */
+    uint32_t index, tid;
+    /* of completion calls */
+    uint32_t wait_count;
+    uint64_t *wait_handles; /* own_handles or memory of `scratch` */
+    void *scratch;
+    uint64_t scratch_size;
+    struct request_message matched;
+    MPI_Status status;
+    uint64_t own_handles[SELF_INLINE];
+    MPI_Status own_statuses[SELF_INLINE];
+    struct mpi_now own_now;
+    struct mpi_clock own_clocks[2];
+} __attribute__((aligned(64)));
+
+/* One page, emptied by the kernel in a child of fork. */
+struct mpi_hot {
+    struct mpi_area *area; /* NULL: nothing is noted */
+    struct doorbell *bell;
+    uint64_t type_generation; /* grows when a datatype is made or freed */
+    uint64_t threads_multiple;
+} __attribute__((aligned(4096)));
+extern struct mpi_hot mpi_hot;
+
+struct mpi_tls {
+    struct mpi_self *self;
+    uint64_t refused; /* calls of a thread that there is no struct mpi_self for */
+};
+extern _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
+
+ALWAYS uint64_t ticks_now(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+ALWAYS void compiler_barrier(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Adds in a block: plainly in a thread's own, atomically in the shared one. */
+ALWAYS void self_add(const struct mpi_self *self, uint64_t *value, uint64_t amount)
+{
+    if (UNLIKELY(self->shared))
+        __atomic_fetch_add(value, amount, __ATOMIC_RELAXED);
+    else
+        *value += amount;
+}
+
+/* A least value of 0 is none: the counter may tick less often than a short call is long. */
+#define AT_LEAST_ONE(value) ((value) + !(value))
+
+static inline void self_least(const struct mpi_self *self, uint64_t *least, uint64_t value)
+{
+    uint64_t was = __atomic_load_n(least, __ATOMIC_RELAXED);
+    value = AT_LEAST_ONE(value);
+    while (was - 1 >= value)
+        if (!self->shared) {
+            *least = value;
+            break;
+        } else if (__atomic_compare_exchange_n(least, &was, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            break;
+}
+
+static inline void self_most(const struct mpi_self *self, uint64_t *most, uint64_t value)
+{
+    uint64_t was = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (was < value)
+        if (!self->shared) {
+            *most = value;
+            break;
+        } else if (__atomic_compare_exchange_n(most, &was, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            break;
+}
+
+/* ---- what a call is at ---- */
+
+struct self_target {
+    uint32_t comm, flags;
+    int32_t peer, tag;
+    int32_t source_peer, source_tag;
+    uint32_t ordinal, waiting;
+    uint64_t bytes, offset;
+};
+#define SELF_TARGET_NONE \
+    { \
+        .comm = UINT32_MAX, .peer = MPIA_RANK_NONE, .tag = MPIA_TAG_NONE, .source_peer = MPIA_RANK_NONE, \
+        .source_tag = MPIA_TAG_NONE \
+    }
+
+/* The call begins: its time stamp, and what it is in for whoever looks. */
+ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_target *target)
+{
+    self->is_blocking = blocking;
+    self->sized = false;
+    if (UNLIKELY(!self->counts))
+        return;
+    struct mpi_now *now = self->now;
+    uint32_t seq = atomic_load_explicit(&now->seq, memory_order_relaxed);
+    atomic_store_explicit(&now->seq, seq + 1, memory_order_relaxed);
+    compiler_barrier();
+    now->call = self->call;
+    now->site = self->site;
+    now->peer = target->peer;
+    now->tag = target->tag;
+    now->comm = target->comm;
+    now->flags = target->flags;
+    now->bytes = target->bytes;
+    now->source_peer = target->source_peer;
+    now->source_tag = target->source_tag;
+    now->ordinal = target->ordinal;
+    now->waiting = target->waiting;
+    if (target->flags & MPIA_NOW_OFFSET)
+        now->offset = target->offset;
+    uint64_t enter = ticks_now();
+    now->since = self->enter = enter;
+    compiler_barrier();
+    atomic_store_explicit(&now->seq, seq + 2, memory_order_relaxed);
+}
+
+/* The call has returned: its time stamp. Clocks and what the thread is in follow in mpi_done, or with self_left if they
+ * have to be right before. */
+void self_in_child(struct mpi_self *self);
+void self_left(struct mpi_self *self);
+
+ALWAYS void mpi_leave(struct mpi_self *self, int result)
+{
+    if (UNLIKELY(!self->counts))
+        return;
+    if (UNLIKELY(!mpi_hot.area)) {
+        self_in_child(self);
+        return;
+    }
+    self->leave = ticks_now();
+    self->failed = result != MPI_SUCCESS;
+}
+
+/* ---- tables of a thread ---- */
+
+/* The row of (comm, peer, call), or NULL if there is no room; it was counted then. */
+struct mpi_peer *self_peer_find(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call);
+
+ALWAYS bool peer_is(const struct mpi_peer *row, uint32_t comm, int32_t peer, uint32_t call)
+{
+    return row->comm == comm && row->peer == peer && row->call == call;
+}
+
+/* In place of a row that there is none of: is no peer's. */
+extern struct mpi_peer self_no_peer;
+
+void self_sent_slow(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call, uint64_t count, uint64_t bytes,
+                    uint64_t args_bytes);
+void self_got_slow(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call, uint64_t count, uint64_t bytes);
+
+/* `count` messages of together `bytes` went to, or came from, `peer`. */
+ALWAYS void self_sent_to(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call, uint64_t count,
+                         uint64_t bytes, uint64_t args_bytes)
+{
+    struct mpi_peer *row = self->send_peer;
+    if (LIKELY(self->fast && peer_is(row, comm, peer, call))) {
+        row->sent_count += count;
+        row->sent_bytes += bytes;
+        row->args_bytes += args_bytes;
+    } else
+        self_sent_slow(self, comm, peer, call, count, bytes, args_bytes);
+}
+
+ALWAYS void self_got_from(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call, uint64_t count,
+                          uint64_t bytes)
+{
+    struct mpi_peer *row = self->got_peer;
+    if (LIKELY(self->fast && peer_is(row, comm, peer, call))) {
+        row->got_count += count;
+        row->got_bytes += bytes;
+    } else
+        self_got_slow(self, comm, peer, call, count, bytes);
+}
+
+/* What the call moves: it has a size. */
+ALWAYS void self_bytes(struct mpi_self *self, uint64_t args, uint64_t sent, uint64_t got)
+{
+    self->sized = true;
+    self->args_bytes = args;
+    self->sent = sent;
+    self->got = got;
+}
+
+/* An operation that began at `since` with `call` is complete: its row in spans. */
+void self_span(struct mpi_self *self, uint32_t call, uint64_t since, uint64_t until, uint64_t bytes);
+
+/* ---- the process ---- */
+
+/* Takes over the area that is mapped at `area`; false: no memory. Before anything is redirected. */
+bool self_start(struct mpi_area *area, struct doorbell *bell);
+
+/* Memory of the thread's own of at least `size` bytes, kept for the next time; NULL if there is none. */
+void *self_scratch(struct mpi_self *self, uint64_t size);
+
+/* Both clocks stand while nothing is counted; see struct mpi_clock. */
+void self_clocks_switch(struct mpi_self *self, bool run, uint64_t now);
+
+/* MPI_Init has returned, MPI_Finalize is entered, MPI_Pcontrol was called. */
+void self_init_enter(struct mpi_self *self);
+void self_init_return(struct mpi_self *self, bool succeeded);
+void self_finalize_enter(struct mpi_self *self);
+void self_finalize_return(struct mpi_self *self);
+void self_pcontrol(struct mpi_self *self, int level);
+void self_abort(int code);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is not about single calls: clocks and their switches, levels of MPI_Pcontrol, resets, communicators that come
+ * and go, many threads, a child of fork, a pool that is used up. Runs alone.
+ */
+#include "mpi/test/test_count.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mpi/comm.h"
+#include "mpi/pool.h"
+
+static double out[64], in[64];
+static MPI_Comm self_comm;
+
+static void call_once(void)
+{
+    W(MPI_Sendrecv)(out, 1, MPI_DOUBLE, 0, 1, in, 1, MPI_DOUBLE, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+static const struct mpi_thread *main_thread(void)
+{
+    return mpi_thread_at(area, 0);
+}
+
+/* All ticks between first and last are in one of the two sums. */
+static void check_tiling(const char *file, int line)
+{
+    const struct mpi_clock *clocks[] = {&main_thread()->outermost, &main_thread()->blocking};
+    for (int i = 0; i < 2; i++)
+        if (clocks[i]->compute + clocks[i]->communicate != clocks[i]->last - clocks[i]->first)
+            count_failed(file, line, "computation and communication are not all of the time",
+                         (long long)(clocks[i]->compute + clocks[i]->communicate),
+                         (long long)(clocks[i]->last - clocks[i]->first));
+}
+#define CHECK_TILING() check_tiling(__FILE__, __LINE__)
+
+/* ---- switches ---- */
+
+static void pcontrol(void)
+{
+    const struct mpi_clock *clock = &main_thread()->outermost;
+    count_reset();
+    call_once();
+    uint64_t first = clock->first, count = ROW(MPI_Sendrecv).count;
+    CHECK_EQUAL(count, 1);
+    CHECK_TILING();
+    W(MPI_Pcontrol)(0);
+    CHECK_EQUAL(atomic_load(&area->pcontrol), 1);
+    uint64_t last = clock->last;
+    for (int i = 0; i < 100; i++)
+        call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
+    CHECK_EQUAL(clock->last, last);
+    CHECK_TILING();
+    /* a communicator that is made meanwhile is known afterwards */
+    MPI_Comm made;
+    W(MPI_Comm_dup)(MPI_COMM_SELF, &made);
+    W(MPI_Comm_set_name)(made, "meanwhile");
+    uint64_t before = ticks_now();
+    W(MPI_Pcontrol)(1);
+    CHECK_EQUAL(atomic_load(&area->pcontrol), 0);
+    CHECK(clock->first >= first + (before - last)); /* that time is in neither sum */
+    CHECK_TILING();
+    W(MPI_Sendrecv)(out, 1, MPI_DOUBLE, 0, 1, in, 1, MPI_DOUBLE, 0, 1, made, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 2);
+    CHECK_EQUAL(count_peer(count_comm_number("meanwhile"), 0, CALL_NONE).sent_bytes, 8);
+    CHECK_TILING();
+    W(MPI_Comm_free)(&made);
+    uint32_t reports = atomic_load(&area->reports);
+    W(MPI_Pcontrol)(3);
+    CHECK_EQUAL(atomic_load(&area->reports), reports + 1);
+    W(MPI_Pcontrol)(2);
+    call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
+    W(MPI_Pcontrol)(4711);
+    CHECK_TILING();
+}
+
+static void switched_off(void)
+{
+    count_reset();
+    call_once();
+    atomic_store(&area->on, 0);
+    for (int i = 0; i < 10; i++)
+        call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
+    CHECK_TILING();
+    atomic_store(&area->on, 1);
+    call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 2);
+    CHECK_TILING();
+    /* parts of it */
+    count_reset();
+    atomic_store(&area->metrics, MPIA_METRIC_PEERS);
+    call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
+    CHECK_EQUAL(count_peer(UINT32_MAX, 0, CALL_NONE).sent_count, 1);
+    CHECK_EQUAL(main_thread()->outermost.count, 0);
+    atomic_store(&area->metrics, MPIA_METRIC_CLOCKS);
+    call_once();
+    CHECK_EQUAL(count_peer(UINT32_MAX, 0, CALL_NONE).sent_count, 1);
+    CHECK_EQUAL(main_thread()->outermost.count, 1);
+    CHECK_TILING();
+    atomic_store(&area->metrics, MPIA_METRIC_ALL);
+    call_once();
+    CHECK_EQUAL(count_peer(UINT32_MAX, 0, CALL_NONE).sent_count, 2);
+    CHECK_TILING();
+    /* another resolution, from the next reset on */
+    uint64_t total;
+    atomic_store(&area->bits, 6);
+    count_reset();
+    call_once();
+    const struct mpi_histogram *histogram = mpi_pool_at(area, ROW(MPI_Sendrecv).ticks_at, sizeof *histogram);
+    CHECK_EQUAL(histogram->bits, 6);
+    CHECK_EQUAL(count_histogram(ROW(MPI_Sendrecv).ticks_at, &total), 1);
+    /* distributions of chosen calls only */
+    atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], 0);
+    call_once();
+    CHECK_EQUAL(count_histogram(ROW(MPI_Sendrecv).ticks_at, &total), 1);
+    atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], UINT64_MAX);
+    atomic_store(&area->bits, MPIA_BITS_DEFAULT);
+    count_reset();
+    call_once();
+    CHECK_TILING();
+}
+
+/* A non-blocking call is computation by the definition of blocking ones. */
+static void both_clocks(void)
+{
+    MPI_Request request;
+    count_reset();
+    call_once();
+    struct mpi_clock outermost = main_thread()->outermost, blocking = main_thread()->blocking;
+    W(MPI_Irecv)(in, 1, MPI_DOUBLE, 0, 1, MPI_COMM_SELF, &request);
+    CHECK_EQUAL(main_thread()->outermost.count, outermost.count + 1);
+    CHECK_EQUAL(main_thread()->blocking.count, blocking.count);
+    CHECK_EQUAL(main_thread()->blocking.last, blocking.last);
+    W(MPI_Send)(out, 1, MPI_DOUBLE, 0, 1, MPI_COMM_SELF);
+    W(MPI_Wait)(&request, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(main_thread()->blocking.count, blocking.count + 2);
+    CHECK_EQUAL(main_thread()->blocking.last, main_thread()->outermost.last);
+    CHECK(main_thread()->blocking.compute > main_thread()->outermost.compute);
+    CHECK(main_thread()->blocking.compute_max >= main_thread()->blocking.compute_min);
+    CHECK_TILING();
+}
+
+/* ---- where calls come from ---- */
+
+static void sites(void)
+{
+    count_reset();
+    for (int i = 0; i < 5; i++)
+        W(MPI_Barrier)(MPI_COMM_SELF);
+    for (int i = 0; i < 7; i++)
+        W(MPI_Barrier)(MPI_COMM_SELF);
+    const struct mpi_thread *thread = main_thread();
+    const struct mpi_site *rows = mpi_pool_at(area, thread->sites_at, (thread->sites_mask + 1) * sizeof *rows);
+    uint64_t counts[8], found = 0;
+    for (uint32_t i = 0; i <= thread->sites_mask && found < 8; i++)
+        if (rows[i].address && rows[i].call == CALL_MPI_Barrier && rows[i].count) {
+            counts[found++] = rows[i].count;
+            CHECK(rows[i].module < atomic_load(&area->module_count));
+            const struct mpi_module *module = mpi_module_at(area, rows[i].module);
+            CHECK(rows[i].address >= module->base && rows[i].address < module->end);
+            CHECK(strstr(module->path, "test_count_state") != NULL);
+        }
+    CHECK_EQUAL(found, 2);
+    CHECK_EQUAL(counts[0] + counts[1], 12);
+    CHECK_EQUAL(counts[0] * counts[1], 35);
+}
+
+/* ---- communicators ---- */
+
+static void communicators(void)
+{
+    MPI_Comm made, split;
+    uint32_t number = atomic_load(&area->comm_count);
+    W(MPI_Comm_dup)(MPI_COMM_WORLD, &made);
+    const struct mpi_comm *shown = mpi_comm_at(area, number);
+    CHECK_EQUAL(shown->kind, MPIA_COMM_INTRA);
+    CHECK_EQUAL(shown->parent, 0);
+    CHECK_EQUAL(shown->size, 1);
+    CHECK_EQUAL(shown->ranks_at, 0);
+    CHECK_EQUAL(shown->call, CALL_MPI_Comm_dup);
+    uint32_t ordinal = shown->ordinal;
+    W(MPI_Comm_split)(MPI_COMM_WORLD, MPI_UNDEFINED, 0, &split); /* counts, though we get none */
+    CHECK(split == MPI_COMM_NULL);
+    W(MPI_Comm_split)(MPI_COMM_WORLD, 0, 0, &split);
+    CHECK_EQUAL(mpi_comm_at(area, number + 1)->ordinal, ordinal + 2);
+    W(MPI_Comm_free)(&split);
+    W(MPI_Comm_free)(&made);
+    CHECK(shown->ended);
+    /* a handle that comes again is another communicator */
+    for (int i = 0; i < 100; i++) {
+        W(MPI_Comm_dup)(MPI_COMM_WORLD, &made);
+        W(MPI_Barrier)(made);
+        CHECK_EQUAL(main_thread()->now.comm, number + 2 + (uint32_t)i);
+        CHECK_EQUAL(main_thread()->now.ordinal, 1);
+        W(MPI_Comm_free)(&made);
+    }
+    /* one that was made out of sight is noted when it is used */
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    number = atomic_load(&area->comm_count);
+    W(MPI_Send)(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 1, made);
+    CHECK_EQUAL(atomic_load(&area->comm_count), number + 1);
+    CHECK_EQUAL(mpi_comm_at(area, number)->parent, UINT32_MAX);
+    W(MPI_Comm_free)(&made);
+    MPI_Request request;
+    W(MPI_Comm_idup)(MPI_COMM_WORLD, &made, &request);
+    W(MPI_Wait)(&request, MPI_STATUS_IGNORE);
+    W(MPI_Barrier)(made);
+    CHECK_EQUAL(main_thread()->now.comm, number + 1);
+    W(MPI_Comm_free)(&made);
+}
+
+static void too_many(void)
+{
+    MPI_Comm made;
+    for (int i = 0; i < MPIA_COMMS; i++) {
+        W(MPI_Comm_dup)(MPI_COMM_WORLD, &made);
+        W(MPI_Comm_free)(&made);
+    }
+    CHECK_EQUAL(atomic_load(&area->comm_count), MPIA_COMMS);
+    CHECK(strcmp(mpi_comm_at(area, MPIA_COMMS - 1)->name, "(others)") == 0);
+    W(MPI_Comm_dup)(MPI_COMM_WORLD, &made);
+    count_reset();
+    W(MPI_Sendrecv)(out, 1, MPI_DOUBLE, 0, 1, in, 1, MPI_DOUBLE, 0, 1, made, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(count_peer(MPIA_COMMS - 1, 0, CALL_NONE).sent_count, 1);
+    W(MPI_Comm_free)(&made);
+}
+
+/* ---- one-sided, files ---- */
+
+static void windows(void)
+{
+    MPI_Win window;
+    double *base;
+    count_reset();
+    W(MPI_Win_allocate)(64, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &window);
+    W(MPI_Win_set_name)(window, "window");
+    W(MPI_Win_fence)(0, window);
+    W(MPI_Put)(out, 2, MPI_DOUBLE, 0, 0, 2, MPI_DOUBLE, window);
+    W(MPI_Get)(in, 3, MPI_DOUBLE, 0, 0, 3, MPI_DOUBLE, window);
+    W(MPI_Win_fence)(0, window);
+    W(MPI_Accumulate)(out, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_SUM, window);
+    W(MPI_Win_fence)(0, window);
+    W(MPI_Get)(in, 3, MPI_DOUBLE, MPI_PROC_NULL, 0, 3, MPI_DOUBLE, window);
+    W(MPI_Win_fence)(0, window);
+    uint32_t number = count_comm_number("window");
+    CHECK_EQUAL(mpi_comm_at(area, number)->kind, MPIA_COMM_WINDOW);
+    CHECK_EQUAL(count_peer(number, 0, CALL_MPI_Put).sent_bytes, 16);
+    CHECK_EQUAL(count_peer(number, 0, CALL_MPI_Get).got_bytes, 24);
+    CHECK_EQUAL(count_peer(number, 0, CALL_MPI_Accumulate).sent_bytes, 8);
+    CHECK_EQUAL(ROW(MPI_Get).count, 2);
+    CHECK_EQUAL(ROW(MPI_Get).got_bytes, 24);
+    W(MPI_Win_free)(&window);
+    CHECK(mpi_comm_at(area, number)->ended);
+}
+
+static void files(void)
+{
+    char path[] = "/tmp/test_count_state.XXXXXX";
+    MPI_File file;
+    MPI_Request request;
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    count_reset();
+    W(MPI_File_open)(MPI_COMM_SELF, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file);
+    uint32_t number = count_comm_number(path);
+    CHECK(number != UINT32_MAX);
+    W(MPI_File_write_at)(file, 0, out, 4, MPI_DOUBLE, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(main_thread()->now.offset, 0);
+    W(MPI_File_read_at)(file, 16, in, 10, MPI_DOUBLE, MPI_STATUS_IGNORE); /* only 2 are there */
+    CHECK_EQUAL(main_thread()->now.offset, 16);
+    CHECK(main_thread()->now.flags == (MPIA_NOW_FILE | MPIA_NOW_OFFSET));
+    CHECK_EQUAL(ROW(MPI_File_write_at).sent_bytes, 32);
+    CHECK_EQUAL(ROW(MPI_File_read_at).args_bytes, 80);
+    CHECK_EQUAL(ROW(MPI_File_read_at).got_bytes, 16);
+    CHECK_EQUAL(count_peer(number, MPIA_RANK_NONE, CALL_MPI_File_read_at).got_bytes, 16);
+    W(MPI_File_iread_at)(file, 8, in, 2, MPI_DOUBLE, &request);
+    W(MPI_Wait)(&request, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(ROW(MPI_File_iread_at).got_bytes, 16);
+    CHECK_EQUAL(SPAN(MPI_File_iread_at).count, 1);
+    W(MPI_File_write_all_begin)(file, out, 1, MPI_DOUBLE);
+    W(MPI_File_write_all_end)(file, out, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(ROW(MPI_File_write_all_begin).args_bytes, 8);
+    CHECK_EQUAL(ROW(MPI_File_write_all_end).sent_bytes, 8);
+    W(MPI_File_close)(&file);
+    CHECK(mpi_comm_at(area, number)->ended);
+    unlink(path);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 3 * MPIA_THREADS, CALLS = 200 };
+
+static pthread_barrier_t together;
+
+static void *calls(void *wait)
+{
+    MPI_Request request[2];
+    if (wait)
+        pthread_barrier_wait(&together);
+    for (int i = 0; i < CALLS; i++) {
+        W(MPI_Irecv)(in, 0, MPI_DOUBLE, 0, 5, MPI_COMM_SELF, &request[0]);
+        W(MPI_Isend)(out, 0, MPI_DOUBLE, 0, 5, MPI_COMM_SELF, &request[1]);
+        W(MPI_Waitall)(2, request, MPI_STATUSES_IGNORE);
+    }
+    if (wait)
+        pthread_barrier_wait(&together); /* nobody's block is free before all are done */
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[THREADS];
+    if (area->thread_level != 3)
+        return;
+    count_reset();
+    call_once();
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (long i = 0; i < THREADS; i++)
+        CHECK_EQUAL(pthread_create(&thread[i], NULL, calls, &together), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    CHECK_EQUAL(atomic_load(&mpi_thread_at(area, MPIA_THREADS - 1)->state), MPIA_THREAD_SHARED);
+    CHECK_EQUAL(ROW(MPI_Isend).count, THREADS * CALLS);
+    CHECK_EQUAL(ROW(MPI_Waitall).count, THREADS * CALLS);
+    CHECK_EQUAL(SPAN(MPI_Irecv).count, THREADS * CALLS);
+    CHECK_EQUAL(SPAN(MPI_Isend).count, THREADS * CALLS);
+    CHECK_EQUAL(count_pending(), 0);
+    uint64_t omitted = mpi_thread_at(area, MPIA_THREADS - 1)->peers_omitted;
+    struct mpi_peer peer = count_peer(UINT32_MAX, 0, CALL_NONE);
+    CHECK_EQUAL(peer.sent_count + peer.got_count + omitted, 2ull * THREADS * CALLS + 2);
+    /* blocks of threads that have ended are taken again, with what was counted in them */
+    for (int i = 0; i < 3 * MPIA_THREADS; i++) {
+        pthread_create(&thread[0], NULL, calls, NULL);
+        pthread_join(thread[0], NULL);
+    }
+    CHECK_EQUAL(ROW(MPI_Isend).count, (THREADS + 3 * MPIA_THREADS) * CALLS);
+    for (uint32_t i = 0; i < MPIA_THREADS - 1; i++) {
+        const struct mpi_clock *clock = &mpi_thread_at(area, i)->outermost;
+        CHECK_EQUAL(clock->compute + clock->communicate, clock->last - clock->first);
+    }
+}
+
+/* ---- a child, a way out, and the end of memory ---- */
+
+static void child(void)
+{
+    count_reset();
+    call_once();
+    pid_t pid = fork();
+    if (pid == 0) { /* calls MPI (which is an error, but a local call works): nothing may happen to us */
+        int flag;
+        W(MPI_Initialized)(&flag);
+        W(MPI_Comm_test_inter)(MPI_COMM_SELF, &flag);
+        W(MPI_Pcontrol)(3);
+        _exit(flag ? 1 : 0);
+    }
+    int status;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQUAL(ROW(MPI_Comm_test_inter).count, 0);
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
+}
+
+#ifdef OPEN_MPI /* MPICH keeps a lock then */
+static jmp_buf way_out;
+
+static void leave(MPI_Comm *comm, int *code, ...)
+{
+    longjmp(way_out, 1);
+}
+
+/* An error handler that does not return: the next call is an outermost one again. */
+static void jumped(void)
+{
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(leave, &handler);
+    MPI_Comm_set_errhandler(self_comm, handler);
+    count_reset();
+    if (setjmp(way_out) == 0)
+        W(MPI_Send)(out, 1, MPI_DOUBLE, 7, 1, self_comm);
+    call_once();
+    W(MPI_Barrier)(MPI_COMM_SELF);
+    call_once();
+    CHECK_EQUAL(ROW(MPI_Sendrecv).count, 2);
+    CHECK_EQUAL(ROW(MPI_Barrier).count, 1);
+    CHECK_TILING();
+    MPI_Errhandler_free(&handler);
+}
+#else
+static void jumped(void)
+{
+}
+#endif
+
+static void memory_used_up(void)
+{
+    static const uint32_t calls_new[] = {CALL_MPI_Reduce};
+    uint64_t total;
+    while (pool_take(64))
+        ;
+    CHECK(atomic_load(&area->pool_refused) > 0);
+    count_reset();
+    W(MPI_Reduce)(out, in, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_SELF);
+    W(MPI_Reduce)(out, in, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_SELF);
+    CHECK_EQUAL(count_row(calls_new[0]).count, 2);
+    CHECK_EQUAL(count_histogram(count_row(calls_new[0]).ticks_at, &total), 0);
+    CHECK_TILING();
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    count_start();
+    W(MPI_Init_thread)(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    CHECK_EQUAL(ROW(MPI_Init_thread).count, 1);
+    CHECK(area->init_return > area->init_enter && area->init_enter > 0);
+    CHECK(main_thread()->is_main && main_thread()->outermost.first == area->init_return);
+    MPI_Comm_dup(MPI_COMM_SELF, &self_comm);
+    void (*const parts[])(void) = {pcontrol, switched_off, both_clocks, sites,  communicators, windows,
+                                   files,    threads,      child,       jumped, too_many,      memory_used_up};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        parts[i]();
+    uint64_t before = ticks_now();
+    W(MPI_Finalize)();
+    CHECK_TILING();
+    CHECK(area->finalize_enter >= before && area->finalize_return > area->finalize_enter);
+    CHECK_EQUAL(main_thread()->outermost.last, area->finalize_enter);
+    return count_end();
+}

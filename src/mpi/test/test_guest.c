@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In place of what the interposer counts: who came in, for tests of the wrappers and of how slots are bound. With
+ * TEST_GUEST_LOG, each call is written there: its name, the file that it was called from, and the offset in it.
+ */
+#include "agent/mpi_host.h"
+#include "mpi/connect.h"
+#include "mpi/library.h"
+#include "mpi/test/test_shape.h"
+#include "mpi/test/test_twins.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct mpi_self {
+    bool inside;
+};
+static _Thread_local struct mpi_self self;
+static int log_fd = -1;
+
+__attribute__((visibility("default"))) extern struct twin_guest twin_guest;
+struct twin_guest twin_guest;
+
+static void note(uint32_t call, uint64_t site)
+{
+    Dl_info info = {0};
+    char line[512];
+    __atomic_fetch_add(&twin_guest.entered[call], 1, __ATOMIC_RELAXED);
+    twin_guest.site = site;
+    if (log_fd < 0)
+        return;
+    if (site)
+        dladdr((void *)site, &info);
+    int length = snprintf(line, sizeof line, "%s %s %llx\n", call_infos[call].name,
+                          info.dli_fname ? info.dli_fname : "-", (unsigned long long)(site - (uint64_t)info.dli_fbase));
+    if (write(log_fd, line, (size_t)length) != length)
+        abort();
+}
+
+struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    if (self.inside) {
+        __atomic_fetch_add(&twin_guest.inner, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    self.inside = true;
+    note(call, site);
+    return &self;
+}
+
+void mpi_leave(struct mpi_self *me, int result)
+{
+    me->inside = false;
+}
+
+void mpi_done(struct mpi_self *me)
+{
+}
+
+void mpi_quick(uint32_t call)
+{
+    if (!self.inside)
+        note(call, 0);
+}
+
+bool mpi_library_start(void *handle, library_find *find)
+{
+    return find(handle, "PMPI_Comm_size");
+}
+
+bool mpi_connect(const struct mpi_host *host)
+{
+    const char *path = getenv("TEST_GUEST_LOG");
+    if (path)
+        log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (host->why_not)
+        strncpy(twin_guest.why_not, host->why_not, sizeof twin_guest.why_not - 1);
+    return !host->why_not;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory this process may still have together with what shares its limit: a batch job's control group (cgroup,
+ * version 1 or 2; see cgroups(7)) mostly holds the job and whoever watches it, and who takes the last page of it makes
+ * the kernel end one of them. Cheap enough for a few times a second.
+ */
+#ifndef SCRY_PROBE_MEMORY_ROOM_H
+#define SCRY_PROBE_MEMORY_ROOM_H
+
+#include <stdint.h>
+
+struct memory_room {
+    uint64_t limit; /* the one that leaves least, in bytes; of the node where there is none */
+    uint64_t left;  /* below it; file pages that can be given back count as left. UINT64_MAX: nothing is known */
+};
+
+void memory_room_read(struct memory_room *ret_room);
+/* The same of other files: `groups` is what /proc/PID/cgroup says, `root` is where control groups are mounted. */
+void memory_room_of(const char *groups, const char *root, struct memory_room *ret_room);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi.h), as tools see them.
+ * mpi.c has the table and the services on single processes, mpi_job.c those on jobs, mpi_stall.c the event.
+ */
+#ifndef SCRY_SERVICE_MPI_H
+#define SCRY_SERVICE_MPI_H
+
+#include "base/buf.h"
+#include "jobdir/mpi_stats.h"
+#include "jobdir/mpi_why.h"
+
+struct event_ops;
+struct monitor;
+struct scry_call;
+
+void mpi_get_ranks(struct scry_call *call);
+void mpi_get_wait_graph(struct scry_call *call);
+void mpi_flush(struct scry_call *call);
+extern const struct event_ops mpi_stalled_ops;
+
+/* Why the ranks of a job (directory; NULL: all) do not move. All memory from `arena`. 0 or -ENOMEM. */
+int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *ret_set, struct mpi_why *ret_why,
+                struct arena *arena);
+
+/* Values of a flat list, each with its comma; mpi_end_list takes the last one away. */
+void mpi_put_string(struct buf *text, const char *string);
+void mpi_put_uint(struct buf *text, uint64_t number);
+void mpi_put_int(struct buf *text, int64_t number);
+void mpi_end_list(struct buf *text);
+
+const char *mpi_state_name(uint32_t state); /* enum mpi_state */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside symbols: the hook sites and calls of a function that is compiled, and where its variables are there. */
+#ifndef SCRY_SYMBOLS_CAPTURE_SITE_H
+#define SCRY_SYMBOLS_CAPTURE_SITE_H
+
+#include "symbols/capture_internal.h"
+
+enum { PARAMETERS_MAX = 128 };
+
+/* What is common to all sites of a function. */
+struct job {
+    struct capture_compiler *compiler;
+    const struct capture_output *output;
+    uint32_t *layout_id;
+    uint64_t address; /* of the function that was asked for */
+    Dwarf_Die function;
+    struct function_code code;
+    const char *const *params;
+    unsigned param_count;
+};
+
+/* One site: what is in scope, and how it is found. */
+struct site {
+    struct job *job;
+    enum capture_site_kind kind;
+    uint64_t pc;      /* where DWARF is asked */
+    uint64_t returns; /* its address for the agent */
+    Dwarf_Die function, scope;
+    const struct function_code *code;
+    struct track track;
+    bool tracked;
+    bool unused_are_garbage;
+    bool nowhere; /* the scope's variables are not to be found at this place */
+    struct emitter *emitter;
+    unsigned fields;
+    /* the parameters' places by the ABI, in order; none for inlined instances and clones */
+    Dwarf_Die parameters[PARAMETERS_MAX];
+    struct abi_place places[PARAMETERS_MAX];
+    unsigned parameter_count;
+    bool by_abi;
+};
+
+struct variable {
+    struct site *site;
+    Dwarf_Die *die;
+    const struct abi_place *abi; /* NULL: only DWARF */
+};
+
+/* Lists the parameters in scope and gives them their places by the ABI. */
+void site_find_parameters(struct site *site, bool by_abi);
+/* Functions for emit_field(), with a struct variable and a struct site. Reads are emitted where it takes some. */
+void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place);
+void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place);
+
+#endif

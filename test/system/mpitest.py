@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of MPI share: both MPIs, programs of test/system/targets/mpi compiled with their compilers, and jobs
+under their launchers. A test class names its MPI:
+
+    class Calls(mpitest.MpiCase):              # the cases; run for both by
+        def test_x(self): ...                  #     for_each_mpi(Calls, globals())
+"""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import schematest
+import scrytest
+
+TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets", "mpi")
+# compilers, launcher, and what it needs on a machine with fewer processors than ranks
+MPIS = {
+    "openmpi": {"c": "mpicc.openmpi", "fortran": "mpifort.openmpi", "run": ["mpirun.openmpi", "--oversubscribe"]},
+    "mpich": {"c": "mpicc.mpich", "fortran": "mpifort.mpich", "run": ["mpirun.mpich"]},
+}
+# Polling for messages, ranks take the processor from each other: then it is better to give it away.
+QUIET = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+
+_programs = {}
+_folder = None
+
+
+def available(mpi):
+    """The MPI's compiler and launcher are there, and scry was built with the library for it."""
+    library = os.path.join(scrytest.BUILD, "src", "mpi", f"libscry-mpi-{mpi}.so")
+    return shutil.which(MPIS[mpi]["c"]) and shutil.which(MPIS[mpi]["run"][0]) and os.path.exists(library)
+
+
+def compile_program(mpi, source, *options, name=None):
+    """The path of a compiled target; each is compiled once. None: there is no such compiler (of Fortran)."""
+    global _folder
+    key = (mpi, source, options)
+    if key in _programs:
+        return _programs[key]
+    if not _folder:
+        _folder = tempfile.mkdtemp(prefix="scrympi", dir="/tmp")
+        atexit.register(shutil.rmtree, _folder, True)
+    fortran = not source.endswith(".c")
+    compiler = MPIS[mpi]["fortran" if fortran else "c"] if mpi else "cc"
+    if not shutil.which(compiler):
+        return None
+    path = os.path.join(_folder, f"{name or os.path.splitext(source)[0]}.{mpi or 'plain'}")
+    path += ".so" if "-shared" in options else ""
+    flags = ["-g", "-O0" if fortran else "-O1", "-fno-optimize-sibling-calls", *options]
+    done = subprocess.run([compiler, *flags, "-o", path, os.path.join(TARGETS, source), "-lpthread", "-ldl"],
+                          check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"{compiler} {source}: {done.stderr}")
+    _programs[key] = path
+    return path
+
+
+class MpiCase(scrytest.TestCase):
+    mpi = None
+
+    def setUp(self):
+        if not self.mpi:
+            self.skipTest("the cases are run for each MPI")
+        if not available(self.mpi):
+            self.skipTest(f"needs {self.mpi}: {MPIS[self.mpi]['c']}, {MPIS[self.mpi]['run'][0]}")
+        super().setUp()
+
+    def command(self, ranks, *program):
+        return [*MPIS[self.mpi]["run"], "-n", ranks, *program]
+
+    def target(self, source, *options, **keywords):
+        path = compile_program(self.mpi, source, *options, **keywords)
+        if not path:
+            self.skipTest(f"{source}: no compiler of Fortran for {self.mpi}")
+        return path
+
+    def plain(self, ranks, *program, **keywords):
+        """The same without scry."""
+        return self.box.run(self.command(ranks, *program), env=QUIET, **keywords)
+
+    def job(self, ranks, *program, options=(), env=None, timeout=60, **keywords):
+        return self.box.run(self.box.scry("run", *options, "--", *self.command(ranks, *program)),
+                            env={**QUIET, **(env or {})}, timeout=timeout, **keywords)
+
+    def start_job(self, ranks, *program, options=(), env=None, **keywords):
+        return self.box.start(self.box.scry("run", "-q", "-o", self.box.path("work", "job"), *options, "--",
+                                            *self.command(ranks, *program)), env={**QUIET, **(env or {})}, **keywords)
+
+    def report(self, job="@last"):
+        done = self.box.run(self.box.scry("report", "--json", job))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.valid("report", json.loads(done.stdout))
+
+    def valid(self, name, value):
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", f"{name}.schema.json"), encoding="utf-8") as file:
+            self.assertEqual(list(schematest.violations(value, json.load(file))), [])
+        return value
+
+    def mpi_report(self, job="@last"):
+        mpi = self.report(job)["mpi"]
+        self.assertIsNotNone(mpi, "there are no statistics of MPI")
+        return mpi
+
+    def why(self, job=None):
+        done = self.box.run(self.box.scry("why", "--json", job or self.box.path("work", "job")))
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        return self.valid("why", json.loads(done.stdout)), done.returncode
+
+
+def calls_of(rank):
+    return {row["name"]: row for row in rank["calls"]}
+
+
+def matrix_of(mpi):
+    """{(from, to): (messages, bytes)} as the senders counted."""
+    return {(cell["from"], cell["to"]): (cell["messages"], cell["bytes"]) for cell in mpi["matrix"] if cell["messages"]}
+
+
+def received_of(mpi):
+    return {(cell["from"], cell["to"]): (cell["received_messages"], cell["received_bytes"]) for cell in mpi["matrix"]
+            if cell["received_messages"]}
+
+
+def for_each_mpi(case, names):
+    """Makes a class for each MPI of one whose `mpi` is None."""
+    for mpi in MPIS:
+        name = f"{case.__name__}_{mpi}"
+        names[name] = type(name, (case,), {"mpi": mpi, "__module__": names["__name__"], "__doc__": case.__doc__})
+    names.pop(case.__name__)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPI programs as they are: stommel, mpi4py, a program that loads its MPI, one with a profiling tool of its own, threads,
+and the ways in which they end. Their results and exit statuses are the same with scry as without."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import mpitest
+import scrytest
+from mpitest import matrix_of, received_of
+
+STEPS = 100  # of ending.c: messages of 8 bytes that each rank sends to the next
+
+
+def ring(ranks, count=STEPS, size=8):
+    return {(rank, (rank + 1) % ranks): (count, count * size) for rank in range(ranks)}
+
+
+class Stommel(mpitest.MpiCase):
+    NX, NY, STEPS = 48, 40, 30
+
+    def check(self, ranks):
+        name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
+        program = [scrytest.example(name), self.NX, self.NY, self.STEPS, 10]
+        plain = self.plain(ranks, *program)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        done = self.job(ranks, *program)
+        same = [re.sub(r"(?m) +[\d.]+ s$", "", text) for text in (plain.stdout, done.stdout)]
+        self.assertEqual((done.returncode, same[1]), (0, same[0]), done.stderr)
+        mpi = self.mpi_report()
+        self.assertEqual([rank["rank"] for rank in mpi["ranks"]], list(range(ranks)))
+        sent = matrix_of(mpi)
+        self.assertEqual(sent, received_of(mpi))
+        return sent, mpi
+
+    def test_two_ranks(self):
+        """Two blocks side by side: one edge, a line of the grid, each way in each step."""
+        sent, mpi = self.check(2)
+        self.assertEqual(set(sent), {(0, 1), (1, 0)})
+        for messages, size in sent.values():
+            self.assertEqual(messages, self.STEPS)
+            self.assertIn(size // messages, (8 * self.NX, 8 * self.NY, 8 * (self.NX + 2), 8 * (self.NY + 2)))
+        self.assertEqual(sent[0, 1], sent[1, 0])
+        self.assertGreater(mpi["time"]["communication_ns"], 0)
+
+    def test_four_ranks(self):
+        """Two by two: each block has two neighbours, on a communicator for its row and one for its column."""
+        sent, mpi = self.check(4)
+        neighbours = {}
+        for (one, other), (messages, size) in sent.items():
+            self.assertEqual((messages, sent[other, one]), (self.STEPS, (messages, size)))
+            neighbours.setdefault(one, []).append(size // messages)
+        self.assertEqual({rank: len(sizes) for rank, sizes in neighbours.items()}, {rank: 2 for rank in range(4)})
+        across, down = (({8 * length // 2, 8 * (length // 2 + 2)}) for length in (self.NX, self.NY))
+        for sizes in neighbours.values():
+            low, high = sorted(sizes)
+            self.assertTrue((low in down and high in across) or (low in across and high in down), sizes)
+        made = [comm for comm in mpi["communicators"] if comm["ranks"] and len(comm["ranks"]) == 2]
+        self.assertEqual(sorted(sorted(comm["ranks"]) for comm in made), sorted([[0, 1], [2, 3], [0, 2], [1, 3]]))
+        # what went over them is all that went
+        self.assertEqual(sum(comm["bytes"] for comm in made), sum(size for _, size in sent.values()))
+
+
+class Programs(mpitest.MpiCase):
+    def same(self, ranks, *program, env=None, **keywords):
+        plain = self.box.run(self.command(ranks, *program), env={**mpitest.QUIET, **(env or {})}, **keywords)
+        done = self.job(ranks, *program, options=["-q"], env=env, **keywords)
+        self.assertEqual((done.returncode, done.stdout), (plain.returncode, plain.stdout), done.stderr)
+        return done
+
+    def test_loaded_library(self):
+        """The program knows nothing of MPI, a plugin does."""
+        plugin = self.target("sender.c", "-DPLUGIN", "-shared", "-fPIC")
+        self.same(3, mpitest.compile_program(None, "loader.c"), plugin)
+        mpi = self.mpi_report()
+        self.assertEqual(matrix_of(mpi), {(0, 1): (10, 160), (0, 2): (10, 160)})
+        self.assertEqual(received_of(mpi), matrix_of(mpi))
+
+    def test_own_tool(self):
+        """A person's tool by the profiling interface goes on counting, and each call is counted once here, too."""
+        tool = self.target("tool.c", "-shared", "-fPIC")
+        done = self.same(2, self.target("sender.c"), env={"LD_PRELOAD": tool})
+        self.assertEqual(done.stdout, "tool: 10 sends\n")
+        mpi = self.mpi_report()
+        self.assertEqual(matrix_of(mpi), {(0, 1): (10, 160)})
+        rows = {row["name"]: row["calls"] for row in mpi["calls"]}
+        self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
+
+    def test_mpi4py(self):
+        if self.mpi != "openmpi":
+            self.skipTest("Debian's python3-mpi4py is for Open MPI")
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import mpi4py"], check=False, stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("needs python3-mpi4py")
+        self.same(3, python, os.path.join(mpitest.TARGETS, "halo.py"))
+        mpi = self.mpi_report()
+        self.assertEqual(matrix_of(mpi), ring(3, 3, 80))
+        self.assertEqual({rank["thread_level"] for rank in mpi["ranks"]}, {3})
+
+    def test_threads(self):
+        """MPI_THREAD_MULTIPLE, four threads of each rank at once: nothing is lost."""
+        threads, steps = 4, 500
+        self.same(2, self.target("hammer.c", "-Wno-stringop-overflow"), threads, steps)
+        mpi = self.mpi_report()
+        all_sent = {(0, 1): (threads * steps, threads * steps * 8), (1, 0): (threads * steps, threads * steps * 8)}
+        self.assertEqual(matrix_of(mpi), all_sent)
+        self.assertEqual(received_of(mpi), all_sent)
+        rows = {row["name"]: row["calls"] for row in mpi["calls"]}
+        for name in ("MPI_Isend", "MPI_Irecv", "MPI_Waitall", "MPI_Sendrecv"):
+            self.assertEqual(rows[name], 2 * threads * steps // 2, name)
+        for rank in mpi["ranks"]:
+            self.assertEqual(sum(thread["is_rank"] for thread in rank["threads"]), 1)
+            self.assertEqual(len(rank["threads"]), threads + 1)
+
+    def test_scry_exec(self):
+        """Put before the program by hand, in a job."""
+        program = self.target("ending.c")
+        done = self.job(2, *self.box.scry("exec", program), options=["-q"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(matrix_of(self.mpi_report()), ring(2))
+
+    def test_off(self):
+        program = self.target("ending.c")
+        done = self.job(2, program, options=["-q", "--mpi", "off"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIsNone(self.report()["mpi"])
+        done = self.job(2, program, options=["-q", "--trace", "off"])  # without functions, with MPI
+        self.assertEqual(matrix_of(self.mpi_report()), ring(2))
+
+    def test_trace_is_not_there_yet(self):
+        done = self.job(2, self.target("ending.c"), options=["--mpi", "trace"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--mpi trace: this version records no single messages", done.stderr)
+        self.assertEqual(matrix_of(self.mpi_report()), ring(2))
+
+    def test_summary(self):
+        done = self.job(2, self.target("ending.c"))
+        self.assertRegex(done.stderr, r"  MPI +2 ranks, [\d.]+ % of the ranks' time in MPI")
+
+    def test_not_mpi(self):
+        """A launcher of programs without MPI: no ranks."""
+        done = self.job(2, "true", options=["-q"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIsNone(self.report()["mpi"])
+
+
+class Ends(mpitest.MpiCase):
+    def check_statuses(self, way, **keywords):
+        program = self.target("ending.c")
+        plain, done = self.plain(3, program, way, **keywords), self.job(3, program, way, options=["-q"], **keywords)
+        said = [re.sub(r"PID \d+", "PID", text) for text in (plain.stdout, done.stdout)]  # the launcher's words
+        self.assertEqual((done.returncode, said[1]), (plain.returncode, said[0]), done.stderr)
+        return done
+
+    def states(self, mpi):
+        return {rank["rank"]: rank["state"] for rank in mpi["ranks"]}
+
+    def test_finalize(self):
+        self.check_statuses("finalize")
+        mpi = self.mpi_report()
+        self.assertEqual(set(self.states(mpi).values()), {"ended"})
+        self.assertEqual(matrix_of(mpi), ring(3))
+
+    def test_status(self):
+        self.check_statuses("status")
+        self.assertEqual(matrix_of(self.mpi_report()), ring(3))
+
+    def test_killed_rank(self):
+        """What it did before is known to the last message."""
+        self.check_statuses("kill")
+        mpi = self.mpi_report()
+        self.assertEqual(self.states(mpi)[1], "died without MPI_Finalize")
+        self.assertEqual(matrix_of(mpi), ring(3))
+        text = self.box.run(self.box.scry("report", "@last")).stdout
+        self.assertRegex(text, r"rank 1 \(\S+, process \d+\): died without MPI_Finalize")
+
+    def test_abort(self):
+        self.check_statuses("abort")
+        mpi = self.mpi_report()
+        (rank,) = (each for each in mpi["ranks"] if each["rank"] == 1)
+        self.assertEqual((rank["state"], rank["abort_code"]), ("called MPI_Abort", 3))
+        self.assertEqual(matrix_of(mpi)[1, 2], (STEPS, STEPS * 8))
+
+    def test_exit_without_finalize(self):
+        self.job(3, self.target("ending.c"), "exit", options=["-q"])
+        mpi = self.mpi_report()
+        self.assertEqual(set(self.states(mpi).values()), {"died without MPI_Finalize"})
+        self.assertEqual(matrix_of(mpi), ring(3))
+
+    def test_never_initialised(self):
+        self.check_statuses("never")
+        mpi = self.report()["mpi"]
+        if mpi:
+            self.assertEqual({rank["state"] for rank in mpi["ranks"]}, {"never called MPI_Init"})
+            self.assertEqual(mpi["matrix"], [])
+
+    def test_standard_input(self):
+        """It gets to rank 0, byte for byte."""
+        text = "".join(f"line {number}\n" for number in range(1000))
+        done = self.check_statuses("input", input=text)
+        self.assertEqual(done.stdout, text)
+        self.assertEqual(matrix_of(self.mpi_report()), ring(3))
+
+    def waiting(self):
+        """A job whose ranks have sent all and wait: it, and their process ids by rank."""
+        job = self.start_job(3, self.target("ending.c"), "wait", stderr=subprocess.DEVNULL)
+        pids = {}
+        while len(pids) < 3:
+            rank, pid = job.stdout.readline().split()[1:]
+            pids[int(rank)] = int(pid)
+        return job, pids
+
+    def test_killed_from_outside(self):
+        job, pids = self.waiting()
+        os.kill(pids[2], signal.SIGKILL)
+        self.assertNotEqual(job.wait(30), 0)
+        mpi = self.mpi_report(self.box.path("work", "job"))
+        self.assertEqual(self.states(mpi)[2], "died without MPI_Finalize")
+        self.assertEqual(matrix_of(mpi), ring(3))
+
+    def test_killed_launcher(self):
+        job, pids = self.waiting()
+        (launcher,) = scrytest.children(job.pid)
+        os.kill(launcher, signal.SIGKILL)
+        self.assertEqual(job.wait(30), 128 + signal.SIGKILL)
+        scrytest.wait_until(lambda: all(scrytest.process_gone(pid) for pid in pids.values()), 30, "the ranks end, too")
+
+        def written():
+            mpi = self.report(self.box.path("work", "job"))["mpi"]
+            return mpi and matrix_of(mpi) == ring(3)
+
+        scrytest.wait_until(written, 10, "what they sent is known")
+
+    def test_while_it_runs(self):
+        """The report of a running job is as new as scry why made it."""
+        job, pids = self.waiting()
+        path = self.box.path("work", "job")
+        answer, _ = self.why(path)
+        self.assertEqual({rank["rank"]: rank["pid"] for rank in answer["mpi"]["ranks"]}, pids)
+        mpi = self.mpi_report(path)
+        self.assertEqual((set(self.states(mpi).values()), matrix_of(mpi)), ({"running"}, ring(3)))
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(job.wait(30), 0)
+
+
+class Names(mpitest.MpiCase):
+    """Which lines call sites are: of the program that ran, and of no other."""
+
+    def run_copy(self):
+        self.program = self.box.path("work", "program")
+        shutil.copy2(self.target("sender.c"), self.program)
+        done = self.job(2, self.program, options=["-q", "-o", self.box.path("work", "job")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def named(self):
+        mpi = self.mpi_report(self.box.path("work", "job"))
+        return {site["name"]: (site["function"], os.path.basename(site["file"] or "")) for site in mpi["sites"]}
+
+    def test_removed(self):
+        """They were looked up when the job ended, and are kept."""
+        self.run_copy()
+        os.unlink(self.program)
+        self.assertEqual(self.named()["MPI_Send"], ("run", "sender.c"))
+
+    def test_replaced(self):
+        self.run_copy()
+        os.unlink(self.box.path("work", "job", "stats", "sites.json"))
+        shutil.copy2(self.target("ending.c"), self.program)
+        self.assertEqual(self.named()["MPI_Send"], (None, ""))
+        text = self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout
+        self.assertRegex(text, r"call sites have no names: \S+/program was replaced since it ran")
+        self.assertRegex(text, r"MPI_Send +10 .* program\+0x[0-9a-f]+")
+        shutil.copy2(self.target("sender.c"), self.program)  # here it is again
+        self.assertEqual(self.named()["MPI_Send"], ("run", "sender.c"))
+
+
+class Both(scrytest.TestCase):
+    """Both MPIs in one job: each with its own library, ranks kept apart."""
+
+    def test_both(self):
+        if not all(mpitest.available(mpi) for mpi in mpitest.MPIS):
+            self.skipTest("needs both MPIs")
+        programs = {mpi: mpitest.compile_program(mpi, "sender.c") for mpi in mpitest.MPIS}
+        script = "; ".join(" ".join([*mpitest.MPIS[mpi]["run"], "-n", "2", programs[mpi]]) for mpi in mpitest.MPIS)
+        done = self.box.run(self.box.scry("run", "-q", "sh", "-c", script))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mpi = json.loads(self.box.run(self.box.scry("report", "--json", "@last")).stdout)["mpi"]
+        self.assertEqual(sorted((rank["library"], rank["rank"]) for rank in mpi["ranks"]),
+                         [("mpich", 0), ("mpich", 1), ("openmpi", 0), ("openmpi", 1)])
+        self.assertEqual({rank["world"] for rank in mpi["ranks"]}, {0, 1})
+        self.assertEqual([(cell["world"], cell["from"], cell["to"], cell["messages"]) for cell in mpi["matrix"]],
+                         [(0, 0, 1, 10), (1, 0, 1, 10)])
+
+
+for each in (Stommel, Programs, Ends, Names):
+    mpitest.for_each_mpi(each, globals())
+del each
+scrytest.main()

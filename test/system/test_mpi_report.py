@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of many ranks, from statistics that were generated: every number is known, and it does not take long."""
+
+import json
+import os
+import time
+
+import scrytest
+
+EDGE, SEND_NS, REDUCE_NS, COMPUTE_NS = 800, 2000, 10000, 1000000  # of mpi_ranks.c
+SECONDS = 2
+
+
+class Report(scrytest.TestCase):
+    def make(self, width, height, steps):
+        path = self.box.path("work", "job")
+        self.assertEqual(self.box.run(self.box.scry("run", "-q", "-o", path, "true")).returncode, 0)
+        program = scrytest.built("test", "system", "targets", "mpi_ranks")
+        done = self.box.run([program, path, width, height, steps])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def report(self, path, *options):
+        begun = time.monotonic()
+        done = self.box.run(self.box.scry("report", *options, path))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout, time.monotonic() - begun
+
+    def check(self, width, height, steps):
+        path, ranks = self.make(width, height, steps), width * height
+        text, seconds = self.report(path, "--json")
+        mpi = json.loads(text)["mpi"]
+        self.assertEqual([rank["rank"] for rank in mpi["ranks"]], list(range(ranks)))
+        rows = {row["name"]: row for row in mpi["calls"]}
+        self.assertEqual(rows["MPI_Sendrecv"], {
+            "name": "MPI_Sendrecv", "class": "p2p", "calls": 4 * steps * ranks, "bytes": 8 * steps * ranks * EDGE,
+            "sent_bytes": 4 * steps * ranks * EDGE, "received_bytes": 4 * steps * ranks * EDGE,
+            "total_ns": 4 * steps * ranks * SEND_NS, "min_ns": SEND_NS, "max_ns": SEND_NS})
+        reduce_ns = sum(steps * (REDUCE_NS + rank) for rank in range(ranks))
+        self.assertEqual((rows["MPI_Allreduce"]["total_ns"], rows["MPI_Allreduce"]["min_ns"],
+                          rows["MPI_Allreduce"]["max_ns"]), (reduce_ns, REDUCE_NS, REDUCE_NS + ranks - 1))
+        communicate = reduce_ns + rows["MPI_Sendrecv"]["total_ns"]
+        self.assertEqual((mpi["time"]["computation_ns"], mpi["time"]["communication_ns"]),
+                         (5 * steps * COMPUTE_NS * ranks, communicate))
+        expected = {}
+        for rank in range(ranks):
+            x, y = rank % width, rank // width
+            for right, down in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+                other = (y + down) % height * width + (x + right) % width
+                expected[rank, other] = expected.get((rank, other), 0) + steps
+        self.assertEqual({(cell["from"], cell["to"]): (cell["messages"], cell["bytes"]) for cell in mpi["matrix"]},
+                         {pair: (count, count * EDGE) for pair, count in expected.items()})
+        (comm,) = mpi["communicators"]
+        self.assertEqual((comm["name"], comm["size"], comm["collectives"], comm["messages"]),
+                         ("MPI_COMM_WORLD", ranks, steps, 4 * steps * ranks))
+        self.assertEqual(len(mpi["sites"]), 16)
+        self.assertEqual({site["ranks"] for site in mpi["sites"]}, {ranks})
+        return path, seconds
+
+    def test_few(self):
+        path, _ = self.check(3, 2, 100)
+        text, _ = self.report(path)
+        for line in (r"MPI: 6 ranks under Open MPI", r"MPI_Sendrecv +2400 +2.00 us +2.00 us +4.80 ms +2.00 us",
+                     r"computation granularity +3006 +1.00 ms", r"communication overhead +3000 +2.00 us +10.0 us",
+                     r"\n +0 +\. +100 +100 +200", r"the user's messages +3.7 MB +1.8 MB +1.8 MB", r"ocean\+0x1000",
+                     r"communication +1\.80 ms +0 "):
+            self.assertRegex(text, line)
+        one, _ = self.report(path, "--rank", "5")
+        self.assertRegex(one, r"\n +5 +node0 +1005 ")
+        self.assertRegex(one, r"MPI_Sendrecv +400 ")
+        self.assertNotIn("1004", one)
+        done = self.box.run(self.box.scry("report", "--rank", "6", path))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+    def test_many(self):
+        """1024 ranks, in text and as JSON."""
+        path, seconds = self.check(32, 32, 1000)
+        self.assertLess(seconds, SECONDS * scrytest.SCALE)
+        text, seconds = self.report(path)
+        self.assertLess(seconds, SECONDS * scrytest.SCALE)
+        self.assertIn("32 ranks a character", text)
+        self.assertIn("1008 ranks between these", text)
+        self.assertLess(len(text.splitlines()), 200)
+
+    def test_damaged(self):
+        """A file that is cut is said, and the other ranks are reported."""
+        path = self.make(2, 2, 10)
+        node = os.path.join(path, "stats", "node0")
+        with open(os.path.join(node, "1001-0.json"), "r+b") as file:
+            file.truncate(200)
+        with open(os.path.join(node, "1002-0.json"), "wb") as file:
+            file.write(b"\xff\x00{" * 100)
+        text, _ = self.report(path)
+        self.assertIn("2 files of statistics could not be read", text)
+        mpi = json.loads(self.report(path, "--json")[0])["mpi"]
+        self.assertEqual(([rank["rank"] for rank in mpi["ranks"]], mpi["unreadable"]), ([0, 3], 2))
+
+    def test_none(self):
+        path = self.box.path("work", "job")
+        self.box.run(self.box.scry("run", "-q", "-o", path, "true"))
+        self.assertIsNone(json.loads(self.report(path, "--json")[0])["mpi"])
+        self.assertNotIn("MPI", self.report(path)[0])
+
+
+scrytest.main()

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPI programs as tools see them: the services of the extension mpi, under both MPIs, on a program whose every message
+is known (targets/mpi_served.c)."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import unittest
+
+import scrytest
+from scrytest import wait_until
+from servicetest import *
+
+RANKS, MESSAGES, BYTES, SUMS = 3, 10, 100, 5
+
+
+def ancestors(pid):
+    found = []
+    while pid > 1 and (status := scrytest.process_status(pid)):
+        pid = int(status["PPid"])
+        found.append(pid)
+    return found
+
+
+class MpiCase(ServiceTest):
+    """Ranks of a job that is followed, without scry run."""
+    program, launcher = "mpi_served", ["mpirun.openmpi", "--oversubscribe"]
+
+    def setUp(self):
+        super().setUp()
+        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
+        os.mkdir(self.jobdir, 0o700)
+        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
+
+    def built(self):
+        return scrytest.built("test", "system", "targets", self.program)
+
+    def environment(self):
+        return {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
+                "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock"), "SCRY_MPI_DIR": self.box.path("lib")}
+
+    def launch(self, *arguments, env=None, program=None):
+        return self.box.start([*self.launcher, "-n", str(RANKS), program or self.built(), *arguments],
+                              env=self.environment() if env is None else env)
+
+    def ranks(self, job=None, launcher=None):
+        """By rank: what mpi_get_ranks says of it. `launcher`: only those below that process, for there may be ranks of
+        others on this machine."""
+        names = ("token", "namespace", "rank", "size", "host", "pid", "library", "state", "exe", "job")
+        text = self.ask(f': mpi_get_ranks("{self.jobdir if job is None else job}")').result()
+        note, rows = text.split(",[", 1)
+        self.assertEqual(note, '""')
+        # tokens are no strings
+        rows = value("[" + re.sub(r"(^|,)([a-z](?:_\d+)+),", r'\1"\2",', rows))[0]
+        self.assertEqual(len(rows) % len(names), 0, rows)
+        found = [dict(zip(names, rows[i:i + len(names)])) for i in range(0, len(rows), len(names))]
+        return {row["rank"]: row for row in found if not launcher or launcher.pid in ancestors(row["pid"])}
+
+    def started(self, states=("running",)):
+        """When all ranks are known, attached."""
+        def look():
+            ranks = self.ranks()
+            there = sorted(ranks) == list(range(RANKS)) and all(row["state"] in states for row in ranks.values())
+            return ranks if there else None
+        ranks = wait_until(look, 60)
+        for row in ranks.values():
+            self.ask(f": proc_attach([{row['token']}])")
+        return ranks
+
+    def state(self, token):
+        """Of its one thread."""
+        names = ("tid", "main", "call", "age", "peer", "tag", "source", "source_tag", "comm", "comm_name", "bytes",
+                 "waiting", "module", "offset", "compute", "communicate")
+        *head, threads = value(self.ask(f": mpi_get_state([{token}])").result())
+        (thread,) = [dict(zip(names, threads[i:i + len(names)])) for i in range(0, len(threads), len(names))]
+        return head, thread
+
+    def blocked(self):
+        """The program where it waits for the file: (its Popen, ranks, the file)."""
+        release = self.box.path("work", "release")
+        process = self.launch(release)
+        ranks = self.started()
+        wait_until(lambda: self.state(ranks[0]["token"])[1]["call"] == "MPI_Recv", 60)
+        wait_until(lambda: self.state(ranks[2]["token"])[1]["call"] == "MPI_Barrier", 60)
+        wait_until(lambda: self.stats(ranks[1]["token"], "MPI_Allreduce").get("MPI_Allreduce", [0])[0] == SUMS, 60)
+        return process, ranks, release
+
+    def stats(self, token, *primitives, metrics=("count", "bytes", "sent", "received")):
+        chosen = ", ".join(f'"{name}"' for name in primitives)
+        named = ", ".join(f'"{name}"' for name in metrics)
+        columns, rows = value(self.ask(f": mpi_get_stats([{token}], [{chosen}], [{named}])").result())
+        self.assertEqual(tuple(columns), tuple(metrics))
+        width = 1 + len(metrics)
+        return {rows[i]: rows[i + 1:i + width] for i in range(0, len(rows), width)}
+
+    def finish(self, process, release):
+        with open(release, "w", encoding="ascii"):
+            pass
+        out, _ = process.communicate(timeout=60 * scrytest.SCALE)
+        self.assertEqual((process.returncode, out), (0, "sum 2\n"))
+
+    def written(self):
+        """The statistics in the job directory by rank."""
+        found = {}
+        for folder, _, names in os.walk(os.path.join(self.jobdir, "stats")):
+            for name in names:
+                if name.endswith(".json") and name[0].isdigit():
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        stats = json.load(file)
+                    self.assertNotIn(stats["rank"], found)
+                    found[stats["rank"]] = stats
+        return found
+
+    def drained(self):
+        """When no process of the job is watched any more, and all is on disk."""
+        wait_until(lambda: numbers(self.ask(f': job_trace_info("{self.jobdir}")').result())[:2] == [0, 0], 30)
+
+
+def calls_of(stats):
+    columns = stats["calls"]["columns"]
+    return {row[0]: dict(zip(columns, row)) for row in stats["calls"]["rows"]}
+
+
+def missing(case):
+    """Whether a MPI is not here; then its tests are said to be skipped."""
+    return not (os.path.exists(os.path.join(scrytest.BUILD, "test", "system", "targets", case[0])) and
+                shutil.which(case[1]))
+
+
+@unittest.skipIf(missing(("mpi_served", "mpirun.openmpi")), "needs Open MPI")
+class OpenMpi(MpiCase):
+    def test_ranks(self):
+        process, ranks, release = self.blocked()
+        self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
+        self.assertNotEqual(ranks[0]["namespace"], "")
+        for row in ranks.values():
+            self.assertEqual((row["size"], row["job"]), (RANKS, self.jobdir))
+            self.assertEqual(row["exe"], os.path.realpath(self.built()))
+            self.assertEqual(row["library"], "mpich" if "mpich" in self.launcher[0] else "openmpi")
+            self.assertEqual(os.readlink(f"/proc/{row['pid']}/exe"), row["exe"])
+        self.assertEqual(self.ranks("", process), ranks)
+        self.assertEqual(self.ranks(os.path.basename(self.jobdir)), ranks)
+        self.refused(': mpi_get_ranks("no such job")', PARAMETER_ERROR, "no job")
+        self.finish(process, release)
+        wait_until(lambda: not self.ranks(), 30)
+
+    def test_what_goes_on(self):
+        process, ranks, release = self.blocked()
+        (state, rank, size, library, fault), thread = self.state(ranks[0]["token"])
+        self.assertEqual((state, rank, size, library, fault), ("running", 0, RANKS, ranks[0]["library"], ""))
+        self.assertEqual((thread["main"], thread["peer"], thread["tag"], thread["bytes"]), (1, 1, 9, 1))
+        self.assertEqual((thread["comm"], thread["comm_name"], thread["tid"]), (0, "MPI_COMM_WORLD", ranks[0]["pid"]))
+        self.assertEqual(os.path.realpath(thread["module"]), os.path.realpath(self.built()))
+        self.assertGreater(thread["offset"], 0x1000)
+        again = self.state(ranks[0]["token"])[1] # it waits, and only waits
+        self.assertLessEqual(abs(again["compute"] - thread["compute"]), 1)
+        self.assertGreater(again["communicate"], thread["communicate"])
+        self.assertEqual(self.state(ranks[1]["token"])[1]["call"], "")
+        (pending,) = table(self.ask(f": mpi_get_pending([{ranks[0]['token']}])").result(), 9)
+        self.assertEqual(pending[1:8], ["MPI_Irecv", "receive", "active", -1, 7, 0, 64])
+        self.assertEqual(self.ask(f": mpi_get_pending([{ranks[1]['token']}])").result(), "[]")
+        self.finish(process, release)
+
+    def test_statistics(self):
+        process, ranks, release = self.blocked()
+        for rank, row in ranks.items():
+            stats = self.stats(row["token"], "MPI_S*", "MPI_Allreduce")
+            self.assertEqual(stats["MPI_Sendrecv"], [MESSAGES, *[MESSAGES * BYTES] * 3])
+            members = 1 if rank == 1 else 2
+            self.assertEqual(stats["MPI_Allreduce"][:2], [SUMS, SUMS * 8])
+            self.assertEqual(stats["MPI_Allreduce"][2:], [SUMS * 8 * members] * 2)
+            clock = self.stats(row["token"], "comp*", "comm*", metrics=("total", "min", "max", "average", "count"))
+            self.assertEqual(sorted(clock), ["communication", "computation"])
+            for total, least, most, average, count in clock.values():
+                self.assertLessEqual(least, average)
+                self.assertLessEqual(average, most if count else 0)
+            unit, total, buckets = value(self.ask(
+                f': mpi_get_distribution([{row["token"]}], "MPI_Sendrecv.size")').result())
+            self.assertEqual((unit, total, buckets[2]), ("bytes", MESSAGES * BYTES, MESSAGES))
+            self.assertTrue(buckets[0] <= BYTES < buckets[1])
+            sites = table(self.ask(f": mpi_get_sites([{row['token']}], 100)").result(), 8)
+            self.assertEqual([site[3] for site in sites if site[0] == "MPI_Sendrecv"], [MESSAGES])
+        self.assertEqual(len(table(self.ask(f": mpi_get_sites([{ranks[0]['token']}], 1)").result(), 8)), 1)
+        everything = self.ask(f": mpi_get_stats([{ranks[0]['token']}])").result()
+        self.assertEqual(len(value(everything)[0]), 13)
+        self.refused(f": mpi_get_stats([{ranks[0]['token']}], [], [\"speed\"])", PARAMETER_ERROR, "completion_average")
+        self.refused(f": mpi_get_distribution([{ranks[0]['token']}], \"MPI_Nothing.size\")", PARAMETER_ERROR, "latency")
+        self.finish(process, release)
+
+    def test_matrix_and_communicators(self):
+        process, ranks, release = self.blocked()
+        for rank, row in ranks.items():
+            own, rows = value(self.ask(f": mpi_get_matrix([{row['token']}])").result())
+            self.assertEqual(own, rank)
+            rows = {(peer, comm, call): rest for peer, comm, call, *rest in
+                    (rows[i:i + 8] for i in range(0, len(rows), 8))}
+            sent = rows[(rank + 1) % RANKS, 0, ""]
+            got = rows[(rank - 1) % RANKS, 0, ""]
+            self.assertEqual(sent[:4], [MESSAGES, MESSAGES * BYTES, 0, 0])
+            self.assertEqual(got[:4], [0, 0, MESSAGES, MESSAGES * BYTES])
+            comms = table(self.ask(f": mpi_comm_get_info([{row['token']}])").result(), 11)
+            world = next(comm for comm in comms if comm[2] == "MPI_COMM_WORLD")
+            half = next(comm for comm in comms if comm[2] == "half")
+            self.assertEqual((world[1], world[3], world[4], world[5]), ("intra", RANKS, rank, -1))
+            self.assertEqual((half[1], half[5], half[6], half[7]), ("intra", world[0], "MPI_Comm_split", 0))
+            self.assertEqual(half[9], [1] if rank == 1 else [0, 2])
+            self.assertEqual(half[8], SUMS)
+            self.assertIn((-3, half[0], "MPI_Allreduce"), rows)
+        self.finish(process, release)
+
+    def test_wait_graph(self):
+        process, ranks, release = self.blocked()
+        def graph():
+            still, *lists, text = value(self.ask(f': mpi_get_wait_graph("{self.jobdir}")').result())
+            rows = [table(f"[{','.join(map(repr, part))}]", width) for part, width in zip(lists, (7, 8, 4))]
+            # the ranks come to their calls one after the other: both that wait have to be there
+            return (rows, text) if {row[0] for row in rows[1]} >= {0, 2} and rows[2] else None
+        (nodes, waits, findings), text = wait_until(graph, 30)
+        self.assertEqual([row[2] for row in nodes], list(range(RANKS)))
+        self.assertEqual([row[3] for row in nodes], [ranks[rank]["pid"] for rank in range(RANKS)])
+        self.assertEqual([(row[0], row[2], row[3], row[4], row[5], row[7]) for row in waits if row[0] == 0],
+                         [(0, "send", "MPI_Recv", 1, 9, [1])])
+        self.assertEqual(findings[0][0], "straggler")
+        self.assertEqual((findings[0][1], sorted(findings[0][2])), ([1], [0, 2]))
+        self.assertIn("rank 1", text)
+        self.finish(process, release)
+
+    def test_stall(self):
+        """Told once, with the reason; not while calls come and go."""
+        number, _ = self.enable(f'mpi_job_has_stalled("{self.jobdir}", 0.5): print([$job, $seconds, $ranks, $text])')
+        process, ranks, release = self.blocked()
+        told = value(self.triggered(number, timeout=60).result())[1]
+        self.assertEqual((told[0], told[2]), (self.jobdir, RANKS))
+        self.assertGreaterEqual(told[1], 0.5)
+        self.assertIn("MPI_Recv", told[3])
+        self.assertIn("rank 1", told[3])
+        self.finish(process, release)
+        self.drained()
+        self.omis.quiet(number)
+        self.refused(f'mpi_job_has_stalled("{self.jobdir}", 0): print([])', PARAMETER_ERROR, "seconds")
+
+    def test_files(self):
+        process, ranks, release = self.blocked()
+        self.ask(f': mpi_flush("{self.jobdir}")')
+        files = self.written()
+        self.assertEqual(sorted(files), list(range(RANKS)))
+        self.assertTrue(all(stats["running"] and stats["state"] == "running" for stats in files.values()))
+        self.assertEqual(files[0]["threads"][0]["now"]["call"], "MPI_Recv")
+        self.finish(process, release)
+        self.drained()
+        files = self.written()
+        for rank, stats in files.items():
+            self.assertEqual((stats["running"], stats["state"]), (False, "ended"))
+            self.assertEqual(stats["pid"], ranks[rank]["pid"])
+            calls = calls_of(stats)
+            self.assertEqual((calls["MPI_Sendrecv"]["count"], calls["MPI_Barrier"]["count"]), (MESSAGES, 1))
+            for clock in ("outermost", "blocking"):
+                clock = stats["threads"][0][clock]
+                self.assertEqual(clock["compute_ns"] + clock["communicate_ns"], clock["total_ns"])
+            self.assertGreaterEqual(calls["MPI_Barrier"]["total_ns"], 0)
+        self.assertEqual(calls_of(files[0])["MPI_Irecv"]["count"], 1)
+        self.assertEqual(os.listdir(self.box.path("run", "rings")), ["doorbell"])
+        for stats in files.values():
+            self.check_schema(stats)
+
+    def check_schema(self, stats):
+        """Every member and every column is in doc/reference/mpi-stats.schema.json, and nothing else is."""
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "mpi-stats.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        self.assertEqual(list(stats), list(schema["properties"]))
+        for name, rule in schema["properties"].items():
+            if rule.get("type") == "object":
+                columns = rule["properties"]["columns"]["const"]
+                self.assertEqual(stats[name]["columns"], columns)
+                self.assertTrue(all(len(row) == len(columns) for row in stats[name]["rows"]))
+        thread = schema["properties"]["threads"]["items"]["properties"]
+        for told in stats["threads"]:
+            self.assertEqual(list(told), list(thread))
+            for part in ("outermost", "blocking", "now"):
+                self.assertEqual(list(told[part]), list(thread[part]["properties"]))
+
+    def test_killed(self):
+        """What was counted is there, although nothing in the program ended as it should."""
+        process, ranks, _ = self.blocked()
+        for row in ranks.values():
+            os.kill(row["pid"], signal.SIGKILL)
+        process.communicate(timeout=60 * scrytest.SCALE)
+        self.drained()
+        files = self.written()
+        self.assertEqual(sorted(files), list(range(RANKS)))
+        for stats in files.values():
+            self.assertEqual((stats["running"], stats["state"]), (False, "running"))
+            self.assertEqual(calls_of(stats)["MPI_Sendrecv"]["got_bytes"], MESSAGES * BYTES)
+        self.assertEqual(files[0]["threads"][0]["now"]["call"], "MPI_Recv")
+        communicated = files[0]["threads"][0]["outermost"]["communicate_ns"]
+        self.assertGreater(communicated, files[0]["threads"][0]["now"]["age_ns"])
+
+    def test_monitor_killed(self):
+        """Another monitor goes on with what the first one left, and loses nothing."""
+        process, ranks, release = self.blocked()
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGKILL)
+        wait_until(lambda: scrytest.process_state(monitor) in (None, "Z"))
+        self.omis = self.tool()
+        self.assertEqual({rank: row["pid"] for rank, row in self.started().items()},
+                         {rank: row["pid"] for rank, row in ranks.items()})
+        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
+        self.finish(process, release)
+        self.drained()
+        files = self.written()
+        self.assertEqual(sorted(files), list(range(RANKS)))
+        for stats in files.values():
+            self.assertEqual((stats["state"], calls_of(stats)["MPI_Sendrecv"]["count"]), ("ended", MESSAGES))
+
+    def test_reset(self):
+        """Each thread begins anew with its next call: what ranks 0 and 2 wait in now is not counted any more."""
+        process, ranks, release = self.blocked()
+        tokens = ", ".join(row["token"] for row in ranks.values())
+        self.ask(f": mpi_reset([{tokens}])")
+        self.finish(process, release)
+        self.drained()
+        for rank, stats in self.written().items():
+            calls = calls_of(stats)
+            expected = {0: {"MPI_Wait": 1, "MPI_Barrier": 1}, 1: {"MPI_Send": 2, "MPI_Barrier": 1}, 2: {}}[rank]
+            self.assertEqual({name: call["count"] for name, call in calls.items()}, {**expected, "MPI_Finalize": 1})
+
+    def test_switched_off(self):
+        self.ask(f': job_set("{self.jobdir}", "mpi", "off")')
+        release = self.box.path("work", "release")
+        process = self.launch(release)
+        self.started(("loaded", "running"))
+        self.finish(process, release)
+        self.drained()
+        for stats in self.written().values():
+            self.assertEqual((stats["calls"]["rows"], stats["peers"]["rows"]), ([], []))
+
+    def test_without_agent(self):
+        """Ranks that were started without us are found, and nothing else is known of them."""
+        release = self.box.path("work", "release")
+        process = self.launch(release, env={})
+        ranks = wait_until(lambda: (found := self.ranks("", process)) and len(found) == RANKS and
+                           all(row["library"] for row in found.values()) and found, 60)
+        for rank, row in ranks.items():
+            self.assertEqual((row["rank"], row["size"], row["state"], row["job"]), (rank, RANKS, "found", ""))
+            self.assertEqual(row["exe"], os.path.realpath(self.built()))
+            self.assertEqual(scrytest.process_status(row["pid"])["State"][0] in "RS", True)
+        self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
+        token = ranks[0]["token"]
+        self.ask(f": proc_attach([{token}])")
+        self.refused(f": mpi_get_state([{token}])", UNSUPPORTED_SERVICE, "scry run")
+        self.assertEqual(self.ranks(), {})
+        self.finish(process, release)
+
+
+@unittest.skipIf(missing(("mpi_served_mpich", "mpirun.mpich")), "needs MPICH")
+class Mpich(OpenMpi):
+    program, launcher = "mpi_served_mpich", ["mpirun.mpich"]
+
+
+scrytest.main()

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry why: deadlocks, stragglers, mismatched collectives, and what other programs are blocked in."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+import mpitest
+import scrytest
+
+
+def example(name, mpi):
+    return scrytest.example(name if mpi == "openmpi" else f"{name}_mpich")
+
+
+class Why(mpitest.MpiCase):
+    def ask(self, until, ranks, *program):
+        """Starts a job and asks until `until(answer)`; the answer, and the exit status of scry why."""
+        job = self.start_job(ranks, *program, stdout=subprocess.DEVNULL)
+        path = self.box.path("work", "job")
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        answers = []
+
+        def settled():
+            answers.append(self.why(path))
+            return until(answers[-1][0])
+
+        scrytest.wait_until(settled, 30, lambda: f"scry why says so: {json.dumps(answers[-1][0], indent=1)}")
+        text = self.box.run(self.box.scry("why", path))
+        for launcher in scrytest.children(job.pid):  # politely, it waits for ranks that do not listen
+            os.kill(launcher, signal.SIGKILL)
+        job.wait(30)
+        return (*answers[-1], text.stdout)
+
+    def only(self, kind, parts=0):
+        """One finding, with so many ranks and victims: some may come later than others."""
+        def is_so(answer):
+            findings = answer["mpi"]["findings"] if answer["mpi"] else []
+            return [each["kind"] for each in findings] == [kind] and \
+                len(findings[0]["ranks"]) + len(findings[0]["victims"]) >= parts
+        return is_so
+
+    def thread(self, answer, rank):
+        (found,) = (each for each in answer["mpi"]["ranks"] if each["rank"] == rank)
+        (thread,) = (each for each in found["threads"] if each["is_rank"])
+        return thread
+
+    def test_deadlock(self):
+        answer, status, text = self.ask(self.only("deadlock", 4), 4, example("mpi_deadlock", self.mpi))
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 1, 2, 3], [], 3))
+        for rank in range(4):
+            thread = self.thread(answer, rank)
+            self.assertEqual((thread["call"], thread["peer"], thread["tag"], thread["communicator"]),
+                             ("MPI_Send", (rank + 1) % 4, 7, "MPI_COMM_WORLD"))
+            self.assertEqual((thread["at"]["function"], os.path.basename(thread["at"]["file"])),
+                             ("exchange", "mpi_deadlock.c"))
+            self.assertEqual([each["reason"] for each in thread["waits_for"]], ["receive"])
+        self.assertIn("deadlock: 4 ranks wait for each other in a circle", text)
+        self.assertRegex(text, r"rank 2 \(\S+, process \d+\): MPI_Send of 7.6 MB to rank 3, tag 7 .*mpi_deadlock.c:\d+")
+
+    def test_straggler(self):
+        answer, status, text = self.ask(self.only("straggler", 4), 4, example("mpi_straggler", self.mpi), 1, 60, 1)
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["ranks"], finding["victims"], status), ([1], [0, 2, 3], 0))
+        self.assertEqual({each["rank"]: each["waits_in_the_end_for"] for each in answer["mpi"]["ranks"]},
+                         {0: 1, 1: None, 2: 1, 3: 1})
+        self.assertIn("3 ranks wait for rank 1, which computes", text)
+        self.assertRegex(text, r"computes: in large_part \(mpi_straggler.c:\d+\)")
+
+    def test_mismatch(self):
+        answer, status, text = self.ask(self.only("mismatch", 4), 4, example("mpi_mismatch", self.mpi))
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["ranks"], status), ([0, 1, 2, 3], 3))
+        self.assertEqual([self.thread(answer, rank)["call"] for rank in range(4)],
+                         ["MPI_Allreduce", "MPI_Allreduce", "MPI_Barrier", "MPI_Allreduce"])
+        self.assertIn("disagree about collective 2 on MPI_COMM_WORLD: rank 0 is in MPI_Allreduce, rank 2 in MPI_Barrier",
+                      text)
+        self.assertIn("nothing_to_add (mpi_mismatch.c:", text)
+
+    def stuck(self, way, kind, parts=3):
+        return self.ask(self.only(kind, parts), 3, self.target("stuck.c", "-Wno-stringop-overflow"), way)
+
+    def test_another_tag(self):
+        answer, _, text = self.stuck("tag", "deadlock")
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([0, 1], [2]))
+        self.assertEqual(self.thread(answer, 0)["waits_for"][0]["unreceived"], 1)
+        self.assertIn("another tag?", text)
+
+    def test_anybody(self):
+        answer, _, _ = self.stuck("wildcard", "deadlock")
+        self.assertEqual(answer["mpi"]["findings"][0]["ranks"], [0, 1, 2])
+
+    def test_requests(self):
+        answer, _, _ = self.stuck("waitall", "deadlock")
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([0, 1], [2]))
+        self.assertEqual(self.thread(answer, 0)["call"], "MPI_Waitall")
+
+    def test_made_communicator(self):
+        """Its rank 0 is rank 2 of MPI_COMM_WORLD."""
+        answer, _, _ = self.stuck("split", "deadlock", 2)
+        self.assertEqual(answer["mpi"]["findings"][0]["ranks"], [0, 2])
+        self.assertEqual(self.thread(answer, 0)["peer"], 2)
+
+    def test_ended(self):
+        answer, status, _ = self.stuck("ended", "deadlock", 2)
+        self.assertIn(0, answer["mpi"]["findings"][0]["ranks"])
+        self.assertEqual((self.thread(answer, 1)["call"], status), ("MPI_Finalize", 3))
+
+    def test_roots(self):
+        answer, _, text = self.stuck("roots", "mismatch", 2)
+        self.assertIn("its root is rank 0 for rank 0, rank 1 for rank 1", answer["mpi"]["findings"][0]["text"])
+
+    def test_outside_of_mpi(self):
+        os.mkfifo(self.box.path("work", "fifo"))
+        answer, _, text = self.stuck("read", "straggler")
+        self.assertEqual(answer["mpi"]["findings"][0]["ranks"], [1])
+        self.assertIn("reads from", text)
+        self.assertIn("/work/fifo", text)
+
+    def test_nonblocking_collective(self):
+        answer, _, text = self.stuck("ibarrier", "straggler")
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([1], [0, 2]))
+        self.assertIn("sleeps", text)
+
+    def test_stall(self):
+        """Without being asked: a record of who waits for whom, and a warning."""
+        path = self.box.path("work", "job")
+        job = self.start_job(4, example("mpi_deadlock", self.mpi), options=["--mpi-stall", "2"], stdout=subprocess.DEVNULL)
+        spool = os.path.join(path, "spool", "records.jsonl")
+
+        def told():
+            if not os.path.exists(spool):
+                return None
+            with open(spool, encoding="utf-8") as file:
+                records = [json.loads(line) for line in file if line.endswith("\n")]
+            # (where the machine is busy, MPI_Init may take long enough to be told of before)
+            return [record for record in records if record["type"] == "stall" and "MPI_Init," not in record["why"]]
+
+        (record,) = scrytest.wait_until(told, 30, "the stall is recorded")
+        self.assertEqual(record["ranks"], 4)
+        self.assertGreaterEqual(record["seconds"], 2)
+        self.assertIn("deadlock: 4 ranks wait for each other in a circle", record["why"])
+        for launcher in scrytest.children(job.pid):
+            os.kill(launcher, signal.SIGKILL)
+        job.wait(30)
+        warnings = [each for each in self.report(path)["warnings"] if each["kind"] == "stalled"]
+        self.assertRegex(warnings[-1]["text"], r"^no rank began or ended a call of MPI for \d+ s: deadlock: 4 ranks wait")
+
+    def test_it_goes_on(self):
+        """Asking changes nothing of a program that is not stuck."""
+        program = self.target("ending.c")
+        job = self.start_job(3, program, "wait")
+        path = self.box.path("work", "job")
+        waiting = [job.stdout.readline() for _ in range(3)]
+        self.assertEqual(sorted(line.split()[1] for line in waiting), ["0", "1", "2"])
+        answer, status = self.why(path)
+        self.assertEqual((answer["mpi"]["findings"], status), ([], 0))
+        self.assertEqual({rank["state"] for rank in answer["mpi"]["ranks"]}, {"computes"})
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(job.wait(30), 0)
+
+
+class Others(scrytest.TestCase):
+    """Programs that are not MPI's."""
+
+    def ask(self, path):
+        done = self.box.run(self.box.scry("why", "--json", path))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_pipes(self):
+        path = self.box.path("work", "job")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", "sleep 1000 | cat; true"))
+
+        def blocked():
+            if not os.path.exists(os.path.join(path, "job.json")):
+                return None
+            found = {process["name"]: process for process in self.ask(path)["processes"]}
+            return found if {"sh", "sleep", "cat"} <= set(found) and found["cat"]["threads"][0]["waits_for"] else None
+
+        found = scrytest.wait_until(blocked, 20, "the processes are blocked")
+        (shell,), (cat,), (sleep,) = (found[name]["threads"] for name in ("sh", "cat", "sleep"))
+        self.assertEqual((cat["syscall"], cat["fd"], cat["waits_for"]), ("read", 0, [found["sleep"]["pid"]]))
+        self.assertIn("a pipe that can be written by process", cat["text"])
+        self.assertEqual(sleep["text"], "sleeps")
+        self.assertEqual(set(shell["waits_for"]), {found["sleep"]["pid"], found["cat"]["pid"]})
+        text = self.box.run(self.box.scry("why", path)).stdout
+        self.assertIn("(cat): reads from standard input, a pipe that can be written by process", text)
+        os.kill(job.pid, signal.SIGTERM)
+        job.wait(20)
+
+    def test_locks(self):
+        """A thread that waits for a mutex: who holds it; one that waits for the end of another."""
+        path = self.box.path("work", "job")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", scrytest.example("hang")))
+
+        def locked():
+            if not os.path.exists(os.path.join(path, "job.json")):
+                return None
+            processes = self.ask(path)["processes"]
+            held = [thread for process in processes for thread in process["threads"] if "mutex" in thread["text"]]
+            return (processes, held) if held else None
+
+        processes, held = scrytest.wait_until(locked, 20, "its threads wait for each other")
+        tids = {thread["tid"] for process in processes for thread in process["threads"]}
+        for thread in held:
+            self.assertEqual(thread["syscall"], "futex")
+            self.assertLessEqual(set(thread["waits_for"]), tids)
+        os.kill(job.pid, signal.SIGKILL)
+
+    def test_wrong_arguments(self):
+        for arguments in ((), ("a", "b"), ("--settled", "x", "a"), ("--nonsense", "a")):
+            self.assertEqual(self.box.run(self.box.scry("why", *arguments)).returncode, 2)
+        self.assertEqual(self.box.run(self.box.scry("why", "nowhere")).returncode, 1)
+
+
+mpitest.for_each_mpi(Why, globals())
+scrytest.main()

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracing where there is too little of something: memory for the buffers, time for a thousand processes at once, rights.
+The program does what it does alone; what was not traced is counted, and why is said."""
+
+import glob
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import scrytest
+from ctracertest import TracerCase
+from scrytest import wait_until
+
+MEGABYTE = 1 << 20
+USER = scrytest.Sandbox.ordinary_user()
+is_root = unittest.skipUnless(os.getuid() == 0, "only root can")
+
+
+def target(name):
+    return scrytest.built("test", "system", "targets", name)
+
+
+class LimitsCase(TracerCase):
+    def run_target(self, *command, options=(), status=0, **more):
+        done = self.scry_run(*options, "--", *command, **more)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertNotIn("ld.so", done.stderr)
+        return done
+
+    def mount_runtime(self, size):
+        """A tmpfs as runtime directory, as it mostly is; false: not here."""
+        place = self.box.path("run")
+        if self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", place]).returncode:
+            return False
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", place], check=True))
+        self.addCleanup(self.box.stop_monitor)
+        return True
+
+    def untraced(self, done):
+        """How many processes were not traced, as the summary says."""
+        return sum(int(count) for count in re.findall(r"(\d+) process(?:es were| was) not traced: ", done.stderr))
+
+    def check_together(self, count):
+        """All the children of one program at the same time: each is traced as a whole, or counted as untraced."""
+        done = self.run_target(target("privileges"), "together", count, timeout=60)
+        self.assertEqual(done.stdout, f"early {count} late {count}\n")
+        untraced = self.untraced(done)
+        traced = self.counts() if untraced < count else {"early": 0, "late": 0}
+        self.assertEqual(traced, {"early": count - untraced, "late": count - untraced}, done.stderr)
+        return done, untraced
+
+
+@is_root
+class LittleRoom(LimitsCase):
+    """The runtime directory, in which the buffers are, is a tmpfs of 4 MB. A page that cannot be had is SIGBUS for
+    whoever writes to it; that must not be the program."""
+
+    def setUp(self):
+        super().setUp()
+        if not self.mount_runtime("4m"):
+            self.skipTest("mount(2) is not permitted here")
+
+    def fill(self):
+        with open(self.box.path("run", "filler"), "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(65536)):
+                    pass
+            except OSError:
+                pass
+
+    def test_more_processes_than_room(self):
+        done, untraced = self.check_together(60)
+        self.assertGreater(untraced, 10)
+        self.assertTrue(self.lines_said(done.stderr, "were not traced", "no room for the trace buffer", "run"), done.stderr)
+
+    def test_many_threads(self):
+        done = self.run_target(target("traced"), "threads", 200, options=["--buffer", "64M"])
+        self.assertEqual(done.stdout, "calls work 800\ncalls leaf 1600\n")
+        if not self.report()["trace"]["threads_omitted"]: # those that had no room are counted
+            self.assertEqual(self.counts(), {"work": 800, "leaf": 1600}, done.stderr)
+
+    def test_filled_while_it_runs(self):
+        def fill():
+            wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "trace", "*", "*")), 20)
+            self.fill()
+        filler = threading.Thread(target=fill)
+        filler.start()
+        calls = 3000000
+        done = self.run_target(target("traced"), "storm", calls, options=["--trace", "fn:hot", "--args"])
+        filler.join()
+        self.assertEqual(done.stdout, f"calls hot {calls}\n")
+        trace = self.report()["trace"]
+        events, missing = trace["events"], trace["discarded"] + trace["overwritten"]
+        self.assertEqual(events + missing, 2 * calls, done.stderr)
+
+    def test_full(self):
+        """Nothing of it is left: the program hears nothing of it."""
+        done = self.run_target(target("traced"), "calls", 3)
+        self.fill()
+        done = self.run_target(target("traced"), "calls", 3)
+        self.assertEqual(done.stdout, "calls work 3\ncalls leaf 6\n")
+        self.assertEqual(len(self.lines_said(done.stderr, "not traced: no room for the trace buffer")), 1, done.stderr)
+
+
+class MemoryGroup:
+    """A control group of memory, of whichever version is there."""
+
+    def __init__(self, limit):
+        first, second = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
+        top = first if os.path.isdir(first) else second
+        self.path = tempfile.mkdtemp(prefix="scry", dir=top)
+        self.put("memory.limit_in_bytes" if top == first else "memory.max", limit)
+        self.oom = "memory.oom_control" if top == first else "memory.events"
+
+    def put(self, name, value):
+        with open(os.path.join(self.path, name), "w", encoding="ascii") as file:
+            file.write(str(value))
+
+    def killed(self):
+        with open(os.path.join(self.path, self.oom), encoding="ascii") as file:
+            return int(re.search(r"^oom_kill (\d+)", file.read(), re.M)[1])
+
+    def close(self):
+        wait_until(lambda: not self.remove(), 10, f"{self.path} is left")
+
+    def remove(self):
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            return os.path.isdir(self.path)
+        return False
+
+
+@is_root
+class MemoryLimit(LimitsCase):
+    """Buffers count as the job's memory: a job that keeps to its limit must do so while it is traced."""
+
+    def test_group(self):
+        try:
+            group = MemoryGroup(80 * MEGABYTE)
+            self.addCleanup(group.close)
+            group.killed()
+        except (OSError, TypeError):
+            self.skipTest("no control group of memory can be made here")
+        if not self.mount_runtime("1g"):
+            self.skipTest("mount(2) is not permitted here")
+        calls = 3000000
+        command = self.box.scry("run", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
+        done = self.box.run(["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group.path, *command], timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, f"early 0 late {calls}\n"), done.stderr)
+        self.assertEqual(group.killed(), 0)
+        trace = self.report()["trace"]
+        self.assertEqual(trace["events"] + trace["discarded"], 2 * calls, done.stderr)
+
+
+class ManyAtOnce(LimitsCase):
+    def test_thousand(self):
+        self.mount_runtime("4g")
+        done, untraced = self.check_together(1000)
+        if untraced:
+            print(f"# {untraced} of 1000 were not traced", flush=True)
+        rings = self.box.path("run", "rings")
+        wait_until(lambda: set(os.listdir(rings)) <= {"doorbell"}, 20, "areas are left over")
+        # and then there is room for one more
+        self.run_target(target("traced"), "calls", 3)
+        self.assertEqual(self.counts(), {"work": 3, "leaf": 6}, done.stderr)
+
+
+class SlowSymbols(LimitsCase):
+    """Symbols that take long to be read, as those of a big program do the first time."""
+
+    def test_what_is_waited_for(self):
+        helper, go = self.box.path("libexec", "scry-symbols"), self.box.path("work", "go")
+        real = os.path.realpath(helper)
+        os.remove(helper)
+        with open(helper, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.05; done\nexec {real} "$@"\n')
+        os.chmod(helper, 0o755)
+        run = self.box.start(self.box.scry("run", "--trace", "fn:leaf", "--", target("traced"), "calls", 3),
+                             stderr=subprocess.PIPE)
+        self.assertRegex(run.stderr.readline(), "^scry: job ")
+        self.assertRegex(run.stderr.readline(), r"^scry: pid \d+, .*traced, waits until its symbols are read")
+        with open(go, "w", encoding="ascii"):
+            pass
+        out, err = run.communicate(timeout=30 * scrytest.SCALE)
+        self.assertEqual((run.returncode, out), (0, "calls work 3\ncalls leaf 6\n"), err)
+        self.assertEqual(self.counts(), {"leaf": 6}, err)
+
+
+class SilentMonitor(LimitsCase):
+    """A monitor that takes connections and does not answer, as one that is stopped: it is waited for once."""
+
+    def test_waited_for_once(self):
+        source, program = self.box.path("opens.c"), self.box.path("opens")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write("#include <dlfcn.h>\n"
+                      "int main(void) { for (int i = 0; i < 50; i++) "
+                      "if (!dlsym(dlopen(\"libm.so.6\", RTLD_NOW), \"cos\")) return 1; return 0; }\n")
+        subprocess.run(["gcc", "-finstrument-functions", "-o", program, source], check=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self.box.path("silent"))
+            listener.listen(100)
+            listener.setblocking(False)
+            env = {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_AGENT_SOCKET": self.box.path("silent"),
+                   "SCRY_JOB": self.box.path("job")}
+            self.assertEqual(self.box.run([program], env=env).returncode, 0)
+            listener.accept()[0].close()
+            self.assertRaises(BlockingIOError, listener.accept)
+
+
+class Restricted(LimitsCase):
+    """Programs that forbid themselves system calls (seccomp) would be killed by those of the agent."""
+
+    def check(self, way):
+        done = self.run_target(target("privileges"), way)
+        self.assertEqual(done.stdout, "early 10 late 1000\n")
+        self.assertEqual(self.counts(), {"early": 10})
+        self.assertEqual(len(self.lines_said(done.stderr, "switched itself off", "seccomp")), 1, done.stderr)
+
+    def test_strictly(self):
+        self.check("strict")
+
+    def test_by_filter(self):
+        self.check("filter")
+
+
+@is_root
+class Dropped(LimitsCase):
+    """A program that was started by root and becomes another user."""
+
+    def test_dropped(self):
+        done = self.run_target(self.reachable("privileges"), "drop")
+        self.assertEqual(done.stdout, "early 10 late 2000\n")
+        self.assertEqual(self.counts(), {"early": 10, "late": 1000}) # its own; its child gets to no socket of root's
+        self.assertEqual(len(self.lines_said(done.stderr, "gave up its user's rights", "not traced")), 1, done.stderr)
+
+    def test_before_its_first_call(self):
+        self.run_target(self.reachable("privileges"), "drop-first")
+        self.assertEqual(self.counts(), {"late": 1000})
+
+    def reachable(self, name):
+        """A copy of a target where others get to it."""
+        return shutil.copy(target(name), self.box.path("work"))
+
+
+@unittest.skipUnless(USER, "only root can be another user")
+class Privileged(LimitsCase):
+    """Programs that run with more rights than their user's: the loader puts nothing into them."""
+    user = USER
+
+    def check(self, program):
+        done = self.run_target(program, "filter", options=["--trace", "all"])
+        self.assertEqual(done.stdout, "early 10 late 1000\n")
+        self.assertTrue(self.lines_said(done.stderr, "scry: cannot trace", "setuid, setgid or file capabilities", "Remedy"),
+                        done.stderr)
+        done = self.run_target("sh", "-c", f"{program} filter")
+        self.assertEqual(done.stdout, "early 10 late 1000\n")
+
+    def program(self, mode):
+        """A copy of root's."""
+        program = shutil.copy(target("privileges"), self.box.path("work", "privileges"))
+        os.chown(program, 0, 0)
+        os.chmod(program, mode)
+        return program
+
+    def test_setuid(self):
+        self.check(self.program(0o4755))
+
+    def test_setgid(self):
+        self.check(self.program(0o2755))
+
+    def test_capabilities(self):
+        program = self.program(0o755)
+        if not shutil.which("setcap") or subprocess.run(["setcap", "cap_net_raw+ep", program], check=False).returncode:
+            self.skipTest("setcap does not work here")
+        self.check(program)
+
+
+scrytest.main()
