@@ -8,7 +8,8 @@
  * of our own. On a fault of its own the agent switches itself off (agent_fault) and the program runs on.
  *
  * The way of a call: hooks_x86_64.S looks at the filter byte, and for a function that is plainly recorded does all of
- * it; everything else comes to hooks.c. stack.c pairs entries and exits on shadow stacks, record.c writes into packets.
+ * it; everything else comes to hooks.c, enter.c and leave.c. stack.c pairs entries and exits on shadow stacks, record.c
+ * writes into packets, recover.c sets right what hooks that never come back have left.
  *
  * What guards what: area_thread.pending is not 0 while a hook of the thread is at its shadow stack or packet, and
  * agent_thread.writer is then the stack pointer of that hook. A hook that finds it so runs in a signal handler (or the
@@ -287,8 +288,15 @@ static inline void thread_unguard(struct agent_thread *self, enum guard guard)
         level_end(self, guard);
     if (guard != GUARD_OUTER)
         return;
-    self->hole_id = 0;
-    agent_signal_fence();
+    if (self->hole_id) { /* all is whole: without the id, nothing behind `pending` is ours */
+        self->hole_at = 0;
+        agent_signal_fence();
+        uint64_t cursor = atomic_load_explicit(&self->block->cursor, memory_order_relaxed);
+        atomic_store_explicit(&self->block->pending, cursor ? cursor : 1, memory_order_relaxed);
+        agent_signal_fence();
+        self->hole_id = 0;
+        agent_signal_fence();
+    }
     atomic_store_explicit(&self->block->pending, 0, memory_order_release);
 }
 

@@ -58,8 +58,7 @@ bool hook_values_of_caller(const struct area_site *site, uint64_t callsite, stru
     return true;
 }
 
-/* One time in MEASURE_EACH it is measured what that takes, but not at first, when caches are
- * cold. */
+/* One reading in MEASURE_EACH is measured, but not the first, when caches are cold. */
 enum { MEASURE_EACH = 16 };
 
 struct reading reading_begin(struct agent_thread *self)

@@ -259,6 +259,9 @@ void level_reserved(struct agent_thread *self, enum guard guard, uint64_t at)
         self->nested_for = pending;
     }
     agent_signal_fence();
+    if (self->nested_cursor == UINT64_MAX && at > self->hole_at)
+        self->hole_before = last; /* its own time, if it was written to the end: ours counts from it */
+    agent_signal_fence();
     if (at < self->nested_cursor)
         self->nested_cursor = at;
     agent_signal_fence();
@@ -317,22 +320,25 @@ static struct hole hole_find(struct agent_thread *self, uint64_t cursor)
         bool reserved = self->hole_at && cursor > self->hole_at && self->nested_cursor > self->hole_at;
         hole.at = self->hole_at;
         hole.size = reserved ? self->hole_size : 0;
-        hole.before = self->hole_before;
+        hole.before = self->nested_cursor == UINT64_MAX ? last : self->hole_before;
         hole.id = (self->hole_id & ~(uint32_t)HOLE_LONG) - 1;
     } else {
         bool nested = self->nested_for == pending;
         uint64_t end = nested ? self->nested_cursor : cursor;
         hole.at = pending;
-        hole.size = end > pending && in_packet(self, pending, end) && (nested || !region_whole(self, pending, end))
-                        ? end - pending
-                        : 0;
+        hole.size = end > pending && in_packet(self, pending, end) ? end - pending : 0;
+        hole.frame = frame_of_writer(self, self->writer);
+        /* where the frame tells, the time does not: two records may have the same */
+        bool tells = nested || hole.size == RECORD_HEAD || (hole.frame && !(hole.frame->flags & FRAME_RECORDED));
+        if (hole.size && !tells && region_whole(self, pending, end))
+            hole.size = 0;
         hole.before = nested ? self->nested_time : last;
         hole.id = self->hole_id ? self->hole_id - 1 : hole.size == RECORD_HEAD ? RECORD_EXIT : RECORD_ENTRY;
     }
     if (hole.id != RECORD_ENTRY && hole.id != RECORD_ENTRY_VALUES)
         hole.frame = self->leaving;
-    else
-        hole.frame = self->hole_id ? self->entering : frame_of_writer(self, self->writer);
+    else if (self->hole_id)
+        hole.frame = self->entering;
     return hole;
 }
 

@@ -97,12 +97,21 @@ static void at_the_end_of_a_packet(void **state)
     }
 }
 
+/* ... and comes again: the first handler returns, only the second may leave */
+static void handlers_one_after_the_other(void **state)
+{
+    steps("calls,again", "97:1:40");
+    steps("calls,again,jump", "97:1:60");
+    steps("calls,again,jump,full", "97:1:40:4");
+    steps("calls,again,jump,full", "131:200:220:8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handlers_that_return),        cmocka_unit_test(handlers_that_never_return),
         cmocka_unit_test(handlers_that_go_in_silence), cmocka_unit_test(handlers_in_handlers),
-        cmocka_unit_test(at_the_end_of_a_packet),
+        cmocka_unit_test(at_the_end_of_a_packet),      cmocka_unit_test(handlers_one_after_the_other),
     };
     const char *only = getenv("TEST_ONLY");
     if (only)

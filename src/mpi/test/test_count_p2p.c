@@ -19,7 +19,7 @@ static void blocking(void)
     /* 3 messages of 16, 32, 48 bytes around the ring; the receives allow for more than comes */
     for (int i = 1; i <= 3; i++)
         W(MPI_Sendrecv)
-        (out, 16 * i, MPI_CHAR, right, TAG, in, 64, MPI_CHAR, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    (out, 16 * i, MPI_CHAR, right, TAG, in, 64, MPI_CHAR, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK_EQUAL(ROW(MPI_Sendrecv).count, 3);
     CHECK_EQUAL(ROW(MPI_Sendrecv).args_bytes, 96);
     CHECK_EQUAL(ROW(MPI_Sendrecv).sent_bytes, 96);
@@ -246,7 +246,7 @@ static void distributions(void)
     count_reset();
     for (int i = 0; i < 10; i++)
         W(MPI_Sendrecv)
-        (out, 1 << i, MPI_CHAR, right, TAG, in, 4096, MPI_CHAR, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    (out, 1 << i, MPI_CHAR, right, TAG, in, 4096, MPI_CHAR, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     struct mpi_row row = ROW(MPI_Sendrecv);
     CHECK_EQUAL(count_histogram(row.ticks_at, &total), 10);
     CHECK_EQUAL(total, row.ticks);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls made by functions that are not instrumented, by some that are inlined, and by those that are; before each call
- * the caller says who it is and what its local variables are, in the form in which replay shows them: CALLED CALLER NAME=VALUE ...
+ * the caller says who it is and what its local variables are, in the form in which replay shows them: CALLED CALLER
+ * NAME=VALUE ...
  */
 #include <stdio.h>
 

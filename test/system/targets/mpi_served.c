@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi_served FILE: three ranks. Each sends 10 messages of 100 bytes, tag 1, to the next one; all add up a number 5 times
- * on a communicator named "half" of ranks 0 and 2 (rank 1 on one of its own). Rank 0 posts a receive of 64 bytes from
- * anybody, tag 7, and then receives from rank 1, tag 9, which sends both only when FILE is there; rank 2 waits for all.
+ * mpi_served FILE: three ranks. Each sends 10 messages of 100 bytes, tag 1, to the next one; all add up a number 5
+ * times on a communicator named "half" of ranks 0 and 2 (rank 1 on one of its own). Rank 0 posts a receive of 64 bytes
+ * from anybody, tag 7, and then receives from rank 1, tag 9, which sends both only when FILE is there; rank 2 waits for
+ * all.
  */
 #include <mpi.h>
 #include <stdio.h>
