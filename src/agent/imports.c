@@ -130,24 +130,42 @@ static uint32_t hashed_from(const struct object *object)
     return 0;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
+static bool calls_hooks(const struct dl_phdr_info *info)
 {
     struct object object;
-    *(uint64_t *)ctx = info->dlpi_adds + info->dlpi_subs;
     if (!object_take(info, &object))
-        return 0;
+        return false;
     uint32_t taken = hashed_from(&object);
     if (!taken)
         return relocated_hook(&object, object.plt, object.plt_size, 0) ||
                relocated_hook(&object, object.rest, object.rest_size, object.relative);
     for (uint32_t i = 1; i < taken; i++)
         if (is_hook(&object, &object.symbols[i]))
-            return 1;
+            return true;
     return hashed_hook(&object);
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    *(uint64_t *)ctx = info->dlpi_adds + info->dlpi_subs;
+    return calls_hooks(info);
 }
 
 bool agent_imports_hooks(uint64_t *ret_changes)
 {
     *ret_changes = 0;
     return dl_iterate_phdr(look_at, ret_changes) == 1;
+}
+
+static int count(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    *(uint32_t *)ctx += calls_hooks(info);
+    return 0;
+}
+
+uint32_t agent_count_importers(void)
+{
+    uint32_t objects = 0;
+    dl_iterate_phdr(count, &objects);
+    return objects;
 }

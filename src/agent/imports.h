@@ -7,5 +7,7 @@
 
 /* Whether any loaded object takes the hooks from another. *ret_changes: how often objects had come and gone then. */
 bool agent_imports_hooks(uint64_t *ret_changes);
+/* How many of the objects that are loaded do. */
+uint32_t agent_count_importers(void);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "agent/act.h"
 #include "agent/agent.h"
+#include "agent/imports.h"
 #include "agent/mpi.h"
 #include "agent/connect.h"
 #include "agent/read.h"
@@ -24,7 +25,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { SEEN_MS = 200, SLICE_MS = 20, PATIENCE = 3 };
+enum { SEEN_MS = 500, SLICE_MS = 20, PATIENCE = 3 };
 
 static _Atomic bool opened; /* dlopen was called since we looked */
 static _Atomic uint32_t timeouts;
@@ -99,8 +100,8 @@ static uint64_t ticks_in(const struct area *area, uint64_t ms)
     return (second ? second : UINT64_C(4000000000)) / 1000 * ms;
 }
 
-/* Lets the monitor see what was loaded before the program goes on and calls it; not for long, and not if it never
- * answers. */
+/* Lets the monitor see what was loaded, and put the selection for it in place, before the program goes on and calls it;
+ * not for long, and not if it never answers. */
 static void wait_seen(struct area *area, uint32_t number)
 {
     uint64_t end = agent_ticks() + ticks_in(area, SEEN_MS);
@@ -119,6 +120,15 @@ static void wait_seen(struct area *area, uint32_t number)
     }
 }
 
+/* Whether there are more objects with hooks than there were: only for these is waited. A program may open dozens of
+ * libraries that have none. */
+static bool more_hooks(void)
+{
+    static _Atomic uint32_t before;
+    uint32_t now = agent_count_importers();
+    return atomic_exchange(&before, now) < now;
+}
+
 static void look_again(bool wait)
 {
     if (!changed())
@@ -133,7 +143,7 @@ static void look_again(bool wait)
     agent_signals_look();
     uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
     agent_ring();
-    if (wait)
+    if (more_hooks() && wait)
         wait_seen(area, number);
 }
 

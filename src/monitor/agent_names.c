@@ -290,8 +290,11 @@ void agent_name_slot(struct agent *agent, uint32_t slot)
     if (module && shared && shared->index && index_find(shared->index, address - module->bias, &function)) {
         trace_writer_function(agent->writer, slot, address, function.name, function.file, function.line, function.size,
                               module->name);
+        agent->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
         return;
     }
+    if (!module && agent->named[slot >> 6] >> (slot & 63) & 1)
+        return; /* its library was closed meanwhile */
     char name[32];
     snprintf(name, sizeof name, "0x%" PRIx64, address);
     trace_writer_function(agent->writer, slot, address, name, "", 0, 0, module ? module->name : "");

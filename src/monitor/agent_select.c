@@ -51,6 +51,8 @@ void agent_go(struct agent *agent)
         return;
     atomic_store(&agent->view.area->go, 1);
     futex_wake(&agent->view.area->go);
+    atomic_store(&agent->view.area->modules_seen, agent->modules_looked);
+    futex_wake(&agent->view.area->modules_seen);
 }
 
 static void held_long_enough(void *ctx)
@@ -428,14 +430,15 @@ void agent_look_again(struct agent *agent)
     if (modules == agent->modules_looked)
         return;
     agent->modules_looked = modules;
+    /* what was called in libraries that are gone by now gets its names while we know of them */
+    collect_agent(agent, UINT64_MAX, true, false);
     if (agent_modules_refresh(agent) == 0) {
         agent->unnamed = true;
         agent_names_again(agent);
         agent_apply(agent);
         agent_demands_indexed(agent);
     }
-    atomic_store(&agent->view.area->modules_seen, modules);
-    futex_wake(&agent->view.area->modules_seen);
+    agent_settle(agent); /* goes on now, or when their symbols were read */
 }
 
 /* ---- choices by services ---- */

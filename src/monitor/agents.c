@@ -88,6 +88,7 @@ struct trace_job *job_get(struct agents *agents, const char *dir)
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/trace", dir) < (int)sizeof path)
         add_tree(path, 2, &job->bytes_before);
+    job->disk.reserve = -1;
     job->ended = true; /* until somebody follows it */
     HASH_ADD_KEYPTR(hh, agents->jobs, job->dir, strlen(job->dir), job);
     return job;
@@ -352,6 +353,7 @@ void agent_free(struct agent *agent)
     }
     profile_free(agent->profile);
     free(agent->known);
+    free(agent->named);
     free(agent->area_path);
     free(agent->exe);
     if (agent->job) {

@@ -44,7 +44,12 @@ struct trace_job {
     unsigned agents;                   /* living and draining ones */
     uint64_t bytes_before;             /* of traces that were there before */
     uint64_t bytes, events, discarded; /* of agents that are gone */
-    uint64_t looked_ns;                /* at the disk's room */
+    struct job_disk {                  /* as it was at the last look at it (collect_trace.c) */
+        uint64_t looked_ns, looked_bytes; /* when, and how much the job had */
+        uint64_t step;                    /* so much may be written until the next look */
+        uint64_t last;                    /* so much when the job is limited */
+        int reserve;                      /* a file without a name that keeps room for names; -1: none */
+    } disk;
     struct noted_program {             /* that calls none of our hooks */
         char *exe;
         bool looked, own_hooks;
@@ -130,7 +135,8 @@ struct agent {
     struct trace_writer *writer; /* NULL: nothing is recorded */
     struct profile *profile;
     struct collect_thread *threads;
-    uint64_t *known; /* bit set of slots that have a name in the trace */
+    uint64_t *known; /* bit set of slots that have a name in the trace, */
+    uint64_t *named; /* and of those whose name is not only their address */
     uint64_t events, discarded, damaged;
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
     uint64_t partial_ns, synced_ns, opened_ns;

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace directory of a process, and what stands beside its packets: counts, what it cost, how it ended. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "monitor/node.h"
 
-enum { DISK_RESERVE_PERCENT = 5, CRASH_FRAMES = 64 };
+enum {
+    DISK_RESERVE_PERCENT = 5,
+    LEAST_FREE = 512 << 10,    /* also where that is less, but of a disk that has it */
+    NAMES_RESERVE = 256 << 10, /* in a file, */
+    LITTLE_ROOM = 64 << 20,    /* where less is left than this */
+    LITTLE_STEP = 1 << 20,
+    CRASH_FRAMES = 64,
+};
 
 static const char *boot_id(void)
 {
@@ -40,7 +50,8 @@ int collect_open(struct agent *agent, struct err *err)
                                             .ticks_per_second = agents->ticks_per_second,
                                             .tick_zero_ns = agent_clock_zero_ns(agents)};
     agent->known = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->known);
-    int code = agent->known ? profile_new(&agent->profile, 0) : -ENOMEM;
+    agent->named = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->named);
+    int code = agent->known && agent->named ? profile_new(&agent->profile, 0) : -ENOMEM;
     if (code < 0)
         return err_set(err, code, "out of memory");
     struct area *area = agent->view.area;
@@ -153,17 +164,83 @@ static void write_calls(struct agent *agent)
     buf_done(&lines);
 }
 
-static void check_disk(struct agent *agent)
+/* ---- the room on the disk ---- */
+
+uint64_t collect_job_bytes(const struct agents *agents, const struct trace_job *job)
 {
-    struct trace_job *job = agent->job;
-    struct statvfs room;
-    uint64_t now = clock_now_ns();
-    if (!job || job->limited || now - job->looked_ns < NS_PER_SECOND)
+    uint64_t bytes = job->bytes_before + job->bytes;
+    for (const struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->job == job && agent->writer)
+            bytes += trace_writer_bytes(agent->writer);
+    return bytes;
+}
+
+/* What the files beside the packets may still need, twice: the new ones are there before the old ones go. */
+static uint64_t bytes_of_names(const struct agents *agents, const struct trace_job *job)
+{
+    uint64_t bytes = 0;
+    for (const struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->job == job && agent->writer)
+            bytes += trace_writer_names(agent->writer);
+    return bytes;
+}
+
+/* Where there is not much room, others may take it all between two looks: some of it is taken for the names now. */
+static void keep_reserve(struct trace_job *job)
+{
+    char path[PATH_MAX];
+    if (job->disk.reserve >= 0 || snprintf(path, sizeof path, "%s/.reserve", job->dir) >= (int)sizeof path)
         return;
-    job->looked_ns = now;
-    if (statvfs(job->dir, &room) == 0 && room.f_blocks &&
-        (uint64_t)room.f_bavail * 100 < (uint64_t)room.f_blocks * DISK_RESERVE_PERCENT)
-        collect_limit(agent->agents, job, "less than 5 % of the disk is left");
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    unlink(path);
+    if (posix_fallocate(fd, 0, NAMES_RESERVE) == 0)
+        job->disk.reserve = fd;
+    else
+        close(fd);
+}
+
+void collect_release_reserve(struct trace_job *job)
+{
+    if (job->disk.reserve >= 0)
+        close(job->disk.reserve);
+    job->disk.reserve = -1;
+}
+
+/* What is kept free is for others, for names, and for how it ended; half of it when the last records are written. */
+static void look_at_disk(const struct agents *agents, struct trace_job *job)
+{
+    struct job_disk *disk = &job->disk;
+    struct statvfs fs;
+    disk->looked_ns = clock_now_ns();
+    disk->looked_bytes = collect_job_bytes(agents, job);
+    disk->step = disk->last = UINT64_MAX;
+    if (statvfs(job->dir, &fs) < 0 || fs.f_blocks == 0)
+        return;
+    uint64_t size = (uint64_t)fs.f_blocks * fs.f_frsize, free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t names = LEAST_FREE + bytes_of_names(agents, job), kept = size / 100 * DISK_RESERVE_PERCENT;
+    if (kept < names)
+        kept = names < size / 8 ? names : size / 8;
+    uint64_t left = free_bytes > kept ? free_bytes - kept : 0;
+    disk->step = left > LITTLE_STEP ? left / 4 : left;
+    disk->last = free_bytes > kept / 2 ? free_bytes - kept / 2 : 0;
+    if (left && left < LITTLE_ROOM && !job->limited)
+        keep_reserve(job);
+}
+
+uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
+{
+    struct job_disk *disk = &job->disk;
+    uint64_t written = collect_job_bytes(agents, job) - disk->looked_bytes;
+    if (!disk->looked_ns || (!job->limited && written >= disk->step) || clock_now_ns() - disk->looked_ns >= NS_PER_SECOND) {
+        look_at_disk(agents, job);
+        written = 0;
+    }
+    if (disk->step == 0)
+        collect_limit(agents, job, "the disk with the job directory is nearly full");
+    uint64_t most = job->limited ? disk->last : disk->step;
+    return most > written ? most - written : 0;
 }
 
 void collect_finish(struct agent *agent, bool all)
@@ -176,8 +253,13 @@ void collect_finish(struct agent *agent, bool all)
     if (agent->counts || agent->rated)
         write_calls(agent);
     write_crash(agent);
-    check_disk(agent);
+    if (agent->job)
+        collect_disk_left(agent->agents, agent->job);
     int code = trace_writer_sync(agent->writer, all);
+    if ((code == -ENOSPC || code == -EDQUOT) && agent->job && agent->job->disk.reserve >= 0) {
+        collect_release_reserve(agent->job);
+        code = trace_writer_sync(agent->writer, all);
+    }
     if (code < 0 && !trace_writer_failed(agent->writer))
         agent_set_problem(agent, "the names of functions of pid %d cannot be written: %s", agent->pid, strerror(-code));
 }

@@ -99,6 +99,18 @@ void split_demangled(const char *demangled, struct buf *ret_name, struct buf *re
     buf_append(ret_full, all.ptr + begin, all.len - begin);
 }
 
+/* "text[abi:cxx11](int)" is what nobody writes: in place. */
+static void drop_tags(char *text)
+{
+    static const char mark[] = "[abi:";
+    for (char *at = strstr(text, mark); at; at = strstr(at, mark)) {
+        const char *end = strchr(at, ']');
+        if (!end)
+            return;
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    }
+}
+
 void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_full)
 {
     static char *room; /* of the demangler, used again and again */
@@ -115,6 +127,7 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
         char *text = __cxa_demangle(mangled, room, &room_size, &status);
         if (text && status == 0) {
             room = text;
+            drop_tags(text);
             split_demangled(text, ret_name, ret_full);
             buf_append(ret_name, linkage + plain.len, len - plain.len);
             buf_append(ret_full, linkage + plain.len, len - plain.len);

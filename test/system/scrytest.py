@@ -39,6 +39,11 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "build", "check"))
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
+
+# A run in the background ignores signals that the programs tested here are to be ended by, and they would inherit that.
+for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(each) == signal.SIG_IGN:
+        signal.signal(each, signal.default_int_handler if each == signal.SIGINT else signal.SIG_DFL)
 # Kept from the caller's environment; everything else is left out, so that tests do not depend on it.
 KEPT_VARIABLES = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "LANG", "LC_ALL", "TZ")
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"

@@ -146,6 +146,40 @@ class Values(TraceCase):
         self.assertNotIn('"text"', self.replay())
 
 
+class Opened(TraceCase):
+    """A library whose symbols nobody has read yet: the program waits for them when it opens it."""
+
+    PLUGIN = "int plugin_work(int n) { return n + 1; }\n"
+    PROGRAM = """#include <dlfcn.h>
+        #include <stdio.h>
+        int once(const char *path, int i)
+        {
+            void *library = dlopen(path, RTLD_NOW);
+            int (*work)(int) = (int (*)(int))dlsym(library, "plugin_work");
+            int result = work(i);
+            dlclose(library);
+            return result;
+        }
+        int main(int argc, char **argv)
+        {
+            for (int i = 0; i < 3; i++)
+                printf("%d\\n", once(argv[1], i));
+            return 0;
+        }
+        """
+
+    def test_first_calls(self):
+        for name, text, options in (("plugin.so", self.PLUGIN, ["-shared", "-fPIC"]), ("program", self.PROGRAM, [])):
+            with open(self.box.path("work", "part.c"), "w", encoding="utf-8") as out:
+                out.write(text)
+            done = self.box.run(["gcc", "-g", "-finstrument-functions", *options, "part.c", "-o", name])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.scry_run("--trace", "all", "--args", "--", "./program", "./plugin.so")
+        self.assertEqual((done.returncode, done.stdout), (0, "1\n2\n3\n"))
+        done = self.box.run(self.box.scry("replay", "--fn", "plugin_work", "@last"))
+        self.assertEqual(re.findall(r"plugin_work\(n = (\d)\)", done.stdout), ["0", "1", "2"], done.stdout + done.stderr)
+
+
 class Limits(TraceCase):
     def test_min_time(self):
         self.traced("calls", 20, options=["--min-time", "10s"])

@@ -142,7 +142,7 @@ class MemoryLimit(LimitsCase):
 
     def test_group(self):
         try:
-            group = MemoryGroup(80 * MEGABYTE)
+            group = MemoryGroup(int(80 * scrytest.SCALE) * MEGABYTE)  # sanitized, scry itself needs more
             self.addCleanup(group.close)
             group.killed()
         except (OSError, TypeError):
