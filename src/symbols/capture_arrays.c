@@ -98,13 +98,12 @@ void emit_array(struct emitter *emitter, const struct array *array_of, const str
     for (unsigned i = 1; i < array.dimensions; i++)
         if (__builtin_mul_overflow(array.stride, array.counts[i], &array.stride))
             array.stride = 0;
-    if (total == UNKNOWN_COUNT)
-        total = 0;
     bool last = array.dimensions == 1;
     bool is_text = last && type_kind_of(&stripped) == TYPE_CHAR && size == 1;
     uint64_t wanted = is_text ? emitter->options->string : emitter->options->array;
     wanted = wanted < total ? wanted : total;
-    if (array.stride == 0 || array.stride > INT32_MAX / 2) {
+    /* how many there are, only the program knows (int line[n]), or nobody (char rest[]): not to be shown as none */
+    if (total == UNKNOWN_COUNT || array.stride == 0 || array.stride > INT32_MAX / 2) {
         layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
