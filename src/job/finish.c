@@ -176,8 +176,8 @@ static void add_warnings(struct job *job)
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);
     if (spool->stopped)
-        recorder_warn(recorder, "recording_stopped", "recording stopped: %s; %llu records were lost", spool->reason,
-                      (unsigned long long)spool->lost);
+        recorder_warn(recorder, "recording_stopped", "recording stopped: %s; %llu records were lost%s", spool->reason,
+                      (unsigned long long)spool->lost, has_traces(job) ? " (those of functions are told apart)" : "");
 }
 
 static void put_end(struct job *job)

@@ -117,7 +117,7 @@ static void put_layouts(struct buf *out, const struct ctf_metadata *metadata)
 {
     if (metadata->layout_count == 0)
         return;
-    buf_puts(out, "typealias enum : u32 {\n");
+    buf_printf(out, "typealias enum : u32 {\n    NONE = %d,\n", RECORD_NO_LAYOUT);
     for (size_t i = 0; i < metadata->layout_count; i++)
         buf_printf(out, "    L%" PRIu32 " = %" PRIu32 ",\n", metadata->layouts[i].id, metadata->layouts[i].id);
     buf_puts(out, "} := layout_id;\n\n");
@@ -134,7 +134,7 @@ static void put_values(struct buf *out, const struct ctf_metadata *metadata, enu
         buf_puts(out, " u32 layout; u16 size; u8 values[size];");
         return;
     }
-    buf_puts(out, " layout_id layout; u16 size; variant <layout> {\n");
+    buf_puts(out, " layout_id layout; u16 size; variant <layout> {\n        struct { u8 bytes[size]; } NONE;\n");
     for (size_t i = 0; i < metadata->layout_count; i++)
         if (metadata->layouts[i].role == role)
             buf_printf(out, "        %s L%" PRIu32 ";\n", metadata->layouts[i].tsdl, metadata->layouts[i].id);

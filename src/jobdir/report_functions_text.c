@@ -112,7 +112,7 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->max_depth)
         buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
     if (functions->overwritten)
-        buf_printf(out, "; %" PRIu64 " older ones gave way to later ones (flight recorder)", functions->overwritten);
+        buf_printf(out, "; %" PRIu64 " others were counted but not kept (flight recorder)", functions->overwritten);
 }
 
 static bool is_said(const json_t *warnings, const char *text)

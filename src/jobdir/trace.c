@@ -462,6 +462,16 @@ const struct layout *trace_layout(const struct trace *trace, uint32_t id)
     return entry->layout;
 }
 
+const char *trace_layout_text(const struct trace *trace, uint32_t id)
+{
+    return id < trace->layout_room ? trace->layouts[id].text : NULL;
+}
+
+uint32_t trace_layout_count(const struct trace *trace)
+{
+    return (uint32_t)trace->layout_room;
+}
+
 uint64_t trace_wall_ns(const struct trace *trace, uint64_t ticks)
 {
     return trace->tick_zero_ns + (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND / trace->ticks_per_second);

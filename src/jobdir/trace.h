@@ -29,7 +29,10 @@
 #include "base/err.h"
 #include "symbols/layout.h"
 
-enum { TRACE_VERSION = 1 };
+enum {
+    TRACE_VERSION = 1,
+    TRACE_IDS = 1 << 22, /* ids of functions and layouts are below */
+};
 
 /* ---- reading ---- */
 
@@ -75,6 +78,8 @@ uint64_t trace_number(const struct trace *trace, const char *key);   /* the same
 const char *trace_problem(const struct trace *trace, size_t index);  /* the writer's; NULL: no more */
 const struct trace_function *trace_function(const struct trace *trace, uint32_t id); /* NULL: none */
 const struct layout *trace_layout(const struct trace *trace, uint32_t id);
+const char *trace_layout_text(const struct trace *trace, uint32_t id);   /* NULL: none */
+uint32_t trace_layout_count(const struct trace *trace);                  /* ids are below it */
 bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a layout_name_fn */
 /* Functions whose calls were only counted: calls and ticks in them; and those whose calls were not all recorded:
  * `thinned` are missing. 0 or -ENOMEM. */

@@ -13,7 +13,6 @@
 #include "shm/record.h"
 
 enum {
-    TRACE_IDS = 1 << 22,        /* ids of functions and layouts are below */
     TRACE_META_LIMIT = 1 << 30, /* bytes of one file beside the streams */
     TRACE_THREADS = 1 << 20,
     TRACE_STACKS = 1 << 20, /* beyond the threads' own */

@@ -23,7 +23,7 @@
 #include "jobdir/trace.h"
 #include "symbols/layout.h"
 
-enum { OPEN_FILES = 8, INCARNATION_LIMIT = 100000 };
+enum { OPEN_FILES = 8, INCARNATION_LIMIT = 100000, VALUES_BYTES = 8192 /* .process, twice */ };
 #define METADATA_BYTES_PER_NS 200 /* ns to wait for each byte that a rewritten metadata file has */
 
 struct stream {
@@ -204,6 +204,11 @@ bool trace_writer_failed(const struct trace_writer *writer)
 uint64_t trace_writer_bytes(const struct trace_writer *writer)
 {
     return writer->bytes;
+}
+
+uint64_t trace_writer_names(const struct trace_writer *writer)
+{
+    return VALUES_BYTES + writer->metadata_bytes + 2 * (writer->new_functions.len + writer->new_layouts.len);
 }
 
 void trace_writer_clock(struct trace_writer *writer, uint64_t ticks_per_second, uint64_t tick_zero_ns)

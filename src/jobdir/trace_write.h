@@ -63,5 +63,7 @@ void trace_writer_problem(struct trace_writer *writer, const char *text);
  * not rewritten every time, unless `all`. 0 or -errno. */
 int trace_writer_sync(struct trace_writer *writer, bool all);
 uint64_t trace_writer_bytes(const struct trace_writer *writer);
+/* About how many bytes its names and values need on the disk when they are next written. */
+uint64_t trace_writer_names(const struct trace_writer *writer);
 
 #endif

@@ -428,6 +428,9 @@ static void adopt(void *ctx, const char *folder, const char *name)
     collect_former(agent, lines[2]);
     if (agent->job && collect_open(agent, &err) < 0)
         agent_set_problem(agent, "%s", err.text);
+    agent_layouts_write(agent);
+    if (agent->writer)
+        trace_writer_sync(agent->writer, true); /* before the other one is forgotten */
     agent_area_note(agent);
     agent_came(agent, NULL);
 }

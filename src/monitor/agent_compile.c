@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "jobdir/trace.h"
 #include "monitor/agents_internal.h"
 #include "shm/capture.h"
 
@@ -42,6 +43,7 @@ struct compile_run { /* one request of one process: functions of one module */
     struct agent *agent;
     size_t count;
     uint64_t bias;
+    bool stale; /* the settings were changed meanwhile: it is done once more */
     uint32_t slots[];
 };
 
@@ -75,11 +77,20 @@ static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
     return at;
 }
 
+/* Layouts to come have greater numbers, those of a later monitor, too. */
+static void number_after(struct agent *agent, uint32_t id)
+{
+    if (id >= TRACE_IDS || id < agent->next_layout)
+        return;
+    agent->next_layout = id + 1;
+    agent->view.area->next_layout = agent->next_layout;
+}
+
 static void add_layout(struct agent *agent, uint32_t id, const char *text)
 {
     struct agent_layout_text *layout;
     HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
-    if (layout)
+    if (layout || id >= TRACE_IDS)
         return;
     layout = calloc(1, sizeof *layout);
     if (!layout || !(layout->text = strdup(text))) {
@@ -88,8 +99,7 @@ static void add_layout(struct agent *agent, uint32_t id, const char *text)
     }
     layout->id = id;
     HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
-    if (id >= agent->next_layout)
-        agent->next_layout = id + 1;
+    number_after(agent, id);
     if (agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
         log_warning("the layout of values '%.100s' is not understood", text);
 }
@@ -122,29 +132,37 @@ static void take_site(struct compile_run *run, const struct stored_answer *answe
         atomic_store_explicit(&site->params, at, memory_order_release);
     else if (answer->site == HELPER_UNWIND)
         atomic_store_explicit(&site->unwind, at, memory_order_release);
-    else
+    else if (agent_layout(agent, answer->id))
         set_values(site, at, answer->id);
+}
+
+static void take_answers(struct compile_run *run, bool layouts)
+{
+    const struct buf *answers = &run->set->answers;
+    for (size_t at = 0; at + sizeof(struct stored_answer) <= answers->len;) {
+        struct stored_answer answer;
+        memcpy(&answer, answers->data + at, sizeof answer);
+        const char *bytes = answers->data + at + sizeof answer;
+        if (answer.kind == HELPER_LAYOUT && layouts)
+            add_layout(run->agent, answer.id, bytes);
+        else if (answer.kind != HELPER_LAYOUT && !layouts)
+            take_site(run, &answer, bytes);
+        at += sizeof answer + answer.size;
+    }
 }
 
 /* Puts what was compiled into one process. */
 static void finish_run(struct compile_run *run)
 {
     struct agent *agent = run->agent;
-    const struct buf *answers = &run->set->answers;
     agent->compile_failed |= !run->set->done;
-    for (size_t at = 0; at + sizeof(struct stored_answer) <= answers->len;) {
-        struct stored_answer answer;
-        memcpy(&answer, answers->data + at, sizeof answer);
-        const char *bytes = answers->data + at + sizeof answer;
-        if (answer.kind == HELPER_LAYOUT)
-            add_layout(agent, answer.id, bytes);
-        else
-            take_site(run, &answer, bytes);
-        at += sizeof answer + answer.size;
-    }
+    take_answers(run, true);
+    if (agent->writer)
+        trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
+    take_answers(run, false);
     if (*run->set->problem)
         agent_demands_problem(agent, run->set->problem);
-    for (size_t i = 0; i < run->count; i++)
+    for (size_t i = 0; i < run->count && !run->stale; i++)
         agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
     if (!run->set->done)
         agent_set_problem(agent,
@@ -153,8 +171,6 @@ static void finish_run(struct compile_run *run)
                           run->count, agent->exe);
     agent->compile_run = NULL;
     free(run);
-    if (agent->writer)
-        trace_writer_sync(agent->writer, true); /* readers know a layout before it is used */
     agent_compile(agent);
     if (agent->compile_run)
         return;
@@ -385,6 +401,31 @@ void agent_compile_again(struct agent *agent)
 {
     if (agent->compiled)
         memset(agent->compiled, 0, (agent->view.slot_mask / 64 + 1) * sizeof *agent->compiled);
+    if (agent->compile_run) /* is with the former ones */
+        agent->compile_run->stale = true;
+}
+
+/* Of an area that another monitor made: its sites, and records in its packets, go by the numbers of that one's trace.
+ * What is not told there is not captured again. */
+void agent_layouts_adopt(struct agent *agent, const struct trace *former)
+{
+    const struct area_view *view = &agent->view;
+    uint64_t next = view->area->next_layout;
+    for (uint32_t id = 0; former && id < trace_layout_count(former); id++)
+        if (trace_layout(former, id))
+            add_layout(agent, id, trace_layout_text(former, id));
+    if (next && next <= TRACE_IDS)
+        number_after(agent, (uint32_t)next - 1);
+    for (uint32_t i = 0; i <= view->site_mask; i++) {
+        struct area_site *site = &view->sites[i];
+        uint32_t layout = atomic_load(&site->layout);
+        if (!atomic_load(&site->values))
+            continue;
+        number_after(agent, layout);
+        if (!agent_layout(agent, layout))
+            set_values(site, 0, 0);
+    }
+    agent->layouts_lost = next != agent->next_layout || HASH_COUNT(agent->layouts) < next - 1;
 }
 
 void agent_layouts_write(struct agent *agent)
@@ -434,7 +475,8 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
     }
     for (const struct agent_layout_text *layout = parent->layouts; layout; layout = layout->hh.next)
         add_layout(agent, layout->id, layout->text);
-    agent->next_layout = parent->next_layout;
+    if (parent->next_layout)
+        number_after(agent, parent->next_layout - 1);
     return true;
 }
 

@@ -99,11 +99,20 @@ void job_put(struct agents *agents, struct trace_job *job)
     if (!job || job->agents || !job->ended)
         return;
     HASH_DELETE(hh, agents->jobs, job);
+    collect_release_reserve(job);
     trace_settings_done(&job->settings);
     for (size_t i = 0; i < job->noted_count; i++)
         free(job->noted[i].exe);
     free(job->dir);
     free(job);
+}
+
+/* Often several change at once: values are compiled for all of them, and until then go on as they are. */
+static void agent_changes_values(struct agent *agent)
+{
+    agent_compile_again(agent);
+    agent->applies_soon = true;
+    collect_soon(agent->agents);
 }
 
 int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err)
@@ -130,8 +139,9 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
         if (strcmp(key, "trace") == 0)
             agent_overrides_free(agent);
         if (strcmp(key, "args") == 0 || strcmp(key, "locals") == 0 || strcmp(key, "depth") == 0)
-            agent_compile_again(agent);
-        agent_apply(agent);
+            agent_changes_values(agent);
+        else if (!agent->applies_soon)
+            agent_apply(agent);
     }
     agents->collecting--;
     return 0;
@@ -309,6 +319,7 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
     agent->agents = agents;
     agent->pid = pid;
     agent->pidfd = agent->area_fd = -1;
+    agent->next_layout = RECORD_NO_LAYOUT + 1;
     agent->job = *dir == '/' ? job_get(agents, dir) : NULL;
     if (agent->job)
         agent->job->agents++;

@@ -39,18 +39,19 @@ enum {
 struct trace_job {
     char *dir;
     struct trace_settings settings;
-    bool ended;                        /* nobody follows it any more; goes with its last agent */
-    bool limited;                      /* max_bytes is reached, or the disk is full */
-    unsigned agents;                   /* living and draining ones */
-    uint64_t bytes_before;             /* of traces that were there before */
-    uint64_t bytes, events, discarded; /* of agents that are gone */
-    struct job_disk {                  /* as it was at the last look at it (collect_trace.c) */
+    bool ended;                           /* nobody follows it any more; goes with its last agent */
+    bool limited;                         /* max_bytes is reached, or the disk is full */
+    unsigned agents;                      /* living and draining ones */
+    uint64_t bytes_before;                /* of traces that were there before */
+    uint64_t events, discarded;           /* of agents that are gone */
+    uint64_t written;                     /* bytes of packets, of all */
+    struct job_disk {                     /* as it was at the last look at it (collect_trace.c) */
         uint64_t looked_ns, looked_bytes; /* when, and how much the job had */
         uint64_t step;                    /* so much may be written until the next look */
         uint64_t last;                    /* so much when the job is limited */
         int reserve;                      /* a file without a name that keeps room for names; -1: none */
     } disk;
-    struct noted_program {             /* that calls none of our hooks */
+    struct noted_program { /* that calls none of our hooks */
         char *exe;
         bool looked, own_hooks;
     } noted[NOTED_LIMIT];
@@ -101,6 +102,7 @@ struct agent_layout_text {
     UT_hash_handle hh;
 };
 
+struct trace;
 struct demand; /* agent_demand.c */
 struct slot_params;
 struct compile_run; /* agent_compile.c */
@@ -167,6 +169,7 @@ struct agent {
     uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be had */
     uint32_t next_layout;
     struct agent_layout_text *layouts;
+    bool layouts_lost;                /* records may have some that only a monitor before this one knew */
     uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */
     struct demand *demands;           /* in the order in which they came */
     struct slot_params *slot_params;  /* hash by slot */
@@ -320,6 +323,7 @@ bool agent_compiling(const struct agent *agent);
 void agent_compile_again(struct agent *agent);                                /* the settings of values changed */
 bool agent_compiled_inherit(struct agent *agent, const struct agent *parent); /* programs, sites and layouts */
 void agent_layouts_write(struct agent *agent);                                /* to a trace made after them */
+void agent_layouts_adopt(struct agent *agent, const struct trace *former);    /* NULL: it cannot be read */
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
@@ -359,6 +363,9 @@ void collect_former(struct agent *agent, const char *trace);
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
 int collect_open(struct agent *agent, struct err *err); /* the trace directory */
 void collect_close(struct agent *agent, const char *state);
+/* How much may be written until the disk is looked at again; 0: nothing more. Limits the job when it is nearly full. */
+uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);
+void collect_release_reserve(struct trace_job *job);
 
 /* collect_walk.c */
 struct walk {                /* what one packet is made into */
@@ -373,13 +380,17 @@ struct walk_room; /* for rewriting; NULL-able only for whole packets */
 struct walk_room *walk_room_new(void);
 void walk_room_free(struct walk_room *room);
 typedef void walk_function_fn(void *ctx, uint32_t function);
-/* Looks through the `size` bytes of records of a packet, none of which is later than `latest`; the piece begins `from`
- * bytes into them. Tells the profile and, for functions not in `known`, fn. A record that is older than the one before
- * it (written in a signal's handler) is made as old. */
 /* Entries and exits among the records. */
 uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size);
 /* How many bytes of the records are not later than `time`. */
 size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, uint64_t time);
+/* Values with a layout that nobody knows get RECORD_NO_LAYOUT for it. */
+typedef bool walk_layout_fn(void *ctx, uint32_t layout);
+void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size,
+                  walk_layout_fn *is_known, void *ctx);
+/* Looks through the `size` bytes of records of a packet, none of which is later than `latest`; the piece begins `from`
+ * bytes into them. Tells the profile and, for functions not in `known`, fn. A record that is older than the one before
+ * it (written in a signal's handler) is made as old. */
 void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
                  struct walk_room *room, struct profile *profile, uint32_t slot_mask, uint64_t *known,
                  walk_function_fn *fn, void *ctx, struct walk *ret_walk);

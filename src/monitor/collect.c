@@ -79,13 +79,9 @@ static struct collect_thread *thread_get(struct agent *agent, const struct packe
     return thread->has_stream ? thread : NULL;
 }
 
-static uint64_t job_bytes(const struct agents *agents, const struct trace_job *job)
+static uint64_t job_bytes(const struct trace_job *job)
 {
-    uint64_t bytes = job->bytes_before + job->bytes;
-    for (const struct agent *agent = agents->list; agent; agent = agent->next)
-        if (agent->job == job && agent->writer)
-            bytes += trace_writer_bytes(agent->writer);
-    return bytes;
+    return job->bytes_before + job->written;
 }
 
 /* From here on the last records are kept in memory, as far as the buffer goes, and written when somebody asks. */
@@ -94,6 +90,7 @@ void collect_limit(struct agents *agents, struct trace_job *job, const char *why
     if (job->limited)
         return;
     job->limited = true;
+    job->disk.looked_ns = 0; /* how much the last records may take is to be seen */
     job_set_problem(job, "%s: from then on only the last records of each process were kept", why);
     for (struct agent *agent = agents->list; agent; agent = agent->next) {
         if (agent->job != job)
@@ -105,16 +102,19 @@ void collect_limit(struct agents *agents, struct trace_job *job, const char *why
     }
 }
 
+/* What the program goes on to do is not written, but it is counted: as overwritten. */
 static void write_failed(struct agent *agent, int code)
 {
     char why[PROBLEM_SIZE];
-    snprintf(why, sizeof why, "writing the trace of pid %d failed (%s): recording stopped", agent->pid,
+    snprintf(why, sizeof why, "writing the trace of pid %d failed (%s): what came later was only counted", agent->pid,
              strerror(-code));
     log_warning("%s: %s", trace_writer_path(agent->writer), why);
     trace_writer_problem(agent->writer, why);
     agent_set_problem(agent, "%s", why);
     if (!agent->ended)
-        atomic_store(&agent->view.area->on, 0);
+        atomic_store(&agent->view.area->policy, AREA_FLIGHT);
+    if (agent->job && (code == -ENOSPC || code == -EDQUOT))
+        collect_limit(agent->agents, agent->job, "the disk with the job directory is full");
 }
 
 static void name_function(void *ctx, uint32_t function)
@@ -126,8 +126,28 @@ static void name_function(void *ctx, uint32_t function)
 static bool is_too_much(const struct agent *agent, size_t size)
 {
     const struct trace_job *job = agent->job;
-    return job && job->limited && job->settings.max_bytes &&
-           job_bytes(agent->agents, job) + sizeof(struct packet_head) + size > job->settings.max_bytes;
+    if (!job || !job->limited)
+        return false;
+    uint64_t so_far = job_bytes(job), more = sizeof(struct packet_head) + size;
+    return (job->settings.max_bytes && so_far + more > job->settings.max_bytes) ||
+           job->written - job->disk.looked_bytes + more > job->disk.last;
+}
+
+static bool is_layout_known(void *ctx, uint32_t layout)
+{
+    return agent_layout(ctx, layout) != NULL;
+}
+
+static int put_packet(struct agent *agent, uint32_t stream, const struct packet_head *head, const void *records,
+                      size_t size, uint64_t lost)
+{
+    uint64_t before = trace_writer_bytes(agent->writer);
+    int code = trace_writer_packet(agent->writer, stream, head, records, size, lost);
+    if (agent->job)
+        agent->job->written += trace_writer_bytes(agent->writer) - before;
+    if (code < 0 && code != -EPIPE)
+        write_failed(agent, code);
+    return code;
 }
 
 /* Writes what is new of a packet: a copy, `size` bytes of records. */
@@ -143,6 +163,8 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         from = thread->partial_to < size ? thread->partial_to : size;
     else if (thread->written_to) /* what the monitor before this one has written of it */
         from = walk_until(head, latest, records, size, thread->written_to);
+    if (agent->layouts_lost)
+        walk_layouts(head, latest, records, size, is_layout_known, agent);
     struct walk walk;
     walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, agent->view.slot_mask,
                 agent->known, name_function, agent, &walk);
@@ -164,10 +186,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     area->writing_events = area->written_events + walk.events;
     atomic_signal_fence(memory_order_seq_cst);
     area->writing_bytes = trace_writer_bytes(agent->writer) + sizeof walk.head + walk.size;
-    int code = trace_writer_packet(agent->writer, thread->stream, &walk.head, walk.records, walk.size, lost);
-    if (code < 0) {
-        if (code != -EPIPE)
-            write_failed(agent, code);
+    if (put_packet(agent, thread->stream, &walk.head, walk.records, walk.size, lost) < 0) {
         area->skipped_events = agent->skipped += walk.events;
         agent->discarded += lost;
         thread->discarded += lost;
@@ -308,24 +327,31 @@ static void take_orphans(struct agent *agent, uint32_t used)
 }
 
 /* Below the limit of a job (--max-size) a quarter is kept for the last records, which are written at the end. */
-static uint64_t bytes_before_limit(const struct agents *agents, const struct trace_job *job)
+static uint64_t bytes_before_limit(const struct trace_job *job)
 {
-    uint64_t most = job->settings.max_bytes - job->settings.max_bytes / 4, so_far = job_bytes(agents, job);
+    if (!job->settings.max_bytes)
+        return UINT64_MAX;
+    uint64_t most = job->settings.max_bytes - job->settings.max_bytes / 4, so_far = job_bytes(job);
     return so_far < most ? most - so_far : 0;
 }
 
-/* How many packets of an agent may still be written: before the limit, or, when that was reached, its part of what is
- * left. */
+/* How many packets of an agent may still be written: before the limit or the next look at the disk, or, when that was
+ * reached, its part of what is left. */
 static size_t packets_left(const struct agent *agent)
 {
-    const struct trace_job *job = agent->job;
+    struct trace_job *job = agent->job;
     uint64_t size = agent->view.packet_size;
-    if (!job || !job->settings.max_bytes)
+    if (!job)
         return SIZE_MAX;
-    if (!job->limited)
-        return bytes_before_limit(agent->agents, job) / size + 1;
-    uint64_t so_far = job_bytes(agent->agents, job);
-    uint64_t part = so_far < job->settings.max_bytes ? (job->settings.max_bytes - so_far) / (job->agents + 1) : 0;
+    uint64_t room = collect_disk_left(agent->agents, job);
+    if (!job->limited) {
+        uint64_t before = bytes_before_limit(job), least = before < room ? before : room;
+        return least / size + 1;
+    }
+    uint64_t left = UINT64_MAX, so_far = job_bytes(job);
+    if (job->settings.max_bytes)
+        left = so_far < job->settings.max_bytes ? job->settings.max_bytes - so_far : 0;
+    uint64_t part = (left < room ? left : room) / (job->agents + 1);
     uint64_t threads = (uint64_t)HASH_COUNT(agent->threads) + 1; /* each has a packet that is not full, too */
     return part / size > threads ? part / size - threads : 0;
 }
@@ -447,8 +473,8 @@ static void end_thread(struct agent *agent, struct area_thread *block)
                                    .time_end = thread->last_time,
                                    .tid = thread->tid,
                                    .thread_serial = serial};
-        if (trace_writer_packet(agent->writer, thread->stream, &head, NULL, 0, discarded - thread->discarded) == 0)
-            agent->discarded += discarded - thread->discarded;
+        put_packet(agent, thread->stream, &head, NULL, 0, discarded - thread->discarded);
+        agent->discarded += discarded - thread->discarded;
     }
     if (agent->profile)
         profile_thread_ended(agent->profile, serial, thread->last_time);
@@ -526,6 +552,8 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
         agent->adopted = false;
         take_positions(agent);
     }
+    if (agent->job)
+        collect_disk_left(agent->agents, agent->job);
     bool keeps = !agent->ended && !flight && atomic_load(&view->area->policy) == AREA_FLIGHT;
     /* threads that were at their end before we looked for their packets: those then are all */
     uint32_t used = threads_used(view);
@@ -545,7 +573,7 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
         collect_threads(agent, partial, ended, used);
     free(ended);
     struct trace_job *job = agent->job;
-    if (bytes && job && !job->limited && job->settings.max_bytes && !bytes_before_limit(agent->agents, job))
+    if (bytes && job && !job->limited && !bytes_before_limit(job))
         collect_limit(agent->agents, job, "the trace reached its limit (--max-size)");
     return bytes;
 }

@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/log.h"
+#include "jobdir/trace.h"
 #include "monitor/agents_internal.h"
 
 struct former {
@@ -101,12 +103,23 @@ static void put_line(struct buf *out, const struct agent *agent, const char *lin
     buf_printf(out, "%s\n", line);
 }
 
+static void adopt_layouts(struct agent *agent, const char *path)
+{
+    struct err err = {0};
+    struct trace *trace = NULL;
+    if (*path && trace_open(&trace, path, NULL, NULL, &err) < 0)
+        log_warning("the trace of pid %d before this: %s", agent->pid, err.text);
+    agent_layouts_adopt(agent, trace);
+    trace_close(trace);
+}
+
 void collect_former(struct agent *agent, const char *trace)
 {
     char path[PATH_MAX], *text;
     size_t len;
     struct former former = {0};
     agent->skipped = agent->view.area->skipped_events;
+    adopt_layouts(agent, trace);
     if (!*trace || snprintf(path, sizeof path, "%s/.process", trace) >= (int)sizeof path ||
         file_read(path, &text, &len) < 0)
         return;

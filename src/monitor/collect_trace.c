@@ -166,15 +166,6 @@ static void write_calls(struct agent *agent)
 
 /* ---- the room on the disk ---- */
 
-uint64_t collect_job_bytes(const struct agents *agents, const struct trace_job *job)
-{
-    uint64_t bytes = job->bytes_before + job->bytes;
-    for (const struct agent *agent = agents->list; agent; agent = agent->next)
-        if (agent->job == job && agent->writer)
-            bytes += trace_writer_bytes(agent->writer);
-    return bytes;
-}
-
 /* What the files beside the packets may still need, twice: the new ones are there before the old ones go. */
 static uint64_t bytes_of_names(const struct agents *agents, const struct trace_job *job)
 {
@@ -186,16 +177,16 @@ static uint64_t bytes_of_names(const struct agents *agents, const struct trace_j
 }
 
 /* Where there is not much room, others may take it all between two looks: some of it is taken for the names now. */
-static void keep_reserve(struct trace_job *job)
+static void keep_reserve(struct trace_job *job, uint64_t size)
 {
     char path[PATH_MAX];
-    if (job->disk.reserve >= 0 || snprintf(path, sizeof path, "%s/.reserve", job->dir) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/.reserve", job->dir) >= (int)sizeof path)
         return;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
     unlink(path);
-    if (posix_fallocate(fd, 0, NAMES_RESERVE) == 0)
+    if (posix_fallocate(fd, 0, (off_t)(size < NAMES_RESERVE ? size : NAMES_RESERVE)) == 0)
         job->disk.reserve = fd;
     else
         close(fd);
@@ -208,37 +199,44 @@ void collect_release_reserve(struct trace_job *job)
     job->disk.reserve = -1;
 }
 
-/* What is kept free is for others, for names, and for how it ended; half of it when the last records are written. */
+/* What is kept free is for others, for names, and for how it ended; half of it may go to the last records. */
 static void look_at_disk(const struct agents *agents, struct trace_job *job)
 {
     struct job_disk *disk = &job->disk;
     struct statvfs fs;
     disk->looked_ns = clock_now_ns();
-    disk->looked_bytes = collect_job_bytes(agents, job);
+    disk->looked_bytes = job->written;
     disk->step = disk->last = UINT64_MAX;
     if (statvfs(job->dir, &fs) < 0 || fs.f_blocks == 0)
         return;
-    uint64_t size = (uint64_t)fs.f_blocks * fs.f_frsize, free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    uint64_t names = LEAST_FREE + bytes_of_names(agents, job), kept = size / 100 * DISK_RESERVE_PERCENT;
-    if (kept < names)
-        kept = names < size / 8 ? names : size / 8;
-    uint64_t left = free_bytes > kept ? free_bytes - kept : 0;
+    uint64_t size = (uint64_t)fs.f_blocks * fs.f_frsize;
+    if (disk->reserve < 0 && !job->limited && fs.f_bavail < LITTLE_ROOM / fs.f_frsize) {
+        keep_reserve(job, size / 8);
+        if (statvfs(job->dir, &fs) < 0)
+            return;
+    }
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t names = bytes_of_names(agents, job), kept = size / 100 * DISK_RESERVE_PERCENT;
+    if (kept < LEAST_FREE + names)
+        kept = LEAST_FREE + names < size / 4 ? LEAST_FREE + names : size / 4;
+    uint64_t left = free_bytes > kept ? free_bytes - kept : 0, kept_last = names > kept / 2 ? names : kept / 2;
     disk->step = left > LITTLE_STEP ? left / 4 : left;
-    disk->last = free_bytes > kept / 2 ? free_bytes - kept / 2 : 0;
-    if (left && left < LITTLE_ROOM && !job->limited)
-        keep_reserve(job);
+    disk->last = free_bytes > kept_last ? free_bytes - kept_last : 0;
 }
 
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
 {
     struct job_disk *disk = &job->disk;
-    uint64_t written = collect_job_bytes(agents, job) - disk->looked_bytes;
-    if (!disk->looked_ns || (!job->limited && written >= disk->step) || clock_now_ns() - disk->looked_ns >= NS_PER_SECOND) {
+    uint64_t written = job->written - disk->looked_bytes;
+    if (!disk->looked_ns || (!job->limited && written >= disk->step) ||
+        clock_now_ns() - disk->looked_ns >= NS_PER_SECOND) {
         look_at_disk(agents, job);
         written = 0;
     }
-    if (disk->step == 0)
+    if (disk->step == 0 && !job->limited) {
         collect_limit(agents, job, "the disk with the job directory is nearly full");
+        look_at_disk(agents, job);
+    }
     uint64_t most = job->limited ? disk->last : disk->step;
     return most > written ? most - written : 0;
 }
@@ -255,6 +253,8 @@ void collect_finish(struct agent *agent, bool all)
     write_crash(agent);
     if (agent->job)
         collect_disk_left(agent->agents, agent->job);
+    if (all && agent->job && trace_writer_failed(agent->writer))
+        collect_release_reserve(agent->job);
     int code = trace_writer_sync(agent->writer, all);
     if ((code == -ENOSPC || code == -EDQUOT) && agent->job && agent->job->disk.reserve >= 0) {
         collect_release_reserve(agent->job);
@@ -278,7 +278,6 @@ void collect_close(struct agent *agent, const char *state)
     trace_writer_set(agent->writer, "state", "%s", crashed && strcmp(state, "exited") == 0 ? "crashed" : state);
     collect_finish(agent, true);
     if (agent->job) {
-        agent->job->bytes += trace_writer_bytes(agent->writer);
         agent->job->events += agent->events;
         agent->job->discarded += agent->discarded;
     }

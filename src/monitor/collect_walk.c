@@ -294,6 +294,23 @@ size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *reco
     return (size_t)(at - records);
 }
 
+void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size,
+                  walk_layout_fn *is_known, void *ctx)
+{
+    static const uint32_t none = RECORD_NO_LAYOUT;
+    struct walker walker = {.at = records, .end = records + size, .time = head->time_begin, .latest = latest};
+    struct record record;
+    while (next_record(&walker, &record)) {
+        walker.time = record.time;
+        bool values =
+            record.id == RECORD_ENTRY_VALUES || record.id == RECORD_EXIT_VALUES || record.id == RECORD_CALLER_VALUES;
+        size_t size_at = values ? shapes[record.id].fixed - sizeof(uint16_t) : 0;
+        uint8_t *layout = values ? records + (record.payload - records) + size_at - sizeof none : NULL;
+        if (layout && !is_known(ctx, get32(layout)))
+            memcpy(layout, &none, sizeof none);
+    }
+}
+
 void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
                  struct walk_room *room, struct profile *profile, uint32_t slot_mask, uint64_t *known,
                  walk_function_fn *fn, void *ctx, struct walk *ret_walk)

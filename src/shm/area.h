@@ -35,7 +35,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 2,
+    AREA_VERSION = 3,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
@@ -274,6 +274,7 @@ struct area {
     uint64_t written_bytes, written_events; /* in the trace that it writes now */
     uint64_t writing_bytes, writing_events; /* as they will be when the packet under way is there */
     uint64_t skipped_events;                /* of packets that were not written, in all traces of this area */
+    uint64_t next_layout;                   /* ids of layouts in sites and records are below */
 };
 _Static_assert(sizeof(struct area) <= AREA_PAGE, "the header is a page");
 

@@ -42,6 +42,7 @@ enum {
     RECORD_EXTENDED_HEAD = 16,
     RECORD_TIME_BITS = 27,
     RECORD_VALUES_LIMIT = 4096, /* bytes of captured values in one record */
+    RECORD_NO_LAYOUT = 0,       /* for a layout: what the values mean is not known any more */
 };
 
 /* CTF packet header and context, as one. Sizes in bits, times in ticks. Sizeof is 80: no padding. */

@@ -4,6 +4,7 @@ the program or the monitor meanwhile."""
 
 import collections
 import glob
+import json
 import os
 import re
 import shutil
@@ -194,6 +195,105 @@ class Change(CollectCase):
         lines, _ = self.events()
         self.assertEqual(self.entries(lines)["step"], steps)
         self.assertEqual([self.process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
+
+
+class Restarted(CollectCase):
+    """Values of a program whose monitor is killed are right before and after it."""
+
+    functions = ("point", "letter", "number", "text")
+
+    def start(self):
+        run = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--args", "--locals", "--trace", "fn:nothing",
+                                           "--", target("restarted")), stdin=subprocess.PIPE)
+        wait_until(self.traces)
+        # one after the other: a monitor that begins anew would number them in another order
+        for count, name in enumerate(self.functions, 1):
+            selection = " ".join(f"fn:{each}" for each in self.functions[:count])
+            self.assertEqual(self.box.run(self.box.scry("set", self.job, f"trace={selection}")).returncode, 0)
+            wait_until(lambda name=name: any("args" in call for call in self.calls()[name]), 20, name)
+        return run
+
+    def calls(self):
+        found = {name: [] for name in self.functions}
+        done = self.box.run(self.box.scry("replay", "--json", self.job))
+        for line in done.stdout.splitlines():
+            try:
+                call = json.loads(line)
+            except ValueError:
+                continue
+            if call.get("function") in found:
+                found[call["function"]].append(call)
+        return found
+
+    def kill_monitor(self):
+        self.box.stop_monitor(signal.SIGKILL)
+        before = len(self.calls()["number"])
+        wait_until(self.box.monitor_pid, 20)
+        wait_until(lambda: len(self.calls()["number"]) > before + 200, 20)
+
+    def end(self, run):
+        run.stdin.close()
+        count = int(re.search(r"calls (\d+)", run.stdout.read()).group(1))
+        self.assertEqual(run.wait(), 0)
+        wait_until(lambda: "running" not in [self.process(path)["state"][0] for path in self.traces()])
+        return count
+
+    def expected(self, name, i):
+        """Of the call with this number: arguments, locals, result."""
+        letter, next_letter = chr(ord("a") + i % 20), chr(ord("b") + i % 20)
+        return {
+            "number": ({"count": i}, {"twice": 2 * i}, 2 * i + 1),
+            "text": ({"word": '"abc"', "at": i}, {"first": f"'{'abc'[i % 3]}'"}, ord("abc"[i % 3])),
+            "point": ({"where": f"{{x = {i}, y = {-i}, z = {i + 0.5}}}", "scale": 3},
+                      {"own": f"{{x = {3 * i}, y = {-3 * i}, z = {3 * (i + 0.5)}}}"}, 3 * (i + 0.5)),
+            "letter": ({"c": f"'{letter}'", "wide": i << 33 | 1}, {"next": ord(next_letter)}, f"'{next_letter}'"),
+        }[name]
+
+    def check_call(self, name, i, call):
+        shown = dict(call["args"])
+        if name == "point":
+            shown["where"] = shown["where"].partition(" -> ")[2]
+        self.assertEqual((shown, call["locals"], call["result"]), self.expected(name, i), call)
+        if "caller_locals" in call:
+            self.assertEqual(call["caller_locals"]["count"], i, call)
+
+    def check_read(self):
+        self.events()
+        for trace in self.traces():
+            self.events(trace)
+
+    def test_values_go_on(self):
+        run = self.start()
+        self.kill_monitor()
+        self.kill_monitor()
+        count = self.end(run)
+        self.assertEqual(len(self.traces()), 3)
+        self.check_read()
+        for name, calls in self.calls().items():
+            with_values = [call for call in calls if "args" in call]
+            self.assertGreater(len(with_values), 400)
+            self.assertEqual(calls[-len(with_values):], with_values, name)
+            self.assertGreater(sum("caller_locals" in call for call in with_values), len(with_values) * 9 // 10)
+            for i, call in zip(range(count - len(with_values), count), with_values):
+                self.check_call(name, i, call)
+
+    def test_layouts_lost(self):
+        """Without the first trace's layouts no value is shown wrongly, and those to come are right again."""
+        run = self.start()
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        (first,) = self.traces()
+        os.unlink(os.path.join(first, ".layouts"))
+        self.kill_monitor()
+        wait_until(lambda: "args" in self.calls()["text"][-1], 20)
+        count = self.end(run)
+        self.events(self.traces()[1])
+        for name, calls in self.calls().items():
+            self.assertIn("args", calls[-1], name)
+            self.assertIn(False, ["args" in call for call in calls], name)
+            for i, call in zip(range(count - len(calls), count), calls):
+                if "args" in call:
+                    self.check_call(name, i, call)
 
 
 if __name__ == "__main__":

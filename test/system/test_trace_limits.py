@@ -107,6 +107,91 @@ class LittleRoom(LimitsCase):
         self.assertEqual(len(self.lines_said(done.stderr, "not traced: no room for the trace buffer")), 1, done.stderr)
 
 
+@is_root
+class LittleDisk(LimitsCase):
+    """The job directories are on a disk of a few MB. What is written of the trace can be read, with names, and what is
+    not is counted: recorded and missing are what the program made."""
+    FUNCTIONS = 300
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.box.path("jobs")
+
+    def mount(self, size):
+        if self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", self.disk]).returncode:
+            self.skipTest("mount(2) is not permitted here")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", self.disk], check=True))
+        self.addCleanup(self.box.stop_monitor)
+
+    def program(self):
+        """Calls each of its functions, a given number of times. The last ones are first called at the end."""
+        source = self.box.path("work", "many.c")
+        numbers = range(self.FUNCTIONS)
+        with open(source, "w", encoding="ascii") as out:
+            out.write("#include <stdlib.h>\nint sum;\n")
+            out.writelines(f"void with_a_rather_long_name_{n}(void) {{ sum += {n}; }}\n" for n in numbers)
+            out.write("__attribute__((no_instrument_function)) int main(int argc, char **argv) {\n"
+                      "    (void)argc;\n    for (int i = atoi(argv[1]); i; i--) {\n")
+            out.writelines(f"        with_a_rather_long_name_{n}();\n" for n in numbers[:-20])
+            out.write("    }\n")
+            out.writelines(f"    with_a_rather_long_name_{n}();\n" for n in numbers[-20:])
+            out.write("    return 0;\n}\n")
+        return self.compile(source, name="many")
+
+    def check_run(self, rounds, *options, said):
+        done = self.run_target(self.program(), rounds, options=options, timeout=60)
+        self.assertRegex(done.stderr, said)
+        self.check_counts(2 * (rounds * (self.FUNCTIONS - 20) + 20), done.stderr)
+
+    def check_counts(self, made, err):
+        report = self.report()
+        trace = report["trace"]
+        self.assertEqual(trace["events"] + trace["discarded"] + trace["overwritten"], made, err)
+        self.assertGreater(trace["overwritten"], 0, err)
+        self.assertGreater(trace["events"], 0, err)
+        self.assertIn(f'{trace["events"]} events', err)
+        self.assertIn(f'{trace["overwritten"]} ', err)
+        for row in report["functions"]:
+            self.assertRegex(row["name"], "^with_a_rather_long_name_")
+        lines = self.babeltrace()
+        if lines is not None:
+            self.assertEqual(self.lines_said("\n".join(lines), "<unknown>"), [])
+            self.assertEqual(sum(" entry" in line or " exit" in line for line in lines), trace["events"])
+
+    def test_runs_full(self):
+        self.mount("6m")
+        self.check_run(3500, said="tracing +.*nearly full")
+
+    def test_small_buffer(self):
+        self.mount("6m")
+        self.check_run(3500, "--buffer", "1M", said="tracing +.*nearly full")
+
+    def test_runs_full_while_waiting(self):
+        self.mount("6m")
+        self.check_run(3500, "--overflow", "wait", said="tracing +.*nearly full")
+
+    def test_tiny(self):
+        self.mount("1m")
+        self.check_run(1000, said="tracing +.*nearly full")
+
+    def test_filled_by_somebody_else(self):
+        """At once: no look at the disk came before."""
+        self.mount("60m")
+
+        def fill():
+            wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "trace", "*", "*", "stream-*")), 20)
+            with open(self.box.path("jobs", "filler"), "wb", buffering=0) as file:
+                try:
+                    while file.write(bytes(65536)):
+                        pass
+                except OSError:
+                    pass
+        filler = threading.Thread(target=fill)
+        filler.start()
+        self.addCleanup(filler.join)
+        self.check_run(10000, said="tracing +.*(No space left on device|full)")
+
+
 class MemoryGroup:
     """A control group of memory, of whichever version is there."""
 
