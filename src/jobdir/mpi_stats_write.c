@@ -300,7 +300,7 @@ int mpi_stats_write(const struct mpi_stats *stats, const char *dir, uint32_t inc
     if (stats->distribution_count && (code = write_distributions(stats, path, err)) < 0)
         return code;
     mpi_stats_print(stats, &text);
-    strcat(path, ".json");
+    memcpy(path + strlen(path), ".json", sizeof ".json"); /* there is room, see above */
     code = replace(path, &text);
     return code < 0 ? err_errno(err, code, "cannot write %s", path) : 0;
 }
