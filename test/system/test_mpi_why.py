@@ -118,7 +118,7 @@ class Why(mpitest.MpiCase):
         answer, _, text = self.stuck("read", "straggler")
         self.assertEqual(answer["mpi"]["findings"][0]["ranks"], [1])
         self.assertIn("reads from", text)
-        self.assertIn("/work/fifo", text)
+        self.assertIn(self.box.path("work", "fifo"), text)
 
     def test_nonblocking_collective(self):
         answer, _, text = self.stuck("ibarrier", "straggler")
