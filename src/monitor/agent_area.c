@@ -38,7 +38,6 @@ enum {
     FORK_THREADS = 4,
     ROOM_PART = 8,    /* of its address space that a program with a limit gives */
     MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
-    SIDECAR_LIMIT = 3 * PATH_MAX,
 };
 
 /* ---- memory for a part of the file ---- */
@@ -349,27 +348,6 @@ void agent_area_remove(struct agent *agent)
 
 /* ---- those of a monitor before this one ---- */
 
-/* Three lines: job directory, program, trace. */
-static bool read_sidecar(const char *area_path, char *text, char *ret_lines[3])
-{
-    char path[PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s.job", area_path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t len = fd >= 0 ? read(fd, text, SIDECAR_LIMIT - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[len > 0 ? len : 0] = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        char *end = strchr(text, '\n');
-        if (!end)
-            return false;
-        *end = 0;
-        ret_lines[i] = text;
-        text = end + 1;
-    }
-    return true;
-}
-
 static int take_over(struct agent *agent, const char *path)
 {
     struct stat st;
@@ -409,7 +387,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
     if (serial > agents->last_serial)
         agents->last_serial = serial;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    bool known = read_sidecar(path, text, lines);
+    bool known = agent_sidecar_read(path, text, lines); /* job directory, program, trace */
     struct agent *agent = known ? agent_new(agents, pid, lines[0], lines[1], &err) : NULL;
     if (!agent || take_over(agent, path) < 0) {
         log_warning("the trace buffer %s cannot be read: removed", path);

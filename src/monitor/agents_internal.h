@@ -301,6 +301,11 @@ void agent_names_again(struct agent *agent); /* indexes came */
 void agent_modules_free(struct agent *agent);
 void agents_indexes_free(struct agents *agents);
 
+/* agent_sidecar.c */
+enum { SIDECAR_LIMIT = 3 * 4096 };
+/* What stands beside an area, for the next monitor: the three lines of AREA.job, in `text`. false: it is not whole. */
+bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[3]);
+
 /* agent_select.c */
 void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
 bool agent_applies_long(

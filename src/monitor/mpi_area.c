@@ -22,7 +22,6 @@
 #include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
-enum { SIDECAR_LIMIT = 3 * PATH_MAX };
 static const char PREFIX[] = "mpi-";
 
 static int map_head(struct mpi_process *process)
@@ -148,25 +147,6 @@ void mpi_area_close(struct mpi_process *process)
 
 /* ---- those of a monitor before this one ---- */
 
-/* Three lines: job directory, program, three numbers. */
-static bool read_sidecar(const char *path, char *text, char *ret_lines[3])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t len = fd >= 0 ? read(fd, text, SIDECAR_LIMIT - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[len > 0 ? len : 0] = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        char *end = strchr(text, '\n');
-        if (!end)
-            return false;
-        *end = 0;
-        ret_lines[i] = text;
-        text = end + 1;
-    }
-    return true;
-}
-
 static int take_over(struct mpi_process *process, const char *path)
 {
     struct stat st;
@@ -215,7 +195,8 @@ static void adopt(void *ctx, const char *folder, const char *name)
 {
     const struct adoption *adoption = ctx;
     struct mpi_registry *registry = adoption->registry;
-    char path[PATH_MAX], beside[PATH_MAX + 8], text[SIDECAR_LIMIT], *lines[3];
+    char path[PATH_MAX], beside[PATH_MAX + 8], text[SIDECAR_LIMIT];
+    char *lines[3]; /* job directory, program, three numbers */
     int pid, end = 0;
     uint64_t ticks, serial;
     const char *numbers = name + strlen(PREFIX);
@@ -226,7 +207,8 @@ static void adopt(void *ctx, const char *folder, const char *name)
         registry->agents->last_serial = serial;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(beside, sizeof beside, "%s.job", path);
-    struct mpi_process *process = read_sidecar(beside, text, lines) ? mpi_process_new(registry, pid, lines[1]) : NULL;
+    bool whole = agent_sidecar_read(path, text, lines);
+    struct mpi_process *process = whole ? mpi_process_new(registry, pid, lines[1]) : NULL;
     if (process) {
         process->start_ticks = ticks;
         process->serial = serial;

@@ -2,6 +2,7 @@
 #include "wire/local.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,8 +33,9 @@ static int connect_address(int fd, const struct sockaddr_un *address)
     return code < 0 ? -errno : 0;
 }
 
-/* Whether a socket file can be replaced: 0, or -EADDRINUSE when somebody answers, or what else is wrong. */
-static int remove_dead(const struct sockaddr_un *address, struct err *err)
+/* Whether what lies at a path may be replaced: 0 (nothing, or a dead socket), or -EADDRINUSE when somebody answers, or
+ * what else is wrong. */
+static int replaceable(const struct sockaddr_un *address, struct err *err)
 {
     const char *path = address->sun_path;
     struct stat st;
@@ -49,33 +51,40 @@ static int remove_dead(const struct sockaddr_un *address, struct err *err)
         return err_set(err, -EADDRINUSE, "somebody answers at %s already", path);
     if (code != -ECONNREFUSED && code != -ENOENT)
         return err_errno(err, code, "cannot tell whether somebody answers at %s", path);
-    return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "cannot remove the dead socket %s", path) : 0;
+    return 0;
+}
+
+/* The name that a socket has until it listens: in the folder of its path. */
+static int set_early_address(const char *path, struct sockaddr_un *address, struct err *err)
+{
+    char early[sizeof address->sun_path + 32];
+    const char *slash = strrchr(path, '/');
+    snprintf(early, sizeof early, "%.*s.new-%x", slash ? (int)(slash + 1 - path) : 0, path, (unsigned)getpid());
+    return set_address(early, address, err);
 }
 
 int local_listen(const char *path, struct err *err)
 {
-    struct sockaddr_un address;
+    struct sockaddr_un address, early;
     int code = set_address(path, &address, err);
-    if (code < 0)
+    if (code < 0 || (code = set_early_address(path, &early, err)) < 0 || (code = replaceable(&address, err)) < 0)
         return code;
     _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_errno(err, -errno, "cannot make a socket");
+    unlink(early.sun_path); /* of one that died between the two steps */
     /* Linux gives the file the mode of the socket: no moment at which others could connect, no umask to change */
     if (fchmod(fd, 0600) < 0)
         return err_errno(err, -errno, "cannot set the mode of a socket");
-    code = bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ? -errno : 0;
-    if (code == -EADDRINUSE) {
-        code = remove_dead(&address, err);
-        if (code < 0)
-            return code;
-        code = bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ? -errno : 0;
-    }
-    if (code == 0 && listen(fd, SOMAXCONN) < 0) {
+    if (bind(fd, (const struct sockaddr *)&early, sizeof early) < 0)
+        return err_errno(err, -errno, "cannot listen at %s", path);
+    /* Between bind and listen a socket refuses everybody: whoever waits for the file must not find it so. */
+    if (listen(fd, SOMAXCONN) < 0 || rename(early.sun_path, path) < 0) {
         code = -errno;
-        unlink(path);
+        unlink(early.sun_path);
+        return err_errno(err, code, "cannot listen at %s", path);
     }
-    return code < 0 ? err_errno(err, code, "cannot listen at %s", path) : TAKE_FD(fd);
+    return TAKE_FD(fd);
 }
 
 int local_connect(const char *path, struct err *err)

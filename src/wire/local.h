@@ -11,8 +11,9 @@
 #include "base/err.h"
 
 /* Listens at path (at most 107 bytes), mode 0600, close-on-exec, non-blocking. Returns the descriptor or -errno;
- * -EADDRINUSE when somebody answers there; a dead socket file is replaced. Two that start at once must be kept apart by
- * the caller (a lock): the later would take the file of the earlier for dead between its bind and its listen. */
+ * -EADDRINUSE when somebody answers there; a dead socket file is replaced. From the moment that the file is there, it
+ * can be connected to. Two that start at once must be kept apart by the caller (a lock): the later takes the earlier's
+ * place. */
 int local_listen(const char *path, struct err *err);
 
 /* Connects, blocking, close-on-exec. Returns the descriptor or -errno. */

@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "wire/local.h"
@@ -106,6 +108,25 @@ static void a_dead_socket_is_replaced(void **state)
     close(listener);
 }
 
+static void a_file_that_is_there_can_be_connected_to(void **state)
+{
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            while (access(path, F_OK) < 0)
+                sched_yield();
+            _exit(local_connect(path, &err) >= 0 ? 0 : 1);
+        }
+        int listener = local_listen(path, &err);
+        assert_true(listener >= 0);
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        close(listener);
+        unlink(path);
+    }
+}
+
 static void what_is_no_socket_is_left_alone(void **state)
 {
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
@@ -144,9 +165,13 @@ static void paths_have_a_longest_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(tool_and_monitor_meet),           EACH(the_mode_does_not_depend_on_the_umask),
-        EACH(a_living_socket_is_not_taken),    EACH(a_dead_socket_is_replaced),
-        EACH(what_is_no_socket_is_left_alone), EACH(paths_have_a_longest_length),
+        EACH(tool_and_monitor_meet),
+        EACH(the_mode_does_not_depend_on_the_umask),
+        EACH(a_living_socket_is_not_taken),
+        EACH(a_dead_socket_is_replaced),
+        EACH(a_file_that_is_there_can_be_connected_to),
+        EACH(what_is_no_socket_is_left_alone),
+        EACH(paths_have_a_longest_length),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

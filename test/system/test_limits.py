@@ -241,15 +241,17 @@ class Input(ServiceTest):
         monitor.terminate()
 
     def serves(self):
-        raw = Raw(self.box, hello=False)
+        raw = None
         try:
+            raw = Raw(self.box, hello=False)
             raw.send(HELLO, 1, struct.pack("<II", 1, 0))
             answer = raw.receive()
             return answer and answer[0] == WELCOME
         except OSError:
             return False
         finally:
-            raw.close()
+            if raw:
+                raw.close()
 
     def test_tool_that_does_not_read(self):
         """Its replies are dropped and counted; the job is not held for it, others are served."""
