@@ -3,13 +3,14 @@
  * What bench_mpi.py runs: calls that a process makes to itself, so that nothing waits for another one and the library's
  * share is small and steady. Prints nanoseconds a call: the tenth of a hundred of many short rounds, so that what other
  * processes do meanwhile does not count; and `clock`, which is two readings of the time stamp counter, the least that
- * timing a call takes.
+ * timing a call takes. With an argument it prints its process id first, and begins when a line of input comes.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 enum { ROUNDS = 1500, CALLS = 400 };
@@ -77,6 +78,12 @@ static void measure(const char *name, void (*once)(void), int calls)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
+    if (argc > 1) {
+        printf("%d\n", (int)getpid());
+        fflush(stdout);
+        if (getchar() == EOF)
+            return 1;
+    }
     measure("MPI_Sendrecv", self_sendrecv, 1);
     measure("Irecv+Isend+Waitall", request_pair, 3);
     measure("MPI_Allreduce", allreduce, 1);

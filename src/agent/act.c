@@ -10,6 +10,9 @@
 #include "agent/read_internal.h"
 #include "agent/sys.h"
 #include "agent/values.h"
+#include "shm/mpi_told.h"
+
+_Static_assert(sizeof(struct mpi_told) <= AREA_RAISE_VALUES, "it is told whole");
 
 enum { PARAM_SIZE = 9 /* u8 type, i64 */, SLICE_MS = 100, ALIVE_EVERY_MS = 100, IDENTITY_EVERY = 4 };
 
@@ -239,7 +242,11 @@ static void raise_event(struct area_thread *thread, uint32_t csr, const struct a
     raw_copy(raise->param_types, event->types, event->param_count);
     raise->layout = 0;
     raise->values_size = 0;
-    if (call->values && call->frame && call->site_entry) {
+    if (call->frame &&
+        mpi_function_is(atomic_load_explicit(&act.view.slots[call->slot].function, memory_order_relaxed))) {
+        raise->values_size = sizeof(struct mpi_told); /* of a call of MPI all that is known, and no layout */
+        raw_copy(raise->values, (const void *)call->frame->gpr[MPI_TOLD_REGISTER], sizeof(struct mpi_told));
+    } else if (call->values && call->frame && call->site_entry) {
         /* program and layout change together */
         uint64_t both = __atomic_load_n((const uint64_t *)(const void *)&call->site_entry->values, __ATOMIC_ACQUIRE);
         unsigned before = agent_read_begin();

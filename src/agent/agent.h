@@ -36,7 +36,7 @@ enum {
     AGENT_FRAMES = 131072,       /* of a thread's own stack */
     AGENT_FRAMES_FEW = 4096,     /* where memory is short */
     AGENT_STACKS = 1024,         /* of a thread */
-    AGENT_SCRATCH = 8192,        /* bytes for captured values */
+    AGENT_SCRATCH = 8256,        /* bytes for captured values: a caller's and those of the call */
     AGENT_WAITING = 1 << 20,     /* bytes of values that wait for --min-time */
     AGENT_CONTEXTS = 4096,       /* stacks given to makecontext that are remembered */
     AGENT_NO_PACKET = INT32_MAX, /* packet_seq while there is none */
@@ -136,6 +136,7 @@ struct agent_thread {
     uint32_t levels;      /* how many of store->levels are in use */
     uint32_t hole_id;     /* 1 + id of the record that is being written, with HOLE_LONG by the long way */
     uint8_t switching;    /* between stacks: enum agent_switch */
+    bool waited;          /* for a packet, the last time that one was needed, until the time was over */
     int32_t tid;
     const struct capture_frame *registers;    /* of the innermost long hook */
     struct agent_frame *entering;             /* whose entry the long way is recording */
@@ -157,6 +158,7 @@ enum agent_frame_flag {
     FRAME_VALUES = 8,   /* values of its exit are wanted */
     FRAME_ENDED = 32,   /* the lowest of those that are just being taken off */
     FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
+    FRAME_WAITED = 64,  /* and that after a wait that ran out */
 };
 
 extern struct agent_hot agent_hot;
@@ -242,8 +244,23 @@ uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, ui
 /* The same, but only if the packet has room for it: 0 is not counted. */
 uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
                     size_t head_size, const void *body, size_t body_size);
+/* An entry, with `caller`, if there is any, as the RECORD_CALLER_VALUES before it: both in the same packet, and nothing
+ * comes between. Where signal handlers have room for the entry alone, that is written. */
+struct record_entry {
+    uint32_t function;
+    uint32_t values_size, caller_size; /* 0: none */
+    const void *values, *caller;
+};
+uint64_t record_put_entry(struct agent_thread *self, enum guard guard, uint64_t time, const struct record_entry *entry);
 /* Writes a record's head; returns its size. */
 size_t record_head(uint64_t at, uint32_t id, uint64_t now, bool extended);
+/* One entry or exit is not recorded; `waited`: although it was waited for room. */
+void record_discarded(struct agent_thread *self, bool waited);
+/* After a record that found no room: whether that was waited for. Handlers do not wait. */
+static inline bool waited_in_vain(const struct agent_thread *self, enum guard guard)
+{
+    return guard == GUARD_OUTER && self->waited;
+}
 /* Nothing more into this packet before the next one has told what there is to tell. */
 void record_close(struct agent_thread *self);
 /* The size of the whole record at `at`, of at most `left` bytes, and its id; 0: there is none. */
@@ -342,7 +359,7 @@ void threads_init(void);
 
 /* ---- connect.c, start.c, modules.c ---- */
 
-enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN };
+enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN, CONNECT_MPI };
 void agent_connect(int how);
 void fork_happened(void); /* in the child: everything of the parent's is forgotten, nothing is connected yet */
 /* Looks whether this is the child of a fork; then it gets an area of its own. */

@@ -7,6 +7,7 @@
 
 #include "agent/act.h"
 #include "agent/agent.h"
+#include "agent/ask.h"
 #include "agent/crash.h"
 #include "agent/imports.h"
 #include "agent/large.h"
@@ -15,12 +16,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 _Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "as in memory_x86_64.S");
 bool agent_was_connected;
@@ -30,7 +28,6 @@ enum {
     FORK_MS = 250,  /* a child of fork is not held up longer; only a stopped monitor takes that long */
     OTHER_MS = 300, /* nor another thread of it by the one that connects */
     DLOPEN_MS = 2000,
-    HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
     FDS = 3,
     FD_AREA = 0,
     FD_BELL,
@@ -44,20 +41,6 @@ static int32_t known_pid, known_incarnation;
 static _Atomic int32_t connecting; /* tid */
 static uint64_t known_serial;
 static uint32_t connected_user;
-
-static uint64_t now_ms(void)
-{
-    struct {
-        int64_t sec, nsec;
-    } now = {0, 0};
-    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&now);
-    return (uint64_t)now.sec * 1000 + (uint64_t)now.nsec / 1000000;
-}
-
-static void nap_ms(uint64_t ms)
-{
-    sys_call4(SYS_poll, 0, 0, (long)ms, 0);
-}
 
 /* ---- what hello says ---- */
 
@@ -82,111 +65,40 @@ static uint64_t address_room(void)
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-static void hello_fill(struct agent_hello *hello, int how, bool has_hooks)
+static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
 {
     hello->magic = AREA_MAGIC;
     hello->version = AREA_VERSION;
-    hello->size = sizeof *hello;
     hello->pid = (int32_t)sys_call0(SYS_getpid);
     hello->ppid = (int32_t)sys_call0(SYS_getppid);
-    hello->flags = has_hooks ? AGENT_HAS_HOOKS : 0;
+    hello->flags = flags;
     hello->incarnation = how == CONNECT_FORK ? known_incarnation : 0;
     hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
     hello->load_address = (uint64_t)__ehdr_start;
     hello->room = address_room();
-    raw_zero(hello->job, sizeof hello->job);
-    raw_copy(hello->job, connect_settings.job, raw_length(connect_settings.job, sizeof hello->job - 1));
-    long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)hello->exe, sizeof hello->exe - 1, 0);
-    hello->exe[length > 0 ? length : 0] = '\0';
-}
-
-/* ---- the socket ---- */
-
-static int socket_open(uint64_t deadline)
-{
-    long low = sys_call4(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0);
-    if (low < 0)
-        return -1;
-    long fd = sys_call4(SYS_fcntl, low, F_DUPFD_CLOEXEC, HIGH_FD, 0);
-    if (fd < 0)
-        fd = low;
-    else
-        sys_call2(SYS_close, low, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    raw_copy(address.sun_path, connect_settings.socket, sizeof address.sun_path);
-    for (;;) {
-        long result = sys_call4(SYS_connect, fd, (long)&address, sizeof address, 0);
-        if (result == 0)
-            return (int)fd;
-        if ((result != -EAGAIN && result != -EINTR) || now_ms() >= deadline)
-            break;
-        nap_ms(2);
-    }
-    sys_call2(SYS_close, fd, 0);
-    return -1;
-}
-
-static bool wait_for(int fd, short what, uint64_t deadline)
-{
-    for (;;) {
-        uint64_t now = now_ms();
-        struct pollfd poll = {fd, what, 0};
-        long result = sys_call4(SYS_poll, (long)&poll, 1, now < deadline ? (long)(deadline - now) : 0, 0);
-        if (result > 0)
-            return poll.revents & what;
-        if (result != -EINTR || now >= deadline)
-            return false;
-    }
-}
-
-static bool hello_send(int fd, const struct agent_hello *hello, uint64_t deadline)
-{
-    for (;;) {
-        long sent = sys_call6(SYS_sendto, fd, (long)hello, sizeof *hello, MSG_NOSIGNAL, 0, 0);
-        if (sent == (long)sizeof *hello)
-            return true;
-        if (sent != -EINTR && (sent != -EAGAIN || !wait_for(fd, POLLOUT, deadline)))
-            return false;
-    }
-}
-
-static bool welcome_take(int fd, struct agent_welcome *welcome, int fds[FDS], uint64_t deadline)
-{
-    union {
-        struct cmsghdr header;
-        uint8_t bytes[CMSG_SPACE(sizeof(int) * FDS)];
-    } control;
-    struct iovec part = {welcome, sizeof *welcome};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    long got = -EAGAIN;
-    while (got == -EAGAIN || got == -EINTR) {
-        if (!wait_for(fd, POLLIN, deadline))
-            return false;
-        message.msg_controllen = sizeof control;
-        got = sys_call4(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0);
-    }
-    unsigned count = 0;
-    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-        count = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    for (unsigned i = 0; i < count && i < FDS; i++)
-        fds[i] = ((const int *)(const void *)CMSG_DATA(header))[i];
-    return got == (long)sizeof *welcome && welcome->magic == AREA_MAGIC && welcome->version == AREA_VERSION &&
-           welcome->status == 0 && count == FDS && !(message.msg_flags & MSG_CTRUNC);
+    size_t at = raw_length(connect_settings.job, AREA_PATH - 1);
+    raw_copy(hello->texts, connect_settings.job, at);
+    hello->texts[at++] = '\0';
+    long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)(hello->texts + at), AREA_PATH - 1, 0);
+    at += length > 0 ? (size_t)length : 0;
+    hello->texts[at++] = '\0';
+    hello->size = (uint32_t)(AGENT_HELLO_HEAD + at);
 }
 
 /* ---- the mappings ---- */
 
-static void *map_shared(int fd, uint64_t least, uint64_t *ret_size)
+/* NULL: it is none of the monitor's files; or, and then that is in *trouble, it finds no room. */
+static void *map_shared(int fd, uint64_t least, uint64_t *ret_size, uint32_t *trouble)
 {
     struct stat info;
-    if (sys_call2(SYS_fstat, fd, (long)&info) < 0 || (uint64_t)info.st_size < least)
+    if (sys_call2(SYS_fstat, fd, (long)&info) < 0 || (uint64_t)info.st_size < least || !S_ISREG(info.st_mode))
         return NULL;
     *ret_size = (uint64_t)info.st_size;
     long at = sys_call6(SYS_mmap, 0, (long)*ret_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at < 0 && at > -4096)
+    if (at < 0 && at > -4096) {
+        *trouble |= at == -ENOMEM ? AGENT_NO_ROOM : 0;
         return NULL;
+    }
     sys_call4(SYS_madvise, at, (long)*ret_size, MADV_DONTFORK, 0);
     return (void *)at;
 }
@@ -197,13 +109,13 @@ static void unmap(void *at, uint64_t size)
         sys_call2(SYS_munmap, (long)at, (long)size);
 }
 
-static bool take_over(const int fds[FDS])
+static bool take_over(const int fds[FDS], uint32_t *trouble)
 {
     uint64_t area_size = 0, bell_size = 0, cells_size = 0;
     struct area_view view;
-    uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size);
-    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size);
-    code_cell *cells = map_shared(fds[FD_CELLS], CODE_CELLS * sizeof(code_cell), &cells_size);
+    uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size, trouble);
+    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size, trouble);
+    code_cell *cells = map_shared(fds[FD_CELLS], CODE_CELLS * sizeof(code_cell), &cells_size, trouble);
     if (area && bell && cells && area_take(&view, area, area_size) && bell->magic == DOORBELL_MAGIC &&
         bell->version == AREA_VERSION &&
         sys_call4(SYS_madvise, (long)&agent_hot, sizeof agent_hot, MADV_WIPEONFORK, 0) == 0) {
@@ -223,6 +135,7 @@ static bool take_over(const int fds[FDS])
             agent_hot.area = view.area;
             return true;
         }
+        *trouble |= AGENT_NO_ROOM;
         agent_filter_clear();
     }
     unmap(area, area_size);
@@ -338,12 +251,12 @@ static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_
 static void hold(uint64_t ms)
 {
     struct area *area = agent_hot.area;
-    uint64_t deadline = now_ms() + ms;
+    uint64_t deadline = agent_now_ms() + ms;
     if (atomic_load(&area->go))
         return;
     atomic_store(&area->holding, 1);
     agent_ring();
-    for (uint64_t now; !atomic_load(&area->go) && (now = now_ms()) < deadline;) {
+    for (uint64_t now; !atomic_load(&area->go) && (now = agent_now_ms()) < deadline;) {
         uint64_t left = deadline - now < 100 ? deadline - now : 100;
         struct {
             int64_t sec, nsec;
@@ -368,41 +281,45 @@ static void parts_start(int how)
         agent_signals_start();
 }
 
-/* So that somebody hears why nothing is traced. */
-static void tell_no_room(struct agent_hello *hello, uint32_t flag, uint64_t deadline)
-{
-    int fd = socket_open(deadline);
-    if (fd < 0)
-        return;
-    hello->flags |= flag;
-    hello_send(fd, hello, deadline);
-    sys_call2(SYS_close, fd, 0);
-}
+extern char __libc_single_threaded __attribute__((weak)); /* of glibc 2.32 and later */
 
 /* A monitor that takes connections but does not answer was waited for, once; a program may open dozens of libraries. */
 static _Atomic bool unanswered;
 
-static bool converse(int how, bool has_hooks, uint64_t *ret_hold_ms)
+static bool converse(int how, uint32_t flags, uint64_t *ret_hold_ms)
 {
     /* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; nobody else is here */
     static struct agent_hello hello AGENT_LARGE;
-    uint64_t deadline = now_ms() + (how == CONNECT_FORK ? FORK_MS : ANSWER_MS);
-    int fd = socket_open(deadline);
-    if (fd < 0)
-        return false;
-    hello_fill(&hello, how, has_hooks);
     struct agent_welcome welcome = {.status = -1};
     int fds[FDS] = {-1, -1, -1};
-    bool welcomed = hello_send(fd, &hello, deadline) && has_hooks && welcome_take(fd, &welcome, fds, deadline);
-    bool done = welcomed && take_over(fds);
-    if (has_hooks && !welcomed && now_ms() >= deadline)
+    struct agent_question question = {.socket = connect_settings.socket,
+                                      .hello = &hello,
+                                      .welcome = &welcome,
+                                      .fds = fds,
+                                      .wait_ms = how == CONNECT_FORK ? FORK_MS : ANSWER_MS};
+    hello_fill(&hello, how, flags);
+    question.hello_size = hello.size;
+    if (!flags) {
+        question.alone = &__libc_single_threaded && __libc_single_threaded;
+        agent_ask(&question);
+        return false;
+    }
+    question.welcome_size = sizeof welcome;
+    question.fd_count = FDS;
+    int code = agent_ask(&question);
+    if (code == -ETIMEDOUT)
         atomic_store(&unanswered, true);
+    bool welcomed = welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION && welcome.status == 0;
+    uint32_t trouble = welcomed && code == -EMFILE ? AGENT_NO_FILES : 0;
+    bool done = welcomed && code == 0 && fds[FDS - 1] >= 0 && take_over(fds, &trouble);
     for (unsigned i = 0; i < FDS; i++)
         if (fds[i] >= 0)
             sys_call2(SYS_close, fds[i], 0);
-    sys_call2(SYS_close, fd, 0);
-    if (!done && welcome.status == 0 && welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION)
-        tell_no_room(&hello, welcomed ? AGENT_NO_ROOM : AGENT_NO_FILES, deadline);
+    if (trouble) { /* so that somebody hears why nothing is traced */
+        hello.flags |= trouble;
+        question.welcome_size = question.fd_count = 0;
+        agent_ask(&question);
+    }
     if (done)
         *ret_hold_ms = welcome.hold_ms;
     return done;
@@ -438,19 +355,20 @@ void agent_connect(int how)
         return;
     uint64_t changes = 0;
     bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
+    uint32_t flags = (has_hooks ? AGENT_HAS_HOOKS : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
     if (how == CONNECT_START)
         modules_init(changes);
-    if ((!has_hooks && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
+    if ((!flags && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
         return;
-    if (how == CONNECT_DLOPEN && atomic_load(&unanswered))
+    if ((how == CONNECT_DLOPEN || how == CONNECT_MPI) && atomic_load(&unanswered))
         return;
     int32_t pid = (int32_t)sys_call0(SYS_getpid), was = atomic_load(&busy);
     if (was == pid || !atomic_compare_exchange_strong(&busy, &was, pid))
         return;
-    if (has_hooks)
+    if (flags)
         prepare();
     uint64_t hold_ms = 0;
-    if (converse(how, has_hooks, &hold_ms)) {
+    if (converse(how, flags, &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
@@ -483,9 +401,9 @@ void fork_happened(void)
 static void wait_for_other(void)
 {
     int32_t tid = (int32_t)sys_call0(SYS_gettid), other = atomic_load(&connecting);
-    uint64_t deadline = now_ms() + OTHER_MS;
-    while (other && other != tid && now_ms() < deadline) {
-        nap_ms(1);
+    uint64_t deadline = agent_now_ms() + OTHER_MS;
+    while (other && other != tid && agent_now_ms() < deadline) {
+        sys_call4(SYS_poll, 0, 0, 1, 0);
         other = atomic_load(&connecting);
     }
 }

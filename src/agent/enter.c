@@ -15,27 +15,33 @@ struct entry {
     struct agent_frame *frame;
 };
 
+static uint32_t frame_dropped(const struct agent_thread *self, enum guard guard)
+{
+    return FRAME_DROPPED | (waited_in_vain(self, guard) ? FRAME_WAITED : 0);
+}
+
 /* Writes the entry with the values that belong to it. */
 static bool entry_with_values(struct entry *e)
 {
     struct agent_thread *self = e->self;
-    uint32_t function = e->frame->slot;
     const struct area_site *site = area_site_find(&agent_hot.view, e->site, false);
-    struct values *values = site ? scratch_get(self) : NULL;
-    uint64_t time = 0;
-    if (values) {
+    struct record_entry entry = {.function = e->frame->slot};
+    struct values *caller = site ? scratch_get(self) : NULL;
+    uint64_t time;
+    if (caller) {
         struct reading reading = reading_begin(self);
-        if ((e->mode & AREA_CALLER) && !e->kept && hook_values_of_caller(site, e->callsite, e->registers, values))
-            record_put(self, e->guard, RECORD_CALLER_VALUES, 0, values, values_size(values), NULL, 0);
-        if ((e->mode & AREA_VALUES) && hook_values(site, e->registers, e->kept, values))
-            time = record_put(self, e->guard, RECORD_ENTRY_VALUES, 0, &function, sizeof function, values,
-                              values_size(values));
-        else
-            time = record_put(self, e->guard, RECORD_ENTRY, 0, &function, sizeof function, NULL, 0);
+        if ((e->mode & AREA_CALLER) && !e->kept && hook_values_of_caller(site, e->callsite, e->registers, caller))
+            entry.caller_size = (uint32_t)values_size(caller);
+        struct values *own = (struct values *)(void *)((uint8_t *)caller + entry.caller_size);
+        if ((e->mode & AREA_VALUES) && hook_values(site, e->registers, e->kept, own))
+            entry.values_size = (uint32_t)values_size(own);
+        entry.caller = caller;
+        entry.values = own;
+        time = record_put_entry(self, e->guard, 0, &entry);
         reading_end(self, reading);
         scratch_put(self);
     } else {
-        time = record_put(self, e->guard, RECORD_ENTRY, 0, &function, sizeof function, NULL, 0);
+        time = record_put_entry(self, e->guard, 0, &entry);
     }
     e->frame->time = time;
     return time != 0;
@@ -76,29 +82,23 @@ static void entry_keep_values(struct entry *e)
 /* Writes the entry of a call that turned out to be worth it. */
 static bool waiting_flush_one(struct agent_thread *self, enum guard guard, struct agent_frame *frame)
 {
-    uint32_t function = frame->slot;
-    uint64_t time = 0;
+    struct record_entry entry = {.function = frame->slot};
     frame_begin(self, guard, frame, false);
-    bool tried = false; /* and counted, if there was no room */
     if (frame->values_at) {
-        struct waiting *waiting = (struct waiting *)(void *)(self->store->waiting + frame->values_at - 1);
-        const uint8_t *bytes = (const uint8_t *)(waiting + 1);
-        if (waiting->caller)
-            record_put(self, guard, RECORD_CALLER_VALUES, frame->time, bytes, waiting->caller, NULL, 0);
-        if (waiting->own && guard == GUARD_OUTER)
-            time = record_put(self, guard, RECORD_ENTRY_VALUES, frame->time, &function, sizeof function,
-                              bytes + waiting->caller, waiting->own);
-        tried = waiting->own && guard == GUARD_OUTER;
+        const struct waiting *waiting = (const void *)(self->store->waiting + frame->values_at - 1);
+        entry.caller = waiting + 1;
+        entry.caller_size = waiting->caller;
+        entry.values = (const uint8_t *)entry.caller + waiting->caller;
+        entry.values_size = guard == GUARD_OUTER ? waiting->own : 0;
     }
-    if (!tried)
-        time = record_put(self, guard, RECORD_ENTRY, frame->time, &function, sizeof function, NULL, 0);
+    uint64_t time = record_put_entry(self, guard, frame->time, &entry);
     if (time)
         frame->packet_seq = self->packet_seq;
     else
         self->plain++;
     self->waiting--;
     agent_signal_fence();
-    frame->flags = (frame->flags & ~(uint32_t)FRAME_WAITING) | (time ? FRAME_RECORDED : FRAME_DROPPED);
+    frame->flags = (frame->flags & ~(uint32_t)FRAME_WAITING) | (time ? FRAME_RECORDED : frame_dropped(self, guard));
     return time != 0;
 }
 
@@ -181,7 +181,7 @@ static void entry_record(struct entry *e, bool wanted)
             frame->time = record_put(self, e->guard, RECORD_ENTRY, 0, &frame->slot, sizeof frame->slot, NULL, 0);
             done = frame->time != 0;
         }
-        flags = done ? FRAME_RECORDED : FRAME_DROPPED;
+        flags = done ? FRAME_RECORDED : frame_dropped(self, e->guard);
     }
     if (!frame->time)
         frame->time = agent_ticks();
@@ -245,7 +245,7 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
     e.slot = hook_slot(e.area, function, &e.mode);
     if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
         return;
-    if (e.mode == MODE_VALUES)
+    if (e.mode == MODE_VALUES && !registers->has_result)
         agent_moves_learn(&agent_hot.view, e.site);
 
     e.guard = thread_guard(self, e.sp - 8);

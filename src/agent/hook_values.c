@@ -45,7 +45,11 @@ bool hook_values_of_caller(const struct area_site *site, uint64_t callsite, stru
                            struct values *out)
 {
     uint32_t unwind = atomic_load_explicit(&site->unwind, memory_order_acquire);
-    const struct area_site *call = unwind ? area_site_find(&agent_hot.view, callsite, false) : NULL;
+    uint64_t hook = atomic_load_explicit(&site->address, memory_order_relaxed);
+    /* an inlined function has been called from the function that it is in, and callsite is where that was */
+    const struct area_site *call = unwind ? area_site_find(&agent_hot.view, hook - 1, false) : NULL;
+    if (unwind && !call)
+        call = area_site_find(&agent_hot.view, callsite, false);
     struct site_values what = call ? site_values(call) : (struct site_values){0, 0};
     uint32_t program = what.program;
     if (!program)

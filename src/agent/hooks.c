@@ -6,6 +6,7 @@
  */
 #include "agent/hooks.h"
 #include "agent/moves.h"
+#include "shm/mpi_told.h"
 
 #define SAME(constant, type, member) _Static_assert((constant) == offsetof(struct type, member), #type "." #member)
 SAME(HOT_AREA, agent_hot, area);
@@ -153,7 +154,7 @@ static _Atomic uint64_t *insertion_begin(uint64_t function, uint32_t mode)
 static struct area_slot *slot_new(struct area *area, uint64_t function)
 {
     uint32_t mode = atomic_load_explicit(&area->unknown_mode, memory_order_relaxed);
-    if (!mode || !in_ranges(area, function))
+    if (!mode || mpi_function_is(function) || !in_ranges(area, function)) /* MPI's are the monitor's alone to choose */
         return NULL;
     _Atomic uint64_t *note = insertion_begin(function, mode);
     struct area_slot *slot = area_slot_find(&agent_hot.view, function, true);

@@ -32,7 +32,7 @@ struct values {
     uint16_t size;
     uint8_t bytes[RECORD_VALUES_LIMIT];
 } __attribute__((packed));
-_Static_assert(sizeof(struct values) <= AGENT_SCRATCH, "scratch holds the values of a record");
+_Static_assert(2 * sizeof(struct values) <= AGENT_SCRATCH, "scratch holds the values of an entry");
 
 /* One of the thread's buffers; NULL where signal handlers have both. */
 static inline struct values *scratch_get(struct agent_thread *self)

@@ -25,8 +25,9 @@ static uint64_t exit_put(struct exit_call *x)
 {
     struct agent_thread *self = x->self;
     struct exit_head head = {x->frame.slot, x->frame.time};
+    bool says = x->registers && (!x->registers->has_result || x->registers->result);
     const struct area_site *site =
-        (x->mode & AREA_VALUES) && x->registers && !x->tail ? area_site_find(&agent_hot.view, x->site, false) : NULL;
+        (x->mode & AREA_VALUES) && says && !x->tail ? area_site_find(&agent_hot.view, x->site, false) : NULL;
     struct values *values = site ? scratch_get(self) : NULL;
     if (values) {
         struct reading reading = reading_begin(self);
@@ -70,8 +71,8 @@ static void exit_record(struct exit_call *x, struct agent_frame *frame)
         else
             x->time = time;
     } else if (frame->flags & FRAME_DROPPED) {
-        agent_add_local(&self->block->discarded, 1);
-        frame->flags &= ~(uint32_t)FRAME_DROPPED;
+        record_discarded(self, frame->flags & FRAME_WAITED);
+        frame->flags &= ~(uint32_t)(FRAME_DROPPED | FRAME_WAITED);
     }
     if (!x->time)
         x->time = agent_ticks();
@@ -165,7 +166,7 @@ void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *regi
     frame_begin(self, x.guard, frame, true);
     x.frame = *frame;
     x.mode = atomic_load_explicit(&agent_hot.slots[frame->slot].mode, memory_order_relaxed);
-    if (x.mode == MODE_VALUES && !x.tail)
+    if (x.mode == MODE_VALUES && !x.tail && !registers->has_result)
         agent_moves_learn(&agent_hot.view, x.site);
     exit_record(&x, frame);
     exit_pop(&x, frame, index);

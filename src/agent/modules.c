@@ -100,9 +100,7 @@ static uint64_t ticks_in(const struct area *area, uint64_t ms)
     return (second ? second : UINT64_C(4000000000)) / 1000 * ms;
 }
 
-/* Lets the monitor see what was loaded, and put the selection for it in place, before the program goes on and calls it;
- * not for long, and not if it never answers. */
-static void wait_seen(struct area *area, uint32_t number)
+void modules_wait_seen(struct area *area, uint32_t number)
 {
     uint64_t end = agent_ticks() + ticks_in(area, SEEN_MS);
     while (atomic_load(&timeouts) < PATIENCE && agent_monitor_alive()) {
@@ -144,7 +142,7 @@ static void look_again(bool wait)
     uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
     agent_ring();
     if (more_hooks() && wait)
-        wait_seen(area, number);
+        modules_wait_seen(area, number);
 }
 
 static void catch_up(void)
@@ -158,6 +156,7 @@ void *modules_dlopen(void)
     int kept = errno;
     catch_up();
     atomic_store(&opened, true);
+    agent_mpi_opens();
     errno = kept;
     return (void *)NEXT(dlopen);
 }
@@ -167,6 +166,7 @@ void *modules_dlmopen(void)
     int kept = errno;
     catch_up();
     atomic_store(&opened, true);
+    agent_mpi_opens();
     errno = kept;
     return (void *)NEXT(dlmopen);
 }

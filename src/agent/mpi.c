@@ -5,6 +5,7 @@
 #include "agent/connect.h"
 #include "agent/large.h"
 #include "agent/mpi_host.h"
+#include "agent/mpi_tell.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -147,6 +148,11 @@ static void load(const struct found *found)
     host.job = connect_settings.job;
     host.why_not = found->count > 1 ? "there are two MPI libraries in the process" : NULL;
     host.dlsym = next_dlsym;
+    host.ask = agent_ask;
+    host.tell = agent_mpi_tell;
+    host.call_begins = agent_mpi_begins;
+    host.call_ends = agent_mpi_ends;
+    host.message = agent_mpi_message;
     guest = start(&host);
 }
 
@@ -165,6 +171,12 @@ void agent_mpi_look(void)
         load(&found);
         atomic_store(&state, guest ? STATE_LOADED : STATE_OFF);
     }
+}
+
+void agent_mpi_opens(void)
+{
+    if (atomic_load_explicit(&state, memory_order_acquire) == STATE_LOADED)
+        guest->opens();
 }
 
 void agent_mpi_start(const char *mode, const char *dir)

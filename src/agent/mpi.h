@@ -13,6 +13,8 @@
 void agent_mpi_start(const char *mode, const char *dir);
 /* Something was loaded since. */
 void agent_mpi_look(void);
+/* The calling thread goes to dlopen. */
+void agent_mpi_opens(void);
 /* Whether dlsym's answers may have to be others. */
 bool agent_mpi_asks(const char *name);
 /* What dlsym shall return for `name`, for which the C library's finds `found`. */

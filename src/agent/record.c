@@ -50,7 +50,7 @@ static uint32_t packet_free(void)
 uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id)
 {
     /* what follows each record's head; of those with bytes of any number, up to and with their size */
-    static const uint8_t sizes[RECORD_IDS] = {4, 0, 12, 10, 18, 6, 4, 4, 8, 24, 2, 4};
+    static const uint8_t sizes[RECORD_IDS] = {4, 0, 12, 10, 18, 6, 4, 4, 8, 24, 2, 4, sizeof(struct record_message)};
     const uint32_t with_bytes =
         1u << RECORD_ENTRY_VALUES | 1u << RECORD_EXIT_VALUES | 1u << RECORD_CALLER_VALUES | 1u << RECORD_MARK;
     uint32_t words[2] = {0, 0}, size = RECORD_HEAD;
@@ -130,8 +130,8 @@ static uint64_t now_us(void)
     return (uint64_t)now.sec * 1000000 + (uint64_t)now.nsec / 1000;
 }
 
-/* Waits for the monitor to free a packet, no longer than it allows. */
-static uint32_t packet_wait(void)
+/* Waits for the monitor to free a packet, no longer than it allows, and while it lives. */
+static uint32_t packet_wait(struct agent_thread *self)
 {
     struct area *area = agent_hot.area;
     uint64_t end = now_us() + atomic_load_explicit(&area->wait_us, memory_order_relaxed);
@@ -150,6 +150,8 @@ static uint32_t packet_wait(void)
         } timeout = {0, (int64_t)left * 1000};
         sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
     }
+    atomic_fetch_add_explicit(&area->waits_ran_out, 1, memory_order_relaxed);
+    self->waited = true;
     return UINT32_MAX;
 }
 
@@ -158,6 +160,7 @@ static uint32_t packet_take(struct agent_thread *self)
     struct area *area = agent_hot.area;
     uint32_t policy = atomic_load_explicit(&area->policy, memory_order_relaxed);
     uint32_t freed = atomic_load(&area->freed);
+    self->waited = false;
     /* Looking through a full pool is not for every single record. */
     if (policy == AREA_DROP && self->no_room && freed == self->freed_seen && self->no_room % RESCAN_EVERY) {
         self->no_room++;
@@ -167,7 +170,7 @@ static uint32_t packet_take(struct agent_thread *self)
     if (index == UINT32_MAX && policy == AREA_FLIGHT)
         index = packet_oldest();
     if (index == UINT32_MAX && policy == AREA_WAIT)
-        index = packet_wait();
+        index = packet_wait(self);
     if (index == UINT32_MAX) {
         self->freed_seen = freed;
         self->no_room = self->no_room ? self->no_room + 1 : 1;
@@ -356,9 +359,15 @@ static bool record_begin(struct agent_thread *self, enum guard guard, uint32_t i
     return true;
 }
 
+/* A record of two parts; `caller`: of one more before it. */
+struct parts {
+    uint32_t id;
+    const void *caller, *head, *body;
+    size_t caller_size, head_size, body_size;
+};
+
 /* Into the current packet; 0: no room there. */
-uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
-                    size_t head_size, const void *body, size_t body_size)
+static uint64_t parts_try(struct agent_thread *self, enum guard guard, uint64_t time, const struct parts *parts)
 {
     struct area_thread *block = self->block;
     if (guard != GUARD_STUCK && self->levels > (uint32_t)guard)
@@ -373,18 +382,29 @@ uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, ui
         if (now < last)
             now = last;
         bool extended = now - last >= UINT64_C(1) << RECORD_TIME_BITS;
-        size_t size = head_size + body_size + (extended ? RECORD_EXTENDED_HEAD : RECORD_HEAD);
+        size_t size = parts->head_size + parts->body_size + (extended ? RECORD_EXTENDED_HEAD : RECORD_HEAD);
+        if (parts->caller_size)
+            size += parts->caller_size + RECORD_HEAD;
         if (end < cursor + size)
             return 0;
-        if (!record_begin(self, guard, id, cursor, size, last) || !cursor_move(&block->cursor, cursor, cursor + size))
+        if (!record_begin(self, guard, parts->id, cursor, size, last) ||
+            !cursor_move(&block->cursor, cursor, cursor + size))
             continue;
         if (guard != GUARD_OUTER) {
             self->store->levels[guard - 1].reserved = true;
             level_reserved(self, guard, cursor);
         }
-        uint8_t *to = agent_hot.view.base + cursor + record_head(cursor, id, now, extended);
-        put_bytes(&to, head, head_size);
-        put_bytes(&to, body, body_size);
+        uint64_t at = cursor;
+        if (parts->caller_size) {
+            at += record_head(at, RECORD_CALLER_VALUES, now, extended);
+            uint8_t *values = agent_hot.view.base + at;
+            put_bytes(&values, parts->caller, parts->caller_size);
+            at += parts->caller_size;
+            extended = false;
+        }
+        uint8_t *to = agent_hot.view.base + at + record_head(at, parts->id, now, extended);
+        put_bytes(&to, parts->head, parts->head_size);
+        put_bytes(&to, parts->body, parts->body_size);
         agent_signal_fence();
         atomic_store_explicit(&block->last_time, now, memory_order_relaxed);
         if (guard != GUARD_OUTER)
@@ -393,19 +413,58 @@ uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, ui
     }
 }
 
-uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+uint64_t record_try(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
                     size_t head_size, const void *body, size_t body_size)
 {
+    const struct parts parts = {.id = id, .head = head, .body = body, .head_size = head_size, .body_size = body_size};
+    return parts_try(self, guard, time, &parts);
+}
+
+static uint64_t parts_put(struct agent_thread *self, enum guard guard, uint64_t time, const struct parts *parts)
+{
+    const uint32_t id = parts->id;
     for (;;) {
-        uint64_t done = record_try(self, guard, id, time, head, head_size, body, body_size);
+        uint64_t done = parts_try(self, guard, time, parts);
         if (done)
             return done;
         if (guard != GUARD_OUTER || !packet_next(self, time ? time : agent_ticks())) {
-            if (id <= RECORD_LAST_CALL)
-                agent_add_local(&self->block->discarded, 1);
+            if (id <= RECORD_LAST_CALL || id == RECORD_MESSAGE)
+                record_discarded(self, waited_in_vain(self, guard));
             return 0;
         }
     }
+}
+
+uint64_t record_put(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t time, const void *head,
+                    size_t head_size, const void *body, size_t body_size)
+{
+    const struct parts parts = {.id = id, .head = head, .body = body, .head_size = head_size, .body_size = body_size};
+    return parts_put(self, guard, time, &parts);
+}
+
+uint64_t record_put_entry(struct agent_thread *self, enum guard guard, uint64_t time, const struct record_entry *entry)
+{
+    struct parts parts = {.id = entry->values_size ? RECORD_ENTRY_VALUES : RECORD_ENTRY,
+                          .caller = entry->caller,
+                          .head = &entry->function,
+                          .body = entry->values,
+                          .caller_size = entry->caller_size,
+                          .head_size = sizeof entry->function,
+                          .body_size = entry->values_size};
+    if (guard != GUARD_OUTER && parts.caller_size) {
+        uint64_t done = parts_try(self, guard, time, &parts);
+        if (done)
+            return done;
+        parts.caller_size = 0;
+    }
+    return parts_put(self, guard, time, &parts);
+}
+
+void record_discarded(struct agent_thread *self, bool waited)
+{
+    if (waited) /* first: it is never less than what is discarded because of it */
+        atomic_fetch_add_explicit(&agent_hot.view.area->waits_dropped, 1, memory_order_relaxed);
+    agent_add_local(&self->block->discarded, 1);
 }
 
 void record_close(struct agent_thread *self)

@@ -323,6 +323,30 @@ static void waits_for_room(void **state)
     assert_int_equal(totals.discarded, 0);
     assert_int_equal(totals.entries, 1000002);
     assert_int_equal(totals.exits, 1000002);
+    assert_int_equal(atomic_load(&mini.areas[0].view.area->waits_ran_out), 0);
+    mini_done(&mini);
+}
+
+/* Nobody makes room: each record that was waited for is dropped and counted as that, with the exits of calls whose
+ * entries were; and nothing else is. */
+static void waits_run_out(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.policy = AREA_WAIT;
+    mini.wait_us = 20;
+    mini.keep = true;
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini_run(&mini, target(builds[0]), "many", "88000"); /* 12 bytes a call: 1 MB has room for 87381 */
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    const struct area *area = mini.areas[0].view.area;
+    uint64_t waits = atomic_load(&area->waits_ran_out);
+    assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 88002);
+    assert_true(waits > 0 && totals.discarded > 0);
+    assert_int_equal(atomic_load(&area->waits_dropped), totals.discarded);
+    assert_true(waits <= totals.discarded && totals.discarded <= 2 * waits);
     mini_done(&mini);
 }
 
@@ -519,6 +543,7 @@ int main(void)
         cmocka_unit_test(counts_without_records),
         cmocka_unit_test(records_nothing_that_was_not_chosen),
         cmocka_unit_test(waits_for_room),
+        cmocka_unit_test(waits_run_out),
         cmocka_unit_test(keeps_the_last_in_flight),
         cmocka_unit_test(accounts_for_gaps),
         cmocka_unit_test(sees_libraries_come),

@@ -172,11 +172,11 @@ void doctor_monitor(struct finding *finding)
     int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     arguments[argc] = NULL;
     if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK) {
-        const char *why = client_error();
+        const char *error = client_error(), *why = error ? error : "it cannot be reached";
         bool none = strncmp(why, "no monitor runs", 15) == 0;
         finding_set(finding, none ? FINDING_OK : FINDING_FAIL, "%s%s", why, none ? ": it is started when needed" : "");
-        if (strstr(why, "does not answer"))
-            finding_remedy(finding, "end the process scry-monitor that hangs; a running job is not harmed by that");
+        if (client_timed_out())
+            finding_remedy(finding, "do that; a running job is not harmed");
         return;
     }
     Omis_reply reply = omis_request(request, NULL, NULL, 0);

@@ -15,7 +15,9 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/traces.h"
+#include "job/mpi_names.h"
 #include "jobdir/export.h"
+#include "jobdir/info.h"
 #include "jobdir/text.h"
 
 enum { LOOK_EVERY = 1 << 16 /* events between looks at the clock */ };
@@ -23,6 +25,8 @@ enum { LOOK_EVERY = 1 << 16 /* events between looks at the clock */ };
 struct options {
     const char *job, *format, *output;
     pid_t process;
+    uint64_t from_ns, to_ns; /* after the job's start */
+    bool has_from, has_to;
     struct call_filter filter;
 };
 
@@ -36,8 +40,9 @@ static void print_help(void)
 {
     printf("Usage: scry export [OPTION...] --format FORMAT -o FILE JOB\n"
            "\n"
-           "Writes the recorded calls of a job for another program. JOB is a job's id, a\n"
-           "unique prefix of one, @last, or a job directory. FORMAT is one of\n"
+           "Writes the recorded calls of a job, and the messages of an MPI program, for\n"
+           "another program or as a picture. JOB is a job's id, a unique prefix of one,\n"
+           "@last, or a job directory. FORMAT is one of\n"
            "\n");
     const struct export_format *format;
     for (size_t i = 0; (format = export_format_at(i)); i++)
@@ -47,6 +52,9 @@ static void print_help(void)
            "  -o, --output FILE    where to; - is standard output\n"
            "  --process PID        only this process\n"
            "  --fn GLOB            only functions whose name matches, as in 'solve*'\n"
+           "  --from T             only what begins so long after the job's start, or later:\n"
+           "                       seconds, or with a unit as in 20ms\n"
+           "  --to T               or earlier\n"
            "  -h, --help           this text\n"
            "\n"
            "Example: scry export --format chrome -o trace.json @last\n");
@@ -57,7 +65,12 @@ static void print_help(void)
 static int take_value(struct options *options, const char *name, const char *value)
 {
     char *end;
-    if (strcmp(name, "--format") == 0) {
+    bool from = strcmp(name, "--from") == 0;
+    if (from || strcmp(name, "--to") == 0) {
+        if (!job_time_parse(value, from ? &options->from_ns : &options->to_ns))
+            return cli_usage_error("export", "%s %s: expected a time such as 0.5 (seconds), 20ms or 5us", name, value);
+        *(from ? &options->has_from : &options->has_to) = true;
+    } else if (strcmp(name, "--format") == 0) {
         options->format = value;
     } else if (strcmp(name, "--output") == 0) {
         options->output = value;
@@ -77,7 +90,7 @@ static const char *option_with_value(int argc, char **argv, int *at, const char 
 {
     static const struct {
         const char *name, *brief;
-    } names[] = {{"--format", "-f"}, {"--output", "-o"}, {"--process", ""}, {"--fn", ""}};
+    } names[] = {{"--format", "-f"}, {"--output", "-o"}, {"--process", ""}, {"--fn", ""}, {"--from", ""}, {"--to", ""}};
     const char *arg = argv[*at];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t len = strlen(names[i].name);
@@ -132,7 +145,56 @@ static int check(const struct options *options)
         return cli_usage_error("export", "there is no format \"%s\", but %s", options->format, names.data);
     if (!options->output)
         return cli_usage_error("export", "-o FILE is needed (- is standard output)");
+    if (options->has_from && options->has_to && options->to_ns <= options->from_ns)
+        return cli_usage_error("export", "--to has to be later than --from");
     return 0;
+}
+
+/* ---- messages of MPI ---- */
+
+static void show_reading(void *ctx, double share)
+{
+    struct progress *progress = ctx;
+    uint64_t now = clock_now_ns();
+    if (!progress->shown || now < progress->next_ns)
+        return;
+    progress->next_ns = now + NS_PER_SECOND / 10;
+    fprintf(stderr, "\rlooking for messages: %3.0f %%", 100 * share);
+}
+
+/* The messages and the common time line, if the format wants them and there are any. 0, or an exit status after the
+ * reason was logged. */
+static int load_messages(struct mpi_messages **ret_messages, const struct export_format *format,
+                         const struct job_traces *traces, const struct options *options)
+{
+    struct err err = {0};
+    struct mpi_report *report = NULL;
+    struct progress progress = {.shown = isatty(STDERR_FILENO) && strcmp(options->output, "-") != 0,
+                                .next_ns = clock_now_ns() + NS_PER_SECOND / 2};
+    if (format->messages == EXPORT_NO_MESSAGES)
+        return 0;
+    int code = mpi_names_report(&report, traces->job, MPI_NAMES_TIMEOUT_MS, &err);
+    if (code < 0 && code != -ENOENT)
+        cli_log_error(&err); /* only names are missing then */
+    const struct mpi_messages_options wanted = {.start_ns = traces->start_ns,
+                                                .stats = report ? &report->set : NULL,
+                                                .progress = show_reading,
+                                                .ctx = &progress};
+    code = mpi_messages_load(ret_messages, traces->list, traces->count, &wanted, &err);
+    mpi_report_free(report);
+    if (progress.shown)
+        fputs("\r\033[K", stderr);
+    if (code < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    if ((*ret_messages)->rank_count || format->messages == EXPORT_WITH_MESSAGES)
+        return 0;
+    if (traces->count || !traces->path_count)
+        log_error("no calls of MPI were recorded: run the program by `scry run --mpi trace` (see `man scry-run`)");
+    else
+        job_traces_explain(traces, options->process);
+    return EXIT_ERRORS;
 }
 
 /* ---- the work ---- */
@@ -147,6 +209,26 @@ static void show_progress(struct progress *progress, const struct trace_cursor *
     fprintf(stderr, "\r%3.0f %%", 100 * ((double)at + (all ? (double)done / (double)all : 1)) / (double)count);
 }
 
+/* What is asked for by the clock of the trace's host. */
+static struct call_filter filter_for(const struct exporter *exporter, const struct export_format *format,
+                                     const struct options *options)
+{
+    struct call_filter filter = options->filter;
+    const struct timeline *timeline = exporter->messages ? &exporter->messages->timeline : NULL;
+    int64_t from = (int64_t)options->from_ns, to = (int64_t)options->to_ns;
+    if (format->clips)
+        return filter;
+    if (timeline) {
+        from -= timeline_map(timeline, exporter->number, from) - from;
+        to -= timeline_map(timeline, exporter->number, to) - to;
+    }
+    if (options->has_from)
+        filter.from_ns = exporter->start_ns + (uint64_t)from;
+    if (options->has_to)
+        filter.to_ns = exporter->start_ns + (uint64_t)to + 1;
+    return filter;
+}
+
 /* One trace. *events grows by what came out of it, *shown by the calls that passed the filter. */
 static int export_trace(struct exporter *exporter, const struct export_format *format, const struct options *options,
                         struct progress *progress, size_t count, uint64_t *events, uint64_t *shown)
@@ -156,13 +238,14 @@ static int export_trace(struct exporter *exporter, const struct export_format *f
     struct trace_event event;
     struct err err = {0};
     struct call_visitor visitor = format->visitor;
+    const struct call_filter filter = filter_for(exporter, format, options);
     visitor.ctx = exporter;
     int code = trace_cursor_new(&cursor, (struct trace *)(uintptr_t)exporter->trace, false, &err);
     if (code < 0) {
         cli_log_error(&err);
         return 0; /* the others are worth something, too */
     }
-    code = calls_new(&calls, exporter->trace, &options->filter, &visitor);
+    code = calls_new(&calls, exporter->trace, &filter, &visitor);
     if (code == 0 && format->trace_begin)
         code = format->trace_begin(exporter);
     while (code == 0 && !exporter->failed && (code = trace_next(cursor, &event)) == 1) {
@@ -186,7 +269,10 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     struct progress progress = {.shown = isatty(STDERR_FILENO) && strcmp(options->output, "-") != 0,
                                 .next_ns = clock_now_ns() + NS_PER_SECOND / 2};
     int code = format->begin ? format->begin(exporter) : 0;
-    for (size_t i = 0; i < traces->count && code == 0 && !exporter->failed; i++) {
+    bool all = format->messages == EXPORT_MESSAGES_ONLY;
+    if (all)
+        events = shown = 1;
+    for (size_t i = 0; !all && i < traces->count && code == 0 && !exporter->failed; i++) {
         exporter->trace = traces->list[i];
         exporter->number = i;
         code = export_trace(exporter, format, options, &progress, traces->count, &events, &shown);
@@ -237,6 +323,55 @@ static int export_file(struct exporter *exporter, const struct export_format *fo
     return code ? EXIT_ERRORS : 0;
 }
 
+/* What the job is called and was, for people: its name, or that of the program of its first rank. */
+static void describe(struct buf *title, struct buf *command, const struct job_traces *traces,
+                     const struct mpi_messages *messages)
+{
+    struct job_info info = {0};
+    size_t index;
+    json_t *word;
+    if (job_info_read(traces->job, &info, NULL) == 0) {
+        if (info.name && *info.name)
+            buf_puts(title, info.name);
+        else if (messages && messages->rank_count)
+            buf_puts(title, export_program(traces->list[messages->ranks[0].trace]));
+        buf_printf(command, "job %s: ", info.id);
+        json_array_foreach(info.argv, index, word)
+            buf_printf(command, "%s%s", index ? " " : "", json_string_value(word) ? json_string_value(word) : "?");
+    }
+    job_info_done(&info);
+}
+
+static int export_job(const struct job_traces *traces, const struct options *options)
+{
+    const struct export_format *format = export_format_find(options->format);
+    struct mpi_messages *messages = NULL;
+    _cleanup_(buf_done) struct buf title = BUF_INIT, command = BUF_INIT;
+    int status = load_messages(&messages, format, traces, options);
+    if (status == 0) {
+        describe(&title, &command, traces, messages);
+        struct exporter exporter = {.out = stdout,
+                                    .start_ns = traces->start_ns,
+                                    .messages = messages && messages->rank_count ? messages : NULL,
+                                    .from_ns = options->has_from ? (int64_t)options->from_ns : INT64_MIN,
+                                    .to_ns = options->has_to ? (int64_t)options->to_ns : INT64_MAX,
+                                    .title = title.data ? title.data : traces->job,
+                                    .command = command.data ? command.data : ""};
+        signal(SIGPIPE, SIG_DFL);
+        if (strcmp(options->output, "-") == 0) {
+            int code = export_all(&exporter, format, traces, options);
+            if (code < 0 && !ferror(stdout)) /* else main says so */
+                log_error("cannot export: %s", strerror(-code));
+            status = code ? EXIT_ERRORS : 0;
+        } else {
+            status = export_file(&exporter, format, traces, options);
+        }
+        buf_done(&exporter.text);
+    }
+    mpi_messages_free(messages);
+    return status;
+}
+
 int cmd_export(int argc, char **argv)
 {
     struct options options = {0};
@@ -250,18 +385,7 @@ int cmd_export(int argc, char **argv)
     struct job_traces traces;
     status = job_traces_open(&traces, "export", options.job, options.process);
     if (status == 0) {
-        const struct export_format *format = export_format_find(options.format);
-        struct exporter exporter = {.out = stdout, .start_ns = traces.start_ns};
-        signal(SIGPIPE, SIG_DFL);
-        if (strcmp(options.output, "-") == 0) {
-            code = export_all(&exporter, format, &traces, &options);
-            if (code < 0 && !ferror(stdout)) /* else main says so */
-                log_error("cannot export: %s", strerror(-code));
-            status = code ? EXIT_ERRORS : 0;
-        } else {
-            status = export_file(&exporter, format, &traces, &options);
-        }
-        buf_done(&exporter.text);
+        status = export_job(&traces, &options);
     }
     job_traces_close(&traces);
     return status;

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/ranks.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
@@ -23,7 +24,8 @@ static void print_help(void)
 {
     printf("Usage: scry ps [--all] [--json]\n"
            "\n"
-           "Lists the jobs: those that run with their processes, and the last %d that ended.\n"
+           "Lists the jobs: those that run with their processes and what the ranks of their\n"
+           "MPI programs are in, and the last %d that ended.\n"
            "On a terminal, lines are cut to its width, and a narrow one shows fewer columns.\n"
            "\n"
            "  running          watched by its scry run\n"
@@ -32,7 +34,7 @@ static void print_help(void)
            "  unreachable      on another host, not heard of for a while: running or dead\n"
            "  exit N, SIG...   how it ended\n"
            "\n"
-           "  -a, --all    every job, every process\n"
+           "  -a, --all    every job, every process, every rank\n"
            "  --json       as JSON (doc/reference/ps.schema.json)\n"
            "  -h, --help   this text\n"
            "\n"
@@ -86,12 +88,23 @@ static int by_cpu_share(const void *a, const void *b)
     return left->pid - right->pid;
 }
 
-static void put_processes(struct buf *out, const struct job_model *model, bool all)
+static bool is_rank(const struct rank_now *ranks, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].pid == pid && !ranks[i].elsewhere)
+            return true;
+    return false;
+}
+
+/* Those that are no ranks. */
+static void put_processes(struct buf *out, const struct job_model *model, const struct rank_now *ranks,
+                          size_t rank_count, bool all)
 {
     size_t count = HASH_COUNT(model->alive), used = 0;
     _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
     for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
-        list[used++] = process;
+        if (!is_rank(ranks, rank_count, process->pid))
+            list[used++] = process;
     if (used)
         qsort(list, used, sizeof *list, by_cpu_share);
     for (size_t i = 0; i < used && (all || i < PS_PROCESSES); i++) {
@@ -107,6 +120,43 @@ static void put_processes(struct buf *out, const struct job_model *model, bool a
     }
     if (!all && used > PS_PROCESSES)
         buf_printf(out, "    ... and %zu more\n", used - PS_PROCESSES);
+}
+
+/* ---- ranks ---- */
+
+static void put_rank(struct buf *out, const struct job_model *model, const struct rank_now *rank, int host_width)
+{
+    struct job_process *process = NULL;
+    struct buf memory = BUF_INIT;
+    if (!rank->elsewhere)
+        HASH_FIND_INT(model->alive, &rank->pid, process);
+    buf_printf(out, "    %5d  %-*s %8d ", rank->rank, host_width, rank->host, rank->pid);
+    if (process) {
+        text_size(&memory, process->rss);
+        buf_printf(out, "%c %5.0f%% %8s  ", process->state, 100 * process->cpu_share, memory.data ? memory.data : "");
+    } else
+        buf_printf(out, "- %6s %8s  ", "-", "-");
+    ranks_state_text(out, rank);
+    buf_putc(out, '\n');
+    buf_done(&memory);
+}
+
+static void put_ranks(struct buf *out, const struct job_model *model, const struct rank_now *ranks, size_t count,
+                      bool all)
+{
+    for (size_t same; count; ranks += same, count -= same) {
+        int width = (int)strlen("HOST");
+        same = ranks_same(ranks, count);
+        for (size_t i = 0; i < same; i++)
+            width = (int)strlen(ranks[i].host) > width ? (int)strlen(ranks[i].host) : width;
+        buf_puts(out, "    ");
+        ranks_summary(out, ranks, same, true);
+        buf_printf(out, "\n     RANK  %-*s      PID S    CPU   MEMORY  STATE\n", width, "HOST");
+        for (size_t i = 0; i < same && (all || i < PS_PROCESSES); i++)
+            put_rank(out, model, &ranks[i], width);
+        if (!all && same > PS_PROCESSES)
+            buf_printf(out, "    ... and %zu more ranks\n", same - PS_PROCESSES);
+    }
 }
 
 /* ---- the table ---- */
@@ -213,7 +263,7 @@ static void put_table(struct buf *out, const struct table *table)
     }
 }
 
-static void add_job(struct table *table, const struct job_report *report, bool all)
+static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
 {
     struct job_result result = job_report_result(report);
     struct row *row = table_add(table);
@@ -226,12 +276,18 @@ static void add_job(struct table *table, const struct job_report *report, bool a
     command_line(report, &cells[COLUMN_COMMAND]);
     for (size_t column = 0; column < COLUMNS; column++)
         row->cells[column] = buf_take(&cells[column]);
-    if (!is_over(report))
-        put_processes(&row->below, &report->model, all);
+    if (!is_over(report)) {
+        size_t count;
+        const struct rank_now *list = ranks_of(ranks, report->path, &count);
+        put_processes(&row->below, &report->model, list, count, all);
+        put_ranks(&row->below, &report->model, list, count, all);
+    }
 }
 
-static json_t *job_json(const struct job_report *report)
+static json_t *job_json(const struct job_report *report, const struct rank_list *ranks)
 {
+    size_t rank_count = 0;
+    const struct rank_now *list = is_over(report) ? NULL : ranks_of(ranks, report->path, &rank_count);
     struct job_result result = job_report_result(report);
     json_t *processes = json_array();
     for (const struct job_process *process = is_over(report) ? NULL : report->model.alive; process;
@@ -243,14 +299,15 @@ static json_t *job_json(const struct job_report *report)
         json_object_set_new(json, "cpus", json_real(process->cpu_share));
         json_array_append_new(processes, json);
     }
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:O?, s:s, s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:o}", "id", report->info.id, "name",
-        text_json(report->info.name), "path", text_json(report->path), "host", text_json(report->info.host), "argv",
-        report->info.argv, "state", job_state_name(report->state), "status", job_report_status(report), "exit_code",
-        report->info.ended ? json_integer(result.exit_code) : json_null(), "signal",
-        result.signal ? json_integer(result.signal) : json_null(), "started_seconds",
-        (double)report->info.started_ns / 1e9, "wall_seconds", result.wall_seconds, "cpu_seconds", result.cpu_seconds,
-        "peak_tree_rss_bytes", (json_int_t)result.peak_tree_rss_bytes, "processes", processes);
+    return json_pack("{s:s, s:o, s:o, s:o, s:O?, s:s, s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:o, s:o}", "id",
+                     report->info.id, "name", text_json(report->info.name), "path", text_json(report->path), "host",
+                     text_json(report->info.host), "argv", report->info.argv, "state", job_state_name(report->state),
+                     "status", job_report_status(report), "exit_code",
+                     report->info.ended ? json_integer(result.exit_code) : json_null(), "signal",
+                     result.signal ? json_integer(result.signal) : json_null(), "started_seconds",
+                     (double)report->info.started_ns / 1e9, "wall_seconds", result.wall_seconds, "cpu_seconds",
+                     result.cpu_seconds, "peak_tree_rss_bytes", (json_int_t)result.peak_tree_rss_bytes, "processes",
+                     processes, "ranks", ranks_json(list, rank_count));
 }
 
 /* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
@@ -281,6 +338,39 @@ static int load(struct job_report *report, const char *path, struct err *err)
     return code < 0 ? code : job_report_load(report, path, err);
 }
 
+/* Ranks of jobs that run; the monitor is asked once for all. */
+static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job_report *report)
+{
+    if (is_over(report))
+        return;
+    if (!*asked)
+        ranks_ask(ranks);
+    *asked = true;
+    ranks_add_elsewhere(ranks, report->path);
+}
+
+/* Newest first. Returns how many are over. */
+static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t count, bool all)
+{
+    struct rank_list ranks = {0};
+    struct err err = {0};
+    bool asked = false;
+    size_t over = 0;
+    for (size_t i = count; i-- > 0;) {
+        struct job_report report = {0};
+        if (load(&report, paths[i], &err) < 0) {
+            add_unreadable(table, list, paths[i], &err);
+        } else if (!is_over(&report) || over++ < PS_ENDED || all) {
+            look_at_ranks(&ranks, &asked, &report);
+            add_job(table, &report, &ranks, all);
+            json_array_append_new(list, job_json(&report, &ranks));
+        }
+        job_report_done(&report);
+    }
+    ranks_done(&ranks);
+    return over;
+}
+
 int cmd_ps(int argc, char **argv)
 {
     bool all = false, json = false;
@@ -299,7 +389,7 @@ int cmd_ps(int argc, char **argv)
     }
     struct err err = {0};
     char **paths;
-    size_t count, over = 0;
+    size_t count, over;
     if (jobdir_list(&paths, &count, &err) < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
@@ -314,16 +404,7 @@ int cmd_ps(int argc, char **argv)
         jobdir_list_free(paths, count);
         return EXIT_ERRORS;
     }
-    for (size_t i = count; i-- > 0;) {
-        struct job_report report = {0};
-        if (load(&report, paths[i], &err) < 0) {
-            add_unreadable(&table, list, paths[i], &err);
-        } else if (!is_over(&report) || over++ < PS_ENDED || all) {
-            add_job(&table, &report, all);
-            json_array_append_new(list, job_json(&report));
-        }
-        job_report_done(&report);
-    }
+    over = add_jobs(&table, list, paths, count, all);
     jobdir_list_free(paths, count);
     put_table(&out, &table);
     if (!json && !all && over > PS_ENDED)

@@ -39,7 +39,9 @@ struct track {
     struct replay *replay;
     size_t threads;
     uint64_t events;
-    uint64_t due_ns; /* when to open it in follow mode */
+    const struct job_history *history;
+    size_t next_pause; /* of its pauses */
+    uint64_t due_ns;   /* when to open it in follow mode */
     const struct options *options;
     const struct track **shown; /* whose lines came last: a head stands where they change */
     bool open, over, wrote;
@@ -157,12 +159,13 @@ static int parse(struct options *options, int argc, char **argv)
 
 static void before_lines(void *ctx);
 
-static int track_open(struct track *track, struct trace *trace, const struct options *options, uint64_t start_ns,
-                      const struct track **shown)
+static int track_open(struct track *track, struct trace *trace, const struct options *options,
+                      const struct job_history *history, const struct track **shown)
 {
+    uint64_t start_ns = history->start_ns;
     struct err err = {0};
     struct replay_options replay = options->replay;
-    *track = (struct track){.trace = trace, .options = options, .shown = shown};
+    *track = (struct track){.trace = trace, .options = options, .history = history, .shown = shown};
     replay.before = before_lines;
     replay.ctx = track;
     replay.start_ns = start_ns;
@@ -212,6 +215,22 @@ static void before_lines(void *ctx)
     *track->shown = track;
 }
 
+/* Pauses of recording that began before that wall time. 0, or -errno. */
+static int put_pauses(struct track *track, uint64_t wall_ns)
+{
+    const struct options *options = track->options;
+    uint64_t from_ns, to_ns, began_ns = trace_number(track->trace, "start_ns"), start_ns = track->history->start_ns;
+    int code = 0;
+    for (; code == 0 && job_history_pause(track->history, track->next_pause, &from_ns, &to_ns); track->next_pause++) {
+        if (from_ns >= wall_ns)
+            break;
+        bool seen = to_ns > began_ns && to_ns >= start_ns + options->from_ns;
+        if (seen && (!options->has_to || from_ns <= start_ns + options->to_ns))
+            code = replay_pause(track->replay, from_ns, to_ns);
+    }
+    return code;
+}
+
 /* Shows all that is there. 0, or -errno. */
 static int track_run(struct track *track)
 {
@@ -224,7 +243,9 @@ static int track_run(struct track *track)
             track->threads = 2; /* in follow mode others may come */
             replay_show_threads(track->replay);
         }
-        code = replay_event(track->replay, &event);
+        code = put_pauses(track, trace_wall_ns(track->trace, event.time));
+        if (code == 0)
+            code = replay_event(track->replay, &event);
         if (code < 0)
             return code;
         track->over = code == 1;
@@ -274,19 +295,27 @@ static int show(struct job_traces *traces, const struct options *options)
     uint64_t events = 0;
     bool wrote = false;
     struct track track;
-    for (size_t i = 0; i < traces->count; i++) {
-        int status = track_open(&track, traces->list[i], options, traces->start_ns, &shown);
-        int code = status ? 0 : track_run(&track);
+    struct job_history history;
+    int status = 0, code = 0;
+    job_history_open(&history, traces);
+    for (size_t i = 0; i < traces->count && !status && code >= 0; i++) {
+        status = track_open(&track, traces->list[i], options, &history, &shown);
+        code = status ? 0 : track_run(&track);
+        if (!status && code == 0 && track.events && !track.over)
+            code = put_pauses(&track, job_history_end(&history, trace_pid(track.trace)));
+        if (!status && code == 0)
+            code = replay_idle(track.replay);
         events += track.events;
         wrote |= track.wrote;
         if (shown) /* the next one is another, be it at the same place */
             shown = &another;
         track_close(&track);
-        if (status)
-            return status;
-        if (code < 0)
-            return fail(code);
     }
+    job_history_close(&history);
+    if (status)
+        return status;
+    if (code < 0)
+        return fail(code);
     fflush(stdout);
     return say_nothing(traces, options, events, wrote);
 }
@@ -303,6 +332,7 @@ struct following {
     struct track **tracks;
     size_t count;
     const struct track *shown;
+    struct job_history history;
 };
 
 static int follow_more(struct following *following, struct job_traces *traces, const struct options *options)
@@ -352,7 +382,7 @@ static int follow_all(struct following *following, const struct job_traces *trac
         if (!track->open && !ended && clock_wall_ns() < track->due_ns && !has_names(track->trace))
             continue;
         if (!track->open) {
-            track->over = track_open(track, track->trace, options, traces->start_ns, &following->shown) != 0;
+            track->over = track_open(track, track->trace, options, &following->history, &following->shown) != 0;
             track->open = true;
         }
         if (ended && track->cursor)
@@ -370,11 +400,14 @@ static int follow(struct job_traces *traces, const struct options *options)
 {
     struct following following = {0};
     int code = 0;
+    job_history_open(&following.history, traces);
     while (code >= 0 && !interrupted) {
         bool ended = has_ended(traces); /* before looking, so that nothing is missed */
         code = job_traces_again(traces, options->process);
         if (code >= 0)
             code = follow_more(&following, traces, options);
+        following.history.start_ns = traces->start_ns;
+        job_history_again(&following.history);
         if (code >= 0)
             code = follow_all(&following, traces, options, ended);
         if (ended)
@@ -391,6 +424,7 @@ static int follow(struct job_traces *traces, const struct options *options)
         free(following.tracks[i]);
     }
     free(following.tracks);
+    job_history_close(&following.history);
     if (code < 0)
         return fail(code);
     return interrupted ? 0 : say_nothing(traces, options, events, wrote);

@@ -66,7 +66,7 @@ static int load_functions(struct job_report *report, pid_t process, struct err *
 static int load_mpi(struct job_report *report, struct err *err)
 {
     int code = mpi_names_report(&report->mpi, report->path, MPI_NAMES_TIMEOUT_MS, err);
-    return code == -ENOENT ? 0 : code;
+    return code < 0 && code != -ENOENT ? code : job_report_load_messages(report, err);
 }
 
 static bool load(const char *job, pid_t process, char *path, size_t size, struct job_report *report)

@@ -24,6 +24,8 @@
 #include "lang/request.h"
 #include "lang/value.h"
 
+enum { PATIENCE_MS = 2000 }; /* with a monitor that does not answer */
+
 static void print_help(void)
 {
     _cleanup_(buf_done) struct buf keys = BUF_INIT;
@@ -49,6 +51,7 @@ static int reach_monitor(struct err *err)
     char *arguments[] = {name, option, NULL}, **argv = arguments;
     int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     arguments[argc] = NULL;
+    client_set_patience(PATIENCE_MS);
     if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
         return err_set(err, -ENOTCONN, "%s", client_error());
     return 0;
@@ -140,8 +143,11 @@ static bool ask_settings(const char *path, json_t *settings)
     struct err err;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    if (reach_monitor(&err) < 0)
+    if (reach_monitor(&err) < 0) {
+        if (client_timed_out())
+            log_warning("shown as far as it was recorded: %s", err.text);
         return false;
+    }
     buf_puts(&text, ":job_get_settings(");
     value_print_string(&text, span_str(path));
     buf_putc(&text, ')');

@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -18,7 +16,8 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/top_functions.h"
-#include "job/signals.h"
+#include "cli/top_ranks.h"
+#include "cli/top_terminal.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
@@ -37,7 +36,8 @@ struct view {
     struct job_report report;
     struct spool_reader reader;
     struct top_functions functions;
-    bool by_memory, only_functions;
+    struct top_ranks ranks;
+    bool by_memory, only_functions, only_ranks;
     size_t rows, columns;
     struct report_style style;
 };
@@ -47,10 +47,11 @@ static void print_help(void)
     printf("Usage: scry top [--once] [--json] JOB\n"
            "\n"
            "Shows a job while it runs: the node, memory and processors over time, its\n"
-           "processes, and the traced functions that took the most time. Keys: q quits, m\n"
-           "sorts by memory, c by processor, f shows functions only, and again all. When the\n"
-           "job ends, its last picture is left. JOB is a job's id, a unique prefix of one,\n"
-           "@last, or a job directory.\n"
+           "processes, what each rank of its MPI programs is in and its share of MPI time\n"
+           "(since MPI_Init, and now), and the traced functions that took the most time.\n"
+           "Keys: q quits, m sorts by memory, c by processor, r shows ranks only, f\n"
+           "functions only, and again all. When the job ends, its last picture is left.\n"
+           "JOB is a job's id, a unique prefix of one, @last, or a job directory.\n"
            "\n"
            "  --once       print one picture and end (so does output to a pipe)\n"
            "  --json       print what is shown, once, as JSON\n"
@@ -279,6 +280,17 @@ static void put_functions(struct buf *out, const struct view *view, struct buf *
         put_function(out, view, line, &view->functions.list[i]);
 }
 
+static void put_ranks(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    bool narrow = view->columns < NARROW_COLUMNS;
+    top_ranks_heading(line, &view->ranks, narrow);
+    put_heading(out, view, line);
+    for (size_t i = 0; i < view->ranks.known.count && i < rows; i++) {
+        top_ranks_line(line, &view->ranks, i, narrow);
+        put_line(out, view, line);
+    }
+}
+
 static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
     const json_t *warnings = view->report.info.warnings ? view->report.info.warnings : view->report.model.warnings;
@@ -291,28 +303,56 @@ static void put_warnings(struct buf *out, const struct view *view, struct buf *l
     }
 }
 
+/* The tables share the room: each has what it needs of an equal part, and what others leave goes to the first that can
+ * use it. Lines, with that of its heading; 0: not shown. */
+enum { TABLE_PROCESSES, TABLE_RANKS, TABLE_FUNCTIONS, TABLES };
+
+static void give_room(const struct view *view, size_t room, size_t ret_lines[TABLES])
+{
+    size_t wanted[TABLES] = {HASH_COUNT(view->report.model.alive) + 1,
+                             view->ranks.known.count ? view->ranks.known.count + 1 : 0,
+                             view->functions.count ? view->functions.count + 1 : 0};
+    bool only[TABLES] = {false, view->only_ranks, view->only_functions};
+    size_t tables = 0;
+    for (size_t i = 0; i < TABLES; i++)
+        if (only[i] && wanted[i])
+            for (size_t other = 0; other < TABLES; other++)
+                wanted[other] = other == i ? wanted[other] : 0;
+    for (size_t i = 0; i < TABLES; i++)
+        tables += wanted[i] != 0;
+    for (size_t i = 0, left = room; i < TABLES; i++) {
+        size_t part = room / tables;
+        ret_lines[i] = wanted[i] < part ? wanted[i] : wanted[i] ? part : 0;
+        ret_lines[i] = ret_lines[i] == 1 ? 2 : ret_lines[i]; /* a heading alone says nothing */
+        left -= ret_lines[i] < left ? ret_lines[i] : left;
+        if (i == TABLES - 1)
+            for (size_t k = 0; k < TABLES; k++) {
+                size_t more = wanted[k] > ret_lines[k] ? wanted[k] - ret_lines[k] : 0;
+                more = more < left ? more : left;
+                ret_lines[k] += more;
+                left -= more;
+            }
+    }
+}
+
 static void draw(struct buf *out, const struct view *view)
 {
     enum { WARNING_ROWS = 2 };
     struct buf line = BUF_INIT;
+    size_t used = 1, lines[TABLES];
     put_head(out, view, &line);
     put_node(out, view, &line);
     put_courses(out, view, &line);
     put_warnings(out, view, &line, WARNING_ROWS);
-    size_t used = 1;
     for (size_t i = 0; i < out->len; i++)
         used += out->data[i] == '\n';
-    size_t room = view->rows > used + 1 ? view->rows - used - 1 : 1, processes = HASH_COUNT(view->report.model.alive);
-    size_t functions = view->functions.count;
-    if (functions && !view->only_functions && functions + 1 > room / 2) {
-        /* what the processes leave, at least half of it */
-        functions = processes + 1 < room / 2 ? room - processes - 1 : room / 2;
-        functions = functions > 1 ? functions - 1 : 1;
-    }
-    if (!view->only_functions || !functions)
-        put_processes(out, view, &line, functions ? (room > functions + 1 ? room - functions - 1 : 1) : room);
-    if (functions)
-        put_functions(out, view, &line, view->only_functions ? room : functions);
+    give_room(view, view->rows > used + 1 ? view->rows - used : 2, lines);
+    if (lines[TABLE_PROCESSES])
+        put_processes(out, view, &line, lines[TABLE_PROCESSES] - 1);
+    if (lines[TABLE_RANKS])
+        put_ranks(out, view, &line, lines[TABLE_RANKS] - 1);
+    if (lines[TABLE_FUNCTIONS])
+        put_functions(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
     buf_done(&line);
 }
 
@@ -342,68 +382,6 @@ static int write_all(int fd, const struct buf *text)
     return 0;
 }
 
-/* ---- the terminal ---- */
-
-static struct termios saved_modes;
-static const char ENTER[] = "\033[?1049h\033[?25l", LEAVE[] = "\033[?25h\033[?1049l";
-
-static void restore_terminal(void)
-{
-    ssize_t put = write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
-    (void)put;
-    tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved_modes);
-}
-
-static void on_deadly_signal(int signo)
-{
-    restore_terminal();
-    signal(signo, SIG_DFL);
-    raise(signo);
-}
-
-static void on_resize(int signo)
-{
-    /* its arrival ends the wait */
-}
-
-static void set_terminal(void)
-{
-    struct termios modes = saved_modes;
-    modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    modes.c_cc[VMIN] = 0;
-    modes.c_cc[VTIME] = 0;
-    tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
-    ssize_t put = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
-    (void)put;
-}
-
-/* Ctrl-Z: the shell gets its screen back, and we get ours when we go on. */
-static void on_stop(int signo)
-{
-    int code = errno;
-    restore_terminal();
-    signals_stop_self(signo);
-    set_terminal();
-    errno = code;
-}
-
-static bool take_terminal(void)
-{
-    if (tcgetattr(STDIN_FILENO, &saved_modes) < 0)
-        return false;
-    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
-        struct sigaction action = {.sa_handler = on_deadly_signal};
-        sigaction(deadly[i], &action, NULL);
-    }
-    struct sigaction resize = {.sa_handler = on_resize};
-    sigaction(SIGWINCH, &resize, NULL);
-    struct sigaction stop = {.sa_handler = on_stop};
-    sigaction(SIGTSTP, &stop, NULL);
-    set_terminal();
-    return true;
-}
-
 /* Each line ends with "erase to its end", the picture with "erase below": no flicker. */
 static int show(const struct view *view)
 {
@@ -419,7 +397,7 @@ static int show(const struct view *view)
             buf_putc(&screen, picture.data[i]);
         }
     }
-    static const char keys[] = "q quit  c by cpu  m by memory  f functions";
+    static const char keys[] = "q quit  c by cpu  m by memory  r ranks  f functions";
     buf_puts(&screen, "\033[J");
     buf_append(&screen, keys, text_fit(keys, sizeof keys - 1, view->columns));
     return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
@@ -437,8 +415,14 @@ static bool take_keys(struct view *view)
             view->by_memory = true;
         if (keys[i] == 'c' || keys[i] == 'C')
             view->by_memory = false;
-        if (keys[i] == 'f' || keys[i] == 'F')
+        if (keys[i] == 'f' || keys[i] == 'F') {
             view->only_functions = !view->only_functions;
+            view->only_ranks = false;
+        }
+        if (keys[i] == 'r' || keys[i] == 'R') {
+            view->only_ranks = !view->only_ranks;
+            view->only_functions = false;
+        }
     }
     return got != 0; /* end of file: the terminal is gone */
 }
@@ -466,10 +450,11 @@ static int run_json(const struct view *view)
     for (const struct job_process *each = view->report.model.alive; each; each = each->hh.next)
         json_array_append_new(processes, job_process_json(each));
     struct job_result result = job_report_result(&view->report);
-    json_t *root = json_pack("{s:o, s:s, s:f, s:o, s:O?, s:o, s:o}", "id", text_json(view->report.info.id), "status",
-                             job_report_status(&view->report), "wall_seconds", result.wall_seconds, "tree",
-                             tree_json(view), "node", view->report.model.node_sample, "processes", processes,
-                             "functions", top_functions_json(&view->functions));
+    json_t *root = json_pack("{s:o, s:s, s:f, s:o, s:O?, s:o, s:o, s:o}", "id", text_json(view->report.info.id),
+                             "status", job_report_status(&view->report), "wall_seconds", result.wall_seconds, "tree",
+                             tree_json(view), "node", view->report.model.node_sample, "processes", processes, "ranks",
+                             ranks_json(view->ranks.known.list, view->ranks.known.count), "functions",
+                             top_functions_json(&view->functions));
     if (!root)
         return EXIT_ERRORS;
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
@@ -499,7 +484,7 @@ static bool wait_for_news(struct view *view)
 
 static int run_live(struct view *view)
 {
-    if (!take_terminal()) {
+    if (!top_terminal_take()) {
         log_error("standard input is no terminal: try --once");
         return EXIT_ERRORS;
     }
@@ -509,17 +494,18 @@ static int run_live(struct view *view)
         if (show(view) < 0)
             break;
         top_functions_ask(&view->functions, &view->report.model);
+        top_ranks_ask(&view->ranks, view->functions.connected);
         quit = !wait_for_news(view);
         read_info(view);
         read_new(view);
     }
-    restore_terminal();
+    top_terminal_restore();
     return quit ? 0 : run_once(view); /* the end stays to be read */
 }
 
 static int run(const char *job, bool once, bool json)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], real[PATH_MAX];
     struct err err = {0};
     struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
     int status = EXIT_ERRORS;
@@ -529,6 +515,7 @@ static int run(const char *job, bool once, bool json)
         cli_log_error(&err);
     } else {
         view.report.state = job_state(path, &view.report.info);
+        view.ranks.path = realpath(path, real) ? real : path; /* as the monitor knows it */
         read_new(&view);
         bool over = view.report.info.ended || view.report.state == JOB_LOST;
         once = once || json || over || !isatty(STDOUT_FILENO);
@@ -536,11 +523,13 @@ static int run(const char *job, bool once, bool json)
             top_functions_open(&view.functions);
         if (once && !over) {
             top_functions_ask(&view.functions, &view.report.model);
-            top_functions_wait(&view.functions, ASK_MS);
+            top_ranks_ask(&view.ranks, view.functions.connected);
+            top_functions_wait(&view.functions, &view.ranks.asking, ASK_MS);
         }
         status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
     }
     top_functions_close(&view.functions);
+    top_ranks_close(&view.ranks);
     spool_reader_close(&view.reader);
     job_report_done(&view.report);
     return status;

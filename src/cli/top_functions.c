@@ -230,10 +230,10 @@ void top_functions_handle(struct top_functions *functions)
     }
 }
 
-void top_functions_wait(struct top_functions *functions, int timeout_ms)
+void top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms)
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    while (functions->connected && functions->asking) {
+    while (functions->connected && (functions->asking || *also_asking)) {
         uint64_t now = clock_now_ns();
         if (now >= until)
             return;

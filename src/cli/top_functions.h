@@ -37,8 +37,8 @@ void top_functions_close(struct top_functions *functions);
 void top_functions_ask(struct top_functions *functions, const struct job_model *model);
 int top_functions_fd(const struct top_functions *functions); /* readable: call top_functions_handle; -1: none */
 void top_functions_handle(struct top_functions *functions);
-/* Until they are there, at most so long. */
-void top_functions_wait(struct top_functions *functions, int timeout_ms);
+/* Until they are there, and what else was asked on the same connection, at most so long. */
+void top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms);
 
 json_t *top_functions_json(const struct top_functions *functions);
 

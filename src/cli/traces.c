@@ -14,6 +14,8 @@
 #include "jobdir/calls.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
+#include "jobdir/model.h"
+#include "jobdir/spool.h"
 #include "jobdir/text.h"
 
 static void log_problem(void *ctx, const char *text)
@@ -147,6 +149,55 @@ void job_traces_close(struct job_traces *traces)
     *traces = (struct job_traces){0};
 }
 
+/* ---- the job's records ---- */
+
+enum { ENDS_KEPT = 100000 };
+
+void job_history_open(struct job_history *ret_history, const struct job_traces *traces)
+{
+    *ret_history = (struct job_history){.start_ns = traces->start_ns};
+    ret_history->open = job_model_init(&ret_history->model, ENDS_KEPT) == 0 &&
+                        spool_reader_open(&ret_history->reader, traces->job, NULL) == 0;
+    job_history_again(ret_history);
+}
+
+void job_history_again(struct job_history *history)
+{
+    for (json_t *record; history->open && (record = spool_reader_next(&history->reader)); json_decref(record))
+        job_model_apply(&history->model, record);
+}
+
+void job_history_close(struct job_history *history)
+{
+    if (history->open)
+        spool_reader_close(&history->reader);
+    job_model_done(&history->model);
+    *history = (struct job_history){0};
+}
+
+static uint64_t wall_of(const struct job_history *history, double seconds)
+{
+    return history->start_ns + (uint64_t)(seconds > 0 ? seconds * NS_PER_SECOND : 0);
+}
+
+bool job_history_pause(const struct job_history *history, size_t index, uint64_t *ret_from_ns, uint64_t *ret_to_ns)
+{
+    const json_t *pause = json_array_get(history->model.pauses, index), *to = json_object_get(pause, "to");
+    if (!pause)
+        return false;
+    *ret_from_ns = wall_of(history, json_number_value(json_object_get(pause, "from")));
+    *ret_to_ns = json_is_number(to) ? wall_of(history, json_number_value(to)) : UINT64_MAX;
+    return true;
+}
+
+uint64_t job_history_end(const struct job_history *history, pid_t pid)
+{
+    for (size_t i = history->model.ended_count; i; i--)
+        if (history->model.ended[i - 1].pid == pid)
+            return wall_of(history, history->model.ended[i - 1].end);
+    return UINT64_MAX;
+}
+
 /* ---- why there is nothing ---- */
 
 static bool explain_counted(const struct job_traces *traces)
@@ -160,6 +211,55 @@ static bool explain_counted(const struct job_traces *traces)
                   "each function was called; run the job without --count-only to see the calls",
                   counted);
     return counted;
+}
+
+static json_t *find_record(const char *path, const char *wanted)
+{
+    struct spool_reader reader;
+    json_t *found = NULL;
+    if (spool_reader_open(&reader, path, NULL) == 0)
+        for (json_t *record; !found && (record = spool_reader_next(&reader));) {
+            const char *type = json_string_value(json_object_get(record, "type"));
+            bool over = type && strcmp(type, "sample") == 0; /* the ones that are looked for come first of all */
+            if (type && strcmp(type, wanted) == 0)
+                found = json_incref(record);
+            json_decref(record);
+            if (over)
+                break;
+        }
+    spool_reader_close(&reader);
+    return found;
+}
+
+/* There was no program that could have been compiled with hooks. */
+static bool explain_command(const struct job_traces *traces)
+{
+    struct job_info info = {0};
+    bool read = job_info_read(traces->job, &info, NULL) == 0;
+    bool started = !read || !info.ended || info.result.started;
+    int exit_code = info.result.exit_code;
+    job_info_done(&info);
+    if (!started) {
+        log_error("no calls were recorded: the command could not be started (exit status %d, %s); correct it and run "
+                  "it again",
+                  exit_code, exit_code == 127 ? "not found" : "not executable");
+        return true;
+    }
+    json_t *untraced = find_record(traces->job, "untraced"), *script = find_record(traces->job, "script");
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const char *said = json_string_value(json_object_get(untraced, "text"));
+    const char *path = json_string_value(json_object_get(script, "path"));
+    text_show(&text, said ? said : path ? path : "");
+    if (said)
+        log_error("no calls were recorded: %s", text.data);
+    else if (path)
+        log_error(
+            "no calls were recorded%s: %s is a script, and no program with hooks ran in it; calls are recorded of "
+            "the programs it starts that were compiled with -g -finstrument-functions",
+            traces->is_running ? " so far" : "", text.data);
+    json_decref(untraced);
+    json_decref(script);
+    return said || path;
 }
 
 /* What the job's own warnings say of tracing. */
@@ -226,7 +326,8 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
             said = true;
         }
     }
-    if (said || explain_counted(traces) || explain_warnings(traces) || explain_left_out(traces))
+    if (said || explain_counted(traces) || (!traces->path_count && explain_command(traces)) ||
+        explain_warnings(traces) || explain_left_out(traces))
         return;
     if (traces->path_count > traces->count && !process)
         log_error("the trace in %s cannot be read", traces->job);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jobdir/model.h"
+#include "jobdir/spool.h"
 #include "jobdir/trace.h"
 
 struct job_traces {
@@ -26,6 +28,22 @@ int job_traces_open(struct job_traces *ret_traces, const char *command, const ch
 /* Looks for more (follow mode). How many came, or -errno. */
 int job_traces_again(struct job_traces *traces, pid_t process);
 void job_traces_close(struct job_traces *traces);
+
+/* What the job's records say of the time in which calls were recorded. Wall times. */
+struct job_history {
+    struct spool_reader reader;
+    struct job_model model;
+    uint64_t start_ns;
+    bool open;
+};
+void job_history_open(struct job_history *ret_history, const struct job_traces *traces);
+void job_history_again(struct job_history *history); /* takes in what is new */
+void job_history_close(struct job_history *history);
+/* The pause `index`, in which scry set had switched recording off; *ret_to_ns UINT64_MAX: it still is off, or was at
+ * the end. false: there is none. */
+bool job_history_pause(const struct job_history *history, size_t index, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
+/* When a process ended; UINT64_MAX: not yet, or it is not known. */
+uint64_t job_history_end(const struct job_history *history, pid_t pid);
 
 /* Says on standard error why there is nothing to show, and what to do. */
 void job_traces_explain(const struct job_traces *traces, pid_t process);

@@ -8,6 +8,7 @@
 #define SCRY_CLIENT_CLIENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <omis.h>
 
@@ -20,6 +21,17 @@ Omis_reply client_request(struct span text, client_callback_fn *callback, void *
 
 /* Why the last omis_init of this process failed, for people; "" when it did not. Valid until the next omis_init. */
 const char *client_error(void);
+
+/* For the next omis_init: a monitor that does not greet is given up after so long (10 s), or soon when it is stopped.
+ */
+void client_set_patience(unsigned limit_ms);
+
+/* NULL, or why no answer is to be expected, for people: the monitor, asked at `since_ns` (CLOCK_MONOTONIC), is stopped,
+ * or could have answered within `limit_ms`. Valid until the next call. */
+const char *client_hangs(uint64_t since_ns, unsigned limit_ms);
+
+/* Whether it failed because a monitor gave no answer in time; client_error() says which. */
+bool client_timed_out(void);
 
 /* The identifier that the monitor gave this tool, 0 when there is no connection. */
 int client_tool_id(void);

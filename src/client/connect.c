@@ -192,20 +192,19 @@ static int start_and_connect(const char *runtime, const char *socket_path, struc
 /* ---- greeting ---- */
 
 /* WELCOME or a refusal. -ECONNRESET: the monitor ended before it answered. */
-static int read_welcome(int fd, struct frame_reader *reader, int *tool_id, struct err *err)
+static int read_welcome(int fd, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
 {
-    uint64_t until = clock_now_ns() + (uint64_t)ANSWER_TIMEOUT_MS * 1000000;
+    struct patience patience;
     struct frame frame;
     int code;
+    patience_begin(&patience, fd);
     while ((code = frame_reader_next(reader, &frame)) == 0) {
-        uint64_t now = clock_now_ns();
         struct pollfd input = {.fd = fd, .events = POLLIN};
-        int count = now < until ? poll(&input, 1, (int)((until - now) / 1000000) + 1) : 0;
-        if (count < 0 && errno == EINTR)
-            continue;
+        int count = poll(&input, 1, PATIENCE_LOOK_MS);
+        if (count <= 0 && patience_over(&patience, patience_ms, err))
+            return -ETIMEDOUT;
         if (count <= 0)
-            return err_set(err, -ETIMEDOUT, "the monitor does not answer: it has said nothing for %d seconds",
-                           ANSWER_TIMEOUT_MS / 1000);
+            continue;
         size_t size;
         char *room = frame_reader_room(reader, &size);
         if (!room)
@@ -234,7 +233,7 @@ static int read_welcome(int fd, struct frame_reader *reader, int *tool_id, struc
     return 0;
 }
 
-static int greet(int fd, struct frame_reader *reader, int *tool_id, struct err *err)
+static int greet(int fd, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
 {
     uint32_t words[2] = {htole32(WIRE_VERSION), htole32((uint32_t)*tool_id)};
     const char *name = program_invocation_short_name ? program_invocation_short_name : "";
@@ -246,7 +245,7 @@ static int greet(int fd, struct frame_reader *reader, int *tool_id, struct err *
      * sent before: it is read even if the sending failed. */
     while (send(fd, hello.data, hello.len, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
-    return read_welcome(fd, reader, tool_id, err);
+    return read_welcome(fd, patience_ms, reader, tool_id, err);
 }
 
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
@@ -271,7 +270,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
             fd = start_and_connect(runtime, path, err);
         if (fd < 0)
             return fd;
-        int code = greet(fd, reader, &id, err);
+        int code = greet(fd, options->patience_ms, reader, &id, err);
         if (code == 0) {
             *tool_id = id;
             *ret_fd = TAKE_FD(fd);

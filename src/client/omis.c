@@ -25,6 +25,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .last = &the.first};
 static char init_error[ERR_TEXT_SIZE];
+static bool init_timed_out;
+static unsigned patience_ms = ANSWER_TIMEOUT_MS;
 
 /* In a child made by fork, where the lock may have been held by a thread that does not exist here. */
 static bool is_foreign(void)
@@ -61,6 +63,7 @@ static int init_locked(int *argc, char ***argv, void (*error_handler)(Omis_reply
     int code = client_options_take(&options, argc, argv, err);
     if (code < 0)
         return code;
+    options.patience_ms = patience_ms;
     int id = tool_id ? *tool_id : 0, fd;
     struct frame_reader reader = {0};
     code = client_connect(&options, &id, &fd, &reader, err);
@@ -89,6 +92,7 @@ Omis_status omis_init(int *argc, char ***argv, void (*error_handler)(Omis_reply 
     pthread_mutex_lock(&lock);
     int code = init_locked(argc, argv, error_handler, tool_id, &err);
     memcpy(init_error, err.text, sizeof init_error);
+    init_timed_out = code == -ETIMEDOUT;
     if (code == 0)
         init_error[0] = 0;
     pthread_mutex_unlock(&lock);
@@ -242,9 +246,29 @@ Omis_status omis_finalize(void)
 
 /* ---- client.h ---- */
 
+void client_set_patience(unsigned limit_ms)
+{
+    patience_ms = limit_ms;
+}
+
+const char *client_hangs(uint64_t since_ns, unsigned limit_ms)
+{
+    static struct err why;
+    if (!client_connected())
+        return NULL;
+    if (the.patience.since_ns != since_ns)
+        patience_again(&the.patience, since_ns);
+    return patience_over(&the.patience, limit_ms, &why) ? why.text : NULL;
+}
+
 const char *client_error(void)
 {
     return init_error;
+}
+
+bool client_timed_out(void)
+{
+    return init_timed_out;
 }
 
 int client_tool_id(void)

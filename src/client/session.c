@@ -116,6 +116,7 @@ void session_open(struct session *session, int fd, int tool_id)
     session->tool_id = tool_id;
     session->pid = getpid();
     session->open = true;
+    patience_begin(&session->patience, fd);
 }
 
 static struct pending *find_pending(struct session *session, uint32_t id)
@@ -384,36 +385,32 @@ void session_take_in(struct session *session, size_t limit)
     }
 }
 
-/* Waits for input, and for room if something is unsent. false: the time is over. */
-static bool wait_for_socket(struct session *session, uint64_t until_ns)
+/* Waits for input, and for room if something is unsent; for ever if timeout_ms is -1. false: nothing happened. */
+static bool wait_for_socket(struct session *session, int timeout_ms)
 {
     bool unsent = session->sent < session->out.len;
     struct pollfd events = {.fd = session->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
-    int timeout = -1;
-    if (until_ns) {
-        uint64_t now = clock_now_ns();
-        if (now >= until_ns)
-            return false;
-        timeout = (int)((until_ns - now) / 1000000) + 1;
-    }
-    int count = poll(&events, 1, timeout);
+    int count = poll(&events, 1, timeout_ms);
     if (count > 0 && (events.revents & (POLLIN | POLLHUP | POLLERR)))
         session_take_in(session, HANDLER_READ_LIMIT);
     if (count > 0 && (events.revents & POLLOUT))
         session_send(session);
-    return true;
+    return count != 0;
 }
 
 void session_wait(struct session *session, struct waiter *waiter, int timeout_ms)
 {
-    uint64_t until = timeout_ms < 0 ? 0 : clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    struct err err = {0};
+    if (timeout_ms >= 0)
+        patience_again(&session->patience, clock_now_ns());
     session->waiter = waiter;
     take_frames(session); /* what came behind WELCOME */
     session_send(session);
     while (session->fd >= 0 && !waiter->reply && !(waiter->id == 0 && session->goodbye)) {
-        if (!until && session->sent == session->out.len)
+        if (timeout_ms < 0 && session->sent == session->out.len)
             receive(session, 0); /* the common case: one system call */
-        else if (!wait_for_socket(session, until))
+        else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : PATIENCE_LOOK_MS) && timeout_ms >= 0 &&
+                 patience_over(&session->patience, (unsigned)timeout_ms, &err))
             break;
     }
     session->waiter = NULL;
@@ -424,5 +421,5 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
 void session_drain(struct session *session)
 {
     while (session->fd >= 0 && session->out.len - session->sent > UNSENT_LIMIT)
-        wait_for_socket(session, 0);
+        wait_for_socket(session, -1);
 }

@@ -6,6 +6,7 @@
  *     omis.c         the six procedures: locking, the state a call is allowed in
  *     options.c      what omis_init takes out of argv and the environment
  *     connect.c      connecting, greeting and starting the monitor
+ *     patience.c     whether a monitor that says nothing may yet answer
  *     session.c      sending, receiving, the queue, the loss of the connection
  *     local_reply.c  replies made here, filters of the DONT_RETURN flags
  *
@@ -27,6 +28,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "client/client.h"
+#include "client/patience.h"
 #include "wire/frame.h"
 
 enum {
@@ -70,6 +72,7 @@ struct session {
     void (*error_handler)(Omis_reply reply);
 
     int fd; /* -1: the connection is lost */
+    struct patience patience;
     char lost_why[ERR_TEXT_SIZE];
     struct frame_reader reader;
     bool goodbye; /* the monitor's answer to FINALIZE has come */
@@ -100,6 +103,7 @@ struct client_options {
     char path[PATH_MAX]; /* "" : the monitor of this user on this node */
     enum start_policy start;
     bool stop_at_finalize;
+    unsigned patience_ms; /* for WELCOME */
 };
 
 /* Takes --omis-... out of argv (both may be NULL). 0 or -EINVAL; argv is then as before. */

@@ -8,14 +8,19 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/err.h"
 #include "client/client.h"
 #include "client/test_monitor.h"
+#include "wire/local.h"
 
 static int error_count;
 static Omis_status error_status;
@@ -75,6 +80,68 @@ static Omis_status init(const char *option)
     error_count = 0;
     error_text[0] = 0;
     return omis_init(&argc, &argv, take_error, NULL);
+}
+
+/* ---- one that says nothing ---- */
+
+/* A process that listens and says nothing; stopped, or asleep. */
+static pid_t start_silent(const char *path, bool stopped)
+{
+    int ready[2], status;
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct err err;
+        bool listens = local_listen(path, &err) >= 0;
+        if (write(ready[1], "x", listens) == 1 && stopped)
+            raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    if (stopped)
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    return pid;
+}
+
+static void check_silent(bool stopped, const char *state, const char *remedy, unsigned least_ms)
+{
+    char dir[] = "/tmp/scry-silent-XXXXXX", path[64], option[96], said[256];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/monitor.sock", dir);
+    snprintf(option, sizeof option, "--omis-connect=unix:%s", path);
+    pid_t pid = start_silent(path, stopped);
+    client_set_patience(500);
+    uint64_t began = clock_now_ns();
+    assert_true(init(option) >= OMIS_FIRST_ERROR);
+    assert_true(clock_now_ns() - began >= least_ms * UINT64_C(1000000));
+    assert_true(client_timed_out());
+    assert_string_equal(client_error(), error_text);
+    snprintf(said, sizeof said, "the monitor (pid %d) %s", (int)pid, state);
+    assert_memory_equal(error_text, said, strlen(said));
+    snprintf(said, sizeof said, "`kill -%s %d`", remedy, (int)pid);
+    assert_non_null(strstr(error_text, said));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    unlink(path);
+    rmdir(dir);
+    /* who is not there is another matter */
+    assert_true(init(option) >= OMIS_FIRST_ERROR);
+    assert_false(client_timed_out());
+    client_set_patience(10000);
+}
+
+static void test_stopped(void **state)
+{
+    check_silent(true, "is stopped: ", "CONT", 200);
+}
+
+static void test_silent(void **state)
+{
+    check_silent(false, "does not answer: it has said nothing for ", "KILL", 500);
 }
 
 /* ---- without a monitor ---- */
@@ -501,6 +568,8 @@ int main(void)
     alarm(60); /* whoever waits for ever shall not keep the build waiting */
     unsetenv("SCRY_CONNECT");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_silent),
         cmocka_unit_test_teardown(test_before_init, test_monitor_teardown),
         cmocka_unit_test_teardown(test_options, test_monitor_teardown),
         cmocka_unit_test_teardown(test_environment, test_monitor_teardown),

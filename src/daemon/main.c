@@ -224,16 +224,25 @@ static const char usage[] = "Usage: scry monitor [OPTION...]\n"
                             "\n"
                             "      --idle SECONDS  how long it stays without tools; default 60, or SCRY_IDLE\n"
                             "      --daemon        in the background; its messages go to monitor.log\n"
-                            "      --reference     print the page of services and end\n"
+                            "      --reference[=mpi-calls]\n"
+                            "                      print the page of services, or that of MPI calls, and end\n"
                             "  -h, --help          show this\n"
                             "\n"
                             "Example: a monitor that stays for an hour and says what it does\n"
                             "\n"
                             "  SCRY_LOG=debug scry monitor --idle 3600\n";
 
-/* Prints the page of services, without serving anybody. */
-static int print_reference(void)
+/* Prints a page of the reference, without serving anybody. */
+static int print_reference(const char *page)
 {
+    if (page && strcmp(page, "mpi-calls") != 0) {
+        log_error("--reference has no page \"%s\", only mpi-calls, and that of services without a name", page);
+        return EXIT_FAILURE;
+    }
+    if (page) {
+        reference_print_mpi_calls(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
     struct loop *loop;
     struct monitor *monitor;
     struct err err = {.text = "out of memory"};
@@ -265,7 +274,7 @@ static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_
     static const struct option options[] = {{"daemon", no_argument, NULL, 'd'},
                                             {"idle", required_argument, NULL, 'i'},
                                             {"help", no_argument, NULL, 'h'},
-                                            {"reference", no_argument, NULL, 'r'},
+                                            {"reference", optional_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
     const char *idle = getenv("SCRY_IDLE");
     int option;
@@ -282,7 +291,7 @@ static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
         case 'r':
-            exit(print_reference());
+            exit(print_reference(optarg));
         case ':':
             log_error("%s needs a value; see scry monitor --help", argv[optind - 1]);
             return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference page of services, printed from the table of the services themselves. */
+/* The reference pages of services and of MPI calls, printed from the tables themselves. */
 #ifndef SCRY_DAEMON_REFERENCE_H
 #define SCRY_DAEMON_REFERENCE_H
 
@@ -9,5 +9,8 @@ struct monitor;
 
 /* Markdown: a table per extension with name, kind, class, signature, state on this machine, description. */
 void reference_print(const struct monitor *monitor, FILE *out);
+
+/* The page of MPI calls: what the events of each have for parameters. */
+void reference_print_mpi_calls(FILE *out);
 
 #endif

@@ -29,7 +29,8 @@ enum {
     JOB_ENDED_LIST,
     JOB_ALIVE_COUNT,
     JOB_ALIVE_LIST,
-    JOB_MEMBERS
+    JOB_MEMBERS, /* of every version; the rest may be missing */
+    JOB_COMING = JOB_MEMBERS
 };
 enum { END_PID, END_PPID, END_START, END_END, END_CPU, END_STATUS, END_THREADS, END_PEAK, END_NAME, END_MEMBERS };
 enum {
@@ -292,6 +293,18 @@ static void put_sample(struct answer_context *context, struct arena *arena, cons
                                 (json_int_t)as_count(&values[JOB_PEAK_THREADS]), "node", node, "alive", alive));
 }
 
+/* What was taken for a process of the job and is none: one of the agent's own that had not yet named itself. */
+static void withdraw(struct answer_context *context, const struct value *values)
+{
+    struct job_process *process, *next;
+    HASH_ITER(hh, context->recorder->model.alive, process, next)
+    if (!is_listed(&values[JOB_ALIVE_LIST], process->pid))
+        recorder_put_take(context->recorder, "withdrawn",
+                          json_pack("{s:i, s:I, s:I}", "pid", process->pid, "peak_processes",
+                                    (json_int_t)as_count(&values[JOB_PEAK_PROCESSES]), "peak_threads",
+                                    (json_int_t)as_count(&values[JOB_PEAK_THREADS])));
+}
+
 static bool is_list_of(const struct value *value, size_t members)
 {
     return value->kind == VALUE_LIST && value->list.count % members == 0;
@@ -320,10 +333,10 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     if (context->fresh)
         end_missed(context, values);
     put_sample(context, &arena, values, node);
-    uint64_t known = HASH_COUNT(context->recorder->model.alive);
-    uint64_t alive = values[JOB_ALIVE_LIST].list.count / ALIVE_MEMBERS;
-    context->coming = known > alive ? known - alive : 0;
+    context->coming = count > JOB_COMING ? as_count(&values[JOB_COMING]) : 0;
     context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
+    if (count > JOB_COMING && context->coming == 0 && context->lost == 0)
+        withdraw(context, values);
     context->cursor = as_count(&values[JOB_CURSOR]);
     return 0;
 }

@@ -20,7 +20,7 @@ struct answer_context {
     uint64_t page_bytes; /* known after the first sample */
     bool node_known;
     bool fresh;      /* the first answer of this monitor: what it does not know ended before it */
-    uint64_t coming; /* processes that are gone, but whose end was not told yet */
+    uint64_t coming; /* processes that were not told yet, or whose end was not */
     uint64_t lost;   /* process records that were lost on the way so far, here or in the kernel */
 };
 

@@ -171,7 +171,9 @@ static void add_warnings(struct job *job)
     if (job->watch.was_up && !job->seen_to_end)
         recorder_warn(recorder, "gap", "not watched from %.1f s to the end: %s",
                       recorder_seconds(recorder, job->watch.answered_ns),
-                      job->watch.gap_open ? job->watch.lost_why : "the monitor did not answer");
+                      job->watch.hangs[0]   ? job->watch.hangs
+                      : job->watch.gap_open ? job->watch.lost_why
+                                            : "the monitor did not answer");
     warn_traces(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);

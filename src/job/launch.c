@@ -13,7 +13,10 @@
 #include "base/log.h"
 #include "jobdir/text.h"
 
-static _Noreturn void child(char **command, int go_fd, int error_fd, bool traceable, const struct signals *signals)
+enum { GO_TRACED = 1, GO_UNTRACED };
+
+static _Noreturn void child(char **command, int go_fd, int error_fd, bool traceable, const struct preload *preload,
+                            const struct signals *signals)
 {
     char go;
     ssize_t got;
@@ -24,6 +27,7 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, bool tracea
     while (got < 0 && errno == EINTR);
     if (got != 1)
         _exit(125); /* scry run died before the start */
+    preload_apply(go == GO_TRACED ? preload : &(struct preload){0});
     signals_restore(signals);
     execvp(command[0], command);
     int code = errno;
@@ -72,8 +76,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
             setenv("SCRY_JOB", dir, 1);
         else
             unsetenv("SCRY_JOB"); /* of a job around this one */
-        preload_apply(preload);
-        child(command, go[0], error[1], traceable, signals);
+        child(command, go[0], error[1], traceable, preload, signals);
     }
     code = errno;
     close(go[0]);
@@ -96,11 +99,11 @@ void launch_abandon(struct launch *launch)
         ;
 }
 
-int launch_release(struct launch *launch)
+int launch_release(struct launch *launch, bool traced)
 {
     int code = 0;
     ssize_t got;
-    char go = 1;
+    char go = traced ? GO_TRACED : GO_UNTRACED;
     while (write(launch->go_fd, &go, 1) < 0 && errno == EINTR)
         ;
     close(launch->go_fd);

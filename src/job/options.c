@@ -198,13 +198,13 @@ static const char *set_stall(struct run_options *options, const char *value)
 
 static const char *set_mpi(struct run_options *options, const char *value)
 {
-    static const char *const words[] = {"auto", "off", "stats", "trace"}; /* enum run_mpi */
+    static const char *const words[] = {"auto", "off", "stats", "trace", "messages"}; /* enum run_mpi */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(value, words[i]) == 0) {
             options->mpi = (enum run_mpi)i;
             return NULL;
         }
-    return "auto, off, stats or trace";
+    return "auto, off, stats, trace or messages";
 }
 
 static const char *check_switch(struct run_options *options, const char *value)
@@ -305,7 +305,7 @@ static const struct option_row rows[] = {
     {"read-by", 0, "HOW", check_reader, "values are read by: direct (default), syscall, victim",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"on", 0, NULL, check_switch, "no: nothing is recorded until it is yes again", FOR_SET | FOR_MONITOR},
-    {"mpi", 0, "HOW", set_mpi, "of MPI programs: auto (default), off, stats, trace", FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"mpi", 0, "HOW", set_mpi, "of MPI: auto (default), off, stats, trace, messages", FOR_RUN | FOR_SET | FOR_MONITOR},
     {"mpi-metrics", 0, "LIST", check_list, "a list, see scry-run(1); all (default), none",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"mpi-resolution", 0, "N", check_parts, "parts of a doubling, of distributions (default 8)",
@@ -367,6 +367,11 @@ static int apply(struct run_options *options, const struct option_row *row, cons
                  struct err *err)
 {
     uint64_t bit = UINT64_C(1) << (row - rows);
+    if (row->apply == set_trace && !value[strspn(value, " \t\n,")]) /* mostly a variable that is not set */
+        return err_set(err, -EINVAL,
+                       "%s: it selects nothing: name functions, such as 'fn:solve*' or 'file:ocean.c', or leave it "
+                       "out for all of the program's own (off: none)",
+                       from);
     if (!row->apply)
         return err_set(err, -EINVAL, "%s: not available in this version (%s)", from, SCRY_VERSION);
     if (options->fixed & bit)

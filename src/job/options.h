@@ -15,7 +15,7 @@
 
 enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
 
-enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE };
+enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
 
 /* What is set for the job in the monitor (service job_set), as it was given and checked. */
 struct run_setting {

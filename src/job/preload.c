@@ -148,6 +148,7 @@ int preload_find(struct preload *ret_preload, const char *command, bool wanted, 
                        program.obstacle, program.remedy);
     if (program.sanitizer[0])
         program_library(&program, program.sanitizer, found.sanitizer, sizeof found.sanitizer);
+    found.is_script = program.path[0] && !program.is_elf;
     if (strpbrk(found.sanitizer, " :"))
         found.sanitizer[0] = 0; /* ASAN_OPTIONS will do */
     *ret_preload = found;
@@ -216,11 +217,13 @@ void preload_apply(const struct preload *preload)
     unsetenv("SCRY_ASAN_PRELOAD");
     unsetenv("SCRY_TRACE_WANTED");
     unsetenv("SCRY_AGENT_SOCKET");
+    const char *mpi = getenv("SCRY_MPI");
+    bool messages = mpi && strcmp(mpi, "messages") == 0;
     unsetenv("SCRY_MPI");
     unsetenv("SCRY_MPI_DIR");
     if (!on)
         return;
-    setenv("SCRY_MPI", preload->mpi_off ? "off" : "stats", 1);
+    setenv("SCRY_MPI", preload->mpi_off ? "off" : messages ? "messages" : "stats", 1);
     if (!preload->mpi_off && preload->mpi_dir[0])
         setenv("SCRY_MPI_DIR", preload->mpi_dir, 1);
     setenv("SCRY_AGENT_SOCKET", preload->socket, 1);

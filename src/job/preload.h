@@ -6,7 +6,7 @@
  *   LD_PRELOAD           the library, before what is there; after the address sanitizer's, which must be first
  *   SCRY_AGENT_SOCKET    where its monitor listens
  *   SCRY_TRACE_WANTED    1: tracing was asked for, so that a program without hooks is to be told
- *   SCRY_MPI             stats, or off: calls of MPI are not looked at
+ *   SCRY_MPI             stats; messages (as it was before): they are numbered; off: calls of MPI are not looked at
  *   SCRY_MPI_DIR         where the libraries for MPI programs are (libscry-mpi-*.so)
  *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
  *   SCRY_ASAN_PRELOAD    what was put before the library, for the agent to take it away from what the program starts
@@ -25,6 +25,7 @@ struct preload {
     char socket[PATH_MAX];
     char mpi_dir[PATH_MAX]; /* "": there are none */
     bool wanted, mpi_off;
+    bool is_script; /* the command is a file that is no program itself: what it starts may be */
 };
 
 /* Finds the library: $SCRY_AGENT_LIB, beside the program as installed or built, the compiled-in place. 0 or -ENOENT

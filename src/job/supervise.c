@@ -31,6 +31,7 @@
 enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */
     END_WAIT_MS = 2000,   /* for the last sample, and for the traces before it */
+    LOST_WAIT_MS = 300,   /* for ends of processes where records were lost: follow.h says how late they can be */
     TRACES_POLL_MS = 5,
     COMING_POLL_MS = 20,
 };
@@ -155,9 +156,10 @@ static void prepare_tracing(struct job *job)
     bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
-    if (options->mpi == RUN_MPI_TRACE)
-        recorder_warn(&job->recorder, "mpi",
-                      "--mpi trace: this version records no single messages; statistics are taken");
+    if (job->preload.is_script)
+        recorder_put_take(&job->recorder, "script", json_pack("{s:o}", "path", text_json(options->command[0])));
+    if (code == -ENOEXEC)
+        recorder_put_take(&job->recorder, "untraced", json_pack("{s:o}", "text", text_json(err.text)));
     if (code == -ENOEXEC && !wanted)
         return; /* there was nothing to expect */
     if (code < 0)
@@ -193,12 +195,19 @@ static void start_watching(struct job *job)
                       job->options->trace_wanted || job->options->rule_count ? " and functions" : "", err.text);
         watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
         watch->tries = 4;
-        return;
+    } else {
+        watch_create(watch);
+        if (watch_wait(watch, START_WAIT_MS) || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
+            return;
+        if (!watch->hangs[0])
+            snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);
+        recorder_warn(&job->recorder, "monitor", "the job was started unwatched and untraced: %s", watch->hangs);
     }
-    watch_create(watch);
-    if (!watch_wait(watch, START_WAIT_MS) && (watch->phase == WATCH_CREATING || watch->phase == WATCH_SETTING))
-        recorder_warn(&job->recorder, "monitor", "the monitor did not answer in %d s: the job was started unwatched",
-                      START_WAIT_MS / 1000);
+    /* The agent would wait for it, too, in each process. */
+    if (watch->hangs[0]) {
+        err_set(&job->untraced, -ETIMEDOUT, "the job is started unwatched and untraced: %s", watch->hangs);
+        job->preload.library[0] = 0;
+    }
 }
 
 static bool is_stopped(pid_t pid)
@@ -356,10 +365,12 @@ static void watch_end(struct job *job)
     if (watch->phase == WATCH_IDLE && job->preload.library[0])
         wait_for_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
+    uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel tells one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, END_WAIT_MS);
-        if (!job->seen_to_end || !watch->coming || clock_now_ns() > until)
+        bool hopeless = watch->lost && clock_now_ns() > lost_until; /* their ends may be among what was lost */
+        if (!job->seen_to_end || !watch->coming || hopeless || clock_now_ns() > until)
             break;
         poll(NULL, 0, COMING_POLL_MS);
     }
@@ -451,7 +462,7 @@ int job_run(struct run_options *options)
         finish_failed(job);
         return JOB_FAILED_BEFORE_START;
     }
-    job->exec_code = launch_release(&job->launch);
+    job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
     supervise(job);
     watch_end(job);
     _cleanup_(buf_done) struct buf text = BUF_INIT;

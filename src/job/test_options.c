@@ -79,7 +79,7 @@ static void test_errors(void **state)
     check_bad("run --sample 1x true", "expected seconds");
     check_bad("run --max-size 5Q true", "expected a size");
     check_bad("run --name", "needs a value");
-    check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats or trace");
+    check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats, trace or messages");
     check_bad("run --script=off true", "not available in this version");
     check_bad("run --depth 17 true", "--depth: expected a number of pointer levels");
     check_bad("run --depth -1 true", "--depth: expected");
@@ -126,6 +126,11 @@ static void test_tracing(void **state)
     assert_int_equal(parse(&options, "run --trace off --buffer 1M --overflow flight --rate 0 true", &err), 0);
     assert_true(options.trace_off);
     assert_string_equal(setting(&options, "overflow"), "flight");
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace= true", &err), -EINVAL); /* a shell's variable that is not set */
+    assert_non_null(strstr(err.text, "--trace: it selects nothing"));
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace=, true", &err), -EINVAL);
     run_options_done(&options);
     assert_int_equal(parse(&options, "run --rule a([]):b() --rule c([]):d([$proc]) true", &err), 0);
     assert_int_equal(options.rule_count, 2);

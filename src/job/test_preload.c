@@ -77,6 +77,13 @@ static void test_environment(void **state)
     assert_string_equal(preload(), "/lib/scry/libscry-agent.so:a.so:b.so");
     assert_null(getenv("SCRY_TRACE_WANTED"));
     assert_string_equal(getenv("SCRY_MPI"), "off");
+    on.mpi_off = false;
+    setenv("SCRY_MPI", "messages", 1);
+    preload_apply(&on);
+    assert_string_equal(getenv("SCRY_MPI"), "messages"); /* it is handed on */
+    on.mpi_off = true;
+    preload_apply(&on);
+    assert_string_equal(getenv("SCRY_MPI"), "off");
     assert_null(getenv("SCRY_MPI_DIR"));
     assert_string_equal(getenv("ASAN_OPTIONS"), "detect_leaks=0:verify_asan_link_order=0");
     setenv("LD_PRELOAD", "a.so b.so", 1);

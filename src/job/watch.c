@@ -15,7 +15,7 @@
 
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
 /* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
-static const uint64_t SILENCE_NS = UINT64_C(5) * NS_PER_SECOND;
+enum { LOOK_MS = 100, WATCH_PATIENCE_MS = 1000, SILENCE_MS = 5000 };
 
 static void on_reply(Omis_reply reply, void *param)
 {
@@ -36,11 +36,15 @@ int watch_connect(struct watch *watch, struct err *err)
     int argc = 1;
     /* A monitor started now must not become our child when its starter ends: it outlives us. */
     prctl(PR_SET_CHILD_SUBREAPER, 0);
+    client_set_patience(WATCH_PATIENCE_MS);
     Omis_status status = omis_init(&argc, &argv, on_error, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (status >= OMIS_FIRST_ERROR)
-        return err_set(err, -ENOTCONN, "%s", client_error());
-    return 0;
+    watch->hangs[0] = 0;
+    if (status < OMIS_FIRST_ERROR)
+        return 0;
+    if (client_timed_out())
+        snprintf(watch->hangs, sizeof watch->hangs, "%.255s", client_error());
+    return err_set(err, -ENOTCONN, "%s", client_error());
 }
 
 static void send_request(struct watch *watch, const struct buf *text, enum watch_phase phase)
@@ -263,8 +267,9 @@ void watch_tick(struct watch *watch)
             connect_again(watch);
     } else if (watch->phase == WATCH_IDLE) {
         ask(watch);
-    } else if (now - watch->asked_ns > SILENCE_NS && !watch->gap_open) {
-        open_gap(watch, "the monitor did not answer");
+    } else if (now - watch->asked_ns > SILENCE_MS * UINT64_C(1000000) && !watch->gap_open) {
+        const char *why = client_hangs(watch->asked_ns, SILENCE_MS);
+        open_gap(watch, why ? why : "the monitor did not answer");
     }
 }
 
@@ -299,10 +304,14 @@ bool watch_wait(struct watch *watch, int timeout_ms)
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (is_asking(watch) || (watch->phase == WATCH_IDLE && (watch->stacks.arming > 0 || watch->rules.arming > 0))) {
         uint64_t now = clock_now_ns();
-        if (now >= until)
+        const char *why = client_hangs(watch->asked_ns, WATCH_PATIENCE_MS);
+        if (why)
+            snprintf(watch->hangs, sizeof watch->hangs, "%.255s", why);
+        if (why || now >= until)
             return false;
         struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
-        poll(&input, 1, (int)((until - now) / 1000000) + 1);
+        uint64_t left_ms = (until - now) / 1000000 + 1;
+        poll(&input, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
         watch_handle(watch);
     }
     return watch->phase == WATCH_IDLE;

@@ -51,12 +51,13 @@ struct watch {
     uint64_t retry_ns;    /* when to connect again */
     unsigned tries;       /* that failed, one after the other */
     uint64_t page_bytes;
-    uint64_t coming; /* processes that are gone, but whose end was not told yet */
+    uint64_t coming; /* processes that were not told yet, or whose end was not */
     uint64_t lost;   /* process records, as far as this monitor said; of earlier monitors in lost_before */
     uint64_t lost_before;
     bool node_known, was_up, gap_open;
     bool fresh; /* nothing was heard yet from this monitor */
     char lost_why[256];
+    char hangs[256];  /* why the monitor gives no answer, when it was waited for the last time in vain; "": it does */
     Omis_reply reply; /* came, not yet looked at */
 };
 

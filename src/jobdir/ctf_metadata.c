@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shm/mpi_calls.h"
 
 /* A string literal: quotes, backslashes and control characters escaped. */
 static void put_string(struct buf *out, const char *text)
@@ -141,6 +142,24 @@ static void put_values(struct buf *out, const struct ctf_metadata *metadata, enu
     buf_puts(out, "    } values;");
 }
 
+/* Calls of MPI by their numbers: those that are among the functions. */
+static void put_message(struct buf *out, const struct ctf_metadata *metadata)
+{
+    bool any = false;
+    buf_puts(out, " enum : integer { size = 8; align = 8; signed = false; } { sent = 0, received = 1, collective = 2, "
+                  "collective_done = 3 } kind;");
+    for (size_t i = 0; i < metadata->function_count; i++) {
+        const char *name = metadata->functions[i].name;
+        enum call_id call = strncmp(name, "MPI_", 4) == 0 ? call_find(name) : CALL_NONE;
+        if (call == CALL_NONE)
+            continue;
+        buf_printf(out, "%s%s = %d", any ? ", " : " enum : u32 { ", name, (int)call);
+        any = true;
+    }
+    buf_puts(out, any ? " } call;" : " u32 call;");
+    buf_puts(out, " x64 comm; i32 peer; i32 tag; u64 bytes; u64 order;");
+}
+
 static const struct {
     enum record_id id;
     const char *name, *fields;
@@ -158,6 +177,7 @@ static const struct {
     {RECORD_SIGNAL, "signal", " i32 signal; i32 code; x64 address; x64 pc;", CTF_NONE},
     {RECORD_MARK, "mark", " u16 size; utf8 text[size];", CTF_NONE},
     {RECORD_THINNED, "thinned", " function_id function;", CTF_NONE},
+    {RECORD_MESSAGE, "mpi_message", "", CTF_NONE},
 };
 
 void ctf_metadata_print(const struct ctf_metadata *metadata, struct buf *out)
@@ -172,6 +192,8 @@ void ctf_metadata_print(const struct ctf_metadata *metadata, struct buf *out)
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         buf_printf(out, "event {\n    name = \"%s\";\n    id = %d;\n    stream_id = 0;\n    fields := struct {%s",
                    records[i].name, records[i].id, records[i].fields);
+        if (records[i].id == RECORD_MESSAGE)
+            put_message(out, metadata);
         if (records[i].values != CTF_NONE)
             put_values(out, metadata, records[i].values);
         buf_puts(out, " };\n};\n\n");

@@ -109,6 +109,56 @@ static void free_entries(struct dirent **entries, int count)
     free(entries);
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static uint64_t started_ns(const char *path)
+{
+    struct job_info info;
+    uint64_t started = job_info_read(path, &info, NULL) == 0 ? info.started_ns : 0;
+    job_info_done(&info);
+    return started;
+}
+
+static bool same_second(const char *path, const char *other)
+{
+    return strncmp(base_name(path), base_name(other), strlen("20260101T000000")) == 0;
+}
+
+struct dated {
+    char *path;
+    uint64_t started_ns;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct dated *one = a, *other = b;
+    if (one->started_ns != other->started_ns)
+        return one->started_ns < other->started_ns ? -1 : 1;
+    return strcmp(one->path, other->path);
+}
+
+/* Ids are in the order of their seconds. Of those with the same one, each job itself says when it started. */
+static void order_seconds(char **paths, size_t count)
+{
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && same_second(paths[from], paths[to]);)
+            to++;
+        struct dated *dated = to - from > 1 ? calloc(to - from, sizeof *dated) : NULL;
+        if (!dated) /* alone, or there is no memory: by their ids, then */
+            continue;
+        for (size_t i = from; i < to; i++)
+            dated[i - from] = (struct dated){paths[i], started_ns(paths[i])};
+        qsort(dated, to - from, sizeof *dated, by_start);
+        for (size_t i = from; i < to; i++)
+            paths[i] = dated[i - from].path;
+        free(dated);
+    }
+}
+
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
 {
     char jobs[PATH_MAX];
@@ -137,6 +187,7 @@ int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
     free_entries(entries, count);
     if (!paths)
         return err_set(err, -ENOMEM, "out of memory");
+    order_seconds(paths, used);
     *ret_paths = paths;
     *ret_count = used;
     return 0;
@@ -147,31 +198,6 @@ void jobdir_list_free(char **paths, size_t count)
     for (size_t i = 0; i < count; i++)
         free(paths[i]);
     free(paths);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Of the jobs with the same second in their id, the one that says it started last. */
-static const char *find_last(char **paths, size_t count)
-{
-    const char *last = NULL;
-    uint64_t last_ns = 0;
-    for (size_t i = count; i-- > 0;) {
-        if (last && strncmp(base_name(paths[i]), base_name(last), strlen("20260101T000000")) != 0)
-            break;
-        struct job_info info;
-        uint64_t started = job_info_read(paths[i], &info, NULL) == 0 ? info.started_ns : 0;
-        job_info_done(&info);
-        if (!last || started > last_ns) {
-            last = paths[i];
-            last_ns = started;
-        }
-    }
-    return last;
 }
 
 static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
@@ -222,7 +248,7 @@ int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
         return code;
     const char *match = NULL;
     if (strcmp(job, "@last") == 0) {
-        match = find_last(paths, count);
+        match = count ? paths[count - 1] : NULL;
         if (!match)
             code = err_set(err, -ENOENT, "no job yet: start one with `scry run -- COMMAND`");
     } else {

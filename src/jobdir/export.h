@@ -12,12 +12,16 @@
 #include <stdio.h>
 
 #include "jobdir/calls.h"
+#include "jobdir/mpi_messages.h"
 
 struct exporter {
     FILE *out;
-    struct buf text;   /* not yet written */
-    uint64_t start_ns; /* wall time that is 0 */
-    bool failed;       /* out takes no more: errno is in `error` */
+    struct buf text;                     /* not yet written */
+    uint64_t start_ns;                   /* wall time that is 0 */
+    const struct mpi_messages *messages; /* and the common time line; NULL: no process has calls of MPI */
+    int64_t from_ns, to_ns;              /* what is asked for, after the start; INT64_MIN, INT64_MAX: all */
+    const char *title, *command;         /* of the job, for people */
+    bool failed;                         /* out takes no more: errno is in `error` */
     int error;
     void *state; /* the format's own */
     /* of the trace that is read */
@@ -25,8 +29,17 @@ struct exporter {
     size_t number; /* which it is, from 0 */
 };
 
+enum export_messages {
+    EXPORT_NO_MESSAGES,
+    EXPORT_WITH_MESSAGES, /* exporter->messages is there if there are any */
+    EXPORT_NEEDS_MESSAGES,
+    EXPORT_MESSAGES_ONLY, /* and no other event: everything is written by `begin` */
+};
+
 struct export_format {
     const char *name, *description;
+    enum export_messages messages;
+    bool clips;                              /* calls that began before exporter->from_ns are given, too */
     int (*begin)(struct exporter *exporter); /* these four: 0 or -errno */
     int (*trace_begin)(struct exporter *exporter);
     int (*trace_end)(struct exporter *exporter);
@@ -39,12 +52,15 @@ struct export_format {
 const struct export_format *export_format_at(size_t index);
 const struct export_format *export_format_find(const char *name);
 
-extern const struct export_format export_chrome, export_speedscope, export_folded, export_csv;
+extern const struct export_format export_chrome, export_speedscope, export_folded, export_csv, export_messages,
+    export_spacetime;
 
 /* Writes what has gathered, when it is much or `all`. */
 void export_flush(struct exporter *exporter, bool all);
 /* ns after the start of the job; 0 for what lies before it. */
 uint64_t export_ns(const struct exporter *exporter, uint64_t ticks);
+/* A field as RFC 4180 has it: quoted where it has to be. */
+void export_put_field(struct buf *out, const char *text, size_t len);
 /* The name of the traced program, without folders. */
 const char *export_program(const struct trace *trace);
 

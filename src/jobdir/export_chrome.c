@@ -35,6 +35,7 @@ struct chrome {
     struct seen_thread *threads; /* of this trace */
     struct seen_thread *last;
     uint32_t next_stack;
+    const struct mpi_message_rank *rank; /* NULL: it is none */
 };
 
 static void comma(struct exporter *exporter)
@@ -49,10 +50,14 @@ static void put_string(struct exporter *exporter, const char *text)
     call_put_string(&exporter->text, text, strlen(text));
 }
 
+static void put_us_of_ns(struct exporter *exporter, uint64_t ns)
+{
+    buf_printf(&exporter->text, "%" PRIu64 ".%03" PRIu64, ns / 1000, ns % 1000);
+}
+
 static void put_us(struct exporter *exporter, uint64_t ticks)
 {
-    uint64_t ns = export_ns(exporter, ticks);
-    buf_printf(&exporter->text, "%" PRIu64 ".%03" PRIu64, ns / 1000, ns % 1000);
+    put_us_of_ns(exporter, export_ns(exporter, ticks));
 }
 
 static int begin(struct exporter *exporter)
@@ -99,6 +104,7 @@ static int trace_begin(struct exporter *exporter)
     struct chrome *chrome = exporter->state;
     struct seen_process *process;
     chrome->pid = (int)trace_pid(exporter->trace);
+    chrome->rank = NULL;
     HASH_FIND_INT(chrome->processes, &chrome->pid, process);
     if (process)
         chrome->pid = OTHER_PROCESSES + (int)exporter->number;
@@ -108,8 +114,20 @@ static int trace_begin(struct exporter *exporter)
     process->pid = chrome->pid;
     HASH_ADD_INT(chrome->processes, pid, process);
     _cleanup_(buf_done) struct buf name = BUF_INIT;
-    buf_printf(&name, "%s %d on %s", export_program(exporter->trace), (int)trace_pid(exporter->trace),
-               trace_node(exporter->trace));
+    const struct mpi_message_rank *rank = mpi_messages_of_trace(exporter->messages, exporter->number);
+    if (rank)
+        buf_printf(&name, "rank %d (%s), %s %d", rank->rank, trace_node(exporter->trace),
+                   export_program(exporter->trace), (int)trace_pid(exporter->trace));
+    else
+        buf_printf(&name, "%s %d on %s", export_program(exporter->trace), (int)trace_pid(exporter->trace),
+                   trace_node(exporter->trace));
+    if (rank) {
+        chrome->rank = rank;
+        comma(exporter);
+        buf_printf(&exporter->text,
+                   "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%zu}}",
+                   chrome->pid, (size_t)(rank - exporter->messages->ranks));
+    }
     comma(exporter);
     buf_printf(&exporter->text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":", chrome->pid);
     put_string(exporter, name.data ? name.data : "");
@@ -227,11 +245,51 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     export_flush(exporter, false);
 }
 
+/* One end of an arrow ("Flow events"), bound to the slice of the call: it begins where the call that sent begins and
+ * ends where the one that received ends. Both ends have the number of the send. */
+static void put_arrow(struct exporter *exporter, const struct trace_event *event)
+{
+    const struct mpi_messages *messages = exporter->messages;
+    const struct mpi_message_rank *rank = ((struct chrome *)exporter->state)->rank, *from = rank;
+    bool sent = event->message->kind == MESSAGE_SENT;
+    uint64_t at = event->message_number;
+    if (!rank || event->message->kind > MESSAGE_RECEIVED || at >= (sent ? rank->sent_count : rank->got_count))
+        return;
+    const struct mpi_end *end = sent ? &rank->sent[at] : &rank->got[at];
+    if (end->other >= MPI_OTHER_FOREIGN)
+        return;
+    if (!sent) {
+        from = mpi_messages_rank(messages, rank->world, end->peer);
+        at = end->other;
+    }
+    const struct mpi_end *send = &from->sent[at], *receive = sent ? NULL : end;
+    if (sent)
+        receive = &mpi_messages_rank(messages, rank->world, end->peer)->got[end->other];
+    if (send->begin < exporter->from_ns || receive->begin < exporter->from_ns || send->begin > exporter->to_ns ||
+        receive->begin > exporter->to_ns)
+        return; /* the call at one of its ends is not shown */
+    int64_t ns = sent ? send->begin : receive->end;
+    uint32_t number = thread_number(exporter, event->thread, event->stack);
+    comma(exporter);
+    buf_printf(&exporter->text,
+               "{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"mpi\",\"name\":\"message\",\"id\":%" PRIu64
+               ",\"pid\":%d,\"tid\":%u,\"ts\":",
+               sent ? "s" : "f", from->sent_before + at, ((struct chrome *)exporter->state)->pid, number);
+    put_us_of_ns(exporter, ns > 0 ? (uint64_t)ns : 0);
+    buf_printf(&exporter->text, ",\"args\":{\"tag\":%d,\"bytes\":%" PRIu64 "}}", end->tag, end->bytes);
+    export_flush(exporter, false);
+}
+
 static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     struct buf *out = &exporter->text;
     char name[32];
+    if (event->kind == TRACE_MESSAGE) {
+        if (innermost && innermost->shown)
+            put_arrow(exporter, event);
+        return;
+    }
     put_head(exporter, "i", event->time, event->thread, event->stack);
     buf_puts(out, ",\"s\":\"t\",\"name\":");
     if (event->kind == TRACE_SIGNAL) {
@@ -253,6 +311,7 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 const struct export_format export_chrome = {
     .name = "chrome",
     .description = "JSON for Perfetto (ui.perfetto.dev) and chrome://tracing, with values",
+    .messages = EXPORT_WITH_MESSAGES,
     .begin = begin,
     .trace_begin = trace_begin,
     .trace_end = trace_end,

@@ -12,28 +12,6 @@ static int begin(struct exporter *exporter)
     return 0;
 }
 
-/* A field; quoted where it has to be. */
-static void put_field(struct buf *out, const char *text, size_t len)
-{
-    bool plain = true;
-    for (size_t i = 0; i < len && plain; i++)
-        plain = text[i] != '"' && text[i] != ',' && text[i] != '\n' && text[i] != '\r';
-    if (plain && !(len && (text[0] == ' ' || text[len - 1] == ' '))) {
-        buf_append(out, text, len);
-        return;
-    }
-    buf_putc(out, '"');
-    for (const char *end = text + len; text < end;) {
-        const char *quote = memchr(text, '"', (size_t)(end - text));
-        size_t part = quote ? (size_t)(quote - text) + 1 : (size_t)(end - text);
-        buf_append(out, text, part);
-        if (quote)
-            buf_putc(out, '"');
-        text += part;
-    }
-    buf_putc(out, '"');
-}
-
 static void enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
@@ -45,7 +23,7 @@ static void put_values(struct exporter *exporter, const struct trace_event *even
     _cleanup_(buf_done) struct buf values = BUF_INIT;
     call_put_values(&values, exporter->trace, event->layout, part, event->values, event->values_size);
     buf_putc(&exporter->text, ',');
-    put_field(&exporter->text, values.data ? values.data : "", values.len);
+    export_put_field(&exporter->text, values.data ? values.data : "", values.len);
 }
 
 static void leave(void *ctx, struct call *call, const struct trace_event *event)
@@ -57,14 +35,14 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     const char *name = call_name(exporter->trace, call->function, room, sizeof room);
     uint64_t start = export_ns(exporter, event->entry_time);
     buf_printf(out, "%d,%u,%u,", (int)trace_pid(exporter->trace), call->thread->tid, call->depth);
-    put_field(out, name, strlen(name));
+    export_put_field(out, name, strlen(name));
     buf_putc(out, ',');
-    put_field(out, known ? known->file : "", known ? strlen(known->file) : 0);
+    export_put_field(out, known ? known->file : "", known ? strlen(known->file) : 0);
     buf_printf(out, ",%u,%" PRIu64 ".%09" PRIu64 ",", known ? known->line : 0, start / 1000000000, start % 1000000000);
     if (event->how != TRACE_EXIT_LOST)
         buf_printf(out, "%.0f", trace_ticks_ns(exporter->trace, event->time - event->entry_time));
     buf_printf(out, ",%s,", call_how(event->how));
-    put_field(out, call->text.data ? call->text.data : "", call->text.len);
+    export_put_field(out, call->text.data ? call->text.data : "", call->text.len);
     put_values(exporter, event, LAYOUT_LOCALS);
     put_values(exporter, event, LAYOUT_RESULT);
     buf_puts(out, "\r\n");
@@ -77,6 +55,7 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 
 const struct export_format export_csv = {
     .name = "csv",
+    .messages = EXPORT_WITH_MESSAGES,
     .description = "a line a call with its values, for spreadsheets and scripts (RFC 4180)",
     .begin = begin,
     .visitor = {.enter = enter, .leave = leave, .other = other},

@@ -39,7 +39,8 @@ int job_model_init(struct job_model *model, size_t keep_limit)
     model->warnings = json_array();
     model->gaps = json_array();
     model->crashes = json_array();
-    return model->warnings && model->gaps && model->crashes ? 0 : -ENOMEM;
+    model->pauses = json_array();
+    return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
 }
 
 void job_model_done(struct job_model *model)
@@ -64,6 +65,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->warnings);
     json_decref(model->gaps);
     json_decref(model->crashes);
+    json_decref(model->pauses);
     *model = (struct job_model){0};
 }
 
@@ -175,6 +177,19 @@ static void apply_process_end(struct job_model *model, const json_t *record)
     free(process);
 }
 
+/* It was none of the job's. */
+static void apply_withdrawn(struct job_model *model, const json_t *record)
+{
+    struct job_process *process = find_alive(model, (pid_t)get_count(record, "pid"));
+    if (!process)
+        return;
+    HASH_DEL(model->alive, process);
+    free(process);
+    model->started_total -= model->started_total > 0;
+    model->peak_processes = get_count(record, "peak_processes");
+    model->peak_threads = get_count(record, "peak_threads");
+}
+
 static uint64_t row_count(const json_t *row, size_t index)
 {
     json_int_t number = json_integer_value(json_array_get(row, index));
@@ -246,6 +261,39 @@ static void apply_sample(struct job_model *model, const json_t *record, double s
     }
 }
 
+static bool means_no(const char *value)
+{
+    static const char *const words[] = {"no", "off", "0", "false"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(value, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A job that was started with tracing off has a pause only once that is changed. */
+static void apply_setting(struct job_model *model, const json_t *record, double seconds)
+{
+    const char *key = json_string_value(json_object_get(record, "key"));
+    const char *value = json_string_value(json_object_get(record, "value"));
+    bool before = model->switched_off || model->trace_off;
+    if (!key || !value || !json_is_true(json_object_get(record, "taken")))
+        return;
+    if (strcmp(key, "on") == 0)
+        model->switched_off = means_no(value);
+    else if (strcmp(key, "trace") == 0)
+        model->trace_off = strcmp(value, "off") == 0;
+    bool after = model->switched_off || model->trace_off;
+    json_t *last = json_array_get(model->pauses, json_array_size(model->pauses) - 1);
+    if (before == after)
+        return;
+    if (after)
+        json_array_append_new(model->pauses, json_pack("{s:f, s:n}", "from", seconds, "to"));
+    else if (last && json_is_null(json_object_get(last, "to")))
+        json_object_set_new(last, "to", json_real(seconds));
+    else
+        json_array_append_new(model->pauses, json_pack("{s:f, s:f}", "from", 0.0, "to", seconds));
+}
+
 static void keep_last(json_t **slot, const json_t *record)
 {
     json_decref(*slot);
@@ -274,6 +322,13 @@ void job_model_apply(struct job_model *model, const json_t *record)
         apply_process(model, record);
     } else if (strcmp(type, "process_end") == 0) {
         apply_process_end(model, record);
+    } else if (strcmp(type, "withdrawn") == 0) {
+        apply_withdrawn(model, record);
+    } else if (strcmp(type, "setting") == 0) {
+        apply_setting(model, record, seconds);
+    } else if (strcmp(type, "tracing") == 0) {
+        const char *trace = json_string_value(json_object_get(json_object_get(record, "settings"), "trace"));
+        model->trace_off = trace && strcmp(trace, "off") == 0;
     } else if (strcmp(type, "node") == 0) {
         keep_last(&model->node, record);
     } else if (strcmp(type, "method") == 0) {

@@ -6,9 +6,14 @@
  *
  *   node         host, os, arch, cpus, memory_bytes, page_bytes            what the node is; once
  *   method       singly, reason        are processes too short to be sampled listed one by one; if not, why
+ *   tracing      settings: those of tracing that were given to scry run
+ *   script       path                  the command is a script, which itself has no functions to record
+ *   untraced     text                  why the agent is not loaded into the command, and the remedy
+ *   setting      key, value, taken     changed by scry set
  *   process      pid, ppid, start, name          first seen, or it has a new name (exec)
  *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
- *   sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
+ *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's (the agent's own); the
+ * peaks without it sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
  *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
  *                       disk_writes, packets}
  *                alive: [[pid, state, rss, peak_rss, cpu_ns, threads], ...]         those that changed
@@ -71,7 +76,9 @@ struct job_model {
 
     json_t *node, *node_sample, *end; /* the last of each, or NULL */
     json_t *warnings, *gaps, *crashes;
-    json_t *rules; /* the last list of rules and how often each fired, or NULL */
+    json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
+    bool switched_off, trace_off; /* on=no, trace=off */
+    json_t *rules;                /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */
     double last_seconds;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 int mpi_report_read(struct mpi_report **ret_report, const char *jobdir, struct err *err)
 {
     struct mpi_report *report = calloc(1, sizeof *report);
@@ -123,15 +125,39 @@ static void add_rows(struct mpi_report *report, const struct mpi_stats *stats)
 
 /* ---- call sites, the same of all ranks together ---- */
 
-static int by_site(const void *a, const void *b)
+struct ranked_site {
+    const struct mpi_stats_site *site;
+    size_t rank;
+};
+
+static bool has_source(const struct mpi_stats_site *site)
 {
-    const struct mpi_stats_site *left = *(struct mpi_stats_site *const *)a, *right = *(struct mpi_stats_site *const *)b;
+    return site->file && *site->file && site->line;
+}
+
+/* The copies of a call in a function that was inlined, or unrolled, are one site to whoever reads its source. */
+static int compare_sites(const struct mpi_stats_site *left, const struct mpi_stats_site *right)
+{
     if (left->call != right->call)
         return left->call < right->call ? -1 : 1;
-    if (left->offset != right->offset)
-        return left->offset < right->offset ? -1 : 1;
     int order = strcmp(left->module, right->module);
-    return order ? order : strcmp(left->build_id, right->build_id);
+    order = order ? order : strcmp(left->build_id, right->build_id);
+    order = order ? order : has_source(left) - has_source(right);
+    if (order)
+        return order;
+    if (!has_source(left))
+        return left->offset < right->offset ? -1 : left->offset > right->offset;
+    order = strcmp(left->file, right->file);
+    if (order == 0 && left->line != right->line)
+        order = left->line < right->line ? -1 : 1;
+    return order ? order : strcmp(left->function ? left->function : "", right->function ? right->function : "");
+}
+
+static int by_site(const void *a, const void *b)
+{
+    const struct ranked_site *left = a, *right = b;
+    int order = compare_sites(left->site, right->site);
+    return order ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
 static int by_time(const void *a, const void *b)
@@ -147,23 +173,22 @@ static int add_sites(struct mpi_report *report)
     size_t count = 0, used = 0;
     for (size_t i = 0; i < report->set.count; i++)
         count += report->set.ranks[i].site_count;
-    const struct mpi_stats_site **list = calloc(count + 1, sizeof *list);
+    _cleanup_(freep) struct ranked_site *list = calloc(count + 1, sizeof *list);
     report->sites = arena_zalloc(&report->arena, count + 1, sizeof *report->sites);
-    if (!list || !report->sites) {
-        free(list);
+    if (!list || !report->sites)
         return -ENOMEM;
-    }
     for (size_t i = 0; i < report->set.count; i++)
         for (size_t j = 0; j < report->set.ranks[i].site_count; j++)
-            list[used++] = &report->set.ranks[i].sites[j];
+            list[used++] = (struct ranked_site){&report->set.ranks[i].sites[j], i};
     qsort(list, used, sizeof *list, by_site);
     for (size_t i = 0; i < used; i++) {
-        const struct mpi_stats_site *site = list[i];
-        if (i == 0 || by_site(&list[i - 1], &list[i]) != 0)
+        const struct mpi_stats_site *site = list[i].site;
+        bool first = i == 0 || compare_sites(list[i - 1].site, site) != 0;
+        if (first)
             report->sites[report->site_count++] =
                 (struct mpi_report_site){.site = site, .call = site->call, .min_ns = UINT64_MAX};
         struct mpi_report_site *into = &report->sites[report->site_count - 1];
-        into->ranks++;
+        into->ranks += first || list[i - 1].rank != list[i].rank;
         into->count += site->count;
         into->total_ns += site->total_ns;
         into->args_bytes += site->args_bytes;
@@ -171,7 +196,6 @@ static int add_sites(struct mpi_report *report)
         into->max_ns = site->max_ns > into->max_ns ? site->max_ns : into->max_ns;
     }
     qsort(report->sites, report->site_count, sizeof *report->sites, by_time);
-    free(list);
     return 0;
 }
 

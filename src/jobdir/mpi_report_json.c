@@ -68,6 +68,7 @@ static json_t *rank_json(const struct mpi_report *report, size_t index)
     if (!json)
         return NULL;
     json_object_set_new(json, "state", json_string(*fate ? fate : "ended"));
+    json_object_set_new(json, "spawned", json_boolean(stats->spawned));
     json_object_set_new(json, "abort_code", stats->aborted ? json_integer(stats->abort_code) : json_null());
     json_object_set_new(json, "fault", stats->fault && *stats->fault ? text_json(stats->fault) : json_null());
     json_object_set_new(json, "omitted", number(stats->omitted));

@@ -91,6 +91,20 @@ static void put_library(struct buf *out, const struct mpi_stats *stats)
     text_show(out, text);
 }
 
+/* Which of the programs were started by another one. */
+static void put_spawned(struct buf *out, const struct mpi_report *report)
+{
+    const struct mpi_stats_set *set = &report->set;
+    for (size_t i = 0, next; i < set->count; i = next) {
+        bool spawned = false;
+        for (next = i; next < set->count && report->world_of[next] == report->world_of[i]; next++)
+            spawned |= set->ranks[next].spawned;
+        if (spawned)
+            buf_printf(out, "program %u, of %zu rank%s, was started by MPI_Comm_spawn\n  ", report->world_of[i],
+                       next - i, next - i == 1 ? "" : "s");
+    }
+}
+
 static void put_head(struct buf *out, const struct mpi_report *report)
 {
     const struct mpi_stats *first = &report->set.ranks[0];
@@ -104,6 +118,7 @@ static void put_head(struct buf *out, const struct mpi_report *report)
     if (first->thread_level >= 0 && first->thread_level < 4)
         buf_printf(out, ", %s", levels[first->thread_level]);
     buf_puts(out, "\n  ");
+    put_spawned(out, report);
     put_share(out, report);
     buf_printf(out, "; counting blocking calls only: %.1f %%\n",
                share(report->blocking.communicate_ns, report->blocking.total_ns));

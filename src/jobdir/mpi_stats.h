@@ -69,6 +69,7 @@ struct mpi_stats_comm {
     const int32_t *ranks;        /* world rank of each; NULL: 0 .. size - 1 */
     const int32_t *remote_ranks; /* remote_size of them; NULL: there are none, or they are not known */
     const char *name;
+    uint64_t identity; /* the same on all ranks, without the highest bit: struct record_message.comm; 0: not known */
 };
 
 struct mpi_stats_request {
@@ -119,6 +120,8 @@ struct mpi_stats {
     bool running;   /* the process lives, and this is how far it is */
     bool aborted;
     int32_t abort_code;
+    bool spawned;                       /* by MPI_Comm_spawn: its MPI_COMM_WORLD has a parent */
+    bool uncounted;                     /* counting is switched off just now: what it is in is not known */
     uint64_t started_wall_ns;           /* CLOCK_REALTIME at MPI_Init's return */
     uint64_t taken_wall_ns;             /* of when this is */
     uint64_t init_ns, finalize_ns;      /* how long those took */
@@ -145,6 +148,9 @@ struct mpi_stats {
  * node, exe, running and taken_wall_ns are the caller's to set. 0, -EBADMSG (no such area), -ENOMEM.
  */
 int mpi_stats_take(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena);
+/* The same, but only what it is in: who it is, its threads with their clocks, and its communicators without their
+ * ranks. Costs so little that it may be asked all the time. */
+int mpi_stats_take_now(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena);
 /* Writes the files below `dir` (stats/NODE of a job directory; made if need be), those of the distributions only if
  * there are any in `stats`. 0 or -errno, with err: what was there before is still there, then. */
 int mpi_stats_write(const struct mpi_stats *stats, const char *dir, uint32_t incarnation, struct err *err);

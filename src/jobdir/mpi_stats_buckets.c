@@ -69,14 +69,19 @@ static void merge(const struct take *take, struct merged *merged, const uint32_t
 }
 
 /* Buckets that are narrower than a nanosecond fall together. */
-static int put_distribution(const struct take *take, struct mpi_stats *stats, const struct merged *merged,
-                            const char *name, bool is_time)
+static int put_distribution(const struct take *take, struct mpi_stats *stats, struct merged *merged, const char *name,
+                            bool is_time)
 {
     uint32_t used = 0;
-    if (!merged->any)
-        return 0;
-    for (uint32_t i = 0; i < mpi_bucket_count(merged->bits); i++)
+    for (uint32_t i = 0; i < mpi_bucket_count(merged->bits); i++) {
+        if ((int64_t)merged->buckets[i] < 0)
+            merged->buckets[i] = 0; /* its parts are not of one moment */
         used += merged->buckets[i] != 0;
+    }
+    if (!used)
+        return 0;
+    if ((int64_t)merged->total < 0)
+        merged->total = 0;
     struct mpi_stats_bucket *buckets = arena_alloc(take->arena, used * sizeof *buckets);
     if (!buckets || !name)
         return -ENOMEM;
@@ -137,28 +142,44 @@ static int of_call(const struct take *take, struct mpi_stats *stats, struct merg
     return code;
 }
 
+/* The distributions that make up one of a thread's clocks (struct mpi_blocking): appended to a list. */
+enum clock_kind { COMPUTATION, COMMUNICATION, BLOCKING_COMPUTATION, BLOCKING_COMMUNICATION, CLOCK_KINDS };
+
+static size_t parts_of(const struct mpi_thread *thread, enum clock_kind kind, uint32_t *at)
+{
+    size_t count = 0;
+    bool blocking = kind == BLOCKING_COMMUNICATION;
+    if (kind == COMPUTATION || kind == BLOCKING_COMPUTATION) {
+        at[count++] = ONCE(thread->outermost.compute_at);
+        if (kind == BLOCKING_COMPUTATION)
+            at[count++] = ONCE(thread->blocking.compute_at);
+        return count;
+    }
+    at[count++] = blocking ? ONCE(thread->blocking.communicate_at) : ONCE(thread->outermost.communicate_at);
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (!mpi_call_is_untimed(call) && (!blocking || call_infos[call].blocking) && ONCE(thread->rows[call].ticks_at))
+            at[count++] = thread->rows[call].ticks_at;
+    return count;
+}
+
 /* Of the thread that is the rank; where none is known to be it, of all. */
 static int of_clocks(const struct take *take, struct mpi_stats *stats, struct merged *merged)
 {
-    enum { KINDS = 4 };
-    static const char *const names[KINDS] = {"computation", "communication", "blocking.computation",
-                                             "blocking.communication"};
-    uint32_t at[KINDS][MPIA_THREADS] = {{0}};
+    static const char *const names[CLOCK_KINDS] = {"computation", "communication", "blocking.computation",
+                                                   "blocking.communication"};
+    uint32_t *at = arena_alloc(take->arena, (size_t)MPIA_THREADS * (CALL_COUNT + 2) * sizeof *at);
     bool has_main = false;
+    int code = at ? 0 : -ENOMEM;
     for (size_t i = 0; i < stats->thread_count; i++)
         has_main |= stats->threads[i].is_main;
-    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
-        const struct mpi_thread *thread = take_thread(take, i);
-        if (!thread || (has_main && !ONCE(thread->is_main)))
-            continue;
-        at[0][i] = ONCE(thread->outermost.compute_at);
-        at[1][i] = ONCE(thread->outermost.communicate_at);
-        at[2][i] = ONCE(thread->blocking.compute_at);
-        at[3][i] = ONCE(thread->blocking.communicate_at);
-    }
-    int code = 0;
-    for (unsigned kind = 0; kind < KINDS && code == 0; kind++) {
-        merge(take, merged, at[kind], MPIA_THREADS);
+    for (unsigned kind = 0; kind < CLOCK_KINDS && code == 0; kind++) {
+        size_t count = 0;
+        for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+            const struct mpi_thread *thread = take_thread(take, i);
+            if (thread && (!has_main || ONCE(thread->is_main)))
+                count += parts_of(thread, kind, at + count);
+        }
+        merge(take, merged, at, count);
         code = put_distribution(take, stats, merged, names[kind], true);
     }
     return code;

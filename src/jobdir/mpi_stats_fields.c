@@ -33,6 +33,7 @@ const struct mpi_field mpi_stats_fields[] = {
     F(running, FIELD_BOOL),
     F(aborted, FIELD_BOOL),
     F(abort_code, FIELD_I32),
+    F(spawned, FIELD_BOOL),
     F(started_wall_ns, FIELD_U64),
     F(taken_wall_ns, FIELD_U64),
     F(init_ns, FIELD_U64),
@@ -154,6 +155,7 @@ static const struct mpi_field comm_fields[] = {
     F(ranks, FIELD_RANKS),
     F(remote_ranks, FIELD_REMOTE_RANKS),
     F(name, FIELD_TEXT),
+    F(identity, FIELD_U64),
 #undef F
     END,
 };

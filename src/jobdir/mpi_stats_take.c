@@ -38,7 +38,8 @@ _Static_assert(sizeof(struct mpi_row) <= 128 && sizeof(struct mpi_request) <= 12
  * middle of writing, and stays there (it was killed, or the memory was written over). */
 struct moment {
     struct mpi_now now;
-    struct mpi_clock outermost, blocking;
+    struct mpi_outermost outermost;
+    struct mpi_blocking blocking;
 };
 
 static bool copy_moment(struct moment *to, const struct mpi_thread *live)
@@ -184,9 +185,10 @@ static int take_comms(struct take *take, struct mpi_stats *stats)
             .remote_size = from.remote_size,
             .ended = from.ended != 0,
             .collectives = from.collectives,
-            .ranks = take_ranks(take, from.ranks_at, from.size),
-            .remote_ranks = take_ranks(take, from.remote_at, from.remote_size),
+            .ranks = take->brief ? NULL : take_ranks(take, from.ranks_at, from.size),
+            .remote_ranks = take->brief ? NULL : take_ranks(take, from.remote_at, from.remote_size),
             .name = take_text(take->arena, from.name, sizeof from.name),
+            .identity = from.identity & INT64_MAX,
         };
         if (!comm->ranks && comm->size > COMM_SIZE_MOST)
             comm->size = 0;
@@ -247,7 +249,7 @@ static void take_clock(const struct take *take, struct mpi_stats_clock *ret_cloc
 {
     struct mpi_clock clock = *from;
     uint64_t whole = span_ticks(clock.first, clock.last), computes = 0, communicates = 0;
-    if (clock.compute + clock.communicate != whole || clock.communicate > whole) { /* it was killed just then */
+    if (clock.compute + clock.communicate != whole || clock.communicate > whole) { /* memory that was written over */
         clock.communicate = clock.communicate < whole ? clock.communicate : whole;
         clock.compute = whole - clock.communicate;
     }
@@ -309,8 +311,10 @@ static void take_one(struct take *take, const struct mpi_thread *live, struct mp
                                         .is_main = ONCE(live->is_main) != 0,
                                         .name = take_text(take->arena, live->name, sizeof live->name),
                                         .errors = ONCE(live->errors)};
-    take_clock(take, &thread->outermost, &moment.outermost, now, in_call);
-    take_clock(take, &thread->blocking, &moment.blocking, now, in_call && call_infos[now->call].blocking);
+    struct mpi_clock outermost = mpi_clock_outermost(&moment.outermost);
+    struct mpi_clock blocking = mpi_clock_blocking(&moment.outermost, &moment.blocking);
+    take_clock(take, &thread->outermost, &outermost, now, in_call);
+    take_clock(take, &thread->blocking, &blocking, now, in_call && call_infos[now->call].blocking);
     take_now(take, &thread->now, now, in_call);
 }
 
@@ -377,6 +381,8 @@ static void take_head(struct take *take, struct mpi_stats *stats)
         .state = ORDERED(area->state),
         .aborted = ORDERED(area->aborted) != 0,
         .abort_code = ONCE(area->abort_code),
+        .spawned = ONCE(area->parent_world) != 0,
+        .uncounted = !ORDERED(area->on) || ORDERED(area->pcontrol),
         .started_wall_ns = ONCE(area->init_wall_ns),
         .omitted = ORDERED(area->pool_refused),
     };
@@ -390,20 +396,46 @@ static void take_head(struct take *take, struct mpi_stats *stats)
         stats->finalize_ns = take_ns(take, span_ticks(finalize_enter, finalize_return ? finalize_return : take->now));
 }
 
+static int take_begin(struct take *take, struct mpi_stats *stats, const void *area, uint64_t now_ticks,
+                      struct arena *arena)
+{
+    *take = (struct take){.area = area, .now = now_ticks, .arena = arena};
+    if (take->area->magic != MPIA_AREA_MAGIC || take->area->version != MPIA_AREA_VERSION ||
+        take->area->calls_hash != CALLS_HASH || take->area->size != MPIA_AREA_SIZE)
+        return -EBADMSG;
+    take->rate = ORDERED(take->area->ticks_per_second);
+    if (take->rate < RATE_LEAST)
+        take->rate = NS_PER_SECOND;
+    if (!now_ticks)
+        find_latest(take);
+    take_head(take, stats);
+    return 0;
+}
+
+int mpi_stats_take_now(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena)
+{
+    struct take take;
+    struct mpi_stats stats;
+    int code = take_begin(&take, &stats, area, now_ticks, arena);
+    take.brief = true;
+    if (code == 0)
+        code = take_comms(&take, &stats);
+    if (code == 0)
+        code = take_threads(&take, &stats);
+    if (code == 0 && arena->failed)
+        code = -ENOMEM;
+    if (code == 0)
+        *ret_stats = stats;
+    return code;
+}
+
 int mpi_stats_take(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena)
 {
-    struct take take = {.area = area, .now = now_ticks, .arena = arena};
+    struct take take;
     struct mpi_stats stats;
-    if (take.area->magic != MPIA_AREA_MAGIC || take.area->version != MPIA_AREA_VERSION ||
-        take.area->calls_hash != CALLS_HASH || take.area->size != MPIA_AREA_SIZE)
-        return -EBADMSG;
-    take.rate = ORDERED(take.area->ticks_per_second);
-    if (take.rate < RATE_LEAST)
-        take.rate = NS_PER_SECOND;
-    if (!now_ticks)
-        find_latest(&take);
-    take_head(&take, &stats);
-    int code = take_modules(&take);
+    int code = take_begin(&take, &stats, area, now_ticks, arena);
+    if (code == 0)
+        code = take_modules(&take);
     if (code == 0)
         code = take_comms(&take, &stats);
     if (code == 0)

@@ -15,6 +15,7 @@ struct take {
     const struct mpi_area *area; /* live */
     uint64_t now, latest, rate;  /* ticks; per second */
     bool ticking;                /* its clocks run: after MPI_Init, before MPI_Finalize */
+    bool brief;                  /* no lists of ranks */
     struct arena *arena;
     struct mpi_module *modules; /* a copy */
     uint32_t module_count;

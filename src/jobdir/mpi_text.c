@@ -53,7 +53,9 @@ static void put_comm(struct buf *out, const struct mpi_stats *stats, uint32_t in
         buf_puts(out, comm->number == 0 ? "MPI_COMM_WORLD" : comm->number == 1 ? "MPI_COMM_SELF" : "a communicator");
         return;
     }
-    buf_printf(out, "%s %u", mpi_text_call(comm->call), comm->ordinal);
+    buf_puts(out, mpi_text_call(comm->call));
+    if (!(comm->ordinal & UINT32_C(0x80000000))) /* else its number is not one by which people count */
+        buf_printf(out, " %u", comm->ordinal);
     for (uint32_t i = 0; i < stats->comm_count && depth < 8; i++)
         if (stats->comms[i].number == comm->parent && i != index) {
             buf_puts(out, " of ");
@@ -90,4 +92,101 @@ void mpi_text_site(struct buf *out, const struct mpi_stats_site *site)
     if (site->line)
         buf_printf(out, ":%u", site->line);
     buf_putc(out, ')');
+}
+
+/* ---- what a thread is in ---- */
+
+enum { SHOWN_REQUESTS = 4 };
+
+static void put_on(struct buf *out, const struct mpi_stats *stats, uint32_t comm)
+{
+    if (comm >= stats->comm_count)
+        return;
+    buf_puts(out, " on ");
+    mpi_text_comm(out, stats, comm);
+}
+
+static void put_peer(struct buf *out, const char *from, int32_t peer, int32_t tag)
+{
+    buf_printf(out, " %s ", from);
+    mpi_text_rank(out, peer);
+    if (tag >= 0)
+        buf_printf(out, ", tag %d", tag);
+    else if (tag == MPIA_TAG_ANY)
+        buf_puts(out, ", any tag");
+}
+
+static void put_bytes(struct buf *out, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    buf_puts(out, " of ");
+    text_size(out, bytes);
+}
+
+static const struct mpi_stats_request *request_of(const struct mpi_stats *stats, uint64_t handle)
+{
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].handle == handle)
+            return &stats->requests[i];
+    return NULL;
+}
+
+static void put_requests(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    uint32_t known = now->waiting < 8 ? now->waiting : 8, shown = 0;
+    buf_printf(out, " for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
+    for (uint32_t i = 0; i < known && shown < SHOWN_REQUESTS; i++) {
+        const struct mpi_stats_request *request = request_of(stats, now->waits[i]);
+        if (!request)
+            continue;
+        buf_printf(out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
+        if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
+            put_peer(out, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
+        put_on(out, stats, request->comm);
+    }
+    if (shown && shown < now->waiting)
+        buf_puts(out, "; ...");
+}
+
+static void put_file(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    put_bytes(out, now->bytes);
+    if (now->comm < stats->comm_count) {
+        const char *name = stats->comms[now->comm].name;
+        if (now->flags & MPIA_NOW_OFFSET)
+            buf_printf(out, " at offset %llu", (unsigned long long)now->offset);
+        buf_puts(out, now->flags & MPIA_NOW_OFFSET || now->bytes ? " of " : " ");
+        text_show(out, name && *name ? name : "a file");
+        if (now->ordinal)
+            buf_printf(out, " (collective %u)", now->ordinal);
+    }
+}
+
+void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    const struct call_info *info = &call_infos[now->call < CALL_COUNT ? now->call : CALL_NONE];
+    buf_puts(out, info->name);
+    if (now->flags & MPIA_NOW_FILE) {
+        put_file(out, stats, now);
+        return;
+    }
+    if (now->flags & MPIA_NOW_REQUESTS) {
+        put_requests(out, stats, now);
+        return;
+    }
+    put_bytes(out, now->bytes);
+    if (now->ordinal) {
+        if (now->peer >= 0)
+            buf_printf(out, ", root %d", now->peer);
+        put_on(out, stats, now->comm);
+        buf_printf(out, " (collective %u)", now->ordinal);
+        return;
+    }
+    bool receives = strcmp(info->shape, "recv") == 0 || strstr(info->shape, "probe");
+    if (now->peer != MPIA_RANK_NONE)
+        put_peer(out, receives ? "from" : "to", now->peer, now->tag);
+    if (now->source_peer != MPIA_RANK_NONE)
+        put_peer(out, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
+    put_on(out, stats, now->comm);
 }

@@ -185,6 +185,8 @@ static void find_mismatch(struct why_work *work, const struct why_group *group, 
     for (size_t i = 0; i < count; i++)
         if (told[i].thread->thread->now.ordinal == one->thread->thread->now.ordinal || &told[i] == other) {
             told[i].thread->stuck = true;
+            if (told[i].thread->state == MPI_WHY_IO) /* it waits for the others, whatever it does with the file */
+                told[i].thread->state = work->why->ranks[told[i].index].state = MPI_WHY_WAITS;
             disagree[parts++] = told[i].index;
         }
     const struct mpi_why_finding finding = {

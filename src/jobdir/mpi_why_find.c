@@ -269,6 +269,13 @@ static const char *hopeless_text(struct why_work *work, const struct mpi_why_ran
     if (condition->reason == MPI_WHY_FOR_COLLECTIVE)
         return arena_printf(work->arena, "rank %d waits in %s for ranks that have called MPI_Finalize", own, call);
     const char *what = condition->reason == MPI_WHY_FOR_SEND ? "receive" : "send";
+    const struct mpi_stats *stats = rank->stats;
+    if (condition->for_count == 0 && condition->comm < stats->comm_count && stats->comms[condition->comm].size <= 1)
+        return arena_printf(
+            work->arena,
+            "a %s that nothing can match: rank %d waits in %s for a message on %s, on which nobody else "
+            "is",
+            what, own, call, stats->comms[condition->comm].name);
     if (condition->peer == MPIA_RANK_ANY)
         return arena_printf(work->arena, "a %s that nothing can match: rank %d waits in %s, and all others have ended",
                             what, own, call);

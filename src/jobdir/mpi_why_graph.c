@@ -286,7 +286,7 @@ static void need_request(struct why_work *work, struct list *list, uint32_t inde
     if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
         need_message(work, list, index, request->call, request->comm, request->peer, request->tag,
                      request->flags & MPIA_REQUEST_RECEIVE);
-    else if (request->call < CALL_COUNT && call_infos[request->call].class == CALL_CLASS_COLLECTIVE)
+    else if (request->call < CALL_COUNT && request->ordinal)
         need_collective(work, list, index, request->call, request->comm, request->peer, request->ordinal);
     /* Of several, only a receive whose message has not been sent is sure to be open. */
     for (size_t i = before; i < list->count; i++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "jobdir/mpi_why_internal.h"
+#include "shm/mpi_told.h"
 
 /* ---- worlds ---- */
 
@@ -64,6 +65,7 @@ static size_t hash_of(const struct why_key *key)
 {
     uint64_t hash = (uintptr_t)key->world ^ (uintptr_t)key->parent * 31;
     hash = (hash ^ key->ordinal) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ key->identity) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ (uint32_t)key->lowest ^ (uint64_t)key->kind << 32) * UINT64_C(0x9e3779b97f4a7c15);
     return (size_t)(hash >> 20);
 }
@@ -73,7 +75,8 @@ static struct why_group *group_with(struct why_work *work, const struct why_key 
     struct why_group **bucket = &work->table[hash_of(key) % work->table_size];
     for (struct why_group *group = *bucket; group; group = group->bucket)
         if (group->key.world == key->world && group->key.parent == key->parent && group->key.kind == key->kind &&
-            group->key.ordinal == key->ordinal && group->key.lowest == key->lowest)
+            group->key.ordinal == key->ordinal && group->key.lowest == key->lowest &&
+            group->key.identity == key->identity)
             return group;
     struct why_group *group = arena_zalloc(work->arena, 1, sizeof *group);
     if (!group) {
@@ -128,7 +131,12 @@ static void find_groups_of(struct why_work *work, uint32_t index)
             }
         if (comm->parent == UINT32_MAX)
             key.ordinal = comm->number; /* MPI_COMM_WORLD and MPI_COMM_SELF */
-        if (orphan)
+        if (comm->identity)
+            key = (struct why_key){.world = key.world,
+                                   .kind = key.kind,
+                                   .identity = comm->identity,
+                                   .lowest = comm->identity == MPI_IDENTITY_SELF ? comm->lowest : 0};
+        else if (orphan || (comm->parent == UINT32_MAX && comm->number > 1)) /* made out of sight */
             continue;
         groups[i] = group_with(work, &key);
         if (groups[i])

@@ -35,6 +35,7 @@ struct why_group { /* a communicator, window or file: one over all of its ranks 
         const struct why_group *parent; /* NULL: none */
         uint32_t kind, ordinal;
         int32_t lowest;
+        uint64_t identity; /* where it is known, nothing else counts */
     } key;
     uint32_t *members; /* indices of the set; those that say they have it, in order */
     uint32_t count, room;

@@ -8,97 +8,7 @@
 #include "jobdir/mpi_why.h"
 #include "jobdir/text.h"
 
-enum { SHOWN_REQUESTS = 4, SHOWN_PARTS = 16, SHOWN_GROUPS = 40 };
-
-static void put_comm(struct buf *out, const struct mpi_stats *stats, uint32_t comm)
-{
-    if (comm >= stats->comm_count)
-        return;
-    buf_puts(out, " on ");
-    mpi_text_comm(out, stats, comm);
-}
-
-static void put_peer(struct buf *out, const char *from, int32_t peer, int32_t tag)
-{
-    buf_printf(out, " %s ", from);
-    mpi_text_rank(out, peer);
-    if (tag >= 0)
-        buf_printf(out, ", tag %d", tag);
-    else if (tag == MPIA_TAG_ANY)
-        buf_puts(out, ", any tag");
-}
-
-static void put_bytes(struct buf *out, uint64_t bytes)
-{
-    if (!bytes)
-        return;
-    buf_puts(out, " of ");
-    text_size(out, bytes);
-}
-
-static const struct mpi_stats_request *request_of(const struct mpi_stats *stats, uint64_t handle)
-{
-    for (size_t i = 0; i < stats->request_count; i++)
-        if (stats->requests[i].handle == handle)
-            return &stats->requests[i];
-    return NULL;
-}
-
-static void put_requests(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
-{
-    uint32_t known = now->waiting < 8 ? now->waiting : 8, shown = 0;
-    buf_printf(out, " for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
-    for (uint32_t i = 0; i < known && shown < SHOWN_REQUESTS; i++) {
-        const struct mpi_stats_request *request = request_of(stats, now->waits[i]);
-        if (!request)
-            continue;
-        buf_printf(out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
-        if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
-            put_peer(out, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
-        put_comm(out, stats, request->comm);
-    }
-    if (shown && shown < now->waiting)
-        buf_puts(out, "; ...");
-}
-
-static void put_file(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
-{
-    put_bytes(out, now->bytes);
-    if (now->comm < stats->comm_count) {
-        buf_printf(out, " at offset %llu of ", (unsigned long long)now->offset);
-        text_show(out, stats->comms[now->comm].name && *stats->comms[now->comm].name ? stats->comms[now->comm].name
-                                                                                     : "a file");
-    }
-}
-
-/* Its own call, peers and all. */
-static void put_call(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
-{
-    const struct call_info *info = &call_infos[now->call < CALL_COUNT ? now->call : CALL_NONE];
-    buf_puts(out, info->name);
-    if (now->flags & MPIA_NOW_FILE) {
-        put_file(out, stats, now);
-        return;
-    }
-    if (now->flags & MPIA_NOW_REQUESTS) {
-        put_requests(out, stats, now);
-        return;
-    }
-    put_bytes(out, now->bytes);
-    if (now->ordinal) {
-        if (now->peer >= 0)
-            buf_printf(out, ", root %d", now->peer);
-        put_comm(out, stats, now->comm);
-        buf_printf(out, " (collective %u)", now->ordinal);
-        return;
-    }
-    bool receives = strcmp(info->shape, "recv") == 0 || strstr(info->shape, "probe");
-    if (now->peer != MPIA_RANK_NONE)
-        put_peer(out, receives ? "from" : "to", now->peer, now->tag);
-    if (now->source_peer != MPIA_RANK_NONE)
-        put_peer(out, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
-    put_comm(out, stats, now->comm);
-}
+enum { SHOWN_PARTS = 16, SHOWN_GROUPS = 40 };
 
 void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                        const struct mpi_why_thread *thread)
@@ -115,7 +25,7 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
         }
         return;
     }
-    put_call(out, rank->stats, &thread->thread->now);
+    mpi_text_now(out, rank->stats, &thread->thread->now);
     for (size_t i = 0; i < thread->condition_count; i++) {
         uint64_t unmatched = thread->conditions[i].unmatched;
         if (unmatched && thread->condition_count == 1)

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
 
 enum {
@@ -22,6 +23,7 @@ enum {
     INDENT = 2,
     DEEPEST = 40, /* levels that are indented */
     FLUSH = 1 << 16,
+    MESSAGES_SHOWN = 4, /* of one call */
 };
 
 enum mark { WAITING = 1, OPENED };
@@ -40,10 +42,10 @@ struct replay {
 
 /* ---- pieces of a line ---- */
 
-static void dim(struct replay *replay, bool on)
+static void dim(const struct replay *replay, struct buf *out, bool on)
 {
     if (replay->options.colour)
-        buf_puts(&replay->out, on ? "\033[2m" : "\033[0m");
+        buf_puts(out, on ? "\033[2m" : "\033[0m");
 }
 
 static void alarm_colour(struct replay *replay, bool on)
@@ -52,10 +54,9 @@ static void alarm_colour(struct replay *replay, bool on)
         buf_puts(&replay->out, on ? "\033[1;31m" : "\033[0m");
 }
 
-static void put_time(struct replay *replay, uint64_t ticks)
+static void put_wall(struct replay *replay, uint64_t wall)
 {
-    uint64_t wall = trace_wall_ns(replay->trace, ticks);
-    dim(replay, true);
+    dim(replay, &replay->out, true);
     if (replay->options.full_times) {
         char text[32];
         time_t seconds = (time_t)(wall / NS_PER_SECOND);
@@ -69,7 +70,12 @@ static void put_time(struct replay *replay, uint64_t ticks)
         buf_printf(&replay->out, "%s%*" PRIu64 ".%06" PRIu64, before ? "-" : "", before ? 3 : 4, ns / NS_PER_SECOND,
                    ns % NS_PER_SECOND / 1000);
     }
-    dim(replay, false);
+    dim(replay, &replay->out, false);
+}
+
+static void put_time(struct replay *replay, uint64_t ticks)
+{
+    put_wall(replay, trace_wall_ns(replay->trace, ticks));
 }
 
 static void put_start(struct replay *replay, uint64_t ticks, const struct trace_thread *thread, uint32_t stack,
@@ -103,17 +109,17 @@ static void put_source(struct replay *replay, uint32_t function)
     if (!*file)
         return;
     buf_puts(&replay->out, "  ");
-    dim(replay, true);
+    dim(replay, &replay->out, true);
     text_show(&replay->out, file);
     if (known->line)
         buf_printf(&replay->out, ":%" PRIu32, known->line);
-    dim(replay, false);
+    dim(replay, &replay->out, false);
 }
 
 static void put_name(struct buf *out, const struct trace *trace, uint32_t function)
 {
     char room[32];
-    text_show(out, call_name(trace, function, room, sizeof room));
+    text_function(out, call_name(trace, function, room, sizeof room), call_file(trace, function));
 }
 
 /* Values, as long as they may be. */
@@ -205,6 +211,7 @@ static void put_beginning(struct replay *replay, struct call *call)
     stop_waiting(replay, call);
     put_start(replay, call->entry_time, call->thread, call->stack, call->depth);
     buf_append(&replay->out, call->text.data, call->text.len);
+    buf_clear(&call->text); /* messages that come yet stand at the end */
     put_source(replay, call->function);
     buf_putc(&replay->out, '\n');
 }
@@ -284,7 +291,11 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     } else {
         buf_puts(&replay->out, "end of ");
         put_name(&replay->out, replay->trace, call->function);
+        if (!event->alone)
+            buf_append(&replay->out, call->text.data, call->text.len);
     }
+    if (call->value > MESSAGES_SHOWN)
+        buf_printf(&replay->out, "  and %" PRIu64 " more", call->value - MESSAGES_SHOWN);
     put_end(replay, event);
     if (waiting || event->alone)
         put_source(replay, call->function);
@@ -316,10 +327,36 @@ static void put_mark(struct replay *replay, const struct trace_event *event)
         text_show(&replay->out, text);
 }
 
+/* What the call sends, receives or takes part in stands on its line. */
+static void put_message(struct replay *replay, struct call *call, const struct record_message *message)
+{
+    struct buf *out = &call->text;
+    if (call->value++ >= MESSAGES_SHOWN)
+        return;
+    buf_puts(out, "  ");
+    dim(replay, out, true);
+    if (message->kind == MESSAGE_SENT || message->kind == MESSAGE_RECEIVED) {
+        buf_puts(out, message->kind == MESSAGE_SENT ? "-> " : "<- ");
+        mpi_text_rank(out, message->peer);
+        buf_printf(out, " tag %d %" PRIu64 " bytes", message->tag, message->bytes);
+    } else {
+        buf_printf(out, "%s number %" PRIu64,
+                   message->kind == MESSAGE_COLLECTIVE ? "all:" : "all are done:", message->order);
+        if (message->kind == MESSAGE_COLLECTIVE && message->bytes)
+            buf_printf(out, " %" PRIu64 " bytes", message->bytes);
+    }
+    dim(replay, out, false);
+}
+
 static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
     struct replay *replay = ctx;
     put_overdue(replay, event->time);
+    if (event->kind == TRACE_MESSAGE) {
+        if (innermost && innermost->shown)
+            put_message(replay, (struct call *)(uintptr_t)innermost, event->message);
+        return;
+    }
     while (!replay->min_ticks && replay->first)
         put_beginning(replay, replay->first);
     uint32_t depth = innermost ? innermost->depth + innermost->shown : 0;
@@ -410,11 +447,32 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
     buf_puts(out, "}\n");
 }
 
+static void put_json_message(struct replay *replay, const struct trace_event *event)
+{
+    static const char *const kinds[] = {"sent", "received", "collective", "collective_done"};
+    const struct record_message *message = event->message;
+    put_json_head(replay, event, event->time);
+    buf_printf(&replay->out, ",\"event\":\"message\",\"kind\":\"%s\",\"call\":\"%s\",\"comm\":\"%016" PRIx64 "\"",
+               kinds[message->kind], mpi_text_call(message->call), message->comm);
+    if (message->peer >= 0)
+        buf_printf(&replay->out, ",\"peer\":%d", message->peer);
+    else
+        buf_puts(&replay->out, ",\"peer\":null");
+    if (message->kind <= MESSAGE_RECEIVED)
+        buf_printf(&replay->out, ",\"tag\":%d", message->tag);
+    buf_printf(&replay->out, ",\"bytes\":%" PRIu64 ",\"order\":%" PRIu64 "}\n", message->bytes, message->order);
+}
+
 static void json_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
     struct replay *replay = ctx;
     struct buf *out = &replay->out;
     char room[32];
+    if (event->kind == TRACE_MESSAGE) {
+        if (innermost && innermost->shown)
+            put_json_message(replay, event);
+        return;
+    }
     put_json_head(replay, event, event->time);
     if (event->kind == TRACE_SIGNAL) {
         buf_printf(out, ",\"event\":\"signal\",\"signal\":%d,\"code\":%d,\"address\":%" PRIu64 ",\"pc\":%" PRIu64,
@@ -492,6 +550,41 @@ int replay_event(struct replay *replay, const struct trace_event *event)
     if (code == 0 && calls_are_over(replay->calls, event))
         return 1;
     return code;
+}
+
+static double seconds_of(const struct replay *replay, uint64_t wall)
+{
+    return ((double)wall - (double)replay->options.start_ns) / NS_PER_SECOND;
+}
+
+int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
+{
+    bool known = to_ns != UINT64_MAX;
+    if (replay->options.json) {
+        buf_printf(&replay->out, "{\"process\":%d,\"node\":", (int)trace_pid(replay->trace));
+        const char *node = trace_node(replay->trace);
+        call_put_string(&replay->out, node, strlen(node));
+        buf_printf(&replay->out,
+                   ",\"event\":\"off\",\"start_seconds\":%.9f,\"end_seconds\":", seconds_of(replay, from_ns));
+        if (known)
+            buf_printf(&replay->out, "%.9f}\n", seconds_of(replay, to_ns));
+        else
+            buf_puts(&replay->out, "null}\n");
+        return flush(replay, FLUSH);
+    }
+    while (!replay->min_ticks && replay->first)
+        put_beginning(replay, replay->first);
+    put_wall(replay, from_ns);
+    buf_puts(&replay->out, "  ... recording was off from here on (scry set)");
+    if (known) {
+        buf_puts(&replay->out, ", until ");
+        if (replay->options.full_times)
+            put_wall(replay, to_ns);
+        else
+            buf_printf(&replay->out, "%.6f", seconds_of(replay, to_ns));
+    }
+    buf_putc(&replay->out, '\n');
+    return flush(replay, FLUSH);
 }
 
 int replay_idle(struct replay *replay)

@@ -37,6 +37,8 @@ void replay_free(struct replay *replay);
 
 /* Writes what an event makes known. 1: nothing more will be shown. 0, -ENOMEM or, when `out` takes no more, -EIO. */
 int replay_event(struct replay *replay, const struct trace_event *event);
+/* Says that recording was off between two wall times (to_ns UINT64_MAX: to the end). 0, -ENOMEM or -EIO. */
+int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns);
 /* Writes the calls that wait for their end: for a trace that grows, when nothing comes. */
 int replay_idle(struct replay *replay);
 void replay_show_threads(struct replay *replay); /* from now on */

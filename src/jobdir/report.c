@@ -45,6 +45,8 @@ void job_report_done(struct job_report *report)
     report->functions = NULL;
     mpi_report_free(report->mpi);
     report->mpi = NULL;
+    mpi_messages_free(report->messages);
+    report->messages = NULL;
     json_decref(report->problems);
     report->problems = NULL;
 }
@@ -56,6 +58,13 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
     return job_functions_load(&report->functions, report->path, &with_start, err);
+}
+
+int job_report_load_messages(struct job_report *report, struct err *err)
+{
+    const struct mpi_messages_options options = {.start_ns = report->info.started_ns,
+                                                 .stats = report->mpi ? &report->mpi->set : NULL};
+    return mpi_messages_load_job(&report->messages, report->path, &options, err);
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -249,9 +258,11 @@ json_t *job_report_json(const struct job_report *report)
     json_object_set_new(json, "warnings", records_json(or_empty(info->warnings, model->warnings)));
     json_object_set_new(json, "crashes", records_json(or_empty(info->crashes, model->crashes)));
     json_object_set_new(json, "gaps", records_json(model->gaps));
+    json_object_set(json, "recording_off", model->pauses);
     json_object_set(json, "problems", report->problems ? report->problems : json_null());
     json_object_set_new(json, "rules", rules_json(model));
     job_functions_json(json, report->functions);
     mpi_report_json(json, report->mpi);
+    mpi_messages_json(json, report->messages);
     return json;
 }

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "jobdir/info.h"
 #include "jobdir/model.h"
+#include "jobdir/mpi_messages.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/report_functions.h"
 
@@ -28,6 +29,7 @@ struct job_report {
     struct job_functions *functions; /* of its traces; NULL: not looked at */
     struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
     int mpi_rank;                    /* of one rank only; -1: all */
+    struct mpi_messages *messages;   /* NULL: not looked at. The report's own */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
@@ -36,6 +38,9 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
 void job_report_done(struct job_report *report);
 /* Reads the job's traces, too: report->functions. 0 or -errno. */
 int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
+
+/* And what the traces of its ranks tell of messages, after report->mpi: report->messages. Likewise. */
+int job_report_load_messages(struct job_report *report, struct err *err);
 
 /* The values as of now: of an ended job its result, else what is known so far. */
 struct job_result job_report_result(const struct job_report *report);

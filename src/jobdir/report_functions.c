@@ -201,6 +201,8 @@ static void add_counts(struct job_functions *all, const struct trace *trace)
     all->bytes += trace_number(trace, "bytes");
     all->functions_omitted += trace_number(trace, "functions_omitted");
     all->threads_omitted += trace_number(trace, "threads_omitted");
+    all->waits_ran_out += trace_number(trace, "waits_ran_out");
+    all->waits_dropped += trace_number(trace, "waits_dropped");
     all->too_deep += trace_number(trace, "too_deep");
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");

@@ -73,10 +73,12 @@ struct job_functions {
     size_t processes;                                      /* that have a trace */
     uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
     uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
-    uint64_t thinned, min_time_ns, max_depth;              /* what was left out as was asked for; 0: nothing */
-    double cost_seconds, self_ns;                          /* self_ns: of all functions together */
-    bool incomplete; /* there was no time to read all of them: functions are missing */
-    size_t unread;   /* processes of which then nothing was looked at, nor what the monitor counted */
+    uint64_t waits_ran_out,
+        waits_dropped; /* --overflow wait: how often in vain, how many of `discarded` because of it */
+    uint64_t thinned, min_time_ns, max_depth; /* what was left out as was asked for; 0: nothing */
+    double cost_seconds, self_ns;             /* self_ns: of all functions together */
+    bool incomplete;                          /* there was no time to read all of them: functions are missing */
+    size_t unread; /* processes of which then nothing was looked at, nor what the monitor counted */
 };
 
 struct job_functions_options {

@@ -95,6 +95,10 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     }
     if (functions->discarded)
         buf_printf(out, "; %" PRIu64 " events found no room and are missing", functions->discarded);
+    if (functions->waits_ran_out)
+        buf_printf(out, "; %" PRIu64 " wait%s for the monitor ran out, %" PRIu64 " record%s dropped",
+                   functions->waits_ran_out, functions->waits_ran_out == 1 ? "" : "s", functions->waits_dropped,
+                   functions->waits_dropped == 1 ? "" : "s");
     if (functions->threads_omitted)
         buf_printf(out, "; %" PRIu64 " threads were too many and are missing", functions->threads_omitted);
     if (functions->functions_omitted)
@@ -170,7 +174,7 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
                 buf_puts(out, only_counted(function) ? " in all  " : "         ");
             else
                 buf_printf(out, " %5.1f%%  ", share(function->self_ns, functions->self_ns));
-            text_show(out, function->name);
+            text_function(out, function->name, function->file);
             buf_printf(out, "  x %" PRIu64, function->calls);
             put_source(out, function);
             put_remarks(out, function);
@@ -222,7 +226,7 @@ static void put_functions(struct buf *out, const struct job_functions *functions
          function = function->hh.next, shown++) {
         put_row(out, functions, function);
         buf_puts(out, "  ");
-        text_show(out, function->name);
+        text_function(out, function->name, function->file);
         put_source(out, function);
         put_remarks(out, function);
         buf_putc(out, '\n');
@@ -234,7 +238,7 @@ static void put_functions(struct buf *out, const struct job_functions *functions
 static void put_edge(struct buf *out, const struct job_edge *edge)
 {
     _cleanup_(buf_done) struct buf name = BUF_INIT;
-    text_show(&name, edge->key.function->name);
+    text_function(&name, edge->key.function->name, edge->key.function->file);
     buf_puts(out, "    ");
     text_column(out, name.data ? name.data : "", NAME_WIDTH);
     buf_printf(out, " %10" PRIu64 " x", edge->calls);
@@ -278,7 +282,7 @@ static void put_graph(struct buf *out, const struct job_functions *functions)
         if (count == 1)
             buf_puts(out, "\nWho calls whom\n");
         buf_puts(out, "  ");
-        text_show(out, edge->key.caller->name);
+        text_function(out, edge->key.caller->name, edge->key.caller->file);
         put_source(out, edge->key.caller);
         buf_putc(out, '\n');
         put_callees(out, functions, edge->key.caller);
@@ -303,7 +307,7 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
         const struct job_slow_call *call = &functions->slowest[i];
         put_time(out, call->ns, 11);
         buf_printf(out, "  at %.6f s  ", call->start_seconds);
-        text_show(out, call->function->name);
+        text_function(out, call->function->name, call->function->file);
         put_values(out, "(", call->arguments, ")");
         if (call->result)
             put_values(out, " = ", call->result, "");
@@ -450,16 +454,17 @@ void job_functions_json(json_t *report, const struct job_functions *functions)
     json_object_set_new(report, "crash_calls", crashes);
     static const struct job_functions none;
     const struct job_functions *all = functions ? functions : &none;
-    json_object_set_new(report, "trace",
-                        json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o}", "events",
-                                  (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "overwritten",
-                                  (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds",
-                                  all->cost_seconds, "threads_omitted", (json_int_t)all->threads_omitted,
-                                  "functions_omitted", (json_int_t)all->functions_omitted, "too_deep",
-                                  (json_int_t)all->too_deep, "processes", (json_int_t)all->processes, "complete",
-                                  !all->incomplete, "thinned", (json_int_t)all->thinned, "min_time_ns",
-                                  (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
-                                  all->problems ? json_incref(all->problems) : json_array()));
+    json_object_set_new(
+        report, "trace",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o}", "events",
+                  (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "waits_ran_out",
+                  (json_int_t)all->waits_ran_out, "waits_dropped", (json_int_t)all->waits_dropped, "overwritten",
+                  (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds", all->cost_seconds,
+                  "threads_omitted", (json_int_t)all->threads_omitted, "functions_omitted",
+                  (json_int_t)all->functions_omitted, "too_deep", (json_int_t)all->too_deep, "processes",
+                  (json_int_t)all->processes, "complete", !all->incomplete, "thinned", (json_int_t)all->thinned,
+                  "min_time_ns", (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
+                  all->problems ? json_incref(all->problems) : json_array()));
 }
 
 /* ---- two runs ---- */
@@ -531,7 +536,7 @@ void job_functions_diff_text(struct buf *out, const struct job_functions *a, con
         else
             buf_puts(out, "        new");
         buf_printf(out, " %10" PRIu64 " %11" PRIu64 "  ", left ? left->calls : 0, right ? right->calls : 0);
-        text_show(out, (left ? left : right)->name);
+        text_function(out, (left ? left : right)->name, (left ? left : right)->file);
         put_source(out, left ? left : right);
         buf_putc(out, '\n');
     }

@@ -14,6 +14,7 @@ enum {
     SPARK_COLUMNS = 48,
     SPARK_WINDOWS = 8, /* of a quarter of a second; fewer make no picture */
     SUMMARY_COMMANDS = 5,
+    SUMMARY_PAUSES = 5,
     SUMMARY_WIDTH = 80,
     SHOWN_FRAMES = 16,
     SUMMARY_CALLS = 6,
@@ -282,11 +283,35 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
     buf_printf(out, "%s\n", style.colour ? "\033[0m" : "");
 }
 
+/* scry set switched recording off, and on again. */
+static void put_pauses(struct buf *out, const struct job_report *report)
+{
+    size_t index;
+    json_t *pause;
+    json_array_foreach(report->model.pauses, index, pause)
+    {
+        const json_t *to = json_object_get(pause, "to");
+        put_label(out, "tracing");
+        if (index >= SUMMARY_PAUSES) {
+            buf_printf(out, "recording was off %zu times more (--json lists them)\n",
+                       json_array_size(report->model.pauses) - index);
+            return;
+        }
+        buf_printf(out, "recording was off from %.2f s", json_number_value(json_object_get(pause, "from")));
+        if (json_is_number(to))
+            buf_printf(out, " to %.2f s", json_number_value(to));
+        else
+            buf_puts(out, " on");
+        buf_puts(out, " (scry set)\n");
+    }
+}
+
 void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
 {
     put_head(out, report, style);
     put_body(out, report, SUMMARY_CALLS, style);
     job_functions_summary(out, report->functions, longer(report->info.warnings, report->model.warnings));
+    put_pauses(out, report);
     mpi_report_summary(out, report->mpi);
     if (report->path && !report->path[0])
         return; /* nothing was recorded that could be read */
@@ -462,8 +487,11 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_command_line(out, &report->info);
     put_started(out, &report->info);
     put_body(out, report, 0, style);
+    put_pauses(out, report);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
     mpi_report_text(out, report->mpi, report->mpi_rank);
+    if (report->mpi_rank < 0)
+        mpi_messages_text(out, report->messages);
     put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);

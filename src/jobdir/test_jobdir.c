@@ -49,6 +49,23 @@ static void test_text(void **state)
     free(huge);
 }
 
+static void check_function(const char *name, const char *file, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    text_function(&out, name, file);
+    assert_string_equal(out.data, expected);
+    buf_done(&out);
+}
+
+static void test_functions(void **state)
+{
+    check_function("main", "/x/main.c", "main");
+    check_function("n::a\n", "", "n::a\\x0a");
+    check_function("_GLOBAL__sub_I__ZN1n1eE", "/x/own.cc", "initialisers of own.cc");
+    check_function("_GLOBAL__sub_D_a", "own.cc", "finalisers of own.cc");
+    check_function("_GLOBAL__sub_I_own.cc", "", "initialisers of own.cc");
+}
+
 static void check_size(uint64_t bytes, const char *expected)
 {
     struct buf out = BUF_INIT;
@@ -263,6 +280,19 @@ static void test_model(void **state)
     assert_int_equal(command->count, 2);
     assert_int_equal(command->cpu_ns, 1500);
     assert_int_equal(HASH_COUNT(model.alive), 2);
+    /* it was none of the job's: as if it had never been there */
+    uint64_t started = model.started_total;
+    apply(&model, "{\"type\":\"process\",\"t\":2,\"pid\":14,\"ppid\":10,\"start\":2,\"name\":\"own\"}");
+    apply(&model,
+          "{\"type\":\"sample\",\"t\":2,\"tree\":{\"processes\":3,\"threads\":6,\"started\":3,\"peak_processes\":3,"
+          "\"peak_threads\":6},\"alive\":[]}");
+    assert_int_equal(model.peak_processes, 3);
+    apply(&model, "{\"type\":\"withdrawn\",\"t\":3,\"pid\":14,\"peak_processes\":2,\"peak_threads\":5}");
+    apply(&model, "{\"type\":\"withdrawn\",\"t\":3,\"pid\":77,\"peak_processes\":1,\"peak_threads\":1}");
+    assert_int_equal(HASH_COUNT(model.alive), 2);
+    assert_int_equal(model.started_total, started);
+    assert_int_equal(model.peak_processes, 2);
+    assert_int_equal(model.peak_threads, 5);
     /* nonsense changes nothing and harms nobody */
     apply(&model, "{\"type\":\"sample\",\"t\":3,\"tree\":7,\"alive\":[1,[],[10],[\"x\",{}]]}");
     apply(&model, "{\"type\":\"process_end\",\"t\":-3}");
@@ -337,6 +367,9 @@ static void test_find(void **state)
     size_t count;
     assert_int_equal(jobdir_list(&paths, &count, &err), 0);
     assert_int_equal(count, 3);
+    assert_non_null(strstr(paths[0], "20260101T000000-h-1-aaaaaa"));
+    assert_non_null(strstr(paths[1], "20260102T000000-h-2-bbbbbb")); /* of a second: by their start */
+    assert_non_null(strstr(paths[2], "20260102T000000-h-1-aaaaaa"));
     jobdir_list_free(paths, count);
     char id[JOB_ID_SIZE], other[JOB_ID_SIZE];
     jobdir_new_id(id);
@@ -432,11 +465,17 @@ static void test_report_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_units),
-        cmocka_unit_test(test_series), IN_PLACE(test_info),
-        IN_PLACE(test_info_versions),  IN_PLACE(test_state),
-        cmocka_unit_test(test_model),  cmocka_unit_test(test_model_commands),
-        IN_PLACE(test_find),           IN_PLACE(test_report_unseen_end),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_series),
+        IN_PLACE(test_info),
+        IN_PLACE(test_info_versions),
+        IN_PLACE(test_state),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_commands),
+        IN_PLACE(test_find),
+        IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
     return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);

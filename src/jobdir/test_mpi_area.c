@@ -41,13 +41,13 @@ static uint32_t histogram(void *area)
     return at;
 }
 
-static void count_value(void *area, uint32_t *inout_at, uint64_t value)
+static void count_value(void *area, uint32_t *inout_at, uint64_t value, uint64_t times)
 {
     if (!*inout_at)
         *inout_at = histogram(area);
     struct mpi_histogram *at = mpi_pool_at(area, *inout_at, sizeof *at);
-    at->buckets[mpi_bucket(value, at->bits)]++;
-    at->total += value;
+    at->buckets[mpi_bucket(value, at->bits)] += times;
+    at->total += value * times;
 }
 
 struct mpi_thread *fake_area_thread(void *area, uint32_t index, uint32_t tid, uint64_t ticks)
@@ -59,7 +59,6 @@ struct mpi_thread *fake_area_thread(void *area, uint32_t index, uint32_t tid, ui
     thread->peers_at = pool_take(area, MPIA_PEERS_FIRST * sizeof(struct mpi_peer));
     thread->peers_mask = MPIA_PEERS_FIRST - 1;
     thread->outermost.first = thread->outermost.last = ticks;
-    thread->blocking.first = thread->blocking.last = ticks;
     strcpy(thread->name, "worker");
     atomic_store(&thread->state, (uint32_t)MPIA_THREAD_USED);
     return thread;
@@ -111,14 +110,23 @@ void fake_area_enter(void *area, uint32_t thread, const struct fake_call *call)
     atomic_fetch_add(&now->seq, 1);
 }
 
-static void end_clock(void *area, struct mpi_clock *clock, const struct fake_call *call)
+static void end_clocks(void *area, struct mpi_thread *thread, const struct fake_call *call)
 {
-    count_value(area, &clock->compute_at, call->enter - clock->last);
-    count_value(area, &clock->communicate_at, call->leave - call->enter);
-    clock->compute += call->enter - clock->last;
-    clock->communicate += call->leave - call->enter;
-    clock->last = call->leave;
-    clock->count++;
+    struct mpi_outermost *outermost = &thread->outermost;
+    struct mpi_blocking *blocking = &thread->blocking;
+    uint64_t computed = call->enter - outermost->last, communicated = call->leave - call->enter;
+    bool blocks = call_infos[call->call].blocking;
+    count_value(area, &outermost->compute_at, computed, 1);
+    if (!blocks || blocking->pending)
+        count_value(area, &blocking->compute_at, computed, UINT64_MAX);
+    if (blocks && blocking->pending)
+        count_value(area, &blocking->compute_at, computed + blocking->pending, 1);
+    blocking->pending = blocks ? 0 : blocking->pending + computed + communicated;
+    blocking->other_count += !blocks;
+    blocking->other_ticks += blocks ? 0 : communicated;
+    outermost->communicate += communicated;
+    outermost->last = call->leave;
+    outermost->count++;
 }
 
 static void count_site(void *area, struct mpi_thread *thread, const struct fake_call *call)
@@ -163,9 +171,7 @@ void fake_area_leave(void *area, uint32_t thread, const struct fake_call *call)
     struct mpi_thread *block = mpi_thread_at(area, thread);
     struct mpi_row *row = &block->rows[call->call];
     uint64_t ticks = call->leave - call->enter;
-    end_clock(area, &block->outermost, call);
-    if (call_infos[call->call].blocking)
-        end_clock(area, &block->blocking, call);
+    end_clocks(area, block, call);
     row->min = !row->count || ticks < row->min ? ticks : row->min;
     row->max = ticks > row->max ? ticks : row->max;
     row->ticks += ticks;
@@ -173,8 +179,8 @@ void fake_area_leave(void *area, uint32_t thread, const struct fake_call *call)
     row->sent_bytes += call->call == CALL_MPI_Send ? call->bytes : 0;
     row->got_bytes += call->call == CALL_MPI_Recv ? call->bytes : 0;
     row->count++;
-    count_value(area, &row->ticks_at, ticks);
-    count_value(area, &row->bytes_at, call->bytes);
+    count_value(area, &row->ticks_at, ticks, 1);
+    count_value(area, &row->bytes_at, call->bytes, 1);
     if (call->site)
         count_site(area, block, call);
     if (call->peer >= 0)
@@ -206,8 +212,7 @@ void fake_area_request(void *area, uint64_t handle, uint32_t call, int32_t peer,
 void fake_area_finalize(void *area, uint64_t enter, uint64_t leave)
 {
     struct mpi_area *head = area;
-    struct mpi_clock *clock = &mpi_thread_at(area, 0)->outermost;
-    clock->compute += enter - clock->last;
+    struct mpi_outermost *clock = &mpi_thread_at(area, 0)->outermost;
     clock->last = enter;
     head->finalize_enter = enter;
     head->finalize_return = leave;

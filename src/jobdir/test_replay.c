@@ -237,7 +237,7 @@ static void test_formats(void **state)
     size_t count = 0;
     while (export_format_at(count))
         count++;
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 6);
 }
 
 int main(void)

@@ -72,6 +72,26 @@ static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_colu
     return i;
 }
 
+void text_function(struct buf *out, const char *name, const char *file)
+{
+    static const struct {
+        const char *prefix, *what;
+    } made[] = {{"_GLOBAL__sub_I_", "initialisers of "},
+                {"_GLOBAL__sub_D_", "finalisers of "},
+                {"_GLOBAL__I_", "initialisers of "},
+                {"_GLOBAL__D_", "finalisers of "}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        size_t len = strlen(made[i].prefix);
+        if (strncmp(name, made[i].prefix, len) != 0)
+            continue;
+        const char *slash = strrchr(file, '/');
+        buf_puts(out, made[i].what);
+        text_show(out, slash && slash[1] ? slash + 1 : *file ? file : name + len);
+        return;
+    }
+    text_show(out, name);
+}
+
 size_t text_fit(const char *text, size_t len, size_t columns)
 {
     size_t used;

@@ -24,6 +24,10 @@ json_t *text_json(const char *bytes);
 /* Appends the text for a terminal or a report: control characters as \xNN. */
 void text_show(struct buf *out, const char *text);
 
+/* A function's name for people: what compilers make for the initialisers and finalisers of a C++ file is said so.
+ * `file` may be "" or a path. */
+void text_function(struct buf *out, const char *name, const char *file);
+
 /* How many of the bytes fit into so many columns, a character each; text_column cuts and pads to just so many. */
 size_t text_fit(const char *text, size_t len, size_t columns);
 void text_column(struct buf *out, const char *text, size_t columns);

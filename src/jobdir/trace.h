@@ -7,7 +7,8 @@
  *     .process           lines KEY\tVALUE: version pid ppid exe host boot_id start_ns ticks_per_second
  *                        clock_offset_ns (wall time of tick 0) tick_offset end state(exited|crashed|running|lost|
  *                        continued: in the next trace of the process, which has the ends of the calls open here)
- *                        events discarded bytes cost_ns functions_omitted flight_overwritten ... problem (may repeat)
+ *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
+ *                        functions_omitted flight_overwritten ... problem (may repeat)
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
  *     .layouts           lines ID TEXT (symbols/layout.h)
@@ -27,6 +28,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "shm/record.h"
 #include "symbols/layout.h"
 
 enum {
@@ -99,6 +101,7 @@ enum trace_event_kind {
     TRACE_MARK,    /* bytes: text */
     TRACE_GAP,     /* `lost` records are missing here */
     TRACE_THINNED, /* the function's rate is limited from here on */
+    TRACE_MESSAGE, /* of MPI: message, message_number; entry_time and caller are those of the call that it stands in */
 };
 enum trace_exit { TRACE_RETURNED, TRACE_UNWOUND, TRACE_EXIT_LOST /* returned, when is not known */, TRACE_OPEN };
 
@@ -124,6 +127,8 @@ struct trace_event {
     uint64_t lost;
     const char *text;
     size_t text_len;
+    const struct record_message *message; /* its kind is a known one */
+    uint64_t message_number;              /* the how-manyeth of its kind in the trace, from 0 */
 };
 
 /* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at the end of the

@@ -375,6 +375,20 @@ static bool record_thinned(struct trace_cursor *cursor, struct trace_stream *str
     return true;
 }
 
+static bool record_message(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
+{
+    const struct record_message *message = (const struct record_message *)stream->payload; /* packed: at any address */
+    const struct trace_stack *stack = stream->stack ? stream->stack : &stream->thread->own;
+    cursor->consumed = sizeof *message;
+    if (message->kind >= MESSAGE_KINDS)
+        return false;
+    event_init(event, TRACE_MESSAGE, stream->time, stream->thread, stack);
+    event->entry_time = stack->depth ? stack->calls[stack->depth - 1].entry_time : stream->time;
+    event->message = message;
+    event->message_number = cursor->messages[message->kind]++;
+    return true;
+}
+
 static const struct {
     size_t size; /* bytes of the payload, at least */
     bool (*take)(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event);
@@ -392,6 +406,7 @@ static const struct {
     [RECORD_SIGNAL] = {24, record_signal},
     [RECORD_MARK] = {2, record_mark, true},
     [RECORD_THINNED] = {4, record_thinned},
+    [RECORD_MESSAGE] = {sizeof(struct record_message), record_message},
 };
 
 /* ---- steps: true if there is an event ---- */

@@ -168,6 +168,7 @@ struct trace_cursor {
     struct trace_thread_state *threads; /* hash by key */
     struct trace_thread_state *closing_at;
     size_t call_count, stack_count;
+    uint64_t messages[MESSAGE_KINDS]; /* so many came */
     uint64_t last_time;
     bool too_deep_told, unpaired_told;
 };

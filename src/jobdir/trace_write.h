@@ -58,6 +58,7 @@ void trace_writer_set(struct trace_writer *writer, const char *key, const char *
 /* The whole content of .counts: functions whose calls are only counted. */
 int trace_writer_counts(struct trace_writer *writer, const struct buf *lines);
 void trace_writer_problem(struct trace_writer *writer, const char *text);
+void trace_writer_problem_over(struct trace_writer *writer, const char *text); /* it is not so any more */
 
 /* Writes what changed of metadata, .functions, .layouts, .process. Cheap when nothing did; a large metadata file is
  * not rewritten every time, unless `all`. 0 or -errno. */

@@ -401,6 +401,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
     agent->serial = serial;
     agent->start_ticks = ticks;
     agent->adopted = true;
+    agent->as_left = agent->job && atomic_load(&agent->view.area->go);
     agent->in_memory = agent_rings_in_memory(agents, folder);
     agent->ended = pid <= 0 || proc_stat_read(pid, 0, &now) < 0 || now.start_ticks != ticks || now.state == 'Z';
     collect_former(agent, lines[2]);

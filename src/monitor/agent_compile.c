@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "jobdir/trace.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "shm/capture.h"
 
@@ -63,7 +64,7 @@ uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
 }
 
 /* A capture program with its length before it. */
-static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
+uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
 {
     if (!capture_check(code, size))
         return 0;
@@ -86,22 +87,51 @@ static void number_after(struct agent *agent, uint32_t id)
     agent->view.area->next_layout = agent->next_layout;
 }
 
-static void add_layout(struct agent *agent, uint32_t id, const char *text)
+static bool keep_layout(struct agent *agent, uint32_t id, const char *text, bool unused)
 {
     struct agent_layout_text *layout;
     HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
     if (layout || id >= TRACE_IDS)
-        return;
+        return false;
     layout = calloc(1, sizeof *layout);
     if (!layout || !(layout->text = strdup(text))) {
         free(layout);
-        return;
+        return false;
     }
     layout->id = id;
+    layout->unused = unused;
     HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
     number_after(agent, id);
-    if (agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
+    return true;
+}
+
+static void add_layout(struct agent *agent, uint32_t id, const char *text)
+{
+    if (keep_layout(agent, id, text, false) && agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
         log_warning("the layout of values '%.100s' is not understood", text);
+}
+
+uint32_t agent_layout_new(struct agent *agent, const char *text)
+{
+    uint32_t id = agent->next_layout;
+    return keep_layout(agent, id, text, true) ? id : RECORD_NO_LAYOUT;
+}
+
+void agent_layout_keep(struct agent *agent, uint32_t id, const char *text)
+{
+    keep_layout(agent, id, text, true);
+}
+
+void agent_layout_used(struct agent *agent, uint32_t id)
+{
+    struct agent_layout_text *layout;
+    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
+    if (!layout || !layout->unused || !agent->writer)
+        return;
+    layout->unused = false;
+    agent->layouts_new = true;
+    if (trace_writer_layout(agent->writer, id, layout->text) < 0)
+        log_warning("the layout of values '%.100s' is not understood", layout->text);
 }
 
 const char *agent_layout(struct agent *agent, uint32_t id)
@@ -120,10 +150,18 @@ static void set_values(struct area_site *site, uint32_t values, uint32_t layout)
     __atomic_store_n((uint64_t *)(void *)&site->values, (uint64_t)layout << 32 | values, __ATOMIC_RELEASE);
 }
 
+bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout)
+{
+    struct area_site *site = area_site_find(&agent->view, address, true);
+    if (site)
+        set_values(site, program, layout);
+    return site != NULL;
+}
+
 static void take_site(struct compile_run *run, const struct stored_answer *answer, const void *code)
 {
     struct agent *agent = run->agent;
-    uint32_t at = put_capture(agent, code, answer->size);
+    uint32_t at = agent_capture_put(agent, code, answer->size);
     struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
     if (!site)
         agent_set_problem(agent, "there is no room for more captures in pid %d: some calls are without values",
@@ -171,6 +209,8 @@ static void finish_run(struct compile_run *run)
                           run->count, agent->exe);
     agent->compile_run = NULL;
     free(run);
+    if (agent->mpi_waits)
+        agent_mpi_apply(agent);
     agent_compile(agent);
     if (agent->compile_run)
         return;
@@ -423,6 +463,8 @@ void agent_layouts_adopt(struct agent *agent, const struct trace *former)
             continue;
         number_after(agent, layout);
         if (!agent_layout(agent, layout))
+            agent_mpi_adopt(agent, atomic_load(&site->address), layout);
+        if (!agent_layout(agent, layout))
             set_values(site, 0, 0);
     }
     agent->layouts_lost = next != agent->next_layout || HASH_COUNT(agent->layouts) < next - 1;
@@ -431,7 +473,8 @@ void agent_layouts_adopt(struct agent *agent, const struct trace *former)
 void agent_layouts_write(struct agent *agent)
 {
     for (struct agent_layout_text *layout = agent->layouts; agent->writer && layout; layout = layout->hh.next)
-        trace_writer_layout(agent->writer, layout->id, layout->text);
+        if (!layout->unused)
+            trace_writer_layout(agent->writer, layout->id, layout->text);
 }
 
 static bool copy_programs(struct agent *agent, const struct agent *parent)
@@ -474,7 +517,10 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
             agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);
     }
     for (const struct agent_layout_text *layout = parent->layouts; layout; layout = layout->hh.next)
-        add_layout(agent, layout->id, layout->text);
+        if (layout->unused)
+            agent_layout_keep(agent, layout->id, layout->text);
+        else
+            add_layout(agent, layout->id, layout->text);
     if (parent->next_layout)
         number_after(agent, parent->next_layout - 1);
     return true;

@@ -16,9 +16,11 @@
 #include "monitor/agents_internal.h"
 #include "monitor/csr.h"
 #include "monitor/monitor.h"
+#include "shm/mpi_told.h"
 
 struct slot_params { /* expressions in the order of the site's program */
     uint32_t slot, count;
+    uint32_t placed; /* of MPI calls: so many are in the programs of its sites */
     char *expressions[CODE_PARAMS];
     UT_hash_handle hh;
 };
@@ -26,8 +28,9 @@ struct slot_params { /* expressions in the order of the site's program */
 struct demand {
     const struct csr *csr;
     uint32_t serial;
-    char text[64]; /* of the selection, for people */
-    struct selection *selection;
+    char text[64];               /* of the selection, for people */
+    struct selection *selection; /* NULL: calls of MPI */
+    uint64_t mpi[MPI_CALL_WORDS];
     bool at_exit, raise, values, has_program;
     struct code_program program;
     char *params[CODE_PARAMS];
@@ -85,7 +88,7 @@ static int params_add(struct agent *agent, const struct demand *demand, uint32_t
         if (!(params->expressions[params->count] = strdup(demand->params[i])))
             return -ENOMEM;
         params->count++;
-        if (agent->compiled) /* again, with it */
+        if (demand->selection && agent->compiled) /* again, with it */
             agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
     }
     return 0;
@@ -114,7 +117,7 @@ static bool in_place(const struct demand *demand)
 bool agent_demand_wants(const struct agent *agent, uint32_t slot)
 {
     for (const struct demand *demand = agent->demands; demand; demand = demand->next)
-        if ((demand->values || demand->param_count) && demand_has(demand, slot))
+        if (demand->selection && (demand->values || demand->param_count) && demand_has(demand, slot))
             return true;
     return false;
 }
@@ -242,12 +245,37 @@ static int add_slot(struct agent *agent, struct demand *demand, uint64_t address
     return params_add(agent, demand, index);
 }
 
+static int place_params(struct agent *agent, uint32_t call, struct slot_params *params)
+{
+    if (!params || params->placed == params->count)
+        return 0;
+    int code = agent_mpi_params_put(agent, call, (const char *const *)params->expressions, params->count);
+    if (code == 0)
+        params->placed = params->count;
+    return code;
+}
+
+static int find_calls(struct agent *agent, struct demand *demand)
+{
+    int code = 0;
+    for (uint32_t call = 1; code == 0 && call < CALL_COUNT; call++) {
+        if (!(demand->mpi[call / 64] >> call % 64 & 1))
+            continue;
+        code = add_slot(agent, demand, mpi_function(call));
+        if (code == 0)
+            code = place_params(agent, call, params_find(agent, demand->slots[demand->slot_count - 1]));
+    }
+    return code;
+}
+
 /* The functions that are meant. */
 static int find_slots(struct agent *agent, struct demand *demand)
 {
     int code = 0;
     demand->slot_count = 0;
-    for (size_t i = 0; code == 0 && i < agent->module_count; i++) {
+    if (!demand->selection)
+        code = find_calls(agent, demand);
+    for (size_t i = 0; demand->selection && code == 0 && i < agent->module_count; i++) {
         if (!agent_module_hooked(agent, i))
             continue;
         const struct index *index = agent->indexes[i]->index;
@@ -323,12 +351,12 @@ static void resolve(struct agent *agent, struct demand *demand)
     if (code < 0) {
         demand->slot_count = 0;
         tell(demand, code,
-             code == -E2BIG    ? "the requests for one function have more than 8 different parameters together"
+             code == -E2BIG    ? "the requests for one function or call have more than 8 different parameters together"
              : code == -ENOSPC ? "there is no room for more functions in this process"
                                : "out of memory");
         return;
     }
-    if ((demand->values || demand->param_count) && demand->slot_count) {
+    if (demand->selection && (demand->values || demand->param_count) && demand->slot_count) {
         demand->waits_for_compile = true;
         agent_compile(agent);
         if (agent_compiling(agent))
@@ -352,7 +380,9 @@ static int demand_new(const struct agent_demand *wanted, struct demand **ret_dem
     struct demand *demand = calloc(1, sizeof *demand);
     if (!demand)
         return err_set(err, -ENOMEM, "out of memory");
-    int code = selection_parse(&demand->selection, wanted->selection, err);
+    int code = wanted->mpi ? 0 : selection_parse(&demand->selection, wanted->selection, err);
+    if (wanted->mpi)
+        memcpy(demand->mpi, wanted->mpi, sizeof demand->mpi);
     for (unsigned i = 0; code == 0 && i < wanted->param_count; i++) {
         if ((demand->params[i] = strdup(wanted->params[i])))
             demand->param_count++;
@@ -365,7 +395,7 @@ static int demand_new(const struct agent_demand *wanted, struct demand **ret_dem
     }
     demand->csr = wanted->csr;
     demand->serial = (uint32_t)wanted->csr->object.serial;
-    snprintf(demand->text, sizeof demand->text, "%s", wanted->selection);
+    snprintf(demand->text, sizeof demand->text, "%s", wanted->mpi ? "MPI" : wanted->selection);
     demand->at_exit = wanted->at_exit;
     demand->raise = wanted->raise;
     demand->values = wanted->values;
@@ -394,7 +424,7 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     while (*at)
         at = &(*at)->next;
     *at = demand;
-    if (agent_indexes_ready(agent))
+    if (!demand->selection || agent_indexes_ready(agent))
         resolve(agent, demand);
     else
         demand->waits_for_index = true;
@@ -420,7 +450,8 @@ void agent_demands_indexed(struct agent *agent)
         return;
     for (struct demand *demand = agent->demands, *next; demand; demand = next) {
         next = demand->next;
-        resolve(agent, demand);
+        if (demand->selection)
+            resolve(agent, demand);
     }
 }
 

@@ -77,31 +77,37 @@ static int send_welcome(int fd, const struct agent *agent, int status, const cha
     return agent_hello_answer(fd, &welcome, sizeof welcome, fds, agent ? 3 : 0);
 }
 
+/* What an agent has said that is of use. */
+struct greeting {
+    uint32_t flags; /* enum agent_hello_flag */
+    uint64_t fork_of, room;
+    const char *job, *exe;
+};
+
 /* What is wrong with a hello; NULL: nothing. */
-static const char *check_hello(struct agent_hello *hello, ssize_t size)
+static const char *check_hello(const struct agent_hello *hello, size_t size, struct greeting *ret_greeting)
 {
-    if (size < (ssize_t)(3 * sizeof(uint32_t)) || hello->magic != AREA_MAGIC)
+    const char *job = hello->texts, *exe;
+    if (size < 3 * sizeof(uint32_t) || hello->magic != AREA_MAGIC)
         return "this is no agent's hello";
     if (hello->version != AREA_VERSION)
         return "agent and monitor are of different versions of scry";
-    if (size != sizeof *hello || hello->size != sizeof *hello)
+    if (!agent_hello_whole(hello, size, &exe) || strchr(job, '\n') || strchr(exe, '\n') || (*job && *job != '/'))
         return "the agent's hello is malformed";
-    if (!memchr(hello->job, 0, sizeof hello->job) || !memchr(hello->exe, 0, sizeof hello->exe))
-        return "the agent's hello is malformed";
-    if (strchr(hello->job, '\n') || strchr(hello->exe, '\n') || (*hello->job && *hello->job != '/'))
-        return "the agent's hello is malformed";
+    *ret_greeting = (struct greeting){
+        .flags = hello->flags, .fork_of = hello->fork_of, .room = hello->room, .job = job, .exe = exe};
     return NULL;
 }
 
 /* The process that it was forked from, if the kernel says so, too. */
-static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct agent_hello *hello)
+static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct greeting *hello)
 {
     struct agent *parent = hello->fork_of ? agents_find(agents, ppid) : NULL;
     bool same = parent && parent->serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
     return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
 }
 
-static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct agent_hello *hello,
+static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct greeting *hello,
                                 struct agent **ret_parent, struct err *err)
 {
     struct proc_stat stat;
@@ -133,12 +139,15 @@ static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, con
         agent_free(agent);
         return NULL;
     }
+    agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);
+    if (hello->flags & AGENT_HAS_MPI)
+        atomic_store(&agent->view.area->mpi, 1);
     agent->pidfd = pidfd;
     return agent;
 }
 
 /* It could not take its area: mostly a limit of the batch system. */
-static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, const struct agent_hello *hello)
+static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, const struct greeting *hello)
 {
     struct agent *agent = agents_find(agents, pid);
     char why[128] = "there is not enough address space";
@@ -170,10 +179,11 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
            ret_peer->pid > 0;
 }
 
-static void take_hello(struct agents *agents, int fd, struct agent_hello *hello, ssize_t size)
+static void take_hello(struct agents *agents, int fd, const struct agent_hello *from, size_t size)
 {
     struct ucred peer;
-    const char *wrong = check_hello(hello, size);
+    struct greeting greeting, *hello = &greeting;
+    const char *wrong = check_hello(from, size, &greeting);
     if (!peer_is_ours(fd, &peer))
         wrong = "only processes of the monitor's own user that it can see are traced";
     if (wrong) {
@@ -183,12 +193,12 @@ static void take_hello(struct agents *agents, int fd, struct agent_hello *hello,
     }
     mpi_exec_seen(agents, peer.pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
-    if (!(hello->flags & AGENT_HAS_HOOKS)) {
+    if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
         if (job)
             job_note_program(job, hello->exe);
         return;
     }
-    if (job)
+    if (job && hello->flags & AGENT_HAS_HOOKS)
         job->hooked = true;
     if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
         no_room(agents, peer.pid, job, hello);
@@ -241,7 +251,7 @@ static void take_any(struct agents *agents, int fd, union any_hello *hello, ssiz
     if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
         mpi_hello_take(agents, fd, &hello->mpi, size, peer_is_ours(fd, &peer) ? &peer : NULL);
     else
-        take_hello(agents, fd, &hello->agent, size);
+        take_hello(agents, fd, &hello->agent, (size_t)size);
 }
 
 static void connection_readable(void *ctx, int fd, uint32_t events)
@@ -253,8 +263,13 @@ static void connection_readable(void *ctx, int fd, uint32_t events)
     struct iovec part = {&hello, sizeof hello};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (!connection->source)
+            connection->source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, connection_readable, connection);
+        if (!connection->source)
+            connection_free(connection);
         return;
+    }
     if (message.msg_flags & MSG_TRUNC)
         got = 0; /* longer than a hello is none */
     if (got > 0 || (message.msg_flags & MSG_TRUNC))
@@ -282,11 +297,7 @@ static void accept_agents(void *ctx, int fd, uint32_t events)
             connection->next->previous = connection;
         agents->connections = connection;
         agents->connection_count++;
-        connection->source = loop_add_fd(agents->monitor->loop, peer, EPOLLIN, connection_readable, connection);
-        if (!connection->source)
-            connection_free(connection);
-        else /* mostly its hello is there already */
-            connection_readable(connection, peer, EPOLLIN);
+        connection_readable(connection, peer, EPOLLIN); /* mostly its hello is there already */
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 
 /* ---- indexes ---- */
@@ -284,7 +285,7 @@ void agent_name_slot(struct agent *agent, uint32_t slot)
     struct index_function function;
     struct shared_index *shared = NULL;
     uint64_t address;
-    if (!agent->writer || !slot_address(agent, slot, &address))
+    if (!agent->writer || !slot_address(agent, slot, &address) || agent_mpi_name(agent, slot))
         return;
     const struct module *module = find_module(agent, address, &shared);
     if (module && shared && shared->index && index_find(shared->index, address - module->bias, &function)) {
@@ -318,6 +319,10 @@ bool agent_function(struct agent *agent, uint32_t slot, struct index_function *r
 {
     struct shared_index *shared = NULL;
     uint64_t address;
+    if (ret_module)
+        *ret_module = NULL;
+    if (agent_mpi_function(agent, slot, ret_function, ret_address))
+        return true;
     if (!slot_address(agent, slot, &address))
         return false;
     const struct module *module = find_module(agent, address, &shared);

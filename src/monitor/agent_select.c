@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 
@@ -129,6 +130,8 @@ static uint32_t own_mode(const struct agent *agent, const struct area_slot *slot
 {
     const struct area *area = agent->view.area;
     uint64_t function = atomic_load(&slot->function);
+    if (mpi_function_is(function))
+        return 0;
     uint32_t count = atomic_load(&area->range_count), mode = atomic_load(&slot->mode);
     bool in_range = count == 0;
     for (uint32_t i = 0; i < count && i < AREA_RANGES; i++)
@@ -164,7 +167,8 @@ void agent_filter_update(struct agent *agent)
         memset(wanted, AREA_ENTER | AREA_EXIT, AREA_FILTER);
     for (uint32_t slot = 0; on && !all && slot <= view->slot_mask; slot++) {
         uint64_t function = atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed);
-        if (function && atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
+        if (function && !mpi_function_is(function) &&
+            atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
             wanted[area_filter_index(function)] = AREA_ENTER | AREA_EXIT;
     }
     for (uint32_t i = 0; i < AREA_FILTER; i++) {
@@ -233,7 +237,8 @@ static void choose_others(struct agent *agent, const struct selection *selection
         struct index_function function = {.name = "", .full = "", .linkage = "", .file = ""};
         const struct module *module = NULL;
         uint64_t address;
-        if (!atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed))
+        address = atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed);
+        if (!address || mpi_function_is(address)) /* these are chosen by settings of their own */
             continue;
         agent_function(agent, slot, &function, &address, &module);
         function.address = module ? address - module->bias : address;
@@ -280,6 +285,17 @@ static void nothing_matches(struct agent *agent, const char *selection)
         trace_writer_problem(agent->writer, text);
     if (agent->job)
         snprintf(agent->job->unmatched, sizeof agent->job->unmatched, "%s", text);
+    memcpy(agent->unmatched, text, sizeof text);
+}
+
+/* What was said of a former selection. */
+static void forget_unmatched(struct agent *agent)
+{
+    if (agent->writer && *agent->unmatched)
+        trace_writer_problem_over(agent->writer, agent->unmatched);
+    if (agent->job && strcmp(agent->job->unmatched, agent->unmatched) == 0)
+        agent->job->unmatched[0] = 0;
+    agent->unmatched[0] = 0;
 }
 
 static void select_functions(struct agent *agent, uint32_t mode)
@@ -293,6 +309,7 @@ static void select_functions(struct agent *agent, uint32_t mode)
         free(wants);
         return;
     }
+    forget_unmatched(agent);
     bool unknown = !*text || !agent->module_count; /* what is not known is let through, see set_unknown */
     for (size_t i = 0; mode && i < agent->module_count; i++)
         unknown |= wants[i] = selection_wants_unknown(selection, &agent->modules[i]);
@@ -334,6 +351,15 @@ bool agent_applies_long(const struct agent *agent)
     return count > MANY_FUNCTIONS;
 }
 
+bool agent_records(const struct agent *agent)
+{
+    const struct trace_settings *settings = settings_of(agent);
+    bool hooked = !agent->only_mpi;
+    for (size_t i = 0; i < agent->module_count && !hooked; i++)
+        hooked = agent_module_hooked(agent, i);
+    return (settings && hooked) || agent_mpi_records(agent);
+}
+
 void agent_apply(struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
@@ -347,8 +373,13 @@ void agent_apply(struct agent *agent)
     }
     if (!agent->agents->ticks_per_second)
         agent_clock_calibrate(agent->agents);
-    if (settings && !agent->writer && collect_open(agent, &err) < 0)
+    if (agent_records(agent) && !agent->writer && collect_open(agent, &err) < 0)
         agent_set_problem(agent, "%s", err.text);
+    if (agent->as_left) { /* the settings of its job are not known yet, and its area has them */
+        agent->selection_waits = false;
+        agent_settle(agent);
+        return;
+    }
     set_switches(agent);
     uint32_t mode = agent->writer ? base_mode(settings) : 0;
     agent->counts |= (mode & AREA_COUNT) != 0;
@@ -359,6 +390,7 @@ void agent_apply(struct agent *agent)
     }
     agent->selection_waits = false;
     select_functions(agent, mode);
+    agent_mpi_apply(agent);
     if (mode & AREA_VALUES)
         agent_compile(agent);
     agent_settle(agent);
@@ -459,6 +491,7 @@ int agent_select(struct agent *agent, const char *text, uint32_t mode, struct er
     override->next = agent->overrides;
     agent->counts |= (mode & AREA_COUNT) != 0;
     agent->overrides = override;
+    agent->as_left = false;
     agent_apply(agent);
     if (override->mode & AREA_VALUES)
         agent_compile(agent);

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry of traced processes and of the jobs they belong to. */
+/* The registry of traced processes. The jobs that they belong to are in agent_jobs.c. */
 #include "monitor/agents.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
-#include "lang/value.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
@@ -38,272 +32,6 @@ void agent_set_problem(struct agent *agent, const char *format, ...)
         trace_writer_problem(agent->writer, agent->problem);
     if (agent->job)
         job_set_problem(agent->job, "%s", agent->problem);
-}
-
-void job_set_problem(struct trace_job *job, const char *format, ...)
-{
-    va_list args;
-    if (*job->problem)
-        return;
-    va_start(args, format);
-    vsnprintf(job->problem, sizeof job->problem, format, args);
-    va_end(args);
-}
-
-/* ---- jobs ---- */
-
-static void add_tree(const char *path, unsigned depth, uint64_t *bytes)
-{
-    DIR *dir = opendir(path);
-    if (!dir)
-        return;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        char below[PATH_MAX];
-        struct stat st;
-        if (entry->d_name[0] == '.' && (!entry->d_name[1] || entry->d_name[1] == '.'))
-            continue;
-        if (snprintf(below, sizeof below, "%s/%s", path, entry->d_name) >= (int)sizeof below || lstat(below, &st) < 0)
-            continue;
-        if (S_ISREG(st.st_mode))
-            *bytes += (uint64_t)st.st_size;
-        else if (S_ISDIR(st.st_mode) && depth)
-            add_tree(below, depth - 1, bytes);
-    }
-    closedir(dir);
-}
-
-struct trace_job *job_get(struct agents *agents, const char *dir)
-{
-    struct trace_job *job;
-    HASH_FIND_STR(agents->jobs, dir, job);
-    if (job)
-        return job;
-    job = calloc(1, sizeof *job);
-    if (!job || trace_settings_init(&job->settings) < 0 || !(job->dir = strdup(dir))) {
-        if (job)
-            trace_settings_done(&job->settings);
-        free(job);
-        return NULL;
-    }
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/trace", dir) < (int)sizeof path)
-        add_tree(path, 2, &job->bytes_before);
-    job->disk.reserve = -1;
-    job->ended = true; /* until somebody follows it */
-    HASH_ADD_KEYPTR(hh, agents->jobs, job->dir, strlen(job->dir), job);
-    return job;
-}
-
-void job_put(struct agents *agents, struct trace_job *job)
-{
-    if (!job || job->agents || !job->ended)
-        return;
-    HASH_DELETE(hh, agents->jobs, job);
-    collect_release_reserve(job);
-    trace_settings_done(&job->settings);
-    for (size_t i = 0; i < job->noted_count; i++)
-        free(job->noted[i].exe);
-    free(job->dir);
-    free(job);
-}
-
-/* Often several change at once: values are compiled for all of them, and until then go on as they are. */
-static void agent_changes_values(struct agent *agent)
-{
-    agent_compile_again(agent);
-    agent->applies_soon = true;
-    collect_soon(agent->agents);
-}
-
-int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err)
-{
-    struct trace_job *job = job_get(agents, dir);
-    if (!job)
-        return err_set(err, -ENOMEM, "out of memory");
-    if (!key) {
-        job->ended = false;
-        return 0;
-    }
-    int code = trace_settings_set(&job->settings, key, value, err);
-    if (code < 0)
-        return code;
-    if (strncmp(key, "mpi", 3) == 0) {
-        mpi_apply(agents, job);
-        return 0;
-    }
-    agents->collecting++;
-    for (struct agent *agent = agents->list, *next; agent; agent = next) {
-        next = agent->next;
-        if (agent->job != job || agent->ended)
-            continue;
-        if (strcmp(key, "trace") == 0)
-            agent_overrides_free(agent);
-        if (strcmp(key, "args") == 0 || strcmp(key, "locals") == 0 || strcmp(key, "depth") == 0)
-            agent_changes_values(agent);
-        else if (!agent->applies_soon)
-            agent_apply(agent);
-    }
-    agents->collecting--;
-    return 0;
-}
-
-void agents_job_end(struct agents *agents, const char *dir)
-{
-    struct trace_job *job;
-    HASH_FIND_STR(agents->jobs, dir, job);
-    if (!job)
-        return;
-    job->ended = true;
-    if (agents->monitor->mpi)
-        mpi_past_free(agents->monitor->mpi, dir);
-    job_put(agents, job);
-}
-
-static void add_setting(void *ctx, const char *key, const char *value)
-{
-    struct buf *out = ctx;
-    if (out->len)
-        buf_putc(out, ',');
-    value_print_string(out, span_str(key));
-    buf_putc(out, ',');
-    value_print_string(out, span_str(value));
-}
-
-int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
-{
-    struct trace_job *job;
-    HASH_FIND_STR(agents->jobs, dir, job);
-    if (!job)
-        return -ENOENT;
-    struct buf text = BUF_INIT;
-    trace_settings_each(&job->settings, add_setting, &text);
-    buf_append(out, text.data, text.len);
-    buf_done(&text);
-    return 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* `WHAT: a, b; REMEDY` of the programs that have hooks of their own, or have none. */
-static void describe_some(const struct trace_job *job, bool own_hooks, const char *what, const char *remedy,
-                          struct buf *out)
-{
-    const char *between = what;
-    for (size_t i = 0; i < job->noted_count; i++) {
-        if (job->noted[i].own_hooks != own_hooks)
-            continue;
-        if (between == what && out->len)
-            buf_puts(out, "; ");
-        buf_printf(out, "%s %s", between, base_name(job->noted[i].exe));
-        between = ",";
-    }
-    if (between != what)
-        buf_puts(out, remedy);
-}
-
-/* Why there is nothing: programs that were compiled without hooks, or have their own. */
-static void describe_noted(struct trace_job *job, char *ret_text, size_t size)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    for (size_t i = 0; i < job->noted_count; i++) {
-        struct noted_program *program = &job->noted[i];
-        if (!program->looked)
-            program->own_hooks = elf_has_own_hooks(program->exe);
-        program->looked = true;
-    }
-    describe_some(job, false, "compiled without -finstrument-functions:",
-                  "; compile with -g -finstrument-functions, and their calls are recorded", &text);
-    describe_some(job, true, "with hooks of their own (__cyg_profile_func_enter), which get their calls:",
-                  "; leave them out, and the calls are recorded", &text);
-    snprintf(ret_text, size, "%s", text.data ? text.data : "");
-}
-
-/* The symbols of a big program take seconds the first time. */
-static void describe_hold(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
-{
-    for (const struct agent *agent = agents->list; agent && !*state->note; agent = agent->next)
-        if (agent->job == job && agent->hold_timer && !agent->ended)
-            snprintf(state->note, sizeof state->note, "pid %d, %.300s, waits until %s, but not longer than %d s",
-                     agent->pid, agent->exe,
-                     agent_indexes_ready(agent) ? "it is known where its values are"
-                                                : "its symbols are read, which are kept for the next time",
-                     HOLD_MS / 1000);
-}
-
-int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
-{
-    struct trace_job *job;
-    HASH_FIND_STR(agents->jobs, dir, job);
-    if (!job)
-        return -ENOENT;
-    *ret_state = (struct agents_job_state){.events = job->events, .discarded = job->discarded};
-    for (struct agent *agent = agents->list; agent; agent = agent->next) {
-        if (agent->job != job)
-            continue;
-        struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
-        if (!agent->ended && poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
-            agent_ended(agent);
-        ret_state->living += !agent->ended;
-        ret_state->draining += agent->ended;
-        ret_state->events += agent->events;
-        ret_state->discarded += agent->discarded;
-    }
-    mpi_job_state(agents, job, ret_state);
-    if (*job->problem)
-        snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->problem);
-    else if (!job->hooked && job->noted_count && job->settings.enabled)
-        describe_noted(job, ret_state->problem, sizeof ret_state->problem);
-    else if (!ret_state->events)
-        snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->unmatched);
-    for (unsigned i = 0; i < job->rule_note_count; i++) {
-        const struct rule_note *rule = &job->rule_notes[i];
-        if (*rule->reason && (!rule->met || strstr(rule->reason, "condition")) && !*ret_state->note)
-            snprintf(ret_state->note, sizeof ret_state->note, "a rule or request cannot hold: %s", rule->reason);
-    }
-    describe_hold(agents, job, ret_state);
-    if (job->refused)
-        snprintf(ret_state->note, sizeof ret_state->note, "%u process%s not traced: %s", job->refused,
-                 job->refused == 1 ? " was" : "es were", job->refused_why);
-    size_t len = job->late && job->refused ? strlen(ret_state->note) : 0;
-    if (job->late)
-        snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%s%u process%s not traced: the monitor did not answer in time on this busy node", len ? "; " : "",
-                 job->late, job->late == 1 ? " was" : "es were");
-    return 0;
-}
-
-unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living)
-{
-    struct agents_job_state state = {0};
-    agents_job_state(agents, dir, &state);
-    *ret_living = state.living;
-    return state.draining;
-}
-
-unsigned agents_count(const struct agents *agents)
-{
-    return agents->count + mpi_registry_count(agents->monitor->mpi);
-}
-
-void job_note_late(struct trace_job *job)
-{
-    if (job && !job->settings.off)
-        job->late++;
-}
-
-/* A program that calls no hooks: worth a word if nothing else of the job does. */
-void job_note_program(struct trace_job *job, const char *exe)
-{
-    for (size_t i = 0; i < job->noted_count; i++)
-        if (strcmp(base_name(job->noted[i].exe), base_name(exe)) == 0)
-            return;
-    char *copy = job->noted_count < NOTED_LIMIT ? strdup(exe) : NULL;
-    if (copy)
-        job->noted[job->noted_count++] = (struct noted_program){.exe = copy};
 }
 
 /* ---- agents ---- */
@@ -419,7 +147,7 @@ void agent_open(struct agent *agent)
     if (!agent->opens_late)
         return;
     agent->opens_late = false;
-    if (agent->job && !agent->job->settings.off && collect_open(agent, &err) < 0) {
+    if (agent->job && agent_records(agent) && collect_open(agent, &err) < 0) {
         agent_set_problem(agent, "%s", err.text);
         atomic_store(&agent->view.area->on, 0);
     }
@@ -477,6 +205,11 @@ void agent_came(struct agent *agent, const struct agent *parent)
         else
             agent_apply(agent);
     }
+}
+
+unsigned agents_count(const struct agents *agents)
+{
+    return agents->count + mpi_registry_count(agents->monitor->mpi);
 }
 
 struct agent *agents_find(struct agents *agents, pid_t pid)

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "jobdir/profile.h"
 #include "shm/area.h"
+#include "shm/mpi_calls.h"
 #include "symbols/index.h"
 
 struct monitor;
@@ -29,7 +30,7 @@ struct process;
 
 /* ---- settings of a job ---- */
 
-enum trace_mpi { TRACE_MPI_AUTO, TRACE_MPI_OFF, TRACE_MPI_STATS, TRACE_MPI_TRACE };
+enum trace_mpi { TRACE_MPI_AUTO, TRACE_MPI_OFF, TRACE_MPI_STATS, TRACE_MPI_TRACE, TRACE_MPI_MESSAGES };
 
 struct trace_settings {
     bool enabled;    /* --trace was given: that nothing comes is worth a word */
@@ -141,13 +142,17 @@ void helper_cancel(struct helper_job *job); /* fn is not called any more */
 
 /* ---- what event services ask for ---- */
 
+enum { MPI_CALL_WORDS = (CALL_COUNT + 63) / 64 };
+
 struct agent_demand {
     struct csr *csr;       /* its serial names the demand; also which agents it was made for */
-    const char *selection; /* the functions */
+    const char *selection; /* the functions, or */
+    const uint64_t *mpi;   /* calls of MPI: bits by enum call_id, MPI_CALL_WORDS; NULL: functions */
     bool at_exit;
     bool raise;                         /* hold the thread and tell the monitor; else run `program` there */
     const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
-    const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments */
+    const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
+                                         * calls, names (monitor/mpi_params.h) */
     unsigned param_count;
     bool values; /* arguments and locals are wanted as text */
 };

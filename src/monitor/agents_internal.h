@@ -98,6 +98,7 @@ struct collect_thread { /* by thread_serial */
 
 struct agent_layout_text {
     uint32_t id;
+    bool unused; /* of a call of MPI that has not come yet: it is not in the trace */
     char *text;
     UT_hash_handle hh;
 };
@@ -122,6 +123,7 @@ struct agent {
     int pidfd, area_fd;
     struct loop_source *exit_source;
     bool ended, adopted, announced, orphans_taken;
+    bool as_left;    /* by the monitor before this one: nothing is changed until somebody says what is wanted */
     bool forked;     /* from a traced process */
     bool starting;   /* its buffer is as small as can be yet */
     bool opens_late; /* a child of fork: its trace is made after it was let go */
@@ -142,12 +144,12 @@ struct agent {
     uint64_t events, discarded, damaged;
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
     uint64_t partial_ns, synced_ns, opened_ns;
-    bool counts;              /* some function is only counted */
-    bool rated;               /* there was a --rate: calls may be missing */
-    bool more;                /* packets were left for the next turn */
-    uint64_t longest_min_ns;  /* shorter calls may be missing; 0: none */
-    unsigned least_max_depth; /* deeper calls may be missing; 0: none */
-    char problem[PROBLEM_SIZE];
+    bool counts;                                         /* some function is only counted */
+    bool rated;                                          /* there was a --rate: calls may be missing */
+    bool more;                                           /* packets were left for the next turn */
+    uint64_t longest_min_ns;                             /* shorter calls may be missing; 0: none */
+    unsigned least_max_depth;                            /* deeper calls may be missing; 0: none */
+    char problem[PROBLEM_SIZE], unmatched[PROBLEM_SIZE]; /* the latter by the selection in force */
 
     struct module *modules;
     struct shared_index **indexes; /* of the modules */
@@ -169,6 +171,10 @@ struct agent {
     uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be had */
     uint32_t next_layout;
     struct agent_layout_text *layouts;
+    bool layouts_new;                 /* some are in use that are not on disk yet */
+    bool mpi_captured, mpi_waits;     /* agent_mpi.c: of all calls; for a compilation to be over */
+    bool mpi_described;               /* its rank is in its trace */
+    bool only_mpi;                    /* it said hello for MPI alone, without hooks */
     bool layouts_lost;                /* records may have some that only a monitor before this one knew */
     uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */
     struct demand *demands;           /* in the order in which they came */
@@ -312,6 +318,8 @@ bool agent_applies_long(
     const struct agent *agent);          /* so many functions have to be looked at that an answer goes first */
 void agent_indexed(struct agent *agent); /* an index that it waited for is there, or failed */
 bool agent_inherit(struct agent *agent, const struct agent *parent); /* the parent's choice, as it is in place */
+/* Whether something is to be recorded: an agent may be there only for what is done at calls of MPI. */
+bool agent_records(const struct agent *agent);
 void agent_go(struct agent *agent);
 void agent_settle(struct agent *agent); /* lets main go on if everything is in place */
 void agent_filter_update(struct agent *agent);
@@ -329,6 +337,12 @@ void agent_compile_again(struct agent *agent);                                /*
 bool agent_compiled_inherit(struct agent *agent, const struct agent *parent); /* programs, sites and layouts */
 void agent_layouts_write(struct agent *agent);                                /* to a trace made after them */
 void agent_layouts_adopt(struct agent *agent, const struct trace *former);    /* NULL: it cannot be read */
+/* Layouts of calls that may never come: in the trace from their first use. A new one's number, or RECORD_NO_LAYOUT. */
+uint32_t agent_layout_new(struct agent *agent, const char *text);
+void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
+void agent_layout_used(struct agent *agent, uint32_t id);
+uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size); /* offset of it with its size; 0 */
+bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout);
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
@@ -343,6 +357,9 @@ bool agent_demands_wait(const struct agent *agent);                /* some is no
 void agent_demands_indexed(struct agent *agent);                   /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
 void agent_raises(struct agent *agent); /* hands raised events over */
+
+/* agent_mpi_demand.c: what the sites of an MPI call emit for action lists, by names (mpi_params.h). 0 or -ENOSPC. */
+int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *names, unsigned count);
 
 /* agent_helper.c: the program scry-symbols, in the background; few at once, the others wait. The function is called for
  * each answer, and with NULL at the end, after which the job is gone. */

@@ -14,9 +14,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
-#include "monitor/monitor.h"
-
-enum { NS_PER_MS = 1000000 };
 
 struct ordered {
     uint64_t order;
@@ -168,6 +165,9 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     struct walk walk;
     walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, agent->view.slot_mask,
                 agent->known, name_function, agent, &walk);
+    if (agent->layouts_new && agent->writer) /* readers, and a later monitor, know a layout before it is used */
+        trace_writer_sync(agent->writer, true);
+    agent->layouts_new = false;
     thread->partial = true;
     thread->partial_seq = head->packet_seq;
     thread->partial_to = walk.end;
@@ -576,100 +576,4 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
     if (bytes && job && !job->limited && !bytes_before_limit(job))
         collect_limit(agent->agents, job, "the trace reached its limit (--max-size)");
     return bytes;
-}
-
-/* ---- turns ---- */
-
-static bool collect_done(struct agent *agent)
-{
-    /* names are worth a little waiting for: the process was too short for its index to be built */
-    return agent->ended && !agent->more &&
-           (agent_indexes_ready(agent) || clock_now_ns() - agent->ended_ns > (uint64_t)HOLD_MS * NS_PER_MS);
-}
-
-static uint64_t collect_turn(struct agents *agents)
-{
-    uint64_t now = clock_now_ns(), done = 0;
-    bool more = false;
-    agents->collecting++;
-    for (struct agent *agent = agents->list, *next; agent; agent = next) {
-        next = agent->next;
-        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)PARTIAL_MS * NS_PER_MS;
-        uint64_t events = agent->events;
-        if (agent->applies_soon) {
-            agent->applies_soon = false;
-            agent_apply(agent);
-        }
-        if (partial)
-            agent->partial_ns = now;
-        if (done < COLLECT_BUDGET)
-            done += collect_agent(agent, COLLECT_BUDGET - done, partial, false);
-        else
-            agent->more = true;
-        done += agent->events != events;
-        agent_look_again(agent);
-        more |= agent->more;
-        if (!agent->more)
-            collect_finish(agent, false);
-    }
-    agents->collecting--;
-    for (struct agent *agent = agents->list, *next; agent; agent = next) {
-        next = agent->next;
-        if (collect_done(agent))
-            agent_free(agent);
-    }
-    if (more)
-        collect_soon(agents);
-    return done;
-}
-
-static void on_timer(void *ctx)
-{
-    struct agents *agents = ctx;
-    uint64_t done = collect_turn(agents);
-    if (!agents->list) {
-        loop_remove(agents->timer);
-        agents->timer = NULL;
-        return;
-    }
-    uint64_t shortest = (uint64_t)COLLECT_MIN_MS * NS_PER_MS, longest = (uint64_t)COLLECT_MAX_MS * NS_PER_MS;
-    agents->timer_ns = done ? shortest : 2 * agents->timer_ns > longest ? longest : 2 * agents->timer_ns;
-    loop_set_timer(agents->timer, agents->timer_ns, 0);
-}
-
-static void on_deferred(void *ctx)
-{
-    struct agents *agents = ctx;
-    agents->deferred = NULL;
-    collect_turn(agents);
-    if (!agents->timer && agents->list) {
-        agents->timer_ns = (uint64_t)COLLECT_MIN_MS * NS_PER_MS;
-        agents->timer = loop_add_timer(agents->monitor->loop, agents->timer_ns, 0, on_timer, agents);
-    }
-}
-
-void collect_soon(struct agents *agents)
-{
-    if (!agents->deferred)
-        agents->deferred = loop_add_deferred(agents->monitor->loop, on_deferred, agents);
-}
-
-void agent_collect(struct agent *agent)
-{
-    agent->agents->collecting++;
-    do
-        collect_agent(agent, UINT64_MAX, true, false);
-    while (agent->more);
-    agent->agents->collecting--;
-}
-
-int agent_flush(struct agent *agent, struct err *err)
-{
-    if (!agent->writer)
-        return err_set(err, -ENOENT, "nothing is recorded of pid %d", agent->pid);
-    agent->agents->collecting++;
-    collect_agent(agent, UINT64_MAX, true, true);
-    collect_finish(agent, true);
-    agent->agents->collecting--;
-    return trace_writer_failed(agent->writer) ? err_set(err, -EIO, "%s", agent->problem) : 0;
 }

@@ -72,8 +72,9 @@ static void look_at_streams(struct agent *agent, const char *trace, struct forme
 /* Its .process: what is known now. Counts that the area goes on with are told in the next trace, for the whole. */
 static void put_line(struct buf *out, const struct agent *agent, const char *line, const struct former *former)
 {
-    static const char *const goes_on[] = {
-        "overwritten", "flight_overwritten", "functions_omitted", "threads_omitted", "too_deep", "counted", "thinned"};
+    static const char *const goes_on[] = {"overwritten",   "flight_overwritten", "functions_omitted", "threads_omitted",
+                                          "waits_ran_out", "waits_dropped",      "too_deep",          "counted",
+                                          "thinned"};
     const struct area *area = agent->view.area;
     size_t key = strcspn(line, "\t");
     if (strcmp(line, "state\trunning") == 0) {
@@ -134,7 +135,7 @@ void collect_former(struct agent *agent, const char *trace)
         put_line(&out, agent, "events\t", &former);
         put_line(&out, agent, "discarded\t", &former);
         put_line(&out, agent, "bytes\t", &former);
-        buf_puts(&out, "overwritten\t0\n");
+        buf_puts(&out, "overwritten\t0\nwaits_ran_out\t0\nwaits_dropped\t0\n");
     }
     free(text);
     if (!out.failed && out.data)

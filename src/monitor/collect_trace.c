@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "monitor/node.h"
@@ -112,12 +113,15 @@ static void write_counts(struct agent *agent)
     struct area *area = agent->view.area;
     struct agent_counts counts;
     agent_counts(agent, &counts);
+    agent_mpi_describe(agent);
     trace_writer_set(writer, "events", "%" PRIu64, counts.events);
     trace_writer_set(writer, "discarded", "%" PRIu64, counts.discarded);
     trace_writer_set(writer, "bytes", "%" PRIu64, counts.bytes);
     trace_writer_set(writer, "cost_ns", "%" PRIu64, counts.cost_ns);
     trace_writer_set(writer, "functions_omitted", "%" PRIu64, atomic_load(&area->functions_omitted));
     trace_writer_set(writer, "threads_omitted", "%" PRIu64, atomic_load(&area->threads_omitted));
+    trace_writer_set(writer, "waits_ran_out", "%" PRIu64, atomic_load(&area->waits_ran_out));
+    trace_writer_set(writer, "waits_dropped", "%" PRIu64, atomic_load(&area->waits_dropped));
     trace_writer_set(writer, "too_deep", "%" PRIu64, atomic_load(&area->too_deep));
     trace_writer_set(writer, "overwritten", "%" PRIu64,
                      atomic_load(&area->flight_overwritten_records) + agent->skipped);

@@ -120,10 +120,19 @@ static const struct {
     uint8_t fixed;
     bool bytes; /* the last two of the fixed bytes say how many more follow */
 } shapes[RECORD_IDS] = {
-    [RECORD_ENTRY] = {4, false},        [RECORD_EXIT] = {0, false},        [RECORD_EXIT_OF] = {12, false},
-    [RECORD_ENTRY_VALUES] = {10, true}, [RECORD_EXIT_VALUES] = {18, true}, [RECORD_CALLER_VALUES] = {6, true},
-    [RECORD_UNWOUND] = {4, false},      [RECORD_LOST] = {4, false},        [RECORD_STACK] = {8, false},
-    [RECORD_SIGNAL] = {24, false},      [RECORD_MARK] = {2, true},         [RECORD_THINNED] = {4, false},
+    [RECORD_ENTRY] = {4, false},
+    [RECORD_EXIT] = {0, false},
+    [RECORD_EXIT_OF] = {12, false},
+    [RECORD_ENTRY_VALUES] = {10, true},
+    [RECORD_EXIT_VALUES] = {18, true},
+    [RECORD_CALLER_VALUES] = {6, true},
+    [RECORD_UNWOUND] = {4, false},
+    [RECORD_LOST] = {4, false},
+    [RECORD_STACK] = {8, false},
+    [RECORD_SIGNAL] = {24, false},
+    [RECORD_MARK] = {2, true},
+    [RECORD_THINNED] = {4, false},
+    [RECORD_MESSAGE] = {sizeof(struct record_message), false},
 };
 
 /* Reads one record and goes behind it. false: there is no whole one. */

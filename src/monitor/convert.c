@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "monitor/execute.h"
+#include "monitor/messages.h"
 #include "monitor/node.h"
 
 /* The objects found so far. Duplicates are kept out: an object is executed once. */
@@ -84,6 +85,14 @@ static void gather_fail(struct gather *gather, struct span token, Omis_status st
     gather->call->answers++;
 }
 
+/* Of those that have messages sent to them. */
+static void gather_queue(struct gather *gather, struct process *process, bool may_repeat)
+{
+    struct message_queue *queue = message_has_queue(process) ? message_queue_of(process) : NULL;
+    if (queue)
+        gather_add(gather, &queue->object, may_repeat);
+}
+
 static void gather_process(struct gather *gather, struct process *process, bool may_repeat)
 {
     if (process->object.gone)
@@ -97,6 +106,8 @@ static void gather_process(struct gather *gather, struct process *process, bool 
     }
     if (strcmp(gather->class_name, "t") == 0)
         gather_threads(gather, process, may_repeat);
+    else if (strcmp(gather->class_name, "q") == 0)
+        gather_queue(gather, process, may_repeat);
     else
         gather_add(gather, &process->object, may_repeat);
 }
@@ -132,7 +143,8 @@ static void gather_all(struct gather *gather)
             call->tool->node_attached = true;
         if (call->tool->node_attached)
             gather_add(gather, &call->monitor->node->object, false);
-    } else if (class_is(gather->class_name, "p") || class_is(gather->class_name, "t")) {
+    } else if (class_is(gather->class_name, "p") || class_is(gather->class_name, "t") ||
+               class_is(gather->class_name, "q")) {
         gather_attached(gather, false);
     } else {
         /* monitor objects: those of the tool, oldest first */
@@ -184,6 +196,8 @@ static Omis_status check_scope(struct scry_call *call, struct scry_object *objec
         process = (struct process *)object;
     else if (class_is(object->class->name, "t"))
         process = ((struct thread *)object)->process;
+    else if (class_is(object->class->name, "q"))
+        process = ((struct message_queue *)object)->process;
     if (process && !tool_attachment(call->tool, process))
         return not_attached(call, process, err);
     if (class_is(object->class->name, "t") && !thread_visible((struct thread *)object, call->tool)) {
@@ -234,10 +248,10 @@ static bool expand(struct gather *gather, struct scry_object *object, struct spa
     const char *from = object->class->name, *to = gather->class_name;
     struct err err;
     Omis_status status = check_scope(gather->call, object, &err);
-    if (class_is(from, "n") && (class_is(to, "p") || class_is(to, "t"))) {
+    if (class_is(from, "n") && (class_is(to, "p") || class_is(to, "t") || class_is(to, "q"))) {
         if (status == OMIS_OK)
             gather_attached(gather, true);
-    } else if (class_is(from, "p") && class_is(to, "t")) {
+    } else if (class_is(from, "p") && (class_is(to, "t") || class_is(to, "q"))) {
         if (status == OMIS_OK)
             gather_process(gather, (struct process *)object, true);
     } else {

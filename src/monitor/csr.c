@@ -12,6 +12,7 @@
 #include "monitor/event.h"
 #include "monitor/execute.h"
 #include "monitor/lower.h"
+#include "monitor/messages.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 
@@ -118,6 +119,8 @@ static bool match_process(struct span token, const void *ctx)
     if (token_names(token, &process->object) || names_node(&process->object, token))
         return true;
     const struct scry_object *object = object_find(process->object.monitor, token);
+    if (object && object_is(object, "q"))
+        return ((const struct message_queue *)object)->process == process;
     return object && object_is(object, "t") && ((const struct thread *)object)->process == process;
 }
 
@@ -163,7 +166,7 @@ bool csr_names_threads(const struct csr *csr)
 static bool concerns_processes(const struct csr *csr)
 {
     const char *class_name = csr->event_service->object_class;
-    return class_name && (strcmp(class_name, "p") == 0 || strcmp(class_name, "t") == 0);
+    return class_name && (strcmp(class_name, "p") == 0 || strcmp(class_name, "t") == 0 || strcmp(class_name, "q") == 0);
 }
 
 static void target_result(struct csr_target *target, int code, const struct err *err)
@@ -458,10 +461,12 @@ void csr_process_renewed(struct process *process, const struct event_ops *ops)
             struct csr_target *target = object_is(object, "c") && csr->enabled ? csr_target(csr, process) : NULL;
             if (!target || event_ops_of(csr->event_service) != ops)
                 continue;
-            bool failed = target->status >= OMIS_FIRST_ERROR;
+            bool armed = !target->pending && target->status < OMIS_FIRST_ERROR;
+            bool waited = target->pending;
             target_arm(csr, target);
-            if (!target->pending && failed != (target->status >= OMIS_FIRST_ERROR))
-                reply_change(csr, failed ? OMIS_CSR_ENABLED : OMIS_CSR_DISABLED, target, 1, false);
+            bool now = target->status < OMIS_FIRST_ERROR;
+            if (!target->pending && (waited || armed != now))
+                reply_change(csr, armed ? OMIS_CSR_DISABLED : OMIS_CSR_ENABLED, target, 1, false);
         }
 }
 

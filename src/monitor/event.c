@@ -45,7 +45,8 @@ bool event_param_known(const struct service *service, struct span name)
     for (size_t i = 0; i < signature->output_count; i++)
         if (span_eq(name, signature->outputs[i].name))
             return true;
-    return signature->open_outputs && event_par_number(name) >= 0;
+    const struct event_ops *ops = event_ops_of(service);
+    return (signature->open_outputs && event_par_number(name) >= 0) || (ops && ops->knows && ops->knows(name));
 }
 
 static struct value token_value(const struct scry_object *object)
@@ -74,6 +75,8 @@ static bool service_param(const struct event *event, const struct csr *csr, stru
             return true;
         }
     int number = event_par_number(name);
+    if (number < 0 && ops && ops->named)
+        return ops->named(csr, event, name, ret_value);
     if (!signature->open_outputs || number < event->first_par)
         return false;
     if (ops && ops->param)

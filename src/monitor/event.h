@@ -67,6 +67,14 @@ struct event_ops {
     /* par0, par1, ... of this request, beside the service's named outputs: how many, and the value of one. */
     unsigned (*param_count)(const struct csr *csr);
     bool (*param)(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value);
+    /* Context parameters whose names the signature does not have: may there be one, and its value. NULL: there are
+     * none.
+     */
+    bool (*knows)(struct span name);
+    bool (*named)(const struct csr *csr, const struct event *event, struct span name, struct value *ret_value);
+    /* The parameter of programs (CODE_PARAM) that a context parameter of this request is; -1: programs do not have it.
+     * NULL: parN is the N-th. */
+    int (*lower_param)(struct csr *csr, struct span name);
 };
 
 static inline const struct event_ops *event_ops_of(const struct service *service)

@@ -273,7 +273,7 @@ int64_t scry_cell_add(int cell, int64_t value)
 
 /* ---- lowering ---- */
 
-static int lower_operand(const struct value *value, const struct csr *csr, uint8_t *ret_kind, int64_t *ret_value)
+static int lower_operand(const struct value *value, struct csr *csr, uint8_t *ret_kind, int64_t *ret_value)
 {
     if (value->kind == VALUE_INTEGER) {
         *ret_kind = value->integer.negative ? CODE_IMMEDIATE : CODE_IMMEDIATE_UNSIGNED;
@@ -282,7 +282,11 @@ static int lower_operand(const struct value *value, const struct csr *csr, uint8
     }
     /* $time is a floating, not an integer; a breakpoint has no parameters of its own */
     const struct event_ops *ops = event_ops_of(csr->event_service);
-    int number = value->kind == VALUE_PARAM ? event_par_number(value->text) : -1;
+    int number = -1;
+    if (value->kind == VALUE_PARAM && ops->lower_param)
+        number = ops->lower_param(csr, value->text);
+    else if (value->kind == VALUE_PARAM)
+        number = event_par_number(value->text);
     if (number < 0 || !ops->param_count || (unsigned)number >= ops->param_count(csr))
         return -1;
     *ret_kind = CODE_PARAM;

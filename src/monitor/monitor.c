@@ -7,6 +7,7 @@
 #include "monitor/cells.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
+#include "monitor/messages.h"
 #include "monitor/node.h"
 #include "monitor/process.h"
 #include "monitor/registry.h"
@@ -108,6 +109,7 @@ void monitor_free(struct monitor *monitor)
         return;
     tracing_stop(monitor);
     process_free_all(monitor);
+    messages_sweep(monitor, NULL, NULL);
     empty_graveyard(monitor);
     node_free(monitor->node);
     cells_free(monitor->cells);

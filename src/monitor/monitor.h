@@ -17,6 +17,7 @@
 #include "shm/code.h"
 
 struct agents;
+struct message;
 struct mpi_registry;
 struct node;
 struct process;
@@ -34,6 +35,7 @@ struct monitor {
     struct registry *registry;
     struct node *node;         /* this machine */
     struct process *processes; /* hash by pid: those that have a token */
+    struct message *messages;  /* hash by what they are: those in queues that have a token */
     struct tool *tools;        /* hash by id */
     uint32_t last_tool_id;
 
@@ -42,9 +44,10 @@ struct monitor {
     uint64_t tracer_restarts;
 
     struct cell_memory *cells;
-    struct agents *agents;       /* of traced processes, set by the daemon; NULL: there are none */
-    struct mpi_registry *mpi;    /* MPI processes; comes and goes with agents */
-    struct loop_source *sampler; /* runs while processes are attached */
+    struct agents *agents;    /* of traced processes, set by the daemon; NULL: there are none */
+    struct mpi_registry *mpi; /* MPI processes; comes and goes with agents */
+    bool (*has_queue)(const struct monitor *monitor, pid_t pid); /* set with mpi: a process of those; NULL */
+    struct loop_source *sampler;                                 /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
     unsigned busy;

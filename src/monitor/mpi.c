@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
+#include "monitor/mpi_messages.h"
 #include "probe/proc.h"
 
 enum {
@@ -247,11 +248,13 @@ void mpi_process_free(struct mpi_process *process)
     loop_remove(process->exit_source);
     if (process->pidfd >= 0)
         close(process->pidfd);
+    mpi_messages_free(process);
     mpi_area_remove(process);
     mpi_area_close(process);
     if (process->job)
         registry->job_free(registry->agents, process->job);
     free(process->path);
+    free(process->call_wishes);
     free(process->exe);
     free(process);
 }
@@ -261,6 +264,8 @@ void mpi_process_ended(struct mpi_process *process)
     struct mpi_registry *registry = process->registry;
     if (process->ended)
         return;
+    if (registry->known)
+        registry->known(process);
     process->ended = true;
     process->end_ticks = agent_clock_ticks();
     HASH_DELETE(hh, registry->by_pid, process);
@@ -367,9 +372,12 @@ static void look_at(struct mpi_process *process)
         if (process->job && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
     }
-    if (state == process->told_state)
+    mpi_messages_look(process);
+    if (process->ended || state == process->told_state)
         return;
     process->told_state = state;
+    if (state == MPIA_RUNNING)
+        mpi_messages_started(process);
     if (state == MPIA_RUNNING && registry->on_change)
         registry->on_change(registry->change_ctx, process, MPI_STARTED);
 }

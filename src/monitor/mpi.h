@@ -37,6 +37,9 @@ const struct mpi_area *mpi_process_head(const struct mpi_process *process);
 
 /* All that is known of it now. 0 or -errno. */
 int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err);
+/* Only what it is in (mpi_stats_take_now). */
+int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
+                         struct err *err);
 /* Writes its files. 0 or -errno with err; of no job: -ENOENT. */
 int mpi_process_flush(struct mpi_process *process, struct err *err);
 /* Its counts begin anew, each thread's with its next call. */

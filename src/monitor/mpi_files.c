@@ -107,13 +107,16 @@ static const char *node_name(const struct mpi_process *process)
     return node && *node->name ? node->name : "localhost";
 }
 
-int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
+typedef int take_fn(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena);
+
+static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats *ret_stats, struct arena *arena,
+                   struct err *err)
 {
     struct mapping mapping;
     int code = map_whole(process, &mapping);
     if (code == 0) {
         uint64_t now = process->ended ? process->end_ticks : agent_clock_ticks();
-        code = mpi_stats_take(ret_stats, mapping.base, now, arena);
+        code = take(ret_stats, mapping.base, now, arena);
         unmap(&mapping);
     }
     if (code < 0)
@@ -128,8 +131,20 @@ int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, s
         ret_stats->world_size = process->hint_size;
     }
     mark_ended(process, ret_stats);
-    find_modules(process, ret_stats, arena);
     return ret_stats->node && ret_stats->exe ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
+{
+    return take_by(process, mpi_stats_take_now, ret_stats, arena, err);
+}
+
+int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
+{
+    int code = take_by(process, mpi_stats_take, ret_stats, arena, err);
+    if (code == 0)
+        find_modules(process, ret_stats, arena);
+    return code;
 }
 
 /* ---- writing ---- */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
 #include "probe/proc.h"
@@ -29,7 +30,10 @@ static void apply(const struct mpi_process *process)
     for (size_t i = 0; i < MPI_SELECTED; i++)
         atomic_store(&area->selected[i], selected[i]);
     atomic_store(&area->bits, settings->mpi_bits);
-    atomic_store(&area->metrics, settings->mpi_metrics);
+    mpi_tell_calls(process);
+    /* its threads look at all of these when one of the switches changes */
+    uint32_t poke = (atomic_load(&area->metrics) ^ MPIA_METRIC_POKE) & MPIA_METRIC_POKE;
+    atomic_store(&area->metrics, settings->mpi_metrics | mpi_tell_bits(process) | poke);
     atomic_store(&area->on, (uint32_t)(settings->mpi != TRACE_MPI_OFF));
 }
 
@@ -134,6 +138,8 @@ static struct mpi_process *make_process(struct mpi_registry *registry, pid_t pid
         return NULL;
     }
     process->pidfd = pidfd;
+    if (hello->metrics & MPIA_METRIC_MESSAGES)
+        mpi_process_want(process, MPIA_METRIC_MESSAGES, 1);
     apply(process);
     mpi_area_note(process);
     return process;
@@ -183,13 +189,20 @@ static int adopt(struct mpi_process *process, const char *dir)
     return 0;
 }
 
+static bool has_queue(const struct monitor *monitor, pid_t pid)
+{
+    return mpi_process_find(monitor->mpi, pid) != NULL;
+}
+
 int mpi_start(struct agents *agents, struct err *err)
 {
     struct mpi_registry *registry;
     if (mpi_registry_new(&registry, agents) < 0)
         return err_set(err, -ENOMEM, "out of memory");
     registry->job_free = job_free;
+    registry->known = agent_mpi_known;
     agents->monitor->mpi = registry;
+    agents->monitor->has_queue = has_queue;
     mpi_area_adopt_all(registry, adopt);
     return 0;
 }
@@ -198,5 +211,6 @@ void mpi_stop(struct agents *agents)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     agents->monitor->mpi = NULL;
+    agents->monitor->has_queue = NULL;
     mpi_registry_free(registry);
 }

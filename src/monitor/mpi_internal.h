@@ -31,13 +31,17 @@ struct mpi_process {
     int32_t incarnation;          /* N of its files; -1: not chosen yet */
     int32_t hint_rank, hint_size; /* as the launcher said; -1: did not */
     bool ended, announced;
-    uint64_t end_ticks;    /* 0: when it ended is not known */
-    uint64_t memory_taken; /* of the file, bytes */
-    uint32_t told_state;   /* enum mpi_state that was told */
-    uint32_t told_reports; /* reports that the program asked for, and got */
-    uint64_t looked_ns;    /* when it was looked whether there is something new */
-    uint64_t written_mark; /* of what is in the file */
-    bool write_failed;     /* of one that has ended; tried again */
+    uint64_t end_ticks;              /* 0: when it ended is not known */
+    uint64_t memory_taken;           /* of the file, bytes */
+    uint32_t told_state;             /* enum mpi_state that was told */
+    uint32_t told_reports;           /* reports that the program asked for, and got */
+    uint64_t looked_ns;              /* when it was looked whether there is something new */
+    uint64_t written_mark;           /* of what is in the file */
+    bool write_failed;               /* of one that has ended; tried again */
+    int tell_wishes, message_wishes; /* mpi_process_want */
+    int call_requests;               /* of tell_wishes, those that said which calls */
+    uint16_t *call_wishes;           /* mpi_process_want_calls, by enum call_id; NULL: never */
+    struct mpi_messages *messages;   /* mpi_messages.h; NULL: nobody has looked at them */
 };
 
 struct mpi_registry {
@@ -52,6 +56,7 @@ struct mpi_registry {
     void (*on_change)(void *ctx, struct mpi_process *process, enum mpi_change change);
     void *change_ctx;
     void (*job_free)(struct agents *agents, struct trace_job *job); /* its last process is gone */
+    void (*known)(const struct mpi_process *process);               /* its rank is; may be called again */
 };
 
 /* mpi.c */
@@ -64,6 +69,10 @@ void mpi_process_came(struct mpi_process *process); /* from here on it is watche
 void mpi_process_ended(struct mpi_process *process);
 void mpi_process_free(struct mpi_process *process);
 void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job; NULL: all */
+
+/* mpi_tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
+uint32_t mpi_tell_bits(const struct mpi_process *process);
+void mpi_tell_calls(const struct mpi_process *process); /* which calls are told; before the bit is set */
 
 /* mpi_files.c */
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);

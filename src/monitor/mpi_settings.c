@@ -15,7 +15,7 @@ static const struct {
     uint32_t bit;
 } metrics[] = {
     {"clocks", MPIA_METRIC_CLOCKS}, {"distributions", MPIA_METRIC_DISTRIBUTIONS}, {"sites", MPIA_METRIC_SITES},
-    {"peers", MPIA_METRIC_PEERS},   {"requests", MPIA_METRIC_REQUESTS},
+    {"peers", MPIA_METRIC_PEERS},   {"requests", MPIA_METRIC_REQUESTS},           {"messages", MPIA_METRIC_MESSAGES},
 };
 enum { METRICS = sizeof metrics / sizeof *metrics };
 

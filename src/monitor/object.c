@@ -29,6 +29,38 @@ struct object_class *object_class_get(struct monitor *monitor, const char *name)
     return class;
 }
 
+static void own(struct scry_object *object, struct tool *owner)
+{
+    object->owner = owner;
+    if (!owner)
+        return;
+    object->previous_owned = NULL;
+    object->next_owned = owner->owned;
+    if (owner->owned)
+        owner->owned->previous_owned = object;
+    owner->owned = object;
+}
+
+static void disown(struct scry_object *object)
+{
+    if (!object->owner)
+        return;
+    if (object->previous_owned)
+        object->previous_owned->next_owned = object->next_owned;
+    else
+        object->owner->owned = object->next_owned;
+    if (object->next_owned)
+        object->next_owned->previous_owned = object->previous_owned;
+}
+
+void object_give(struct scry_object *object, struct tool *owner)
+{
+    if (object->owner == owner || object->gone)
+        return;
+    disown(object);
+    own(object, owner);
+}
+
 void object_init(struct scry_object *object, struct monitor *monitor, struct object_class *class, struct tool *owner)
 {
     object->monitor = monitor;
@@ -41,13 +73,7 @@ void object_init(struct scry_object *object, struct monitor *monitor, struct obj
         snprintf(object->token, sizeof object->token, "%s_%u_%llu", class->name, monitor->node_number,
                  (unsigned long long)object->serial);
     HASH_ADD_KEYPTR(hh, monitor->objects, object->token, strlen(object->token), object);
-    object->owner = owner;
-    if (owner) {
-        object->next_owned = owner->owned;
-        if (owner->owned)
-            owner->owned->previous_owned = object;
-        owner->owned = object;
-    }
+    own(object, owner);
 }
 
 void object_end(struct scry_object *object)
@@ -59,14 +85,7 @@ void object_end(struct scry_object *object)
     HASH_DELETE(hh, monitor->objects, object);
     /* its cells may become another object's; user events are posted by programs */
     monitor->programs_stale |= !object->class->builtin || object_is(object, "e");
-    if (object->owner) {
-        if (object->previous_owned)
-            object->previous_owned->next_owned = object->next_owned;
-        else
-            object->owner->owned = object->next_owned;
-        if (object->next_owned)
-            object->next_owned->previous_owned = object->previous_owned;
-    }
+    disown(object);
     object->next_grave = monitor->graveyard;
     monitor->graveyard = object;
 }

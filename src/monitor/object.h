@@ -54,6 +54,9 @@ struct object_class *object_class_find(struct monitor *monitor, struct span name
 /* Gives a zeroed object its token and enters it into the table and the owner's list (owner may be NULL). */
 void object_init(struct scry_object *object, struct monitor *monitor, struct object_class *class, struct tool *owner);
 
+/* Gives it to another owner (NULL: to nobody). */
+void object_give(struct scry_object *object, struct tool *owner);
+
 /* Takes it out of the table; the memory stays until the monitor is idle (monitor_bury). */
 void object_end(struct scry_object *object);
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
+#include "monitor/messages.h"
 #include "monitor/monitor.h"
 #include "monitor/runstate.h"
 #include "monitor/switching.h"
@@ -59,6 +60,7 @@ static void process_end(struct process *process)
         thread_ended(thread);
     }
     switching_end(process);
+    message_queue_end(process);
     loop_remove(process->exit_source);
     process->exit_source = NULL;
     if (process->pidfd >= 0)

@@ -50,6 +50,7 @@ struct process {
     uint64_t snapshot;      /* execution that last looked at the threads */
     struct trace_state trace;
     struct switch_watch *switching; /* of scheduling events; NULL */
+    struct message_queue *queue;    /* monitor/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;
     bool all_stopped;             /* for proc_has_been_stopped/continued */
     double resident_byte_seconds; /* the memory integral and where it was last extended */

@@ -131,7 +131,7 @@ static int parse_word(const char *text, const char *const *words)
 static const char *const policies[] = {"drop", "wait", "flight", NULL};
 static const char *const readers[] = {"direct", "syscall", "victim", NULL};
 
-static const char *const mpi_words[] = {"auto", "off", "stats", "trace", NULL};
+static const char *const mpi_words[] = {"auto", "off", "stats", "trace", "messages", NULL};
 
 enum setting_kind {
     SET_TRACE,
@@ -168,7 +168,7 @@ static const struct setting {
     {"overflow", SET_POLICY, AT(policy), 0, "drop, wait or flight"},
     {"read-by", SET_READER, AT(reader), 0, "direct, syscall or victim"},
     {"on", SET_SWITCH, AT(on), 0, "yes or no"},
-    {"mpi", SET_MPI, AT(mpi), 0, "auto, off, stats or trace"},
+    {"mpi", SET_MPI, AT(mpi), 0, "auto, off, stats, trace or messages"},
     {"mpi-metrics", SET_METRICS, AT(mpi_metrics), 0,
      "all, none, or some of clocks, distributions, sites, peers, requests, with commas"},
     {"mpi-resolution", SET_PARTS, AT(mpi_bits), 0, "parts of each doubling: 1, 2, 4, 8, 16, 32 or 64"},

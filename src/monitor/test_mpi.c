@@ -3,12 +3,6 @@
  * The monitor's side of MPI with an interposer that is only a few lines: a child process that speaks the protocol of
  * shm/mpi_area.h, does what it is told through a pipe, and counts calls that are known.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,25 +14,19 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <x86intrin.h>
 
-#include "base/clock.h"
 #include "base/dirs.h"
 #include "jobdir/test_mpi_area.h"
-#include "monitor/agents.h"
-#include "monitor/monitor.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/mpi.h"
 #include "monitor/mpi_internal.h"
+#include "monitor/test_area_fixture.h"
 #include "shm/area.h"
 
-enum { PATIENCE_S = 30, SITE = 0x401234 };
+enum { SITE = 0x401234 };
 
-static char dir[64], job[128];
-static struct loop *loop;
-static struct monitor *monitor;
-static struct agents *agents;
 static unsigned came, started;
 
 /* ---- the interposer ---- */
@@ -47,14 +35,6 @@ struct fake {
     uint8_t *area;
     struct doorbell *bell;
 };
-
-static int dial(void)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/agent.sock", dir);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : -1;
-}
 
 static void fill_hello(struct mpi_hello *hello)
 {
@@ -77,17 +57,10 @@ static void fill_hello(struct mpi_hello *hello)
 static int greet(const struct mpi_hello *hello, size_t size, int ret_fds[2])
 {
     struct mpi_welcome welcome;
-    struct iovec part = {&welcome, sizeof welcome};
-    char control[CMSG_SPACE(2 * sizeof(int))];
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    int fd = dial();
+    int fd = hello_dial();
     ret_fds[0] = ret_fds[1] = -1;
-    if (fd < 0 || send(fd, hello, size, 0) != (ssize_t)size || recvmsg(fd, &message, 0) != sizeof welcome)
+    if (fd < 0 || send(fd, hello, size, 0) != (ssize_t)size || !hello_hear(fd, &welcome, sizeof welcome, ret_fds, 2))
         return 1;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head)
-        memcpy(ret_fds, CMSG_DATA(head), 2 * sizeof(int));
     close(fd);
     return welcome.status;
 }
@@ -151,14 +124,9 @@ static bool fake_without_memory(void)
 static bool fake_agent_hello(bool other_program)
 {
     static struct agent_hello hello;
-    hello = (struct agent_hello){.magic = AREA_MAGIC, .version = AREA_VERSION, .size = sizeof hello, .pid = getpid()};
-    strcpy(hello.job, job);
-    ssize_t len = readlink("/proc/self/exe", hello.exe, sizeof hello.exe - 1);
-    hello.exe[len > 0 ? len : 0] = 0;
-    if (other_program)
-        strcpy(hello.exe, "/bin/other");
-    int fd = dial();
-    bool sent = send(fd, &hello, sizeof hello, 0) == sizeof hello;
+    size_t size = hello_fill(&hello, 0, other_program ? "/bin/other" : NULL);
+    int fd = hello_dial();
+    bool sent = send(fd, &hello, size, 0) == (ssize_t)size;
     close(fd);
     return sent;
 }
@@ -178,10 +146,7 @@ static void fake_main(int fd)
 {
     struct fake fake = {NULL, NULL};
     struct mpi_area *head = NULL;
-    struct {
-        char letter;
-        uint32_t number;
-    } command;
+    struct child_command command;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (read(fd, &command, sizeof command) == sizeof command) {
         char done = command.letter;
@@ -246,68 +211,7 @@ static void fake_main(int fd)
     _exit(1);
 }
 
-struct child {
-    pid_t pid;
-    int fd;
-};
-
-static struct child child_new(void)
-{
-    int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(fds[0]);
-        fake_main(fds[1]);
-    }
-    close(fds[1]);
-    return (struct child){pid, fds[0]};
-}
-
-#define step_until(condition) \
-    do { \
-        uint64_t end_ = clock_now_ns() + (uint64_t)PATIENCE_S * NS_PER_SECOND; \
-        while (!(condition)) { \
-            assert_true(clock_now_ns() < end_); \
-            loop_step(loop, 1000000); \
-        } \
-    } while (0)
-
-static void send_command(const struct child *child, char letter, uint32_t number)
-{
-    struct {
-        char letter;
-        uint32_t number;
-    } command = {letter, number};
-    assert_int_equal(write(child->fd, &command, sizeof command), sizeof command);
-}
-
-static void tell(const struct child *child, char letter, uint32_t number)
-{
-    char done;
-    send_command(child, letter, number);
-    step_until(recv(child->fd, &done, 1, MSG_PEEK | MSG_DONTWAIT) >= 0);
-    assert_int_equal(read(child->fd, &done, 1), 1);
-    assert_int_equal(done, letter);
-}
-
-static void child_end(struct child *child, int signo)
-{
-    if (signo)
-        kill(child->pid, signo);
-    else
-        send_command(child, 'q', 0);
-    waitpid(child->pid, NULL, 0);
-    close(child->fd);
-}
-
 /* ---- the monitor ---- */
-
-static int register_nothing(struct monitor *unused)
-{
-    (void)unused;
-    return 0;
-}
 
 static void on_change(void *ctx, struct mpi_process *process, enum mpi_change change)
 {
@@ -317,42 +221,17 @@ static void on_change(void *ctx, struct mpi_process *process, enum mpi_change ch
     started += change == MPI_STARTED;
 }
 
-static void start_agents(void)
+static void attach(void)
 {
-    struct err err = {0};
-    if (agents_new(&agents, monitor, dir, &err) < 0)
-        fail_msg("%s", err.text);
     assert_non_null(monitor->mpi);
     mpi_on_change(monitor->mpi, on_change, NULL);
-    assert_int_equal(agents_job_set(agents, job, NULL, NULL, &err), 0);
 }
 
 static int start(void **state)
 {
-    struct err err;
     (void)state;
-    strcpy(dir, "/tmp/scry-mpi-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(job, sizeof job, "%s/job", dir);
-    setenv("SCRY_CACHE_DIR", dir, 1);
     came = started = 0;
-    if (mkdir(job, 0700) < 0 || loop_new(&loop) < 0 || monitor_new(&monitor, loop, register_nothing, &err) < 0)
-        return -1;
-    start_agents();
-    return 0;
-}
-
-static int stop(void **state)
-{
-    char command[128];
-    (void)state;
-    agents_free(agents);
-    agents = NULL;
-    monitor_free(monitor);
-    loop_free(loop);
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
+    return fixture_start(attach);
 }
 
 static unsigned draining(unsigned *ret_living)
@@ -379,12 +258,7 @@ static size_t read_all(struct mpi_stats_set *ret_set)
 
 static unsigned area_files(void)
 {
-    char command[128], text[32] = "";
-    snprintf(command, sizeof command, "ls '%s/rings' | grep -c ^mpi-", dir);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(fgets(text, sizeof text, pipe));
-    pclose(pipe);
-    return (unsigned)atoi(text);
+    return fixture_rings("mpi-");
 }
 
 static void check_counts(const struct mpi_stats *stats, uint64_t count)
@@ -406,14 +280,14 @@ static void check_counts(const struct mpi_stats *stats, uint64_t count)
 
 static void test_life(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats_set set;
     unsigned living;
     (void)state;
-    tell(&child, 'r', 0);
+    child_tell(&child, 'r', 0);
     assert_int_equal(came, 0);
     assert_int_equal(area_files(), 0);
-    tell(&child, 'c', 0);
+    child_tell(&child, 'c', 0);
     assert_int_equal(came, 1);
     assert_int_equal(started, 0);
     assert_int_equal(draining(&living), 0);
@@ -421,10 +295,10 @@ static void test_life(void **state)
     assert_int_equal(agents_count(agents), 1);
 
     uint64_t before = clock_now_ns();
-    tell(&child, 'i', 0);
+    child_tell(&child, 'i', 0);
     step_until(started == 1);
     assert_true(clock_now_ns() - before < NS_PER_SECOND);
-    tell(&child, 'n', 1000);
+    child_tell(&child, 'n', 1000);
     assert_int_equal(read_all(&set), 0);
     child_end(&child, 0);
     step_until(draining(NULL) == 0);
@@ -443,13 +317,13 @@ static void test_life(void **state)
 
 static void test_killed_in_a_call(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats_set set;
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 10);
-    tell(&child, 'e', 0);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 10);
+    child_tell(&child, 'e', 0);
     child_end(&child, SIGKILL);
     step_until(draining(NULL) == 0);
     assert_int_equal(read_all(&set), 1);
@@ -463,10 +337,10 @@ static void test_killed_in_a_call(void **state)
 
 static void test_never_initialised(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats_set set;
     (void)state;
-    tell(&child, 'c', 0);
+    child_tell(&child, 'c', 0);
     child_end(&child, SIGKILL);
     step_until(draining(NULL) == 0);
     assert_int_equal(read_all(&set), 1);
@@ -478,15 +352,15 @@ static void test_never_initialised(void **state)
 
 static void test_live(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
     struct err err = {.text = ""};
     struct mpi_stats_set set;
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 7);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 7);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
     assert_non_null(process);
     assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
@@ -498,8 +372,8 @@ static void test_live(void **state)
     assert_true(set.ranks[0].running);
     mpi_stats_set_done(&set);
 
-    tell(&child, 'n', 3);
-    tell(&child, 'p', 0); /* the program asks */
+    child_tell(&child, 'n', 3);
+    child_tell(&child, 'p', 0); /* the program asks */
     do {
         loop_step(loop, 1000000);
         assert_int_equal(read_all(&set), 1);
@@ -510,27 +384,27 @@ static void test_live(void **state)
             break;
     } while (true);
     mpi_process_reset(process);
-    tell(&child, 'z', 1);
+    child_tell(&child, 'z', 1);
     arena_done(&arena);
     child_end(&child, 0);
 }
 
 static void test_settings(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct err err = {.text = ""};
     (void)state;
     assert_int_equal(agents_job_set(agents, job, "mpi-resolution", "64", &err), 0);
-    tell(&child, 'c', 0);
-    tell(&child, 'o', 6 << 1 | 1);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'o', 6 << 1 | 1);
     assert_int_equal(agents_job_set(agents, job, "mpi", "off", &err), 0);
     assert_int_equal(agents_job_set(agents, job, "mpi-resolution", "1", &err), 0);
-    tell(&child, 'o', 0);
+    child_tell(&child, 'o', 0);
     assert_int_equal(agents_job_set(agents, job, "mpi", "stats", &err), 0);
     assert_int_equal(agents_job_set(agents, job, "mpi-metrics", "clocks,peers", &err), 0);
     assert_int_equal(agents_job_set(agents, job, "mpi-distributions", "MPI_Recv,mpi_send", &err), 0);
-    tell(&child, 'o', 1);
-    tell(&child, 'd', MPIA_METRIC_CLOCKS | MPIA_METRIC_PEERS);
+    child_tell(&child, 'o', 1);
+    child_tell(&child, 'd', MPIA_METRIC_CLOCKS | MPIA_METRIC_PEERS);
 
     static const char *const wrong[][2] = {{"mpi", "yes"},
                                            {"mpi-resolution", "3"},
@@ -551,25 +425,70 @@ static void test_settings(void **state)
     child_end(&child, SIGKILL);
 }
 
+/* Calls that are told, as the interposer sees it. */
+static unsigned told(const struct mpi_process *process)
+{
+    const struct mpi_area *head = mpi_process_head(process);
+    unsigned count = 0;
+    if (atomic_load(&head->metrics) & MPIA_METRIC_TELL)
+        for (uint32_t call = 1; call < CALL_COUNT; call++)
+            count += !(atomic_load(&head->untold[call / 64]) >> call % 64 & 1);
+    return count;
+}
+
+static void test_who_wants_calls(void **state)
+{
+    struct child child = child_new(fake_main);
+    uint64_t sends[MPI_CALL_WORDS] = {0}, both[MPI_CALL_WORDS] = {0};
+    struct err err = {.text = ""};
+    (void)state;
+    sends[CALL_MPI_Send / 64] |= UINT64_C(1) << CALL_MPI_Send % 64;
+    both[CALL_MPI_Send / 64] |= UINT64_C(1) << CALL_MPI_Send % 64;
+    both[CALL_MPI_Barrier / 64] |= UINT64_C(1) << CALL_MPI_Barrier % 64;
+    child_tell(&child, 'c', 0);
+    struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
+    assert_non_null(process);
+    assert_int_equal(told(process), 0);
+    assert_int_equal(mpi_process_want_calls(process, sends, 1), 0);
+    assert_int_equal(told(process), 1);
+    assert_int_equal(mpi_process_want_calls(process, both, 1), 0);
+    assert_int_equal(told(process), 2);
+    mpi_process_want(process, MPIA_METRIC_TELL, 1); /* somebody who wants all */
+    assert_int_equal(told(process), CALL_COUNT - 1);
+    mpi_process_want(process, MPIA_METRIC_TELL, -1);
+    assert_int_equal(told(process), 2);
+    assert_int_equal(mpi_process_want_calls(process, both, -1), 0);
+    assert_int_equal(told(process), 1);
+    assert_int_equal(agents_job_set(agents, job, "mpi", "trace", &err), 0);
+    while (told(process) != CALL_COUNT - 1)
+        loop_step(loop, 1000000);
+    assert_int_equal(agents_job_set(agents, job, "mpi", "stats", &err), 0);
+    while (told(process) != 1)
+        loop_step(loop, 1000000);
+    assert_int_equal(mpi_process_want_calls(process, sends, -1), 0);
+    assert_int_equal(told(process), 0);
+    child_end(&child, SIGKILL);
+}
+
 static void test_restart(void **state)
 {
-    struct child lives = child_new(), dies = child_new();
+    struct child lives = child_new(fake_main), dies = child_new(fake_main);
     struct mpi_stats_set set;
     unsigned living;
     (void)state;
-    tell(&lives, 'c', 0);
-    tell(&lives, 'i', 0);
-    tell(&dies, 'c', 0);
-    tell(&dies, 'i', 0);
-    tell(&dies, 'n', 5);
+    child_tell(&lives, 'c', 0);
+    child_tell(&lives, 'i', 0);
+    child_tell(&dies, 'c', 0);
+    child_tell(&dies, 'i', 0);
+    child_tell(&dies, 'n', 5);
     agents_free(agents);
     assert_null(monitor->mpi);
     assert_int_equal(read_all(&set), 2); /* of both as far as they were */
     mpi_stats_set_done(&set);
-    send_command(&lives, 'n', 20); /* while there is no monitor */
+    child_send(&lives, 'n', 20); /* while there is no monitor */
     kill(dies.pid, SIGKILL);
     waitpid(dies.pid, NULL, 0);
-    start_agents();
+    fixture_agents();
     step_until(draining(&living) == 0);
     assert_int_equal(living, 1);
     assert_int_equal(read_all(&set), 2);
@@ -588,20 +507,20 @@ static void test_restart(void **state)
 
 static void test_exec(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats_set set;
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 4);
-    tell(&child, 'c', 0); /* another image of the process says hello */
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 4);
+    child_tell(&child, 'c', 0); /* another image of the process says hello */
     step_until(draining(NULL) == 0);
     assert_int_equal(read_all(&set), 1);
     check_counts(&set.ranks[0], 4);
     assert_false(set.ranks[0].running);
     mpi_stats_set_done(&set);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 6);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 6);
     child_end(&child, 0);
     step_until(draining(NULL) == 0);
     assert_int_equal(read_all(&set), 2);
@@ -613,15 +532,15 @@ static void test_exec(void **state)
 /* It says hello as an agent, because it executed a program that has no MPI in it. */
 static void test_exec_of_other_program(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats_set set;
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 4);
-    tell(&child, 'a', 0); /* the same program: a library with hooks was loaded */
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 4);
+    child_tell(&child, 'a', 0); /* the same program: a library with hooks was loaded */
     assert_non_null(mpi_process_find(monitor->mpi, child.pid));
-    tell(&child, 'a', 1);
+    child_tell(&child, 'a', 1);
     step_until(!mpi_process_find(monitor->mpi, child.pid));
     step_until(draining(NULL) == 0);
     assert_int_equal(read_all(&set), 1);
@@ -634,11 +553,11 @@ static void test_exec_of_other_program(void **state)
 /* As in a job whose limit is nearly reached: it runs on without statistics, and that is said. */
 static void test_no_memory(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct agents_job_state job_state = {0};
     (void)state;
     agents->memory_taken = UINT64_MAX / 2;
-    tell(&child, 'm', 0);
+    child_tell(&child, 'm', 0);
     assert_int_equal(came, 0);
     assert_int_equal(area_files(), 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
@@ -649,15 +568,15 @@ static void test_no_memory(void **state)
 
 static void test_garbage(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
     struct err err = {.text = ""};
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 100);
-    tell(&child, 'g', 0);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 100);
+    child_tell(&child, 'g', 0);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
     assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
     arena_done(&arena);
@@ -670,13 +589,13 @@ static void test_garbage(void **state)
 
 static void test_no_room_on_disk(void **state)
 {
-    struct child child = child_new();
+    struct child child = child_new(fake_main);
     struct agents_job_state job_state = {0};
     char path[256];
     (void)state;
-    tell(&child, 'c', 0);
-    tell(&child, 'i', 0);
-    tell(&child, 'n', 100);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'i', 0);
+    child_tell(&child, 'n', 100);
     snprintf(path, sizeof path, "%s/stats", job);
     int fd = open(path, O_CREAT | O_WRONLY, 0600); /* a file where the folder should be */
     assert_true(fd >= 0);
@@ -691,17 +610,18 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_life, start, stop),
-        cmocka_unit_test_setup_teardown(test_killed_in_a_call, start, stop),
-        cmocka_unit_test_setup_teardown(test_never_initialised, start, stop),
-        cmocka_unit_test_setup_teardown(test_live, start, stop),
-        cmocka_unit_test_setup_teardown(test_settings, start, stop),
-        cmocka_unit_test_setup_teardown(test_restart, start, stop),
-        cmocka_unit_test_setup_teardown(test_exec, start, stop),
-        cmocka_unit_test_setup_teardown(test_exec_of_other_program, start, stop),
-        cmocka_unit_test_setup_teardown(test_no_memory, start, stop),
-        cmocka_unit_test_setup_teardown(test_garbage, start, stop),
-        cmocka_unit_test_setup_teardown(test_no_room_on_disk, start, stop),
+        cmocka_unit_test_setup_teardown(test_life, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_killed_in_a_call, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_never_initialised, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_live, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_settings, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_who_wants_calls, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_restart, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_exec, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_exec_of_other_program, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_no_memory, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_garbage, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_no_room_on_disk, start, fixture_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

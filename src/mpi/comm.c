@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "mpi/pool.h"
+#include "shm/mpi_told.h"
 
 enum {
     HANDLE_FREE,
@@ -58,6 +59,13 @@ struct comm_info *comm_lookup(struct mpi_self *self, uint64_t handle)
         return &unknown;
     self->comm = info;
     return info;
+}
+
+struct comm_info *comm_of_number(uint32_t number)
+{
+    struct mpi_comm *shown = number < MPIA_COMMS - 1 ? mpi_comm_at(mpi_hot.area, number) : NULL;
+    struct comm_info *info = shown && !shown->ended ? table_find(shown->handle) : NULL;
+    return info && info->number == number ? info : NULL;
 }
 
 static struct comm_info *table_take(uint64_t handle)
@@ -144,7 +152,8 @@ struct ranks {
     const int32_t *ranks; /* NULL: rank i is world rank i */
     uint32_t at;          /* as in struct mpi_comm */
     int32_t lowest;
-    void *memory; /* where it is not the pool's */
+    uint64_t hash; /* of all of them, in their order */
+    void *memory;  /* where it is not the pool's */
     uint64_t memory_size;
 };
 
@@ -189,6 +198,8 @@ static bool ranks_take(MPI_Group group, uint32_t size, struct ranks *ranks)
             same = same && chunk[i] == (int32_t)(from + i);
             if (chunk[i] >= 0 && chunk[i] < ranks->lowest)
                 ranks->lowest = chunk[i];
+            ranks->hash = (ranks->hash ^ (uint32_t)chunk[i]) * UINT64_C(0x9e3779b97f4a7c15);
+            ranks->hash ^= ranks->hash >> 29;
         }
     }
     if (ranks->lowest == INT32_MAX)
@@ -253,7 +264,41 @@ static void topology_take(struct comm_info *info, MPI_Comm comm)
 
 /* ---- noting ---- */
 
-static void comm_take(struct comm_info *info, MPI_Comm comm)
+static struct {
+    _Atomic uint64_t key;
+    _Atomic uint32_t count;
+} groups[GROUPS]; /* how often each was made */
+
+/* How often this was asked with the same key before; UINT32_MAX: there are too many. */
+static uint32_t times_of(uint64_t key)
+{
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        uint64_t there = 0;
+        if (atomic_compare_exchange_strong(&groups[i].key, &there, key) || there == key)
+            return atomic_fetch_add(&groups[i].count, 1);
+    }
+    return UINT32_MAX;
+}
+
+/* One between two groups that have no parent in common: by its members, all of which make the same ones. */
+static uint64_t identity_between(const struct ranks *own, const struct ranks *remote)
+{
+    uint64_t key = (own->hash + remote->hash) | 1;
+    uint32_t times = times_of(key);
+    return times == UINT32_MAX ? MPI_IDENTITY_NONE : mpi_comm_identity(key, times, 0);
+}
+
+static uint64_t identity_of(const struct comm_info *info, const struct comm_info *parent, uint32_t ordinal,
+                            const struct ranks *own, const struct ranks *remote)
+{
+    bool inter = info->kind == MPIA_COMM_INTER;
+    int32_t lowest = inter && remote->lowest < own->lowest ? remote->lowest : own->lowest;
+    if (inter && (!parent || parent->kind != MPIA_COMM_INTER))
+        return identity_between(own, remote);
+    return parent && parent->shown ? mpi_comm_identity(parent->shown->identity, ordinal, lowest) : MPI_IDENTITY_NONE;
+}
+
+static void comm_take(struct comm_info *info, MPI_Comm comm, const struct comm_info *parent, uint32_t ordinal)
 {
     struct mpi_comm *shown = info->shown;
     struct mpi_comm others; /* the entry of all others is nobody's own */
@@ -283,6 +328,7 @@ static void comm_take(struct comm_info *info, MPI_Comm comm)
         topology_take(info, comm);
     info->private_ranks = wanted->memory;
     info->private_size = wanted->memory_size;
+    shown->identity = known ? identity_of(info, parent, ordinal, &own, &remote) : MPI_IDENTITY_NONE;
     if (!known)
         info->targets = 0; /* nobody's rank rather than a wrong one */
 }
@@ -305,7 +351,7 @@ static struct comm_info *note_comm(struct mpi_self *self, MPI_Comm made, const s
     struct comm_info *info = note(self, HANDLE_OF(made), MPIA_COMM_INTRA, parent, call, ordinal);
     if (!info)
         return &unknown;
-    comm_take(info, made);
+    comm_take(info, made, parent, ordinal);
     publish(info, HANDLE_OF(made));
     return info;
 }
@@ -326,7 +372,7 @@ struct comm_info *COLD comm_adopt(struct mpi_self *self, MPI_Comm comm)
 /* The same group(s) as another one, whose lists of ranks it shares. */
 static void copy_from(struct comm_info *info, const struct comm_info *parent)
 {
-    struct mpi_comm others, *shown = info->number == MPIA_COMMS - 1 ? &others : info->shown;
+    struct mpi_comm others = {0}, *shown = info->number == MPIA_COMMS - 1 ? &others : info->shown;
     const struct mpi_comm *from = parent->shown;
     info->size = parent->size;
     info->rank = parent->rank;
@@ -338,6 +384,8 @@ static void copy_from(struct comm_info *info, const struct comm_info *parent)
     shown->ranks_at = from->ranks_at;
     shown->remote_at = from->remote_at;
     shown->lowest = from->lowest;
+    shown->identity =
+        mpi_comm_identity(from->identity, shown->ordinal, parent->kind == MPIA_COMM_INTER ? 0 : from->lowest);
 }
 
 void COLD comm_note_copy(struct mpi_self *self, MPI_Comm made, struct comm_info *parent, uint32_t call,
@@ -386,17 +434,13 @@ uint32_t comm_made(struct comm_info *parent)
 
 /* ---- MPI_Comm_create_group ---- */
 
-static struct {
-    _Atomic uint64_t key;
-    _Atomic uint32_t count;
-} groups[GROUPS]; /* how often each was made */
-
 uint32_t COLD comm_made_by_group(struct comm_info *parent, MPI_Group group, int tag)
 {
     int size = 0;
-    uint64_t key = (uint64_t)(uint32_t)tag * UINT64_C(0x100000001b3) + parent->number + 1;
+    uint64_t key = (uint64_t)(uint32_t)tag * UINT64_C(0x100000001b3);
     if (!parent->shown || !world_size || mpi_library.Group_size(group, &size) != MPI_SUCCESS)
         return 0;
+    key += parent->shown->identity; /* numbers differ between the ranks */
     int32_t chunk[CHUNK];
     for (uint32_t from = 0; from < (uint32_t)size; from += CHUNK) {
         uint32_t count = (uint32_t)size - from < CHUNK ? (uint32_t)size - from : CHUNK;
@@ -406,14 +450,8 @@ uint32_t COLD comm_made_by_group(struct comm_info *parent, MPI_Group group, int 
             key = (key ^ (uint32_t)chunk[i]) * UINT64_C(0x9e3779b97f4a7c15);
     }
     key |= 1;
-    uint32_t times = 0;
-    for (uint32_t i = 0; i < GROUPS; i++) {
-        uint64_t there = 0;
-        if (atomic_compare_exchange_strong(&groups[i].key, &there, key) || there == key) {
-            times = atomic_fetch_add(&groups[i].count, 1);
-            break;
-        }
-    }
+    uint32_t times = times_of(key);
+    times = times == UINT32_MAX ? 0 : times;
     return UINT32_C(0x80000000) | (uint32_t)((key >> 20) + times);
 }
 
@@ -433,7 +471,12 @@ void comm_start(void)
     area->world_size = size;
     struct comm_info *world = note_comm(NULL, mpi_library.comm_world, NULL, CALL_MPI_Init, 0);
     comm_name(world, "MPI_COMM_WORLD");
-    comm_name(note_comm(NULL, mpi_library.comm_self, NULL, CALL_MPI_Init, 0), "MPI_COMM_SELF");
+    struct comm_info *own = note_comm(NULL, mpi_library.comm_self, NULL, CALL_MPI_Init, 0);
+    comm_name(own, "MPI_COMM_SELF");
+    if (world->shown)
+        world->shown->identity = MPI_IDENTITY_WORLD;
+    if (own->shown)
+        own->shown->identity = MPI_IDENTITY_SELF;
     if (mpi_library.Comm_get_parent(&parent) == MPI_SUCCESS && HANDLE_OF(parent) != HANDLE_OF(mpi_library.comm_null)) {
         area->parent_world = 1;
         comm_name(note_comm(NULL, parent, NULL, CALL_MPI_Comm_get_parent, 0), "MPI_COMM_PARENT");

@@ -39,6 +39,8 @@ void comm_start(void);
 void comm_end(void);
 
 struct comm_info *comm_lookup(struct mpi_self *self, uint64_t handle);
+/* That which has the number now, if it was not freed; NULL. */
+struct comm_info *comm_of_number(uint32_t number);
 
 ALWAYS struct comm_info *comm_find_handle(struct mpi_self *self, uint64_t handle)
 {
@@ -56,11 +58,8 @@ ALWAYS struct comm_info *comm_find(struct mpi_self *self, MPI_Comm comm)
 /* A rank as given with a communicator (of a window: of its group) as one of the world, or enum MPIA_RANK_.... */
 ALWAYS int32_t comm_world_rank(const struct comm_info *info, int rank)
 {
-    if (LIKELY(rank >= 0)) {
-        if (UNLIKELY((uint32_t)rank >= info->targets))
-            return MPIA_RANK_NONE;
+    if (LIKELY((uint32_t)rank < info->targets)) /* at most INT_MAX */
         return info->ranks ? info->ranks[rank] : rank;
-    }
     return rank == MPI_ANY_SOURCE  ? MPIA_RANK_ANY
            : rank == MPI_PROC_NULL ? MPIA_RANK_NULL
            : rank == MPI_ROOT      ? MPIA_RANK_ROOT

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/connect.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
 
 #include "agent/mpi_host.h"
 #include "agent/sys.h"
@@ -19,18 +14,10 @@
 
 enum {
     ANSWER_MS = 1000,
-    HIGH_FD = 700, /* a program that expects the lowest free number gets it, whatever its threads do */
     FD_AREA = 0,
     FD_BELL,
     FDS,
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec now = {0, 0};
-    sys_call2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- what hello says ---- */
 
@@ -99,89 +86,12 @@ static void hello_fill(struct mpi_hello *hello, const struct mpi_host *host)
     hello->library = host->library;
     hello->hint_rank = number_of(rank_names);
     hello->hint_size = number_of(size_names);
+    const char *wanted = getenv("SCRY_MPI");
+    hello->metrics = wanted && strcmp(wanted, "messages") == 0 ? MPIA_METRIC_MESSAGES : 0;
     text_copy(hello->namespace, first_of(namespace_names), sizeof hello->namespace);
     text_copy(hello->job, host->job, sizeof hello->job);
     long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)hello->exe, sizeof hello->exe - 1, 0);
     hello->exe[length > 0 ? length : 0] = '\0';
-}
-
-/* ---- the socket ---- */
-
-static int socket_open(const char *path, uint64_t deadline)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (!path || !*path || strlen(path) >= sizeof address.sun_path)
-        return -1;
-    text_copy(address.sun_path, path, sizeof address.sun_path);
-    long low = sys_call4(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0);
-    if (low < 0)
-        return -1;
-    long fd = sys_call4(SYS_fcntl, low, F_DUPFD_CLOEXEC, HIGH_FD, 0);
-    if (fd < 0)
-        fd = low;
-    else
-        sys_call2(SYS_close, low, 0);
-    for (;;) {
-        long result = sys_call4(SYS_connect, fd, (long)&address, sizeof address, 0);
-        if (result == 0)
-            return (int)fd;
-        if ((result != -EAGAIN && result != -EINTR) || now_ms() >= deadline)
-            break;
-        sys_call4(SYS_poll, 0, 0, 2, 0);
-    }
-    sys_call2(SYS_close, fd, 0);
-    return -1;
-}
-
-static bool wait_for(int fd, short what, uint64_t deadline)
-{
-    for (;;) {
-        uint64_t now = now_ms();
-        struct pollfd poll = {fd, what, 0};
-        long result = sys_call4(SYS_poll, (long)&poll, 1, now < deadline ? (long)(deadline - now) : 0, 0);
-        if (result > 0)
-            return poll.revents & what;
-        if (result != -EINTR || now >= deadline)
-            return false;
-    }
-}
-
-static bool hello_send(int fd, const struct mpi_hello *hello, uint64_t deadline)
-{
-    for (;;) {
-        long sent = sys_call6(SYS_sendto, fd, (long)hello, sizeof *hello, MSG_NOSIGNAL, 0, 0);
-        if (sent == (long)sizeof *hello)
-            return true;
-        if (sent != -EINTR && (sent != -EAGAIN || !wait_for(fd, POLLOUT, deadline)))
-            return false;
-    }
-}
-
-static bool welcome_take(int fd, int fds[FDS], uint64_t deadline)
-{
-    struct mpi_welcome welcome = {0};
-    union {
-        struct cmsghdr header;
-        uint8_t bytes[CMSG_SPACE(sizeof(int) * FDS)];
-    } control;
-    struct iovec part = {&welcome, sizeof welcome};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    long got = -EAGAIN;
-    while (got == -EAGAIN || got == -EINTR) {
-        if (!wait_for(fd, POLLIN, deadline))
-            return false;
-        message.msg_controllen = sizeof control;
-        got = sys_call4(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0);
-    }
-    unsigned count = 0;
-    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-        count = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    for (unsigned i = 0; i < count && i < FDS; i++)
-        fds[i] = ((const int *)(const void *)CMSG_DATA(header))[i];
-    return got == (long)sizeof welcome && welcome.magic == MPIA_HELLO_MAGIC && welcome.version == MPIA_AREA_VERSION &&
-           welcome.status == 0 && count == FDS && !(message.msg_flags & MSG_CTRUNC);
 }
 
 /* ---- the mappings ---- */
@@ -224,16 +134,22 @@ static bool take_over(const int fds[FDS], const struct mpi_host *host)
 bool mpi_connect(const struct mpi_host *host)
 {
     static struct mpi_hello hello; /* 8 KB: not on the stack of a thread that happens to call dlopen */
-    int error = errno, fds[FDS] = {-1, -1};
-    uint64_t deadline = now_ms() + ANSWER_MS;
+    struct mpi_welcome welcome = {.status = -1};
+    int fds[FDS];
+    const struct agent_question question = {.socket = host->socket,
+                                            .hello = &hello,
+                                            .hello_size = sizeof hello,
+                                            .welcome = &welcome,
+                                            .welcome_size = sizeof welcome,
+                                            .fds = fds,
+                                            .fd_count = FDS,
+                                            .wait_ms = ANSWER_MS};
     hello_fill(&hello, host);
-    int fd = socket_open(host->socket, deadline);
-    bool done = fd >= 0 && hello_send(fd, &hello, deadline) && welcome_take(fd, fds, deadline) && take_over(fds, host);
+    bool done = host->ask(&question) == 0 && welcome.magic == MPIA_HELLO_MAGIC &&
+                welcome.version == MPIA_AREA_VERSION && welcome.status == 0 && fds[FDS - 1] >= 0 &&
+                take_over(fds, host);
     for (int i = 0; i < FDS; i++)
         if (fds[i] >= 0)
             sys_call2(SYS_close, fds[i], 0);
-    if (fd >= 0)
-        sys_call2(SYS_close, fd, 0);
-    errno = error;
     return done;
 }

@@ -115,6 +115,7 @@ static bool handles_find(void *handle, library_find *find)
         {"ompi_message_null", &mpi_library.message_null},
         {"ompi_message_no_proc", &mpi_library.message_no_proc},
         {"ompi_mpi_datatype_null", &mpi_library.datatype_null},
+        {"ompi_mpi_packed", &mpi_library.packed},
         {"ompi_mpi_win_null", &mpi_library.win_null},
         {"ompi_mpi_file_null", &mpi_library.file_null},
         {"ompi_mpi_op_no_op", &mpi_library.no_op},
@@ -143,6 +144,7 @@ static bool handles_find(void *handle, library_find *find)
     mpi_library.message_null = MPI_MESSAGE_NULL;
     mpi_library.message_no_proc = MPI_MESSAGE_NO_PROC;
     mpi_library.datatype_null = MPI_DATATYPE_NULL;
+    mpi_library.packed = MPI_PACKED;
     mpi_library.win_null = MPI_WIN_NULL;
     mpi_library.file_null = MPI_FILE_NULL;
     mpi_library.no_op = MPI_NO_OP;

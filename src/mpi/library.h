@@ -34,7 +34,14 @@
     X(Finalized) \
     X(Query_thread) \
     X(Get_processor_name) \
-    X(Get_library_version)
+    X(Get_library_version) \
+    X(Iprobe) \
+    X(Improbe) \
+    X(Imrecv) \
+    X(Isend) \
+    X(Test) \
+    X(Request_free) \
+    X(Request_get_status)
 
 enum { LIBRARY_TYPES = 96 };
 
@@ -46,7 +53,7 @@ struct library {
     MPI_Group group_null;
     MPI_Request request_null;
     MPI_Message message_null, message_no_proc;
-    MPI_Datatype datatype_null;
+    MPI_Datatype datatype_null, packed;
     MPI_Win win_null;
     MPI_File file_null;
     MPI_Op no_op;

@@ -37,24 +37,25 @@ ALWAYS struct mpi_histogram *histogram_of(const struct mpi_self *self, uint32_t 
     return pool_at(*at);
 }
 
-/* Adds a value to the distribution at *at. */
-static inline void histogram_add(const struct mpi_self *self, uint32_t *at, uint64_t value)
+/* Adds a value to the distribution at *at; false: there was no room for one. */
+static inline bool histogram_add(const struct mpi_self *self, uint32_t *at, uint64_t value)
+{
+    struct mpi_histogram *histogram = histogram_of(self, at);
+    if (!histogram)
+        return false;
+    self_add(self, &histogram->total, value);
+    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], 1);
+    return true;
+}
+
+/* Takes it away: of distributions that are added to others. */
+static inline void histogram_take(const struct mpi_self *self, uint32_t *at, uint64_t value)
 {
     struct mpi_histogram *histogram = histogram_of(self, at);
     if (!histogram)
         return;
-    self_add(self, &histogram->total, value);
-    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], 1);
-}
-
-/* The same of a thread's own; `bucket` is the one of `value` at the thread's resolution. */
-ALWAYS void histogram_put(const struct mpi_self *self, uint32_t *at, uint64_t value, uint32_t bucket)
-{
-    struct mpi_histogram *histogram = histogram_of(self, at);
-    if (UNLIKELY(!histogram))
-        return;
-    histogram->total += value;
-    histogram->buckets[bucket]++;
+    self_add(self, &histogram->total, -value);
+    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], UINT64_MAX);
 }
 
 #pragma GCC visibility pop

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "mpi/channel.h"
 #include "mpi/comm.h"
 #include "mpi/self.h"
 #include "mpi/type.h"
@@ -64,11 +65,13 @@ void self_init_return(struct mpi_self *self, bool succeeded)
 void self_finalize_enter(struct mpi_self *self)
 {
     struct mpi_area *area = mpi_hot.area;
-    uint64_t now = ticks_now();
+    uint64_t now = self->enter; /* as of what it is in */
     if (self->clock_runs)
         self_clocks_switch(self, false, now);
     self->timed = self->fast = false;
+    places_forget(self);
     area->finalize_enter = now;
+    channel_end();
     atomic_store(&area->state, MPIA_ENDED);
     comm_end();
 }
@@ -92,6 +95,7 @@ void self_pcontrol(struct mpi_self *self, int level)
         atomic_store(&area->pcontrol, 1);
         self_left(self);
         self->fast = false;
+        places_forget(self);
         if (self->clock_runs)
             self_clocks_switch(self, false, self->leave);
         break;

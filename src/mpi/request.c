@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/request.h"
 
+#include "mpi/channel.h"
+#include "mpi/message.h"
+
 enum { HANDLE_FREE, HANDLE_USED, HANDLE_BUSY, MESSAGES = 256 };
 
 _Atomic uint32_t request_count;
@@ -8,7 +11,7 @@ _Atomic uint32_t request_count;
 /* Beside each entry of the area: what nobody else needs. */
 static struct request_private {
     struct comm_info *comm;
-    uint64_t sent, got;
+    uint64_t sent, got, order, post; /* post: channel.h */
     uint32_t peer_call;
     uint32_t owner; /* index of the thread's struct mpi_self */
 } privates[MPIA_REQUESTS];
@@ -114,6 +117,54 @@ static bool is_complete_at_once(uint64_t handle)
 #endif
 }
 
+static COLD void tell_got(struct mpi_self *self, const struct mpi_request *entry, const struct request_private *private,
+                          int32_t peer, const MPI_Status *status, uint64_t bytes)
+{
+    const struct message_about about = {entry->call, entry->comm, peer, status->MPI_TAG, bytes, private->order};
+    message_got(self, &about);
+}
+
+static COLD void tell_collective_done(struct mpi_self *self, const struct mpi_request *entry)
+{
+    const struct message_about about = {entry->call,   entry->comm,  entry->peer,
+                                        MPIA_TAG_NONE, entry->bytes, entry->ordinal};
+    if (entry->ordinal && !(entry->flags & MPIA_REQUEST_PERSISTENT))
+        message_collective(self, &about, true);
+}
+
+static int32_t source_of(const struct mpi_request *entry, const struct request_private *private,
+                         const MPI_Status *status)
+{
+    const struct comm_info *comm = private->comm;
+    if (entry->peer != MPIA_RANK_ANY)
+        return entry->peer;
+    return comm && comm->number == entry->comm ? comm_world_rank(comm, status->MPI_SOURCE) : MPIA_RANK_NONE;
+}
+
+/* A receive whose message has a number. `first`: of those that the call has received. */
+static COLD void post_done(struct mpi_self *self, const struct mpi_request *entry, const MPI_Status *status, bool first)
+{
+    struct request_private *private = private_of(entry);
+    uint64_t post = private->post, k = 0;
+    private->post = 0;
+    if (!status)
+        channel_lost(self, post);
+    else if (status_cancelled(status))
+        channel_undone(self, post);
+    else
+        k = channel_done(self, post, source_of(entry, private, status), status->MPI_TAG, status_bytes(status));
+    if (self->told && first)
+        self->told->got.number = k;
+}
+
+void COLD request_known(struct mpi_self *self, uint64_t handle, const MPI_Status *status)
+{
+    struct mpi_request *entry = mpi_hot.area && handle > HANDLE_BUSY ? find(self, handle) : NULL;
+    const struct request_private *private = entry ? private_of(entry) : NULL;
+    if (private && private->post && !status_cancelled(status))
+        channel_known(self, private->post, source_of(entry, private, status), status->MPI_TAG);
+}
+
 /* What arrived goes to the row of the call that asked for it. */
 static void arrived(struct mpi_self *self, const struct mpi_request *entry, const struct request_private *private,
                     const MPI_Status *status)
@@ -123,12 +174,11 @@ static void arrived(struct mpi_self *self, const struct mpi_request *entry, cons
         if (!status || entry->peer == MPIA_RANK_NULL || status_cancelled(status))
             return;
         bytes = status_bytes(status);
-        int32_t peer = entry->peer;
-        const struct comm_info *comm = private->comm;
-        if (peer == MPIA_RANK_ANY)
-            peer = comm && comm->number == entry->comm ? comm_world_rank(comm, status->MPI_SOURCE) : MPIA_RANK_NONE;
+        int32_t peer = source_of(entry, private, status);
         if (peer != MPIA_RANK_NULL)
             self_got_from(self, entry->comm, peer, CALL_NONE, 1, bytes);
+        if (UNLIKELY(self->told != NULL) && peer != MPIA_RANK_NULL)
+            tell_got(self, entry, private, peer, status, bytes);
     } else if (entry->flags & MPIA_REQUEST_RECEIVE) { /* of a file: what was read is only known now */
         bytes = status ? status_bytes(status) : 0;
         self_got_from(self, entry->comm, entry->peer, private->peer_call, 1, bytes);
@@ -143,6 +193,7 @@ static void cancelled(struct mpi_self *self, const struct mpi_request *entry, co
     if (!(entry->flags & MPIA_REQUEST_SEND) || entry->peer == MPIA_RANK_NULL || !self->counts)
         return;
     self_sent_to(self, entry->comm, entry->peer, private->peer_call, UINT64_MAX, -entry->bytes, -entry->bytes);
+    channel_send_cancelled(self, entry->comm, entry->peer, entry->tag);
     self_add(self, &self->thread->rows[entry->call].sent_bytes, -entry->bytes);
 }
 
@@ -152,10 +203,17 @@ static void finish(struct mpi_self *self, const struct mpi_request *entry, const
     const struct request_private *private = private_of(entry);
     if (entry->flags & (MPIA_REQUEST_FREED | MPIA_REQUEST_INACTIVE))
         return;
+    bool first = self->told && !(self->told->flags & MPI_TOLD_GOT);
     if (status && entry->flags & MPIA_REQUEST_SEND && status_cancelled(status))
         cancelled(self, entry, private);
     else
         arrived(self, entry, private, status);
+    if (UNLIKELY(private->post != 0))
+        post_done(self, entry, status, first);
+    if (UNLIKELY(self->told != NULL)) {
+        self->told->completed++;
+        tell_collective_done(self, entry);
+    }
     self_span(self, entry->call, entry->since, now, entry->bytes);
 }
 
@@ -187,7 +245,7 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
         self_span(self, self->call, self->enter, self->leave, about->bytes);
         return;
     }
-    if (!(self->metrics & MPIA_METRIC_REQUESTS))
+    if (!(self->metrics & (MPIA_METRIC_REQUESTS | MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES)))
         return;
     struct mpi_request *entry = find(self, handle);
     if (entry && (!mpi_hot.threads_multiple || private_of(entry)->owner == self->index) && entry_claim(entry, handle)) {
@@ -199,7 +257,10 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
         self_add(self, &self->thread->requests_omitted, 1);
         return;
     }
-    *private_of(entry) = (struct request_private){about->comm, about->sent, about->got, about->peer_call, self->index};
+    *private_of(entry) =
+        (struct request_private){about->comm, about->sent, about->got, about->order, 0, about->peer_call, self->index};
+    if (UNLIKELY(self->told != NULL))
+        private_of(entry)->post = channel_take_post(self, handle);
     entry->peer = about->peer;
     entry->tag = about->tag;
     entry->comm = about->comm ? about->comm->number : UINT32_MAX;
@@ -210,6 +271,24 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
     entry->site = self->site;
     entry->ordinal = about->ordinal;
     atomic_store_explicit(&entry->call, self->call, memory_order_release);
+}
+
+static COLD void tell_started(struct mpi_self *self, const struct mpi_request *entry)
+{
+    struct request_private *private = private_of(entry);
+    if (private->peer_call != CALL_NONE || entry->peer == MPIA_RANK_NULL ||
+        !(entry->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE)))
+        return;
+    private->order = message_post();
+    const struct message_about about = {entry->call, entry->comm,  entry->peer,
+                                        entry->tag,  entry->bytes, private->order};
+    if (entry->flags & MPIA_REQUEST_SEND) {
+        self->channel.k = channel_send_started(self, entry->comm, entry->peer, entry->tag, entry->bytes);
+        message_sent(self, &about);
+        self->channel.k = 0;
+    } else
+    private->post = channel_receive_started(self, entry->comm, entry->peer, entry->tag,
+                                            atomic_load_explicit(&entry->handle, memory_order_relaxed));
 }
 
 void request_start(struct mpi_self *self, MPI_Request request)
@@ -225,7 +304,9 @@ void request_start(struct mpi_self *self, MPI_Request request)
     entry->flags &= ~(uint32_t)MPIA_REQUEST_INACTIVE;
     if (!self->counts)
         return;
-    if (!self->sized)
+    if (UNLIKELY(self->told != NULL))
+        tell_started(self, entry);
+    if (self->args_bytes == SELF_UNSIZED)
         self_bytes(self, 0, 0, 0);
     self->args_bytes += entry->bytes;
     self->sent += private->sent;
@@ -247,8 +328,11 @@ void request_freed(struct mpi_self *self, uint64_t handle)
     if (entry->flags & MPIA_REQUEST_INACTIVE) {
         if (entry_claim(entry, handle))
             entry_free(entry);
-    } else
+    } else {
+        channel_lost(self, private_of(entry)->post);
+        private_of(entry)->post = 0;
         entry->flags = (entry->flags | MPIA_REQUEST_FREED) & ~(uint32_t)MPIA_REQUEST_PERSISTENT;
+    }
 }
 
 /* ---- messages ---- */
@@ -275,7 +359,7 @@ void message_note(MPI_Message message, const struct request_message *about)
 struct request_message message_take(MPI_Message message)
 {
     uint64_t handle = HANDLE_OF(message);
-    struct request_message about = {comm_unknown(), UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE};
+    struct request_message about = {comm_unknown(), UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE, 0, 0};
     for (uint32_t i = 0; i < MESSAGES && handle > 1; i++) {
         uint32_t at = ((uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) + i) & (MESSAGES - 1);
         uint64_t there = handle;

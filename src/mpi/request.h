@@ -24,6 +24,7 @@ struct request_about {
     uint64_t bytes;     /* as posted: of receives at most */
     uint64_t sent, got; /* persistent: at each start; got of collectives and one-sided ones also: at completion */
     struct comm_info *comm;
+    uint64_t order;     /* of its post, if messages are told */
     uint32_t peer_call; /* CALL_NONE: messages of the user; else the row among the peers has this */
 };
 
@@ -32,6 +33,9 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
 /* MPI_Start of a persistent one. */
 void request_start(struct mpi_self *self, MPI_Request request);
 void request_freed(struct mpi_self *self, uint64_t handle);
+/* It is among those that have completed together, which are looked at one by one: whom it got its message from. Only
+ * where messages are numbered. */
+void request_known(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
 /* It is complete; `status` NULL: not known. */
 void request_complete(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
 

@@ -7,10 +7,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mpi/channel.h"
 #include "mpi/comm.h"
 #include "mpi/pool.h"
 #include "mpi/shape.h"
 #include "mpi/site.h"
+#include "mpi/tell.h"
 
 struct mpi_hot mpi_hot;
 _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
@@ -65,8 +67,8 @@ static void self_use(struct mpi_self *self)
     struct mpi_thread *thread = mpi_thread_at(mpi_hot.area, self->shared ? OWN_BLOCKS : self->index);
     self->thread = thread;
     self->now = self->shared ? &self->own_now : &thread->now;
-    self->outermost = self->shared ? &self->own_clocks[0] : &thread->outermost;
-    self->blocking = self->shared ? &self->own_clocks[1] : &thread->blocking;
+    self->outermost = self->shared ? &self->own_outermost : &thread->outermost;
+    self->blocking = self->shared ? &self->own_blocking : &thread->blocking;
     self->frame = 0;
     self->clock_runs = false;
     self->paused = self->outermost->first ? self->outermost->last : 0;
@@ -120,13 +122,16 @@ static void row_clear(const struct mpi_self *self, struct mpi_row *row)
     *row = (struct mpi_row){.ticks_at = histogram_clear(self, ticks_at), .bytes_at = histogram_clear(self, bytes_at)};
 }
 
-static void clock_clear(const struct mpi_self *self, struct mpi_clock *clock, uint64_t now)
+static void clocks_clear(const struct mpi_self *self, uint64_t now)
 {
-    uint32_t compute_at = clock->compute_at, communicate_at = clock->communicate_at;
-    *clock = (struct mpi_clock){.last = now,
-                                .first = now,
-                                .compute_at = histogram_clear(self, compute_at),
-                                .communicate_at = histogram_clear(self, communicate_at)};
+    struct mpi_outermost *outermost = self->outermost;
+    struct mpi_blocking *blocking = self->blocking;
+    *outermost = (struct mpi_outermost){.last = now,
+                                        .first = now,
+                                        .compute_at = histogram_clear(self, outermost->compute_at),
+                                        .communicate_at = histogram_clear(self, outermost->communicate_at)};
+    *blocking = (struct mpi_blocking){.compute_at = histogram_clear(self, blocking->compute_at),
+                                      .communicate_at = histogram_clear(self, blocking->communicate_at)};
 }
 
 static COLD void self_reset(struct mpi_self *self, uint32_t reset)
@@ -149,8 +154,7 @@ static COLD void self_reset(struct mpi_self *self, uint32_t reset)
         uint32_t seq = atomic_load_explicit(&self->now->seq, memory_order_relaxed);
         atomic_store_explicit(&self->now->seq, seq + 1, memory_order_relaxed);
         compiler_barrier();
-        clock_clear(self, self->outermost, now);
-        clock_clear(self, self->blocking, now);
+        clocks_clear(self, now);
         compiler_barrier();
         atomic_store_explicit(&self->now->seq, seq + 2, memory_order_relaxed);
         if (self->paused)
@@ -160,60 +164,23 @@ static COLD void self_reset(struct mpi_self *self, uint32_t reset)
 
 /* ---- clocks ---- */
 
-static void clock_start(struct mpi_clock *clock, uint64_t now, uint64_t paused)
-{
-    clock->first = clock->first ? clock->first + (now - paused) : now;
-    clock->last = now;
-}
-
-static void clock_stop(struct mpi_clock *clock, uint64_t now)
-{
-    if (now < clock->last)
-        now = clock->last;
-    clock->compute += now - clock->last;
-    clock->last = now;
-}
-
 COLD void self_clocks_switch(struct mpi_self *self, bool run, uint64_t now)
 {
     uint32_t seq = atomic_load_explicit(&self->now->seq, memory_order_relaxed);
     atomic_store_explicit(&self->now->seq, seq + 1, memory_order_relaxed);
     compiler_barrier();
+    struct mpi_outermost *clock = self->outermost;
     if (run) {
-        clock_start(self->outermost, now, self->paused);
-        clock_start(self->blocking, now, self->paused);
+        clock->first = clock->first ? clock->first + (now - self->paused) : now;
+        clock->last = now;
     } else {
-        clock_stop(self->outermost, now);
-        clock_stop(self->blocking, now);
+        clock->last = now > clock->last ? now : clock->last;
         self->paused = now;
     }
+    self->blocking->pending = 0;
     compiler_barrier();
     atomic_store_explicit(&self->now->seq, seq + 2, memory_order_relaxed);
     self->clock_runs = run;
-}
-
-/* A communication from `enter` to `leave`; what was computed before it is the result. */
-ALWAYS uint64_t clock_add(struct mpi_clock *clock, uint64_t enter, uint64_t leave)
-{
-    uint64_t computed = enter - clock->last, communicated = leave - enter;
-    if (UNLIKELY((int64_t)computed < 0)) { /* the processors' counters differ a little */
-        communicated = leave > clock->last ? leave - clock->last : 0;
-        computed = 0;
-        leave = clock->last + communicated;
-    }
-    clock->last = leave;
-    clock->compute += computed;
-    clock->communicate += communicated;
-    clock->count++;
-    if (clock->compute_min - 1 >= AT_LEAST_ONE(computed))
-        clock->compute_min = AT_LEAST_ONE(computed);
-    if (clock->compute_max < computed)
-        clock->compute_max = computed;
-    if (clock->communicate_min - 1 >= AT_LEAST_ONE(communicated))
-        clock->communicate_min = AT_LEAST_ONE(communicated);
-    if (clock->communicate_max < communicated)
-        clock->communicate_max = communicated;
-    return computed;
 }
 
 /* ---- a call ---- */
@@ -241,6 +208,12 @@ _Static_assert(offsetof(struct mpi_area, pcontrol) == offsetof(struct mpi_area, 
 static COLD void self_switched(struct mpi_self *self, uint32_t call)
 {
     struct mpi_area *area = mpi_hot.area;
+    if (self->tells && pair_of(&area->on) == self->seen[0] && pair_of(&area->bits) == self->seen[1] &&
+        pair_of(&area->state) == self->seen[2]) {
+        if (UNLIKELY(channels.pending))
+            channel_commands(self);
+        return;
+    }
     if (atomic_load(&area->state) == MPIA_LOADED)
         self_look_for_init(self, call);
     self->switches[0] = pair_of(&area->on);
@@ -255,10 +228,18 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
     self->metrics = self->counts ? atomic_load(&area->metrics) : 0;
     self->timed = self->metrics & MPIA_METRIC_CLOCKS && state == MPIA_RUNNING;
     self->fast = !self->shared && self->timed && (self->metrics & MPIA_METRIC_ALL) == MPIA_METRIC_ALL;
-    if (state != MPIA_RUNNING)
+    self->told = NULL;
+    self->telling = false;
+    self->tells = self->metrics & (MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES) && tell_wanted(self->metrics);
+    for (int i = 0; i < 3; i++)
+        self->seen[i] = state == MPIA_RUNNING ? self->switches[i] : UINT64_MAX;
+    if (state != MPIA_RUNNING || self->tells)
         self->switches[2] = UINT64_MAX;
+    places_forget(self);
     if (self->timed != self->clock_runs)
         self_clocks_switch(self, self->timed, ticks_now());
+    if (self->metrics & MPIA_METRIC_MESSAGES || channels.shared)
+        channel_switched(self);
 }
 
 static uintptr_t return_address(uintptr_t frame)
@@ -273,194 +254,117 @@ static __attribute__((noinline)) bool is_nested(const struct mpi_self *self, uin
     return self->frame - frame > SAME_STACK || return_address(self->frame) == self->returns;
 }
 
-struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
+/* The call is the thread's outermost from here on. */
+ALWAYS void begin(struct mpi_self *self, uint32_t call, uint64_t site, uintptr_t frame)
 {
-    struct mpi_area *area = mpi_hot.area;
-    if (UNLIKELY(!area))
-        return NULL;
-    struct mpi_self *self = mpi_tls.self;
-    if (UNLIKELY(!self)) {
-        self = self_attach();
-        if (!self)
-            return NULL;
-    }
-    if (UNLIKELY(self->frame > frame) && is_nested(self, frame))
-        return NULL;
     self->returns = return_address(frame);
     self->frame = frame;
     self->call = call;
     self->site = site;
-    if (UNLIKELY(pair_of(&area->on) != self->switches[0] || pair_of(&area->bits) != self->switches[1] ||
-                 pair_of(&area->state) != self->switches[2]))
-        self_switched(self, call);
+}
+
+ALWAYS bool is_switched(const struct mpi_self *self, const struct mpi_area *area)
+{
+    return pair_of(&area->on) != self->switches[0] || pair_of(&area->bits) != self->switches[1] ||
+           pair_of(&area->state) != self->switches[2];
+}
+
+/* Somebody wants to hear of it, or its messages are numbered. */
+static bool call_is_told(const struct mpi_self *self, uint32_t call)
+{
+    const _Atomic uint64_t *untold = &mpi_hot.area->untold[call / 64];
+    return self->tells && (self->metrics & MPIA_METRIC_MESSAGES ||
+                           !(atomic_load_explicit(untold, memory_order_relaxed) >> (call % 64) & 1));
+}
+
+/* NULL: the call is inside of another, or nothing is noted. */
+static struct mpi_self *begin_slow(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    if (!mpi_hot.area)
+        return NULL;
+    struct mpi_self *self = mpi_tls.self ? mpi_tls.self : self_attach();
+    if (!self || (self->frame > frame && is_nested(self, frame)))
+        return NULL;
+    begin(self, call, site, frame);
     return self;
+}
+
+void (*self_look)(void);
+
+void self_opens(void)
+{
+    mpi_tls.opened = true;
+    if (mpi_hot.area) /* so that its next call goes the long way */
+        atomic_fetch_xor(&mpi_hot.area->metrics, MPIA_METRIC_POKE);
+}
+
+static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    struct mpi_self *self = begin_slow(call, site, frame);
+    if (!self)
+        return NULL;
+    if (mpi_tls.opened && self_look) {
+        mpi_tls.opened = false;
+        self_look();
+    }
+    if (is_switched(self, mpi_hot.area)) {
+        self_switched(self, call);
+        self->telling = call_is_told(self, call);
+    }
+    self->enter = ticks_now();
+    return self->telling ? NULL : self;
+}
+
+struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    uint64_t enter = ticks_now(); /* first: the processor does what follows while the call goes on */
+    struct mpi_area *area = mpi_hot.area;
+    struct mpi_self *self = mpi_tls.self;
+    if (UNLIKELY(!area || !self || self->frame > frame || is_switched(self, area)))
+        return enter_slow(call, site, frame);
+    begin(self, call, site, frame);
+    self->enter = enter;
+    return self;
+}
+
+COLD struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    struct mpi_self *self = begin_slow(call, site, frame);
+    if (self && is_switched(self, mpi_hot.area))
+        self_switched(self, call);
+    if (!self || (self->metrics & MPIA_METRIC_TELL && call_is_told(self, call)))
+        return self;
+    self->frame = 0;
+    return NULL;
+}
+
+COLD void self_failed(struct mpi_self *self)
+{
+    self_add(self, &self->thread->errors, 1);
 }
 
 /* A child was forked in the call: there is no area any more. */
 COLD void self_in_child(struct mpi_self *self)
 {
     self->counts = self->fast = self->timed = false;
+    places_forget(self);
     self->metrics = 0;
 }
 
-/* What the thread is in, and its clocks, at the end of a call. */
-ALWAYS void leave_note(struct mpi_self *self, bool timed)
-{
-    uint64_t enter = self->enter, leave = self->leave;
-    if (UNLIKELY(leave < enter))
-        self->leave = leave = enter;
-    struct mpi_now *now = self->now;
-    uint32_t seq = atomic_load_explicit(&now->seq, memory_order_relaxed);
-    atomic_store_explicit(&now->seq, seq + 1, memory_order_relaxed);
-    compiler_barrier();
-    now->call = CALL_NONE;
-    now->since = leave;
-    if (timed) {
-        self->computed = clock_add(self->outermost, enter, leave);
-        if (self->is_blocking)
-            self->computed_blocking = clock_add(self->blocking, enter, leave);
-    }
-    compiler_barrier();
-    atomic_store_explicit(&now->seq, seq + 2, memory_order_relaxed);
-}
-
-void self_left(struct mpi_self *self)
-{
-    if (self->counts && self->now->call != CALL_NONE)
-        leave_note(self, self->timed);
-}
-
-ALWAYS bool call_is_selected(uint32_t call)
-{
-    return atomic_load_explicit(&mpi_hot.area->selected[call / 64], memory_order_relaxed) >> (call % 64) & 1;
-}
-
-static void row_add(const struct mpi_self *self, struct mpi_row *row, uint64_t ticks)
-{
-    self_add(self, &row->count, 1);
-    self_add(self, &row->ticks, ticks);
-    self_least(self, &row->min, ticks);
-    self_most(self, &row->max, ticks);
-}
-
-static void note_distributions(struct mpi_self *self, struct mpi_row *row, uint64_t ticks)
-{
-    if (call_is_selected(self->call)) {
-        histogram_add(self, &row->ticks_at, ticks);
-        if (self->sized)
-            histogram_add(self, &row->bytes_at, self->args_bytes);
-    }
-    if (!self->timed || self->shared)
-        return;
-    histogram_add(self, &self->outermost->compute_at, self->computed);
-    histogram_add(self, &self->outermost->communicate_at, ticks);
-    if (self->is_blocking) {
-        histogram_add(self, &self->blocking->compute_at, self->computed_blocking);
-        histogram_add(self, &self->blocking->communicate_at, ticks);
-    }
-}
-
-/* In a shared block, or with a part of it switched off. */
-static __attribute__((noinline)) void done_slow(struct mpi_self *self)
-{
-    self_left(self);
-    uint64_t ticks = self->leave - self->enter;
-    struct mpi_row *row = &self->thread->rows[self->call];
-    row_add(self, row, ticks);
-    if (self->sized) {
-        self_add(self, &row->args_bytes, self->args_bytes);
-        self_add(self, &row->sent_bytes, self->sent);
-        self_add(self, &row->got_bytes, self->got);
-    }
-    if (self->failed)
-        self_add(self, &self->thread->errors, 1);
-    if (self->metrics & MPIA_METRIC_SITES)
-        site_add(self, ticks);
-    if (self->metrics & MPIA_METRIC_DISTRIBUTIONS)
-        note_distributions(self, row, ticks);
-}
-
-/* All of it, in a block of the thread's own. What a value's bucket is is found out once. */
-ALWAYS void done_fast(struct mpi_self *self)
-{
-    leave_note(self, true);
-    uint64_t ticks = self->leave - self->enter, bytes = self->args_bytes;
-    struct mpi_thread *thread = self->thread;
-    uint32_t call = self->call, bits = self->bits, bucket = mpi_bucket(ticks, bits);
-    struct mpi_row *row = &thread->rows[call];
-    row->count++;
-    row->ticks += ticks;
-    struct mpi_site *site = site_of(self);
-    if (LIKELY(site != NULL)) {
-        site->count++;
-        site->ticks += ticks;
-    }
-    if (self->sized) {
-        row->args_bytes += bytes;
-        row->sent_bytes += self->sent;
-        row->got_bytes += self->got;
-        if (LIKELY(site != NULL))
-            site->args_bytes += bytes;
-    }
-    /* what is not an extreme of its site is none of its call */
-    if (UNLIKELY(!site || site->min - 1 >= AT_LEAST_ONE(ticks) || site->max < ticks)) {
-        if (site) {
-            self_least(self, &site->min, ticks);
-            self_most(self, &site->max, ticks);
-        }
-        self_least(self, &row->min, ticks);
-        self_most(self, &row->max, ticks);
-    }
-    if (call_is_selected(call)) {
-        histogram_put(self, &row->ticks_at, ticks, bucket);
-        if (self->sized)
-            histogram_put(self, &row->bytes_at, bytes, mpi_bucket(bytes, bits));
-    }
-    uint32_t computed = mpi_bucket(self->computed, bits);
-    histogram_put(self, &thread->outermost.compute_at, self->computed, computed);
-    histogram_put(self, &thread->outermost.communicate_at, ticks, bucket);
-    if (self->is_blocking) {
-        if (UNLIKELY(self->computed_blocking != self->computed))
-            computed = mpi_bucket(self->computed_blocking, bits);
-        histogram_put(self, &thread->blocking.compute_at, self->computed_blocking, computed);
-        histogram_put(self, &thread->blocking.communicate_at, ticks, bucket);
-    }
-    if (UNLIKELY(self->failed))
-        thread->errors++;
-}
-
-void mpi_done(struct mpi_self *self)
-{
-    if (LIKELY(self->fast))
-        done_fast(self);
-    else if (self->counts)
-        done_slow(self);
-    self->frame = 0;
-}
-
-void mpi_quick(uint32_t call)
+bool mpi_quick(uint32_t call)
 {
     struct mpi_area *area = mpi_hot.area;
-    if (UNLIKELY(!area) || !atomic_load_explicit(&area->on, memory_order_relaxed) ||
-        atomic_load_explicit(&area->pcontrol, memory_order_relaxed))
-        return;
+    if (UNLIKELY(!area))
+        return false;
+    uint64_t switches = pair_of(&area->on);
+    if (!(uint32_t)switches || atomic_load_explicit(&area->pcontrol, memory_order_relaxed))
+        return false;
     struct mpi_self *self = mpi_tls.self;
     if (UNLIKELY(!self) && !(self = self_attach()))
-        return;
+        return false;
     if (!self->frame)
         self_add(self, &self->thread->rows[call].count, 1);
-}
-
-void self_span(struct mpi_self *self, uint32_t call, uint64_t since, uint64_t until, uint64_t bytes)
-{
-    if (!self->counts || call >= CALL_COUNT)
-        return;
-    struct mpi_row *row = &self->thread->spans[call];
-    uint64_t ticks = until > since ? until - since : 0;
-    row_add(self, row, ticks);
-    self_add(self, &row->args_bytes, bytes);
-    if (self->metrics & MPIA_METRIC_DISTRIBUTIONS && call_is_selected(call))
-        histogram_add(self, &row->ticks_at, ticks);
+    return switches >> 32 & MPIA_METRIC_TELL;
 }
 
 void *self_scratch(struct mpi_self *self, uint64_t size)

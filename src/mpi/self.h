@@ -19,13 +19,16 @@
 
 #include "mpi/library.h"
 #include "shm/mpi_area.h"
+#include "shm/mpi_told.h"
 
 enum {
     SELF_THREADS = 512, /* that have a struct mpi_self at a time; calls of more are only counted as such */
     SELF_INLINE = 64,   /* requests of one call whose handles and statuses need no memory of their own */
     SELF_TYPES = 4,
+    SELF_PLACES = 64, /* call sites of a thread that are fast; a power of two */
 };
 
+#define SELF_UNSIZED UINT64_MAX
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define COLD __attribute__((noinline, cold))
@@ -39,40 +42,70 @@ struct request_message { /* that MPI_Mprobe has matched */
     struct comm_info *comm;
     uint32_t comm_number;
     int32_t peer, tag;
+    uint64_t order, post; /* if messages are told, numbered (channel.h) */
 };
+
+struct self_range { /* values of which none is an extreme: value - least <= span */
+    uint64_t least, span;
+};
+
+struct self_place {   /* what calls from one site add to, found once (done.c) */
+    uint64_t address; /* 0: free */
+    uint64_t bytes;   /* calls with another number of them go the long way, and are found then */
+    uint32_t call, bytes_bucket;
+    struct self_range range; /* of durations */
+    const struct self_range *computed;
+    struct mpi_site *site;
+    struct mpi_histogram *latency;
+    struct mpi_histogram *size;   /* NULL: its calls have no size */
+    struct mpi_histogram *pieces; /* of calls that do not block: struct mpi_blocking; else NULL */
+} __attribute__((aligned(128)));
+_Static_assert(offsetof(struct mpi_now, call) == 4 &&
+                   offsetof(struct mpi_now, flags) == offsetof(struct mpi_now, comm) + 4 &&
+                   offsetof(struct mpi_peer, peer) == 4,
+               "are written and compared together");
 
 struct mpi_self {
     struct mpi_thread *thread;
     struct mpi_now *now; /* the thread's, or own_now */
-    struct mpi_clock *outermost, *blocking;
+    struct mpi_outermost *outermost;
+    struct mpi_blocking *blocking;
     /* the call */
     uintptr_t frame;   /* of the wrapper of the outermost call (its CFA); 0: in none */
     uintptr_t returns; /* the return address that stood there */
     uint32_t call, metrics;
     uint64_t site;
     bool counts, timed, is_blocking, shared;
-    bool fast;   /* the common case: own block, everything on */
-    bool failed; /* its result was not MPI_SUCCESS */
-    bool sized;  /* it has args_bytes */
+    bool fast; /* the common case: own block, everything on */
     bool clock_runs;
     uint32_t reset_seen, bits;
-    uint64_t switches[3]; /* as they were when `counts` to `fast` were decided */
+    uint64_t switches[3];  /* as they were when `counts` to `fast` were decided */
+    bool tells, telling;   /* its calls are told: then `switches` never agree; this one is, see mpi_tells */
+    uint64_t seen[3];      /* while it tells: the switches */
+    struct mpi_told *told; /* of the call, if it is told */
     uint64_t enter, leave;
-    uint64_t args_bytes, sent, got; /* goes to its row, if it is sized */
-    uint64_t computed, computed_blocking;
+    uint64_t args_bytes, sent, got; /* goes to its row; args_bytes: SELF_UNSIZED if the call has no size */
+    uint64_t computed, pended;      /* before the call; what was pending then (struct mpi_blocking) */
+    struct self_range computed_any, computed_blocking;         /* before any call, before one that blocks */
+    struct self_range computed_none_pending, computed_pending; /* computed_blocking if nothing is pending; with that */
+    struct mpi_histogram *computations;
     /* caches */
     struct comm_info *comm; /* of the last lookup */
     struct mpi_peer *send_peer, *got_peer;
     struct mpi_site *sites;
     struct mpi_peer *peers;
     uint32_t sites_mask, peers_mask, sites_used, peers_used;
-    uint64_t type_generation;
+    uint64_t type_generation, last_type, last_size;
     struct {
         uint64_t handle, size;
     } types[SELF_TYPES];
     /* the thread */
     uint64_t paused; /* when the clocks stopped; 0: they run, or never did */
     uint32_t index, tid;
+    struct { /* of the call, while messages are numbered (channel.h) */
+        uint64_t k, post;
+        uint32_t posts;
+    } channel;
     /* of completion calls */
     uint32_t wait_count;
     uint64_t *wait_handles; /* own_handles or memory of `scratch` */
@@ -83,7 +116,9 @@ struct mpi_self {
     uint64_t own_handles[SELF_INLINE];
     MPI_Status own_statuses[SELF_INLINE];
     struct mpi_now own_now;
-    struct mpi_clock own_clocks[2];
+    struct mpi_outermost own_outermost;
+    struct mpi_blocking own_blocking;
+    struct self_place places[SELF_PLACES];
 } __attribute__((aligned(64)));
 
 /* One page, emptied by the kernel in a child of fork. */
@@ -98,6 +133,7 @@ extern struct mpi_hot mpi_hot;
 struct mpi_tls {
     struct mpi_self *self;
     uint64_t refused; /* calls of a thread that there is no struct mpi_self for */
+    bool opened;      /* it was in dlopen, or is: what came with that is to be looked at */
 };
 extern _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
 
@@ -165,7 +201,7 @@ struct self_target {
 ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_target *target)
 {
     self->is_blocking = blocking;
-    self->sized = false;
+    self->args_bytes = SELF_UNSIZED;
     if (UNLIKELY(!self->counts))
         return;
     struct mpi_now *now = self->now;
@@ -176,8 +212,7 @@ ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_t
     now->site = self->site;
     now->peer = target->peer;
     now->tag = target->tag;
-    now->comm = target->comm;
-    now->flags = target->flags;
+    *(volatile uint64_t *)&now->comm = (uint64_t)target->flags << 32 | target->comm;
     now->bytes = target->bytes;
     now->source_peer = target->source_peer;
     now->source_tag = target->source_tag;
@@ -185,8 +220,7 @@ ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_t
     now->waiting = target->waiting;
     if (target->flags & MPIA_NOW_OFFSET)
         now->offset = target->offset;
-    uint64_t enter = ticks_now();
-    now->since = self->enter = enter;
+    now->since = self->enter;
     compiler_barrier();
     atomic_store_explicit(&now->seq, seq + 2, memory_order_relaxed);
 }
@@ -195,6 +229,7 @@ ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_t
  * have to be right before. */
 void self_in_child(struct mpi_self *self);
 void self_left(struct mpi_self *self);
+void self_failed(struct mpi_self *self);
 
 ALWAYS void mpi_leave(struct mpi_self *self, int result)
 {
@@ -205,8 +240,20 @@ ALWAYS void mpi_leave(struct mpi_self *self, int result)
         return;
     }
     self->leave = ticks_now();
-    self->failed = result != MPI_SUCCESS;
+    if (UNLIKELY(result != MPI_SUCCESS))
+        self_failed(self);
 }
+
+/* ---- places ---- */
+
+ALWAYS struct self_place *self_place_of(struct mpi_self *self)
+{
+    uint64_t site = self->site;
+    return &self->places[(site ^ site >> 6 ^ self->call) & (SELF_PLACES - 1)];
+}
+
+/* Something was switched, or tables have moved. */
+void places_forget(struct mpi_self *self);
 
 /* ---- tables of a thread ---- */
 
@@ -215,7 +262,9 @@ struct mpi_peer *self_peer_find(struct mpi_self *self, uint32_t comm, int32_t pe
 
 ALWAYS bool peer_is(const struct mpi_peer *row, uint32_t comm, int32_t peer, uint32_t call)
 {
-    return row->comm == comm && row->peer == peer && row->call == call;
+    uint64_t both;
+    __builtin_memcpy(&both, row, sizeof both);
+    return both == ((uint64_t)(uint32_t)peer << 32 | comm) && row->call == call;
 }
 
 /* In place of a row that there is none of: is no peer's. */
@@ -230,7 +279,7 @@ ALWAYS void self_sent_to(struct mpi_self *self, uint32_t comm, int32_t peer, uin
                          uint64_t bytes, uint64_t args_bytes)
 {
     struct mpi_peer *row = self->send_peer;
-    if (LIKELY(self->fast && peer_is(row, comm, peer, call))) {
+    if (LIKELY(peer_is(row, comm, peer, call))) {
         row->sent_count += count;
         row->sent_bytes += bytes;
         row->args_bytes += args_bytes;
@@ -242,7 +291,7 @@ ALWAYS void self_got_from(struct mpi_self *self, uint32_t comm, int32_t peer, ui
                           uint64_t bytes)
 {
     struct mpi_peer *row = self->got_peer;
-    if (LIKELY(self->fast && peer_is(row, comm, peer, call))) {
+    if (LIKELY(peer_is(row, comm, peer, call))) {
         row->got_count += count;
         row->got_bytes += bytes;
     } else
@@ -252,7 +301,6 @@ ALWAYS void self_got_from(struct mpi_self *self, uint32_t comm, int32_t peer, ui
 /* What the call moves: it has a size. */
 ALWAYS void self_bytes(struct mpi_self *self, uint64_t args, uint64_t sent, uint64_t got)
 {
-    self->sized = true;
     self->args_bytes = args;
     self->sent = sent;
     self->got = got;
@@ -265,6 +313,12 @@ void self_span(struct mpi_self *self, uint32_t call, uint64_t since, uint64_t un
 
 /* Takes over the area that is mapped at `area`; false: no memory. Before anything is redirected. */
 bool self_start(struct mpi_area *area, struct doorbell *bell);
+
+/* The thread goes to dlopen. A library may register itself there, and be called without another word to the dynamic
+ * linker: the thread's next call of MPI has `self_look` look. Only that of the same thread, which has the linker's lock
+ * if anybody has. */
+void self_opens(void);
+extern void (*self_look)(void);
 
 /* Memory of the thread's own of at least `size` bytes, kept for the next time; NULL if there is none. */
 void *self_scratch(struct mpi_self *self, uint64_t size);

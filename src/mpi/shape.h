@@ -32,6 +32,7 @@
 #include <mpi.h> /* of the library that this is compiled for: types and integer constants; no symbol of it is linked */
 
 #include "shm/mpi_area.h"
+#include "shm/mpi_told.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -51,6 +52,8 @@ struct mpi_found {
 struct mpi_args {
     uint32_t call, volume; /* enum call_id, enum call_volume */
     bool blocking;
+    struct mpi_told *told;    /* NULL: a call that is only counted. Known when a wrapper is compiled */
+    uint64_t order, order_in; /* of the post of a send, of a receive, if it is told */
     const void *buf, *sbuf;
     void *rbuf;
     MPI_Count count, scount, rcount; /* MPI_Count: also of calls with large counts */
@@ -91,13 +94,46 @@ static inline __attribute__((always_inline)) struct mpi_self *mpi_enter(uint32_t
     return mpi_enter_at(call, site, (uintptr_t)__builtin_dwarf_cfa()); /* of the wrapper */
 }
 void mpi_done(struct mpi_self *self);
-/* A call of shape quick: counted, no more. */
-void mpi_quick(uint32_t call);
+/* A call of shape quick: counted, no more. true: it may have to be told. */
+bool mpi_quick(uint32_t call);
+
+/*
+ * While calls are told to the agent (tell.h), each goes through another body of its wrapper, which lies out
+ * of the way: mpi_enter says NULL then, and mpi_tells is not NULL. In it stands, around the call itself,
+ *
+ *     struct mpi_told told; its arguments, as numbers
+ *     bool tells = mpi_tell_begins(self, &told);
+ *     ... the call, mpi_leave, shape_send_after(self, &args, result);
+ *     if (tells) mpi_tell_ends(self, &told, result);
+ */
+bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told);
+void mpi_tell_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
+/* A call of shape quick; NULL: it is not told. */
+struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame);
+bool mpi_quick_begins(struct mpi_self *self, struct mpi_told *told, uint64_t comm); /* a handle; 0: it has none */
+void mpi_quick_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
+
+/* An argument or a result as it is told: integers as they are, of a double its bits. */
+#define TOLD(argument) ((int64_t)(intptr_t)(argument))
+static inline int64_t told_double(double value)
+{
+    int64_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+/* What the i-th points to, when the call has succeeded. */
+#define TOLD_BACK(told, i, pointer) \
+    do { \
+        if (pointer) \
+            (told)->par[i] = TOLD(*(pointer)); \
+    } while (0)
 
 #ifdef MPI_SHAPES_ELSEWHERE /* tests have their own */
 void mpi_leave(struct mpi_self *self, int result);
+struct mpi_self *mpi_tells(void);
 #else
 #include "mpi/self.h" /* mpi_leave */
+#include "mpi/tell.h" /* mpi_tells */
 #include "mpi/shape_collective.h"
 #include "mpi/shape_comm.h"
 #include "mpi/shape_file.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/shape.h"
 
+#include <string.h>
+
 #include "mpi/comm.h"
 #include "mpi/request.h"
 
@@ -40,11 +42,31 @@ static bool has_offset(uint32_t call)
     }
 }
 
+/* All processes that opened the file make it: those with _all or _ordered in their name, and what changes the file for
+ * all of them. Found out once. */
+static bool is_collective(uint32_t call)
+{
+    static const char *const names[] = {"preallocate", "set_size", "set_view",   "set_atomicity",
+                                        "set_info",    "sync",     "seek_shared"};
+    static _Atomic uint8_t known[CALL_COUNT]; /* 1: no, 2: yes */
+    uint8_t answer = atomic_load_explicit(&known[call], memory_order_relaxed);
+    if (answer)
+        return answer == 2;
+    const char *name = call_infos[call].name + strlen("MPI_File_");
+    bool yes = strstr(name, "_all") || strstr(name, "_ordered");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        yes |= strcmp(name, names[i]) == 0;
+    atomic_store_explicit(&known[call], yes ? 2 : 1, memory_order_relaxed);
+    return yes;
+}
+
 void file_before(struct mpi_self *self, const struct mpi_args *args)
 {
+    struct comm_info *file = file_find(self, args);
     struct self_target target = SELF_TARGET_NONE;
-    target.comm = file_find(self, args)->number;
+    target.comm = file->number;
     target.flags = MPIA_NOW_FILE;
+    target.ordinal = is_collective(args->call) ? comm_ordinal(file) : 0;
     if (has_offset(args->call)) {
         target.flags |= MPIA_NOW_OFFSET;
         target.offset = (uint64_t)args->offset;
@@ -66,6 +88,7 @@ void file_close_before(struct mpi_self *self, const struct mpi_args *args)
     struct comm_info *file = comm_find_handle(self, handle);
     target.comm = file->number;
     target.flags = MPIA_NOW_FILE;
+    target.ordinal = comm_ordinal(file);
     if (file->shown)
         comm_forget(handle);
     self_begin(self, args->blocking, &target);
@@ -107,6 +130,7 @@ void file_irequest_after(struct mpi_self *self, const struct mpi_args *args, int
         .tag = MPIA_TAG_NONE,
         .bytes = bytes,
         .comm = file,
+        .ordinal = self->now->ordinal,
         .peer_call = self->call,
     };
     request_begin(self, *args->request, &about);
@@ -126,5 +150,4 @@ void file_end_after(struct mpi_self *self, const struct mpi_args *args, int resu
         return;
     struct comm_info *file = file_find(self, args);
     moved(self, args, file, 0, status_bytes(args->status));
-    self->sized = true;
 }

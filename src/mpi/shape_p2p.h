@@ -4,6 +4,8 @@
 #define SCRY_MPI_SHAPE_P2P_H
 
 #include "mpi/comm.h"
+#include "mpi/channel.h"
+#include "mpi/message.h"
 #include "mpi/request.h"
 #include "mpi/shape.h"
 #include "mpi/type.h"
@@ -62,6 +64,35 @@ ALWAYS void receive_begin(struct mpi_self *self, struct mpi_args *args)
     self_begin(self, args->blocking, &target);
 }
 
+/* ---- messages one by one: only in bodies of wrappers that tell ---- */
+
+ALWAYS void tell_post(struct mpi_args *args, int dest, int source)
+{
+    if (args->told && dest != MPI_PROC_NULL)
+        args->order = message_post();
+    if (args->told && source != MPI_PROC_NULL)
+        args->order_in = message_post();
+}
+
+ALWAYS void tell_sent(struct mpi_self *self, const struct mpi_args *args, const struct comm_info *comm, int tag,
+                      uint64_t bytes)
+{
+    if (args->told && args->order) {
+        const struct message_about about = {args->call, comm->number, args->found.to, tag, bytes, args->order};
+        message_sent(self, &about);
+    }
+}
+
+ALWAYS void tell_got(struct mpi_self *self, const struct mpi_args *args, const struct comm_info *comm, uint64_t bytes)
+{
+    if (args->told && args->status->MPI_SOURCE != MPI_PROC_NULL && !status_cancelled(args->status)) {
+        const struct message_about about = {
+            args->call, comm->number,  comm_world_rank(comm, args->status->MPI_SOURCE), args->status->MPI_TAG,
+            bytes,      args->order_in};
+        message_got(self, &about);
+    }
+}
+
 /* A message of the user's has gone: its bytes are what is sent, unless it goes to nobody. */
 ALWAYS uint64_t sent_note(struct mpi_self *self, const struct comm_info *comm, int32_t to, uint64_t bytes)
 {
@@ -76,6 +107,7 @@ ALWAYS uint64_t sent_note(struct mpi_self *self, const struct comm_info *comm, i
 #define HAVE_SHAPE_send
 ALWAYS void shape_send_before(struct mpi_self *self, struct mpi_args *args)
 {
+    tell_post(args, args->dest, MPI_PROC_NULL);
     send_begin(self, args);
 }
 
@@ -86,12 +118,14 @@ ALWAYS void shape_send_after(struct mpi_self *self, struct mpi_args *args, int r
     const struct comm_info *comm = comm_after(self, args);
     uint64_t bytes = type_bytes_after(self, args->count, args->datatype, args->found.size);
     self_bytes(self, bytes, sent_note(self, comm, args->found.to, bytes), 0);
+    tell_sent(self, args, comm, args->tag, bytes);
 }
 
 #define HAVE_SHAPE_recv
 ALWAYS void shape_recv_before(struct mpi_self *self, struct mpi_args *args)
 {
     status_provide(self, args);
+    tell_post(args, MPI_PROC_NULL, args->source);
     receive_begin(self, args);
 }
 
@@ -101,12 +135,15 @@ ALWAYS void shape_recv_after(struct mpi_self *self, struct mpi_args *args, int r
         return;
     const struct comm_info *comm = comm_after(self, args);
     uint64_t bytes = type_bytes_after(self, args->count, args->datatype, args->found.size);
-    self_bytes(self, bytes, 0, message_received(self, comm, args->source, args->found.from, args->status));
+    uint64_t got = message_received(self, comm, args->source, args->found.from, args->status);
+    self_bytes(self, bytes, 0, got);
+    tell_got(self, args, comm, got);
 }
 
 ALWAYS void both_begin(struct mpi_self *self, struct mpi_args *args, MPI_Count count, MPI_Datatype type)
 {
     find_all(self, args, args->dest, args->source, type);
+    tell_post(args, args->dest, args->source);
     struct self_target target = SELF_TARGET_NONE;
     target.comm = args->found.comm->number;
     target.peer = args->found.to;
@@ -125,6 +162,8 @@ ALWAYS void both_done(struct mpi_self *self, struct mpi_args *args, MPI_Count co
     uint64_t bytes = type_bytes_after(self, count, type, args->found.size);
     uint64_t got = message_received(self, comm, args->source, args->found.from, args->status);
     self_bytes(self, bytes, sent_note(self, comm, args->found.to, bytes), got);
+    tell_sent(self, args, comm, args->stag, bytes);
+    tell_got(self, args, comm, got);
 }
 
 #define HAVE_SHAPE_sendrecv
@@ -157,8 +196,10 @@ ALWAYS void request_of_send(struct mpi_self *self, struct mpi_args *args, uint32
 {
     struct comm_info *comm = comm_after(self, args);
     uint64_t bytes = type_bytes_after(self, count, args->datatype, args->found.size);
-    if (starts)
+    if (starts) {
         self_bytes(self, bytes, sent_note(self, comm, args->found.to, bytes), 0);
+        tell_sent(self, args, comm, args->tag, bytes);
+    }
     struct request_about about = {
         .flags = flags | MPIA_REQUEST_SEND,
         .peer = args->found.to,
@@ -183,6 +224,7 @@ ALWAYS void request_of_receive(struct mpi_self *self, struct mpi_args *args, uin
         .tag = tag_of(args->tag),
         .bytes = bytes,
         .comm = comm,
+        .order = args->order_in,
     };
     request_begin(self, *args->request, &about);
 }
@@ -190,6 +232,7 @@ ALWAYS void request_of_receive(struct mpi_self *self, struct mpi_args *args, uin
 #define HAVE_SHAPE_isend
 ALWAYS void shape_isend_before(struct mpi_self *self, struct mpi_args *args)
 {
+    tell_post(args, args->dest, MPI_PROC_NULL);
     send_begin(self, args);
 }
 
@@ -227,6 +270,7 @@ ALWAYS void shape_psend_init_after(struct mpi_self *self, struct mpi_args *args,
 #define HAVE_SHAPE_irecv
 ALWAYS void shape_irecv_before(struct mpi_self *self, struct mpi_args *args)
 {
+    tell_post(args, MPI_PROC_NULL, args->source);
     receive_begin(self, args);
 }
 
@@ -266,12 +310,14 @@ ALWAYS void request_of_both(struct mpi_self *self, struct mpi_args *args, uint64
 {
     struct comm_info *comm = comm_after(self, args);
     self_bytes(self, bytes, sent_note(self, comm, args->found.to, bytes), 0);
+    tell_sent(self, args, comm, args->stag, bytes);
     struct request_about about = {
         .flags = MPIA_REQUEST_RECEIVE,
         .peer = args->found.from,
         .tag = tag_of(args->rtag),
         .bytes = receive_bytes,
         .comm = comm,
+        .order = args->order_in,
     };
     request_begin(self, *args->request, &about);
 }
@@ -322,8 +368,14 @@ ALWAYS void message_matched(struct mpi_self *self, struct mpi_args *args)
         HANDLE_OF(*args->message) == HANDLE_OF(mpi_library.message_null) || !mpi_hot.area)
         return;
     struct comm_info *comm = comm_after(self, args);
-    struct request_message about = {comm, comm->number, comm_world_rank(comm, args->status->MPI_SOURCE),
-                                    args->status->MPI_TAG};
+    struct request_message about = {comm,
+                                    comm->number,
+                                    comm_world_rank(comm, args->status->MPI_SOURCE),
+                                    args->status->MPI_TAG,
+                                    args->told ? message_post() : 0,
+                                    0};
+    if (args->told)
+        about.post = channel_matched(self, about.comm_number, about.peer, about.tag);
     message_note(*args->message, &about);
 }
 
@@ -398,8 +450,14 @@ ALWAYS void shape_mrecv_after(struct mpi_self *self, struct mpi_args *args, int 
         return;
     uint64_t got = args->status->MPI_SOURCE == MPI_PROC_NULL ? 0 : status_bytes(args->status);
     self_bytes(self, type_bytes(self, args->count, args->datatype), 0, got);
-    if (args->status->MPI_SOURCE != MPI_PROC_NULL)
-        self_got_from(self, self->matched.comm_number, self->matched.peer, CALL_NONE, 1, got);
+    if (args->status->MPI_SOURCE == MPI_PROC_NULL)
+        return;
+    self_got_from(self, self->matched.comm_number, self->matched.peer, CALL_NONE, 1, got);
+    if (args->told) {
+        const struct message_about about = {
+            args->call, self->matched.comm_number, self->matched.peer, self->matched.tag, got, self->matched.order};
+        message_got(self, &about);
+    }
 }
 
 #define HAVE_SHAPE_imrecv
@@ -420,6 +478,7 @@ ALWAYS void shape_imrecv_after(struct mpi_self *self, struct mpi_args *args, int
         .tag = self->matched.tag,
         .bytes = bytes,
         .comm = self->matched.comm,
+        .order = self->matched.order,
     };
     request_begin(self, *args->request, &about);
 }

@@ -47,6 +47,9 @@ void wait_all_done(struct mpi_self *self, const struct mpi_args *args, int resul
         return;
     uint64_t null = HANDLE_OF(mpi_library.request_null);
     bool known = args->statuses != MPI_STATUSES_IGNORE;
+    for (uint32_t i = 0; i < self->wait_count && args->told && known && result == MPI_SUCCESS; i++)
+        if (self->wait_handles[i] != null)
+            request_known(self, self->wait_handles[i], &args->statuses[i]);
     for (uint32_t i = 0; i < self->wait_count; i++) {
         const MPI_Status *status = known ? &args->statuses[i] : NULL;
         if (self->wait_handles[i] == null)
@@ -63,6 +66,9 @@ void wait_some_done(struct mpi_self *self, const struct mpi_args *args, int resu
     if ((result != MPI_SUCCESS && ERROR_CLASS(result) != MPI_ERR_IN_STATUS) || *args->outcount == MPI_UNDEFINED)
         return;
     bool known = args->statuses != MPI_STATUSES_IGNORE;
+    for (int i = 0; i < *args->outcount && args->told && known && result == MPI_SUCCESS; i++)
+        if ((uint32_t)args->indices[i] < self->wait_count)
+            request_known(self, self->wait_handles[args->indices[i]], &args->statuses[i]);
     for (int i = 0; i < *args->outcount; i++) {
         const MPI_Status *status = known ? &args->statuses[i] : NULL;
         uint32_t at = (uint32_t)args->indices[i];

@@ -43,6 +43,7 @@ static bool sites_grow(struct mpi_self *self)
             *site_place(sites, rows - 1, self->sites[i].address, self->sites[i].call) = self->sites[i];
     self->sites = sites;
     self->sites_mask = rows - 1;
+    places_forget(self);
     table_set(&thread->sites_at, &thread->sites_mask, at, rows - 1);
     return true;
 }
@@ -208,7 +209,8 @@ void self_sent_slow(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t
     struct mpi_peer *row = self->metrics & MPIA_METRIC_PEERS ? self_peer_find(self, comm, peer, call) : NULL;
     if (!row)
         return;
-    self->send_peer = row;
+    if (self->fast)
+        self->send_peer = row;
     self_add(self, &row->sent_count, count);
     self_add(self, &row->sent_bytes, bytes);
     self_add(self, &row->args_bytes, args_bytes);
@@ -219,7 +221,8 @@ void self_got_slow(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t 
     struct mpi_peer *row = self->metrics & MPIA_METRIC_PEERS ? self_peer_find(self, comm, peer, call) : NULL;
     if (!row)
         return;
-    self->got_peer = row;
+    if (self->fast)
+        self->got_peer = row;
     self_add(self, &row->got_count, count);
     self_add(self, &row->got_bytes, bytes);
 }

@@ -37,7 +37,7 @@ static inline void site_add(struct mpi_self *self, uint64_t ticks)
     self_add(self, &site->ticks, ticks);
     self_least(self, &site->min, ticks);
     self_most(self, &site->max, ticks);
-    if (self->sized)
+    if (self->args_bytes != SELF_UNSIZED)
         self_add(self, &site->args_bytes, self->args_bytes);
 }
 

@@ -3,12 +3,14 @@
 #include "mpi/bind.h"
 #include "mpi/connect.h"
 #include "mpi/library.h"
+#include "mpi/self.h"
+#include "mpi/tell.h"
 
 #include <stddef.h>
 
 __attribute__((visibility("default"))) const struct mpi_guest *scry_mpi_start(const struct mpi_host *from)
 {
-    static const struct mpi_guest guest = {.look = bind_look, .symbol = bind_symbol};
+    static const struct mpi_guest guest = {.look = bind_look, .symbol = bind_symbol, .opens = self_opens};
     static struct mpi_host host;
     if (from->version != MPI_HOST_VERSION)
         return NULL;
@@ -17,6 +19,8 @@ __attribute__((visibility("default"))) const struct mpi_guest *scry_mpi_start(co
         host.why_not = bind_start(&host);
     if (!host.why_not && !mpi_library_start(NULL, bind_find))
         host.why_not = "the MPI library lacks a function of MPI 3.1";
+    tell_start(&host);
+    self_look = bind_look;
     if (!mpi_connect(&host) || host.why_not)
         return NULL;
     bind_look();

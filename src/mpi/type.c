@@ -31,6 +31,8 @@ static uint64_t cache(struct mpi_self *self, uint64_t handle, uint64_t size)
     uint32_t at = (uint32_t)(handle >> 9 ^ handle >> 4) & (SELF_TYPES - 1);
     self->types[at].handle = handle;
     self->types[at].size = size;
+    self->last_type = handle;
+    self->last_size = size;
     return size;
 }
 
@@ -39,6 +41,11 @@ uint64_t type_look(struct mpi_self *self, MPI_Datatype type)
     uint64_t handle = HANDLE_OF(type);
     if (!mpi_hot.area || handle <= 2 || handle == HANDLE_OF(mpi_library.datatype_null))
         return 0;
+    uint32_t cached = (uint32_t)(handle >> 9 ^ handle >> 4) & (SELF_TYPES - 1);
+    if (self->types[cached].handle == handle && self->type_generation == mpi_hot.type_generation) {
+        self->last_type = handle;
+        return self->last_size = self->types[cached].size;
+    }
     for (uint32_t i = 0; i < PROBES; i++) {
         uint32_t at = slot_of(handle, i);
         if (atomic_load_explicit(&types[at].handle, memory_order_acquire) == handle)

@@ -31,9 +31,8 @@ ALWAYS uint64_t type_size_known(struct mpi_self *self, MPI_Datatype type)
     if (LIKELY((handle & UINT64_C(0xffff0000)) == UINT64_C(0x4c000000)))
         return handle >> 8 & 0xff;
 #endif
-    uint32_t at = (uint32_t)(handle >> 9 ^ handle >> 4) & (SELF_TYPES - 1);
-    if (LIKELY(self->types[at].handle == handle && self->type_generation == mpi_hot.type_generation))
-        return self->types[at].size;
+    if (LIKELY(self->last_type == handle && self->type_generation == mpi_hot.type_generation))
+        return self->last_size;
     return type_look(self, type);
 }
 

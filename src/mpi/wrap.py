@@ -53,35 +53,115 @@ def shape_macros(calls):
     return lines
 
 
-def initialiser(call, fields):
+def initialiser(call, fields, told):
     volume = mpi_calls.identifier("CALL_VOLUME_", call.volume)
     parts = [f".call = CALL_{call.name}", f".volume = {volume}", f".blocking = {'true' if call.blocking else 'false'}"]
+    parts.append(f".told = {told}")
     parts += [f".{param.role} = {param.name}" for param in call.params if param.role in fields]
     return "{" + ", ".join(parts) + "}"
+
+
+def passed_on(call, fields):
+    """The arguments of the call itself: a shape may have put a status of its own into args_."""
+    return ", ".join(
+        "args_." + param.role if param.role in ("status", "statuses") and param.role in fields else param.name
+        for param in call.params
+    )
+
+
+def told_result(call):
+    return "told_double(result_)" if call.result == "double" else "TOLD(result_)"
+
+
+def told_back(call):
+    """Arguments that point to one integer or one handle, which the call has handed back."""
+    scalar = re.compile(r"(int|MPI_(Comm|Request|Win|File|Group|Datatype|Op|Message|Errhandler|Info|Aint|Count|Offset)) \*")
+    return [
+        f"        TOLD_BACK(&told_, {i}, {param.name});"
+        for i, param in enumerate(call.params, 1)
+        if not param.array and scalar.fullmatch(param.type) and param.role not in ("requests", "statuses")
+    ]
+
+
+def told_begins(call):
+    lines = ["    struct mpi_told told_ = {.par = {0}};"]
+    lines += [f"    told_.par[{i}] = TOLD({param.name});" for i, param in enumerate(call.params, 1) if param.type != "..."]
+    return lines
+
+
+def told_body(call, fields):
+    """What a wrapper does instead while its calls are told: see shape.h."""
+    params = [declaration(param) for param in call.params]
+    head = ", ".join(["struct mpi_self *self_", f"__typeof__({call.name}) *real_"] + params)
+    lines = [f"static ASIDE_ {call.result} told_{call.name}({head})", "{"] + told_begins(call)
+    back = told_back(call)
+    if call.shape == "quick":
+        plain = ", ".join(param.name for param in call.params)
+        comm = [param.name for param in call.params if param.role == "comm"]
+        handle = f"HANDLE_({comm[0]})" if comm else "0"
+        lines += [
+            f"    bool tells_ = mpi_quick_begins(self_, &told_, {handle});",
+            f"    {call.result} result_ = real_({plain});",
+            "    if (tells_) {",
+            *(line for line in (["        if (result_ == MPI_SUCCESS) {"] + ["    " + line for line in back] + ["        }"]
+                                if back and call.result == "int" else [])),
+            f"        mpi_quick_ends(self_, &told_, {told_result(call)});",
+            "    }",
+            "    return result_;",
+            "}",
+            "",
+        ]
+        return lines
+    result = "result_" if call.result == "int" else "MPI_SUCCESS"
+    return lines + [
+        f"    struct mpi_args args_ = {initialiser(call, fields, '&told_')};",
+        f"    before_{call.shape}(self_, &args_);",
+        "    bool tells_ = mpi_tell_begins(self_, &told_);",
+        f"    {call.result} result_ = real_({passed_on(call, fields)});",
+        f"    mpi_leave(self_, {result});",
+        f"    after_{call.shape}(self_, &args_, {result});",
+        "    if (tells_) {",
+        *(["        if (result_ == MPI_SUCCESS) {"] + ["    " + line for line in back] + ["        }"]
+          if back and call.result == "int" else []),
+        f"        mpi_tell_ends(self_, &told_, {told_result(call)});",
+        "    }",
+        "    mpi_done(self_);",
+        "    return result_;",
+        "}",
+        "",
+    ]
 
 
 def body(call, fields):
     """What both entries of a call do, once `real` and `site` are known."""
     params = [declaration(param) for param in call.params]
     plain = ", ".join(param.name for param in call.params)
-    # a shape may have put a status of its own there
-    passed = ", ".join(
-        "args_." + param.role if param.role in ("status", "statuses") and param.role in fields else param.name
-        for param in call.params
-    )
+    told = ", ".join(["self_", "real_"] + [param.name for param in call.params])
     head = ", ".join([f"__typeof__({call.name}) *real_", "uint64_t site_"] + params)
     lines = [f"static inline __attribute__((always_inline)) {call.result} do_{call.name}({head})", "{"]
     if call.shape == "quick":
-        lines += [f"    mpi_quick(CALL_{call.name});", f"    return real_({plain});", "}", ""]
+        lines += [
+            f"    if (__builtin_expect(mpi_quick(CALL_{call.name}), 0)) {{",
+            "        struct mpi_self *self_ =",
+            f"            mpi_quick_tells(CALL_{call.name}, site_, (uintptr_t)__builtin_dwarf_cfa());",
+            "        if (self_)",
+            f"            return told_{call.name}({told});",
+            "    }",
+            f"    return real_({plain});",
+            "}",
+            "",
+        ]
         return lines
     result = "result_" if call.result == "int" else "MPI_SUCCESS"
     return lines + [
         f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);",
-        "    if (__builtin_expect(!self_, 0))",
-        f"        return real_({plain});",
-        f"    struct mpi_args args_ = {initialiser(call, fields)};",
+        "    if (__builtin_expect(!self_, 0)) {",
+        "        self_ = mpi_tells();",
+        f"        return self_ ? told_{call.name}({told}) : real_({plain});",
+        "    }",
+        f"    struct mpi_args args_ = {initialiser(call, fields, 'NULL')};",
         f"    before_{call.shape}(self_, &args_);",
-        f"    {call.result} result_ = real_({passed});",
+        f"    {call.result} result_ = real_({passed_on(call, fields)});",
         f"    mpi_leave(self_, {result});",
         f"    after_{call.shape}(self_, &args_, {result});",
         "    mpi_done(self_);",
@@ -116,12 +196,18 @@ def variadic(call, fields):
     return [
         f"void *mpi_pcontrol({declaration(first).replace('const ', '')}, uint64_t site_, uint32_t kind_)",
         "{",
-        f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);",
+        f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_), *telling_ = NULL;",
+        *told_begins(call),
+        "    if (!self_)",
+        "        self_ = telling_ = mpi_tells();",
         "    if (self_) {",
-        f"        struct mpi_args args_ = {initialiser(call, fields)};",
+        f"        struct mpi_args args_ = {initialiser(call, fields, '&told_')};",
         f"        before_{call.shape}(self_, &args_);",
+        "        bool tells_ = telling_ && mpi_tell_begins(self_, &told_);",
         "        mpi_leave(self_, MPI_SUCCESS);",
         f"        after_{call.shape}(self_, &args_, MPI_SUCCESS);",
+        "        if (tells_)",
+        "            mpi_tell_ends(self_, &told_, MPI_SUCCESS);",
         "        mpi_done(self_);",
         "    }",
         f"    return mpi_real[CALL_{call.name}][kind_];",
@@ -140,13 +226,17 @@ def wrappers(calls, fields, library):
         "#include SHAPE_HEADER",
         '#include "mpi/wrap.h"',
         "",
+        '#define ASIDE_ __attribute__((noinline, section(".text.told"))) /* away from the others, but not slow */',
+        "/* as HANDLE_OF of mpi/library.h */",
+        "#define HANDLE_(handle) (sizeof(handle) == 4 ? (uint64_t)(uint32_t)(uintptr_t)(handle) : (uint64_t)(uintptr_t)(handle))",
+        "",
     ]
     out += shape_macros(calls)
     for call in calls:
         if any(param.type == "..." for param in call.params):
             out += variadic(call, fields)
         else:
-            out += body(call, fields) + entry(call, 0) + entry(call, 1)
+            out += told_body(call, fields) + body(call, fields) + entry(call, 0) + entry(call, 1)
     out += ["const struct mpi_entry mpi_entries[CALL_COUNT] = {"]
     for call in calls:
         out.append(

@@ -497,125 +497,6 @@ static void test_memory(void **state)
     finish(pid, fd);
 }
 
-/* ---- load modules ---- */
-struct target {
-    pid_t pid;
-    int in;
-    FILE *out;
-    uint64_t main, data, bss;
-};
-
-static void start_target(struct target *target, const char *variable)
-{
-    const char *path = getenv(variable);
-    if (!path)
-        fail_msg("%s is not set: run this test by meson", variable);
-    int in[2], out[2];
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    target->pid = fork();
-    if (target->pid == 0) {
-        dup2(in[0], 0);
-        dup2(out[1], 1);
-        execl(path, path, NULL);
-        _exit(93);
-    }
-    close(in[0]);
-    close(out[1]);
-    target->in = in[1];
-    target->out = fdopen(out[0], "r");
-    unsigned long addresses[3];
-    assert_int_equal(fscanf(target->out, "%lx %lx %lx", &addresses[0], &addresses[1], &addresses[2]), 3);
-    target->main = addresses[0];
-    target->data = addresses[1];
-    target->bss = addresses[2];
-}
-
-static void stop_target(struct target *target)
-{
-    int status;
-    close(target->in);
-    fclose(target->out);
-    waitpid(target->pid, &status, 0);
-    assert_int_equal(status, 0);
-}
-
-static const struct proc_module *find_module(const struct proc_module *modules, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strstr(modules[i].path, name))
-            return &modules[i];
-    return NULL;
-}
-
-static void check_main(const struct target *target, const char *variable, bool libraries)
-{
-    struct proc_module *modules;
-    size_t count;
-    assert_int_equal(proc_modules(target->pid, &modules, &count), 0);
-    char path[PATH_MAX];
-    assert_non_null(realpath(getenv(variable), path));
-    assert_string_equal(modules[0].path, path);
-    assert_true(target->main - modules[0].code_start < modules[0].code_len);
-    assert_true(target->data - modules[0].data_start < modules[0].data_len);
-    assert_true(target->bss - modules[0].bss_start < modules[0].bss_len);
-    assert_true(modules[0].bss_len >= 3 << 20);
-    const struct proc_module *libc = find_module(modules, count, "/libc.so");
-    assert_int_equal(!!libc, libraries);
-    assert_int_equal(!!find_module(modules, count, "/ld-linux"), libraries);
-    assert_non_null(find_module(modules, count, "[vdso]"));
-    assert_string_equal(modules[count - 1].path, "[vdso]");
-    assert_int_equal(count, libraries ? 4 : 2);
-    for (size_t i = 0; i < count; i++) {
-        unsigned char magic[4];
-        assert_true(modules[i].code_len > 0);
-        if (modules[i].bias) {
-            assert_int_equal(proc_memory_read(target->pid, modules[i].bias, magic, 4, NULL), 0);
-            assert_memory_equal(magic, "\177ELF", 4);
-        }
-    }
-    proc_modules_free(modules, count);
-}
-
-static void test_modules(void **state)
-{
-    static const struct {
-        const char *variable;
-        bool libraries;
-    } ways[] = {
-        {"TARGET_PIE", true}, {"TARGET_STATIC", false}, {"TARGET_STATIC_PIE", false}, {"TARGET_STRIPPED", true}};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        struct target target;
-        start_target(&target, ways[i].variable);
-        check_main(&target, ways[i].variable, ways[i].libraries);
-        stop_target(&target);
-    }
-}
-
-static void test_modules_before_linker(void **state)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-        execl(getenv("TARGET_PIE"), "target", NULL);
-        _exit(92);
-    }
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP); /* at its first instruction, in ld.so */
-    struct proc_module *modules;
-    size_t count;
-    assert_int_equal(proc_modules(pid, &modules, &count), 0);
-    assert_int_equal(count, 3);
-    assert_non_null(strstr(modules[0].path, "target"));
-    assert_true(modules[0].code_len > 0 && modules[0].bss_len >= 3 << 20);
-    assert_non_null(strstr(modules[1].path, "/ld-linux"));
-    assert_string_equal(modules[2].path, "[vdso]");
-    proc_modules_free(modules, count);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
-
 /* As an ordinary user against a process of root. */
 static void test_refused(void **state)
 {
@@ -656,17 +537,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stat),
-        cmocka_unit_test(test_zombie_and_gone),
-        cmocka_unit_test(test_leader_gone),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_traced_by),
-        cmocka_unit_test(test_exit_status),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_modules),
-        cmocka_unit_test(test_modules_before_linker),
+        cmocka_unit_test(test_stat),      cmocka_unit_test(test_zombie_and_gone), cmocka_unit_test(test_leader_gone),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_usage),           cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_traced_by), cmocka_unit_test(test_exit_status),     cmocka_unit_test(test_memory),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "lang/request.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/agents.h"
 #include "monitor/call.h"
 #include "monitor/cells.h"
@@ -23,6 +24,7 @@
 #include "monitor/lower.h"
 #include "service/ct.h"
 #include "service/ct_condition.h"
+#include "service/lib_call.h"
 #include "service/service.h"
 #include "symbols/layout.h"
 
@@ -363,8 +365,12 @@ static void raise_seen(struct monitor *monitor, const struct agent_event *seen)
 static void on_event(void *ctx, const struct agent_event *seen)
 {
     struct monitor *monitor = ctx;
+    struct mpi_told told;
     monitor_enter(monitor);
-    raise_seen(monitor, seen);
+    if (agent_event_told(seen, &told))
+        lib_call_raise(monitor, seen, &told);
+    else
+        raise_seen(monitor, seen);
     agent_release(seen->agent, seen->thread);
     monitor_leave(monitor);
 }
@@ -402,6 +408,7 @@ static void on_change(void *ctx, struct agent *agent, bool came)
     if (process) {
         csr_process_renewed(process, &ct_called_ops);
         csr_process_renewed(process, &ct_returned_ops);
+        lib_call_agent_came(process);
     }
     struct tool *tool = agent_job(agent)[0] ? job_tool(monitor, agent_job(agent)) : NULL;
     if (tool)
@@ -418,6 +425,7 @@ void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir)
 {
     if (monitor->agents)
         agents_each(monitor->agents, dir, attach_one, tool);
+    lib_call_job_created(monitor, tool, dir);
 }
 
 void ct_start(struct monitor *monitor)
@@ -425,4 +433,5 @@ void ct_start(struct monitor *monitor)
     agents_on_event(monitor->agents, on_event, monitor);
     agents_on_change(monitor->agents, on_change, monitor);
     agents_on_ring(monitor->agents, raise_posts, monitor);
+    lib_call_start(monitor);
 }

@@ -21,6 +21,8 @@
 #include "probe/proc.h"
 
 enum { STATUS_UNKNOWN = -1 };
+/* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
+static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
 
 struct tracked {
     pid_t pid, ppid;
@@ -33,6 +35,7 @@ struct tracked {
     uint64_t most_processes, most_threads; /* of the job, before it was added */
     int pidfd;                             /* -1: none */
     char state;                            /* 0: not looked at in this sample */
+    bool settled;                          /* it was told, or it runs a program of its own */
     bool over;                             /* told as ended; a zombie that nobody has waited for yet */
     bool in_proc;                          /* this sample found it */
     char name[64];
@@ -216,11 +219,8 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
 /* Processes of the agent that traces functions (agent/outside.c, agent/victim.c): they are scry's, not the job's. */
 static const char AGENT_NAME[] = "scry-agent";
 
-static void on_name(struct job_follow *follow, const struct follow_record *record)
+static void leave_out(struct job_follow *follow, struct tracked *process)
 {
-    struct tracked *process = find(follow, record->pid);
-    if (!process || process->over || record->pid != record->tid || strcmp(record->comm, AGENT_NAME) != 0)
-        return;
     follow->started--;
     if (follow->peak_processes == follow->processes--)
         follow->peak_processes = process->most_processes;
@@ -228,6 +228,13 @@ static void on_name(struct job_follow *follow, const struct follow_record *recor
         follow->peak_threads = process->most_threads;
     follow->threads -= process->threads;
     drop(follow, process);
+}
+
+static void on_name(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = find(follow, record->pid);
+    if (process && !process->over && record->pid == record->tid && strcmp(record->comm, AGENT_NAME) == 0)
+        leave_out(follow, process);
 }
 
 static void on_record(void *ctx, const struct follow_record *record)
@@ -245,8 +252,10 @@ static void on_record(void *ctx, const struct follow_record *record)
         break;
     case FOLLOW_EXEC:
         process = find(follow, record->pid);
-        if (process)
+        if (process) {
             snprintf(process->name, sizeof process->name, "%s", record->comm);
+            process->settled = true;
+        }
         break;
     case FOLLOW_NAME:
         on_name(follow, record);
@@ -312,6 +321,15 @@ static void sample_one(struct job_follow *follow, struct tracked *process, uint6
             process->state = 0;
         return;
     }
+    if (!process->over && strcmp(stat.comm, AGENT_NAME) == 0) { /* perf has not told its name yet */
+        leave_out(follow, process);
+        return;
+    }
+    if (!follow->polled && !process->settled && !strchr("STt", stat.state) && now < process->start_ns + NEWBORN_NS) {
+        process->state = 0; /* the next sample knows better whose it is */
+        return;
+    }
+    process->settled = true;
     apply_stat(follow, process, &stat);
     if (follow->polled && stat.state == 'Z' && !process->over) {
         tell_ended(follow, process, now);
@@ -396,10 +414,12 @@ static size_t scan_tree(struct job_follow *follow)
         if (!list[i].ours || find(follow, list[i].pid))
             continue;
         struct tracked *process = add(follow, list[i].pid, list[i].ppid, ticks_to_ns(list[i].stat.start_ticks));
-        if (process)
+        if (process) {
+            process->settled = true;
             apply_stat(follow, process, &list[i].stat);
-        else
+        } else {
             follow->lost++;
+        }
         found++;
     }
     return found;
@@ -441,6 +461,7 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err)
         follow->polled = true;
         snprintf(follow->reason, sizeof follow->reason, "%.255s", why.text);
     }
+    process->settled = true;
     apply_stat(follow, process, &stat);
     process->rss = process->peak_rss = 0; /* held before its exec, it still has the size of who forked it */
     if (scan_tree(follow) || stat.threads > 1) {
@@ -464,6 +485,10 @@ void job_follow_free(struct job_follow *follow)
 }
 
 /* ---- telling ---- */
+
+struct job_counts {
+    uint64_t started, peak_processes, peak_threads;
+};
 
 static void put(struct buf *out, uint64_t number)
 {
@@ -504,22 +529,39 @@ static bool is_alive(const struct tracked *process)
     return !process->over && process->state && process->state != 'Z' && process->state != 'X';
 }
 
+/* The figures without the processes that may yet turn out to be none of the job's. */
+static void count_settled(const struct job_follow *follow, struct job_counts *ret_counts)
+{
+    *ret_counts = (struct job_counts){follow->started, follow->peak_processes, follow->peak_threads};
+    for (const struct tracked *process = follow->alive; process; process = process->hh.next) {
+        if (process->settled || process->over)
+            continue;
+        ret_counts->started--;
+        if (process->most_processes < ret_counts->peak_processes)
+            ret_counts->peak_processes = process->most_processes;
+        if (process->most_threads < ret_counts->peak_threads)
+            ret_counts->peak_threads = process->most_threads;
+    }
+}
+
 void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
 {
+    struct job_counts settled;
     if (cursor > follow->first && cursor <= follow->next)
         follow->first = cursor;
     sample(follow);
+    count_settled(follow, &settled);
     put(out, follow->next);
     put(out, clock_now_ns());
     put(out, follow->perf && !follow->polled);
     value_print_string(out, span_str(follow->reason));
     buf_putc(out, ',');
     put(out, follow->lost);
-    put(out, follow->started);
+    put(out, settled.started);
     put(out, follow->finished);
     put(out, follow->finished_cpu_ns);
-    put(out, follow->peak_processes);
-    put(out, follow->peak_threads);
+    put(out, settled.peak_processes);
+    put(out, settled.peak_threads);
     put(out, follow->forgotten);
     put(out, follow->next - follow->first);
     buf_putc(out, '[');
@@ -541,7 +583,8 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     put(out, alive);
     buf_putc(out, '[');
     buf_append(out, list.data ? list.data : "", list.len);
-    buf_putc(out, ']');
+    buf_puts(out, "],");
+    value_print_uint(out, follow->started - follow->finished - alive);
     out->failed = out->failed || list.failed;
     buf_done(&list);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi.h), as tools see them.
- * mpi.c has the table and the services on single processes, mpi_job.c those on jobs, mpi_stall.c the event.
+ * mpi.c has the table and the services on single processes, mpi_job.c and mpi_activity.c those on jobs, mpi_stall.c the
+ * event.
  */
 #ifndef SCRY_SERVICE_MPI_H
 #define SCRY_SERVICE_MPI_H
@@ -15,6 +16,7 @@ struct monitor;
 struct scry_call;
 
 void mpi_get_ranks(struct scry_call *call);
+void mpi_get_activity(struct scry_call *call);
 void mpi_get_wait_graph(struct scry_call *call);
 void mpi_flush(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
@@ -22,6 +24,9 @@ extern const struct event_ops mpi_stalled_ops;
 /* Why the ranks of a job (directory; NULL: all) do not move. All memory from `arena`. 0 or -ENOMEM. */
 int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *ret_set, struct mpi_why *ret_why,
                 struct arena *arena);
+
+/* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
+const char *mpi_job_named(struct scry_call *call);
 
 /* Values of a flat list, each with its comma; mpi_end_list takes the last one away. */
 void mpi_put_string(struct buf *text, const char *string);

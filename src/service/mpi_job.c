@@ -11,8 +11,7 @@
 #include "service/mpi.h"
 #include "service/service.h"
 
-/* The directory of the job that is named; "" for all; NULL: there is none, and the call has failed. */
-static const char *job_named(struct scry_call *call)
+const char *mpi_job_named(struct scry_call *call)
 {
     struct span name = call->args[0].text;
     if (!name.len)
@@ -98,7 +97,7 @@ static void tell_found(struct rank_list *list, const struct mpi_found *found)
 
 void mpi_get_ranks(struct scry_call *call)
 {
-    const char *dir = job_named(call);
+    const char *dir = mpi_job_named(call);
     struct mpi_found *found = NULL;
     size_t count = 0;
     char note[256];
@@ -275,7 +274,7 @@ int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *
 
 void mpi_get_wait_graph(struct scry_call *call)
 {
-    const char *dir = job_named(call);
+    const char *dir = mpi_job_named(call);
     struct arena arena = ARENA_INIT;
     struct mpi_stats_set set;
     struct mpi_why why;
@@ -297,7 +296,7 @@ void mpi_get_wait_graph(struct scry_call *call)
 
 void mpi_flush(struct scry_call *call)
 {
-    const char *dir = job_named(call);
+    const char *dir = mpi_job_named(call);
     struct err err = {0};
     if (!dir)
         return;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lang/value.h"
+#include "monitor/messages.h"
 #include "monitor/monitor.h"
 #include "monitor/node.h"
 #include "probe/proc.h"
@@ -93,11 +94,11 @@ static void print_gid(struct info *info, struct buf *out)
     value_print_uint(out, info->status.gid);
 }
 
-/* Message queues exist where a message passing library is watched, which no part of this monitor does. */
+/* Message queues exist where a message passing library is watched: of MPI processes. */
 static void print_queue(struct info *info, struct buf *out)
 {
-    (void)info;
-    buf_puts(out, TOKEN_UNDEFINED);
+    struct message_queue *queue = message_has_queue(info->process) ? message_queue_of(info->process) : NULL;
+    buf_puts(out, queue ? queue->object.token : TOKEN_UNDEFINED);
 }
 
 static void print_node(struct info *info, struct buf *out)

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "monitor/agent_mpi.h"
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi_params.h"
 
 struct agents {
     struct monitor *monitor;
@@ -36,7 +38,9 @@ bool fake_job_known;
 static struct agents registry;
 static struct agent agent;
 static unsigned filters_passed;
-static struct code_event happened; /* by the names of the parameters: n, x, p */
+static struct code_event happened;      /* by the names of the parameters: n, x, p */
+static const struct mpi_told *told_now; /* of a call of MPI */
+static uint32_t called_now;
 
 struct agents *fake_agents_new(struct monitor *monitor)
 {
@@ -79,15 +83,47 @@ void fake_gone(void)
 
 /* ---- calls ---- */
 
+static void mpi_params(const struct fake_demand *demand, struct code_event *ret_params)
+{
+    static const uint8_t types[] = {CODE_MISSING,  CODE_SIGNED,  CODE_UNSIGNED,
+                                    CODE_FLOATING, CODE_MISSING, CODE_MISSING};
+    for (unsigned i = 0; i < demand->param_count; i++) {
+        struct mpi_param param = mpi_param_named(called_now, demand->at_exit, span_str(demand->params[i]));
+        ret_params->types[i] = types[param.kind];
+        ret_params->params[i] = mpi_param_bits(told_now, param);
+    }
+}
+
 static void demand_params(const struct fake_demand *demand, struct code_event *ret_params)
 {
     *ret_params = (struct code_event){.time_ns = happened.time_ns, .param_count = demand->param_count};
+    if (demand->is_mpi) {
+        mpi_params(demand, ret_params);
+        return;
+    }
     for (unsigned i = 0; i < demand->param_count; i++) {
         const char *found = strchr("nxp", demand->params[i][0]);
         size_t at = found && !demand->params[i][1] ? (size_t)(found - "nxp") : 2;
         ret_params->params[i] = happened.params[at];
         ret_params->types[i] = happened.types[at];
     }
+}
+
+static bool is_meant(const struct fake_demand *demand, bool exit)
+{
+    bool mpi = called_now != CALL_NONE;
+    return demand->csr && demand->at_exit == exit && demand->is_mpi == mpi &&
+           (!mpi || demand->mpi[called_now / 64] >> called_now % 64 & 1);
+}
+
+unsigned fake_mpi_call(uint32_t call, bool exit, const struct mpi_told *told)
+{
+    called_now = call;
+    told_now = told;
+    unsigned ran = fake_call(exit, 0, 0);
+    called_now = CALL_NONE;
+    told_now = NULL;
+    return ran;
 }
 
 unsigned fake_call(bool exit, int64_t n, double x)
@@ -100,7 +136,7 @@ unsigned fake_call(bool exit, int64_t n, double x)
     memcpy(&happened.params[1], &x, sizeof x);
     for (size_t i = 0; i < FAKE_DEMANDS; i++) {
         struct fake_demand *demand = &fake_demands[i];
-        if (!demand->csr || demand->at_exit != exit)
+        if (!is_meant(demand, exit))
             continue;
         struct code_event params;
         demand_params(demand, &params);
@@ -282,13 +318,18 @@ int agent_demand(struct agent *at, const struct agent_demand *wanted,
                                    .raise = wanted->raise,
                                    .values = wanted->values,
                                    .has_program = wanted->program != NULL,
+                                   .is_mpi = wanted->mpi != NULL,
                                    .param_count = wanted->param_count};
+    if (wanted->mpi)
+        memcpy(demand->mpi, wanted->mpi, sizeof demand->mpi);
     if (wanted->program)
         demand->program = *wanted->program;
     for (unsigned i = 0; i < wanted->param_count; i++)
         snprintf(demand->params[i], sizeof demand->params[i], "%s", wanted->params[i]);
-    snprintf(demand->selection, sizeof demand->selection, "%s", wanted->selection);
-    ready(ctx, 0, NULL);
+    if (wanted->selection)
+        snprintf(demand->selection, sizeof demand->selection, "%s", wanted->selection);
+    if (ready)
+        ready(ctx, 0, NULL);
     return 0;
 }
 
@@ -329,4 +370,18 @@ void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent 
 {
     agents->on_change = fn;
     agents->change_ctx = ctx;
+}
+
+/* ---- monitor/agent_mpi.h ---- */
+
+uint32_t agent_mpi_call(const struct agent *at, uint32_t slot)
+{
+    return called_now;
+}
+
+bool agent_event_told(const struct agent_event *event, struct mpi_told *ret_told)
+{
+    if (told_now)
+        *ret_told = *told_now;
+    return told_now != NULL;
 }

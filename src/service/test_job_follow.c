@@ -38,6 +38,7 @@ enum {
     ENDED_LIST,
     ALIVE_COUNT,
     ALIVE_LIST,
+    COMING,
     MEMBERS
 };
 enum { ENDED_MEMBERS = 9, ALIVE_MEMBERS = 9 };
@@ -260,6 +261,49 @@ static void test_late(void **state)
     follow_alive(true);
 }
 
+static void take_agents_name(int signo)
+{
+    prctl(PR_SET_NAME, "scry-agent");
+}
+
+static void wait_for_name(void)
+{
+    signal(SIGUSR1, take_agents_name);
+    wait_for_signal();
+}
+
+/* Seen before it said what it is: a process of the agent is none of the job's from then on, nor was it one. */
+static void test_agents_own(void **state)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    struct held held = hold(wait_for_name);
+    struct job_follow *follow = NULL;
+    struct answer answer;
+    struct err err = {0};
+    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    let_go(&held);
+    take_until(follow, ALIVE_COUNT, 2, &answer);
+    pid_t child = child_of(&answer, held.pid);
+    assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
+    arena_done(&answer.arena);
+    kill(child, SIGUSR1);
+    take_until(follow, ALIVE_COUNT, 1, &answer);
+    assert_int_equal(number(&answer, STARTED), 1);
+    assert_int_equal(number(&answer, ENDED), 0);
+    assert_int_equal(number(&answer, PEAK_PROCESSES), 1);
+    assert_int_equal(number(&answer, PEAK_THREADS), 1);
+    arena_done(&answer.arena);
+    kill(held.pid, SIGKILL);
+    kill(child, SIGKILL);
+    waitpid(held.pid, NULL, 0);
+    waitpid(child, NULL, 0);
+    take_until(follow, ENDED, 1, &answer);
+    assert_int_equal(number(&answer, ENDED_COUNT), 1);
+    arena_done(&answer.arena);
+    job_follow_free(follow);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 static void test_gone(void **state)
 {
     struct job_follow *follow = NULL;
@@ -276,10 +320,8 @@ static void test_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_processes),
-        cmocka_unit_test(test_alive),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_short_processes), cmocka_unit_test(test_alive), cmocka_unit_test(test_late),
+        cmocka_unit_test(test_agents_own),      cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "monitor/process.h"
 #include "monitor/switching.h"
 #include "probe/switches.h"
+#include "service/message.h"
 #include "service/service.h"
 #include "service/syscalls.h"
 
@@ -153,19 +154,9 @@ static const struct event_ops switching_ops = {.object_class = "t", .arm = switc
 
 /* ---- what is not seen yet ---- */
 
-static const char *no_library(void)
-{
-    return "library calls are seen by wrappers of the programming library, which this version of scry does not bring";
-}
-
 static const char *no_node_set(void)
 {
     return "the programming libraries known here do not change their set of nodes";
-}
-
-static const char *no_messages(void)
-{
-    return "messages are seen inside the message passing library, which this version of scry does not watch";
 }
 
 #define EVENT_ROW(name, signature, requirement, doc, ops) \
@@ -209,17 +200,14 @@ const struct scry_service thread_event_services[] = {
               "A thread has executed one instruction.", &step_ops),
     EVENT_ROW("thread_executed_insn_call", "token<t>* thread_list -> void", SCRY_OPTIONAL,
               "A thread has executed one instruction; a call counts as one.", &step_ops),
-    MISSING_ROW("thread_has_started_lib_call", "token<t>* thread_list, string lib_call_name -> { ... }", SCRY_REQUIRED,
-                "A thread has called the programming library.", no_library),
-    MISSING_ROW("thread_has_ended_lib_call", "token<t>* thread_list, string lib_call_name -> { ... }", SCRY_REQUIRED,
-                "A thread has returned from the programming library.", no_library),
     EVENT_ROW("thread_has_started_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
               "A thread has entered a system call; par1 ... are its parameters.", &syscall_start_ops),
     EVENT_ROW("thread_has_ended_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
               "A thread has left a system call; par1 is the result, the parameters follow.", &syscall_end_ops),
-    MISSING_ROW(
+    EVENT_ROW(
         "thread_has_received_tagged_msg",
         "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer size; integer monitor_tag }",
-        SCRY_OPTIONAL, "A thread has received a tagged message.", no_messages),
+        SCRY_OPTIONAL, "A thread has received a message with a monitor tag of the list (an empty list: any tag).",
+        &message_tagged_ops),
     SERVICE_END,
 };

@@ -35,7 +35,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 3,
+    AREA_VERSION = 5,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
@@ -62,20 +62,38 @@ enum agent_hello_flag {
     AGENT_HAS_HOOKS = 1, /* something in the program calls the hooks; without it no answer is waited for */
     AGENT_NO_ROOM = 2,   /* said after a welcome: the area could not be mapped; no answer is waited for */
     AGENT_NO_FILES = 4,  /* the same: the limit of open files let no descriptors through */
+    AGENT_HAS_MPI = 8,   /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
 };
 
-struct agent_hello { /* agent to monitor */
+struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each process of a job says it */
     uint32_t magic, version;
-    uint32_t size; /* of this struct */
+    uint32_t size; /* up to the end of the second text */
     int32_t pid, ppid;
-    uint32_t flags;        /* enum agent_hello_flag */
-    int32_t incarnation;   /* counts execs and forks of this program image: 0 the first */
-    uint64_t fork_of;      /* serial of the area of the parent that was forked, 0: started by exec */
-    uint64_t load_address; /* of the agent library */
-    uint64_t room;         /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
-    char job[AREA_PATH];   /* SCRY_JOB: the job directory; "" */
-    char exe[AREA_PATH];   /* readlink of /proc/self/exe */
+    uint32_t flags;            /* enum agent_hello_flag */
+    int32_t incarnation;       /* counts execs and forks of this program image: 0 the first */
+    uint64_t fork_of;          /* serial of the area of the parent that was forked, 0: started by exec */
+    uint64_t load_address;     /* of the agent library */
+    uint64_t room;             /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
+    char texts[2 * AREA_PATH]; /* SCRY_JOB: the job directory, or ""; NUL; readlink of /proc/self/exe; NUL */
 };
+enum { AGENT_HELLO_HEAD = offsetof(struct agent_hello, texts) };
+
+/* Whether the `size` bytes that came are a whole hello: its head, two texts that end, below AREA_PATH each, and nothing
+ * behind them. Then *ret_exe is the second; the first is hello->texts. */
+static inline bool agent_hello_whole(const struct agent_hello *hello, size_t size, const char **ret_exe)
+{
+    if (size <= AGENT_HELLO_HEAD || size > sizeof *hello || hello->size != size)
+        return false;
+    size_t length = size - AGENT_HELLO_HEAD, job = 0, exe;
+    while (job < length && hello->texts[job])
+        job++;
+    for (exe = job + 1; exe < length && hello->texts[exe];)
+        exe++;
+    if (exe + 1 != length || job >= AREA_PATH || exe - job > AREA_PATH)
+        return false;
+    *ret_exe = hello->texts + job + 1;
+    return true;
+}
 
 struct agent_welcome { /* monitor to agent; status 0 comes with the three descriptors */
     uint32_t magic, version;
@@ -115,6 +133,7 @@ _Static_assert(sizeof(struct area_slot) == 64, "a slot is a cache line");
 
 /* ---- sites ---- */
 
+/* One byte before the return address of an inlined function's entry hook stands its caller, in the same frame. */
 struct area_site {
     _Atomic uint64_t address; /* hook's return address, or the call's return address in the caller; 0: free */
     _Atomic uint32_t values;  /* offset in programs of a struct area_program: what to record; 0: none */
@@ -255,6 +274,7 @@ struct area {
     _Atomic uint32_t freed;                  /* futex: grows when packets became free (AREA_WAIT) */
     _Atomic uint32_t range_count;            /* 0: unknown_mode holds everywhere */
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
+    _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
@@ -267,7 +287,10 @@ struct area {
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
-    char fault[200]; /* why the agent switched itself off, or what it has to say */
+    _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor */
+    _Atomic uint64_t waits_dropped; /* of what was discarded: because of these */
+    _Atomic uint32_t mpi; /* 1: calls of MPI are told; set before `modules` grows: then they get their slots */
+    char fault[200];      /* why the agent switched itself off, or what it has to say */
     struct area_crash crash;
 
     /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */

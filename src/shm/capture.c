@@ -143,6 +143,74 @@ static PLAIN bool begin_number(struct machine *m, const struct capture_insn *ins
 
 enum { PAGE = 4096, FIRST_CHUNK = 64, CHUNK = 512 };
 
+static PLAIN size_t put_utf8(uint8_t *text, size_t room, uint32_t c)
+{
+    enum { REPLACEMENT = 0xfffd };
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        c = REPLACEMENT;
+    size_t size = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (size > room)
+        return 0;
+    for (size_t i = size; i > 1; i--, c >>= 6)
+        text[i - 1] = (uint8_t)(0x80 | (c & 0x3f));
+    text[0] = (uint8_t)(size == 1 ? c : (0xf00 >> size & 0xf0) | c);
+    return size;
+}
+
+/* The bytes of the string, in UTF-8, at most `want`; -1: nothing could be read. */
+static PLAIN int64_t wide_string(struct machine *m, uint64_t address, unsigned wide, uint8_t *text, size_t want,
+                                 enum capture_status *ret_status)
+{
+    uint8_t units[FIRST_CHUNK];
+    size_t got = 0, unit = (size_t)1 << (wide & 3);
+    uint32_t high = 0; /* the first half of a pair */
+    *ret_status = CAPTURE_PART;
+    for (bool any = false;; any = true) {
+        size_t n = (PAGE - address % PAGE) / unit * unit;
+        n = n == 0 ? unit : n < sizeof units ? n : sizeof units;
+        if (!fetch(m, units, address, n))
+            return any ? (int64_t)got : -1;
+        address += n;
+        for (size_t at = 0; at < n; at += unit) {
+            uint32_t c = 0;
+            for (size_t i = unit; i > 0; i--)
+                c = c << 8 | units[at + i - 1];
+            bool low = unit == 2 && c >= 0xdc00 && c < 0xe000;
+            if (high) { /* alone, it is no character */
+                size_t size =
+                    put_utf8(text + got, want - got, low ? 0x10000 + ((high - 0xd800) << 10) + c - 0xdc00 : high);
+                got += size;
+                high = 0;
+                if (size == 0)
+                    return (int64_t)got;
+                if (low)
+                    continue;
+            }
+            if (c == 0) {
+                *ret_status = CAPTURE_OK;
+                return (int64_t)got;
+            }
+            if (unit == 2 && c >= 0xd800 && c < 0xdc00) {
+                high = c;
+                continue;
+            }
+            size_t size = put_utf8(text + got, want - got, c);
+            got += size;
+            if (size == 0)
+                return (int64_t)got;
+        }
+    }
+}
+
+static PLAIN bool put_string(struct machine *m, enum capture_status status, size_t got)
+{
+    uint16_t shown = (uint16_t)got;
+    m->out[m->pos] = (uint8_t)status;
+    copy(m->out + m->pos + 1, &shown, 2);
+    m->pos += 3 + got;
+    return true;
+}
+
 static PLAIN bool emit_string(struct machine *m, const struct capture_insn *insn)
 {
     uint64_t address = m->v[insn->r & 63];
@@ -152,11 +220,15 @@ static PLAIN bool emit_string(struct machine *m, const struct capture_insn *insn
     if (m->limit - m->pos < 3 + (uint64_t)after)
         return emit_status(m, after, CAPTURE_CUT, 0);
     size_t want = m->limit - m->pos - 3 - after;
-    if (want > insn->n)
-        want = insn->n;
+    if (want > CAPTURE_STRING_MAX(insn->n))
+        want = CAPTURE_STRING_MAX(insn->n);
     uint8_t *text = m->out + m->pos + 3;
     size_t got = 0;
     enum capture_status status = CAPTURE_PART;
+    if (CAPTURE_STRING_WIDE(insn->n)) {
+        int64_t size = wide_string(m, address, CAPTURE_STRING_WIDE(insn->n), text, want, &status);
+        return size < 0 ? emit_status(m, after, CAPTURE_INVALID, 0) : put_string(m, status, (size_t)size);
+    }
     for (size_t chunk = FIRST_CHUNK; got < want; chunk = CHUNK) {
         size_t n = PAGE - (address + got) % PAGE;
         n = n < chunk ? n : chunk;
@@ -177,11 +249,7 @@ static PLAIN bool emit_string(struct machine *m, const struct capture_insn *insn
     uint8_t next;
     if (status == CAPTURE_PART && got == want && fetch(m, &next, address + got, 1) && next == 0)
         status = CAPTURE_OK;
-    uint16_t shown = (uint16_t)got;
-    m->out[m->pos] = (uint8_t)status;
-    copy(m->out + m->pos + 1, &shown, 2);
-    m->pos += 3 + got;
-    return true;
+    return put_string(m, status, got);
 }
 
 enum { ITEMS_HEAD = 7 }; /* status, count in all, shown */

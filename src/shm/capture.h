@@ -24,7 +24,7 @@ struct capture_frame {
     uint64_t gpr[17];
     uint64_t xmm[16][2]; /* low 128 bits; only valid with has_xmm */
     bool has_xmm;
-    uint64_t result; /* reserved for a return trampoline */
+    uint64_t result; /* with has_result, of an exit: 0: it brings nothing that is worth values */
     bool has_result;
 };
 
@@ -112,7 +112,8 @@ enum capture_op {
     CAPTURE_NUMBER, /* u8 off (enum code_type), then what the block of n instructions emits: 8 bytes; if it cannot, the
                        nine bytes of CODE_MISSING */
     CAPTURE_END,
-    CAPTURE_STRING, /* status; u16 length, bytes: of the string at v[r], at most n; after: off */
+    CAPTURE_STRING, /* status; u16 length, bytes: of the string at v[r], at most CAPTURE_STRING_MAX(n); after: off. Of
+                       wide characters it becomes UTF-8 */
     CAPTURE_BYTES,  /* 2: status; u32 count in all, u16 shown, bytes: v[count] bytes at v[r], at most n; after: off */
     CAPTURE_ITEMS,  /* 2: the same with elements of stride bytes */
     CAPTURE_LOOP,   /* 2: the same, elements emitted by the block of n instructions with v[r] at each; at most max */
@@ -139,6 +140,11 @@ struct capture_operand {
     uint8_t count;
     uint8_t reserved;
 };
+
+/* n of CAPTURE_STRING: `wide` is 0 for bytes, 1 for UTF-16, 2 for UTF-32. */
+#define CAPTURE_STRING_N(max, wide) ((max) | (wide) << 14)
+#define CAPTURE_STRING_MAX(n) ((n)&0x3fff)
+#define CAPTURE_STRING_WIDE(n) ((n) >> 14)
 
 #define CAPTURE_BITS_OFF(shift, bits, is_signed) ((shift) | (bits) << 8 | (is_signed) << 16)
 

@@ -35,7 +35,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 1,
+    MPIA_AREA_VERSION = 4,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -80,7 +80,7 @@ struct mpi_hello { /* interposer to monitor */
     uint32_t library;     /* enum mpi_library */
     int32_t hint_rank;    /* from the launcher's environment, -1: not said */
     int32_t hint_size;
-    uint32_t reserved;
+    uint32_t metrics;    /* what the process itself asks for besides: MPIA_METRIC_MESSAGES (SCRY_MPI=messages) */
     char namespace[128]; /* PMIX_NAMESPACE, PMI_JOBID ...: tells jobs apart that one scry run started; "" */
     char job[MPIA_PATH]; /* SCRY_JOB */
     char exe[MPIA_PATH];
@@ -204,15 +204,69 @@ enum mpi_thread_state {
  * moved on by it. Likewise `first` is the time of the reset after one. Calls that a process answers itself at once
  * (MPI_Wtime, MPI_Comm_rank, ...: shape quick) are only counted; the little time that they take is computation.
  */
-struct mpi_clock {
-    uint64_t last; /* end of the last communication */
+struct mpi_clock {        /* as it is read: see mpi_clock_outermost, mpi_clock_blocking */
+    uint64_t first, last; /* last: end of the last communication, or when the clock was stopped */
     uint64_t compute, communicate;
     uint64_t count; /* of communications, and of the computations before them; the one at the end of it all is one more
                        computation */
     uint64_t compute_min, compute_max, communicate_min, communicate_max; /* min: 0 is none */
-    uint64_t first;
-    uint32_t compute_at, communicate_at; /* struct mpi_histogram: computation granularity, communication overhead */
 };
+
+/*
+ * As it is kept: as little is written at each call as is needed. What is computation by the first definition is all
+ * that is not communication. The second definition's clock stands there as its difference to the first one's, so that
+ * of calls that block nothing is written: the calls that do not block, and `pending`, how long the last of them ended
+ * after the last one that does. Distributions likewise: that of communication is the sum of those of the durations of
+ * all calls (rows; but for MPI_Init and MPI_Finalize, which are in no clock), plus what stands here; numbers here may
+ * be negative (modulo 2^64).
+ */
+struct mpi_outermost { /* communication: inside an outermost MPI call */
+    uint64_t last, communicate, count, first;
+    uint64_t compute_min, compute_max, communicate_min, communicate_max;
+    uint32_t compute_at;     /* struct mpi_histogram: computation granularity */
+    uint32_t communicate_at; /* communication overhead: of calls without a distribution of their own */
+};
+
+struct mpi_blocking { /* the paper's: inside a blocking one */
+    uint64_t other_ticks, other_count, pending;
+    uint64_t compute_min, compute_max, communicate_min, communicate_max;
+    uint32_t compute_at;     /* less that of mpi_outermost */
+    uint32_t communicate_at; /* of calls without a distribution of their own */
+};
+
+static inline struct mpi_clock mpi_clock_outermost(const struct mpi_outermost *from)
+{
+    return (struct mpi_clock){.first = from->first,
+                              .last = from->last,
+                              .compute = from->last - from->first - from->communicate,
+                              .communicate = from->communicate,
+                              .count = from->count,
+                              .compute_min = from->compute_min,
+                              .compute_max = from->compute_max,
+                              .communicate_min = from->communicate_min,
+                              .communicate_max = from->communicate_max};
+}
+
+static inline struct mpi_clock mpi_clock_blocking(const struct mpi_outermost *outermost,
+                                                  const struct mpi_blocking *from)
+{
+    uint64_t last = outermost->last - from->pending, communicate = outermost->communicate - from->other_ticks;
+    return (struct mpi_clock){.first = outermost->first,
+                              .last = last,
+                              .compute = last - outermost->first - communicate,
+                              .communicate = communicate,
+                              .count = outermost->count - from->other_count,
+                              .compute_min = from->compute_min,
+                              .compute_max = from->compute_max,
+                              .communicate_min = from->communicate_min,
+                              .communicate_max = from->communicate_max};
+}
+
+/* Whether calls are in no clock, whatever is switched on. */
+static inline bool mpi_call_is_untimed(uint32_t call)
+{
+    return call == CALL_MPI_Init || call == CALL_MPI_Init_thread || call == CALL_MPI_Finalize;
+}
 
 struct mpi_thread {
     _Atomic uint32_t state;
@@ -227,8 +281,8 @@ struct mpi_thread {
     uint64_t requests_omitted;             /* operations that found no room among the requests */
     char name[16];
     _Alignas(64) struct mpi_now now;
-    _Alignas(64) struct mpi_clock outermost;       /* communication: inside an outermost MPI call */
-    _Alignas(64) struct mpi_clock blocking;        /* the paper's: inside a blocking one */
+    _Alignas(64) struct mpi_outermost outermost;
+    _Alignas(64) struct mpi_blocking blocking;
     _Alignas(64) struct mpi_row rows[CALL_COUNT];  /* by enum call_id: each outermost call */
     _Alignas(64) struct mpi_row spans[CALL_COUNT]; /* non-blocking ones: from their post to their completion */
 };
@@ -255,6 +309,8 @@ struct mpi_comm {
     uint64_t created;
     _Atomic uint32_t collectives; /* begun on it by this process: now.ordinal */
     uint32_t reserved;
+    uint64_t identity; /* the same in all processes: 1 MPI_COMM_WORLD, 2 MPI_COMM_SELF, else by parent, ordinal, lowest;
+                          0: not known */
     char name[MPIA_NAME]; /* MPI_Comm_set_name; of a file its path's end */
 };
 
@@ -305,7 +361,10 @@ enum mpi_metric { /* bits of mpi_area.metrics */
                   MPIA_METRIC_SITES = 4,
                   MPIA_METRIC_PEERS = 8,
                   MPIA_METRIC_REQUESTS = 16,
-                  MPIA_METRIC_ALL = 31,
+                  MPIA_METRIC_ALL = 31,      /* of what is counted */
+                  MPIA_METRIC_TELL = 32,     /* calls and messages are told to the agent (agent/mpi_host.h) */
+                  MPIA_METRIC_MESSAGES = 64, /* messages of each channel are numbered */
+                  MPIA_METRIC_POKE = 128, /* means nothing; changed by the monitor so that each thread looks around */
 };
 
 struct mpi_area {
@@ -319,8 +378,11 @@ struct mpi_area {
     _Atomic uint32_t metrics;         /* enum mpi_metric */
     _Atomic uint32_t bits;  /* resolution of histograms: taken over by a thread when it comes, and at resets */
     _Atomic uint32_t reset; /* grows: counts start again (each thread at its next call) */
-    _Atomic uint64_t selected[(CALL_COUNT + 63) / 64]; /* calls whose distributions are taken; all ones: all */
+    /* calls whose distributions are taken; all ones: all. Looked at when one of the switches above changes */
+    _Atomic uint64_t selected[(CALL_COUNT + 63) / 64];
     _Atomic uint64_t ticks_per_second;
+    /* With MPIA_METRIC_TELL: calls that nobody wants to hear of. */
+    _Atomic uint64_t untold[(CALL_COUNT + 63) / 64];
 
     /* ---- the interposer's side ---- */
     _Alignas(64) _Atomic uint32_t state; /* enum mpi_state */
@@ -339,6 +401,7 @@ struct mpi_area {
     uint64_t parent_world;                 /* started by MPI_Comm_spawn: 1 */
     char processor[64], version_text[128]; /* MPI_Get_processor_name, first line of MPI_Get_library_version */
     char fault[200];
+    _Atomic uint32_t messages_at; /* struct mpim (shm/mpi_messages.h); 0: messages were never counted */
 };
 _Static_assert(sizeof(struct mpi_area) <= 4096, "the header is a page");
 

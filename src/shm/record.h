@@ -25,7 +25,8 @@ enum record_id {
     RECORD_EXIT_OF,       /* u32 function; u64 entry_time: entered in an earlier packet */
     RECORD_ENTRY_VALUES,  /* u32 function; u32 layout; u16 size; size bytes */
     RECORD_EXIT_VALUES,   /* u32 function; u64 entry_time; u32 layout; u16 size; size bytes: instead of EXIT, EXIT_OF */
-    RECORD_CALLER_VALUES, /* u32 layout; u16 size; size bytes: the caller's locals at the entry that comes next */
+    RECORD_CALLER_VALUES, /* u32 layout; u16 size; size bytes: the caller's locals at the entry that comes next, at once
+                             and in the same packet */
     RECORD_UNWOUND,       /* u32 count: so many innermost calls ended without returning (exception, longjmp); of those
                              entered in earlier packets, too */
     RECORD_LOST,          /* u32 count: so many innermost calls returned, but their exits found no room */
@@ -33,6 +34,7 @@ enum record_id {
     RECORD_SIGNAL,        /* i32 signal; i32 code; u64 address; u64 pc: a fatal signal */
     RECORD_MARK,          /* u16 size; size bytes of text: the program annotates itself (scry/agent.h) */
     RECORD_THINNED,       /* u32 function: its rate is limited from here; calls are missing */
+    RECORD_MESSAGE,       /* struct record_message: something of MPI was sent, received, or done by all */
     RECORD_IDS,
     RECORD_EXTENDED = 31,
 };
@@ -44,6 +46,33 @@ enum {
     RECORD_VALUES_LIMIT = 4096, /* bytes of captured values in one record */
     RECORD_NO_LAYOUT = 0,       /* for a layout: what the values mean is not known any more */
 };
+
+/*
+ * RECORD_MESSAGE. It stands inside of the call that posted a send, completed a receive, began a collective operation or
+ * completed a non-blocking one. Nothing is there of operations with MPI_PROC_NULL, nor of those that failed or were
+ * cancelled. A reader matches sends and receives of a channel (comm, source, destination, tag) each sorted by `order`,
+ * the k-th with the k-th: MPI lets no message overtake another one of its channel, in the order in which they were
+ * posted. Collectives: the same comm and order on all ranks.
+ */
+enum message_kind {
+    MESSAGE_SENT,            /* posted, or started if persistent; peer: destination */
+    MESSAGE_RECEIVED,        /* complete; peer (source) and tag as the status says */
+    MESSAGE_COLLECTIVE,      /* began; peer: the root, MPIA_RANK_NONE if it has none */
+    MESSAGE_COLLECTIVE_DONE, /* a non-blocking one is complete */
+    MESSAGE_KINDS,
+};
+
+struct record_message {
+    uint8_t kind;   /* enum message_kind */
+    uint32_t call;  /* enum call_id (shm/mpi_calls.h): that posted it */
+    uint64_t comm;  /* mpi_comm.identity; 0: not known, then it matches nothing */
+    int32_t peer;   /* world rank, or MPIA_RANK_... (shm/mpi_area.h) */
+    int32_t tag;    /* MPIA_TAG_NONE of collectives */
+    uint64_t bytes; /* sent, received; of collectives by the arguments */
+    uint64_t order; /* of the post among the posts of sends and receives of this process, 1 is the first; collectives:
+                       the how-manyeth on comm */
+} __attribute__((packed));
+_Static_assert(sizeof(struct record_message) == 37, "there is no padding");
 
 /* CTF packet header and context, as one. Sizes in bits, times in ticks. Sizeof is 80: no padding. */
 struct packet_head {

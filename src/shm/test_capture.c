@@ -225,6 +225,62 @@ static void reads_strings(void **state)
     assert_int_equal(out[0], CAPTURE_PART);
 }
 
+static size_t run_wide(const void *text, size_t size, unsigned wide, size_t max, uint8_t *out)
+{
+    struct program program = program_of(1 + 1);
+    add(&program, I(CAPTURE_LEA, 33, 5, 0));
+    add(&program, I(CAPTURE_STRING, 33, (uint16_t)CAPTURE_STRING_N(max, wide), 1));
+    add(&program, I(CAPTURE_REG, 0, 1, 0));
+    struct capture_frame frame = frame_here(&frame);
+    frame.gpr[5] = (uint64_t)(uintptr_t)text;
+    allow(text, size);
+    return run(&program, &frame, out, 600);
+}
+
+static void check_wide(const void *text, size_t size, unsigned wide, size_t max, const char *expected, size_t length)
+{
+    static _Alignas(4096) uint8_t page[4096]; /* whole pages are readable, or not at all */
+    uint8_t out[600];
+    memset(page, 0xff, sizeof page);
+    memcpy(page, text, size);
+    assert_int_equal(run_wide(page, sizeof page, wide, max, out), length + 1);
+    assert_memory_equal(out, expected, length);
+}
+
+#define CHECK_WIDE(text, wide, max, expected) check_wide(text, sizeof text, wide, max, expected, sizeof expected - 1)
+
+static void reads_wide_strings(void **state)
+{
+    uint8_t out[600];
+    static const uint16_t small[] = {'a', 0xe4, 0x20ac, 0xd83d, 0xde00, 'z', 0};
+    static const uint32_t large[] = {'a', 0xe4, 0x20ac, 0x1f600, 0x110000, 0xd800, 0};
+    static const uint16_t halves[] = {0xd83d, 'x', 0xde00, 0xd83d, 0};
+    CHECK_WIDE(small, 1, 100, "\0\13\0a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z");
+    CHECK_WIDE(large, 2, 100, "\0\20\0a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd");
+    CHECK_WIDE(halves, 1, 100,
+               "\0\12\0\xef\xbf\xbd"
+               "x\xef\xbf\xbd\xef\xbf\xbd");
+    /* no character is cut, and what fits exactly is whole */
+    CHECK_WIDE(small, 1, 11, "\0\13\0a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z");
+    CHECK_WIDE(small, 1, 9, "\1\6\0a\xc3\xa4\xe2\x82\xac");
+    CHECK_WIDE(large, 2, 2, "\1\1\0a");
+    assert_int_equal(run_wide(small, 0, 1, 100, out), 2);
+    assert_int_equal(out[0], CAPTURE_INVALID);
+    assert_int_equal(run_wide(NULL, 0, 2, 100, out), 2);
+    assert_int_equal(out[0], CAPTURE_NULL);
+
+    static _Alignas(4096) uint8_t pages[2 * 4096]; /* into a page that is not there, its units across the border */
+    uint8_t *start = pages + 4096 - 202;
+    for (size_t i = 0; i < 60; i++)
+        start[4 * i] = 'x';
+    assert_int_equal(run_wide(start, 202, 2, 500, out), 1 + 2 + 50 + 1);
+    assert_int_equal(out[0], CAPTURE_PART);
+    assert_int_equal(run_wide(start, 4096, 2, 500, out), 1 + 2 + 60 + 1);
+    assert_int_equal(out[0], CAPTURE_OK);
+    assert_int_equal(run_wide(start, 1, 2, 500, out), 2);
+    assert_int_equal(out[0], CAPTURE_INVALID);
+}
+
 /* begin in rdi, end in rsi; elements of `stride` bytes of which the first four are shown */
 static size_t run_vector(bool loop, const void *begin, size_t count, size_t stride, size_t readable, size_t max,
                          size_t room, uint8_t *out)
@@ -484,6 +540,7 @@ int main(void)
         cmocka_unit_test(looks_twice_at_what_is_not_the_frame),
         cmocka_unit_test(follows_pointers),
         cmocka_unit_test(reads_strings),
+        cmocka_unit_test(reads_wide_strings),
         cmocka_unit_test(counts_elements),
         cmocka_unit_test(computes),
         cmocka_unit_test(emits_numbers_for_conditions),

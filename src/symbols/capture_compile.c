@@ -231,6 +231,8 @@ static void scope_of_hook(struct site *site, const struct hook_site *hook, bool 
     site->nowhere = !*ret_own;
 }
 
+static int compile_inlined_caller(struct job *job, struct site *inlined);
+
 static int compile_hook(struct job *job, const struct hook_site *hook)
 {
     struct capture_compiler *compiler = job->compiler;
@@ -264,7 +266,8 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
         emit_params(site);
     int r = hook->exit ? emit_exit(site, own) : emit_entry(site);
     if (r == 0 && !hook->exit && compiler->options.caller)
-        r = emit_unwind(site);
+        r = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine ? compile_inlined_caller(job, site)
+                                                                 : emit_unwind(site);
     emitter_done(&emitter);
     free(site);
     return r;
@@ -310,11 +313,58 @@ static void put_function_name(struct buf *text, Dwarf_Die *function)
     buf_done(&full);
 }
 
+/* The values of site->scope, whose function's code is read. */
+static int emit_caller(struct site *site)
+{
+    struct capture_compiler *compiler = site->job->compiler;
+    struct emitter emitter;
+    site->code = &compiler->caller_code;
+    site->emitter = &emitter;
+    emitter_init(&emitter, &compiler->options, &compiler->types, true);
+    buf_puts(&emitter.text, "caller");
+    put_function_name(&emitter.text, &site->scope);
+    buf_putc(&emitter.text, '(');
+    scopes_parameters(&site->scope, emit_caller_variable, site);
+    scopes_locals(compiler, &site->scope, site->pc, emit_caller_variable, site);
+    buf_putc(&emitter.text, ')');
+    int r = hand_over(site);
+    emitter_done(&emitter);
+    return r;
+}
+
+/* Caller and called are in one frame: the hook's registers are the caller's. */
+static int compile_inlined_caller(struct job *job, struct site *inlined)
+{
+    enum { REGISTERS = sizeof((struct capture_frame *)NULL)->gpr / sizeof(uint64_t) };
+    struct capture_compiler *compiler = job->compiler;
+    struct emitter emitter;
+    struct site *site = calloc(1, sizeof *site);
+    if (!site)
+        return -ENOMEM;
+    *site = (struct site){.job = job,
+                          .kind = CAPTURE_CALL,
+                          .pc = inlined->returns - 1,
+                          .returns = inlined->returns - 1,
+                          .function = job->function};
+    scopes_around(compiler, &job->function, inlined->pc, &inlined->scope, &site->scope);
+    int r = read_caller(compiler, &site->function) ? emit_caller(site) : -ENOENT;
+    if (r == 0) {
+        emitter_init(&emitter, &compiler->options, NULL, true);
+        emit(&emitter, CAPTURE_REGS, 0, REGISTERS, 0);
+        emitter.minimum += sizeof((struct capture_frame *)NULL)->gpr;
+        if (emitter_finish(&emitter))
+            job->output->site(job->output->ctx, CAPTURE_UNWIND, inlined->returns, 0, emitter.code.data,
+                              emitter.code.len);
+        emitter_done(&emitter);
+    }
+    free(site);
+    return r == -ENOENT ? 0 : r;
+}
+
 static int compile_call(struct job *job, uint64_t returns)
 {
     struct capture_compiler *compiler = job->compiler;
     struct site_entry *known;
-    struct emitter emitter;
     HASH_FIND(hh, compiler->call_sites, &returns, sizeof returns, known);
     if (known)
         return 0;
@@ -327,21 +377,12 @@ static int compile_call(struct job *job, uint64_t returns)
     }
     known->address = returns;
     HASH_ADD(hh, compiler->call_sites, address, sizeof known->address, known);
-    *site = (struct site){.job = job, .kind = CAPTURE_CALL, .pc = returns - 1, .returns = returns, .emitter = &emitter};
+    *site = (struct site){.job = job, .kind = CAPTURE_CALL, .pc = returns - 1, .returns = returns};
     int r = 0;
     if (scopes_function(compiler, returns - 1, &site->function) && read_caller(compiler, &site->function)) {
-        site->code = &compiler->caller_code;
         if (!scopes_inlined(compiler, &site->function, returns - 1, NULL, &site->scope))
             site->scope = site->function;
-        emitter_init(&emitter, &compiler->options, &compiler->types, true);
-        buf_puts(&emitter.text, "caller");
-        put_function_name(&emitter.text, &site->scope);
-        buf_putc(&emitter.text, '(');
-        scopes_parameters(&site->scope, emit_caller_variable, site);
-        scopes_locals(compiler, &site->scope, returns - 1, emit_caller_variable, site);
-        buf_putc(&emitter.text, ')');
-        r = hand_over(site);
-        emitter_done(&emitter);
+        r = emit_caller(site);
     }
     free(site);
     return r;

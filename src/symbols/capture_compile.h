@@ -24,7 +24,9 @@ int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf
 void capture_compiler_free(struct capture_compiler *compiler);
 
 /* ENTRY and EXIT: hooks, by their return address. CALL: a call, by its return address: runs on the caller's registers.
- * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. Entry and exit
+ * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. Of a function that
+ * was inlined the hook is told the call of the function around it: its own caller has a CALL one byte before the hook's
+ * return address, and UNWIND emits the registers as they are. Entry and exit
  * hooks that were jumped to (tail calls) return to the caller: they have no site. */
 enum capture_site_kind { CAPTURE_ENTRY, CAPTURE_EXIT, CAPTURE_CALL, CAPTURE_UNWIND };
 

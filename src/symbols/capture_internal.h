@@ -52,6 +52,8 @@ enum type_kind {
 bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type);
 /* Without const, volatile and names: what it is. */
 bool type_strip(Dwarf_Die *type, Dwarf_Die *ret_type);
+/* What strings of these are made of: 0 no wide characters, 1 UTF-16, 2 UTF-32. C has only names for them. */
+unsigned type_wide(Dwarf_Die *type);
 enum type_kind type_kind_of(Dwarf_Die *stripped);
 bool type_is_signed(Dwarf_Die *stripped);
 /* Size in bytes; 0: unknown. */
@@ -367,6 +369,9 @@ void scopes_done(struct capture_compiler *compiler);
 size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
                      size_t max);
 bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc);
+/* What is around an inlined instance that holds pc: another one, or the function itself. */
+void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,
+                   Dwarf_Die *ret_around);
 /* The inlined instance of `origin` (a concrete or abstract function) around pc in function; `any`: the innermost of
  * whatever. False: none. */
 bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *origin,

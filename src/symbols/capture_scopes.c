@@ -225,6 +225,35 @@ bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint
     return found;
 }
 
+static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, Dwarf_Off inlined,
+                        unsigned nest, Dwarf_Die *ret_around)
+{
+    Dwarf_Die child, around = *ret_around;
+    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
+        return false;
+    do {
+        int tag = dwarf_tag(&child);
+        if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !scopes_holds(compiler, &child, pc))
+            continue;
+        *ret_around = around;
+        if (dwarf_dieoffset(&child) == inlined)
+            return true;
+        if (tag == DW_TAG_inlined_subroutine)
+            *ret_around = child;
+        if (find_around(compiler, &child, pc, inlined, nest + 1, ret_around))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,
+                   Dwarf_Die *ret_around)
+{
+    *ret_around = *function;
+    if (!find_around(compiler, function, pc, dwarf_dieoffset(inlined), 0, ret_around))
+        *ret_around = *function;
+}
+
 /* ---- variables ---- */
 
 /* The child that is an instance of `abstract`. */

@@ -142,7 +142,7 @@ static enum pointee pointee_kind(struct emitter *emitter, Dwarf_Die *type, bool 
         return POINTEE_CODE;
     if (depth == 0 || nest > NEST_LIMIT || emitter->blocks >= CAPTURE_BLOCKS - 3)
         return POINTEE_NOTHING;
-    if (kind == TYPE_CHAR && type_size(&stripped) == 1)
+    if ((kind == TYPE_CHAR && type_size(&stripped) == 1) || type_wide(type))
         return emitter->options->string > 0 ? POINTEE_STRING : POINTEE_NOTHING;
     Dwarf_Die element;
     if (type_special(&stripped, &element) == SPECIAL_NONE &&
@@ -182,7 +182,8 @@ static void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there
         return;
     }
     if (kind == POINTEE_STRING && !reference)
-        emit_expecting(emitter, CAPTURE_STRING, (unsigned)value, emitter->options->string);
+        emit_expecting(emitter, CAPTURE_STRING, (unsigned)value,
+                       CAPTURE_STRING_N(emitter->options->string, type_wide(pointee)));
     else {
         struct place target = {.kind = PLACE_MEMORY, .base = (uint8_t)value};
         struct emitter_block block = emit_block_begin(emitter, CAPTURE_FOLLOW, (unsigned)value, NULL);

@@ -143,6 +143,26 @@ enum type_kind type_kind_of(Dwarf_Die *stripped)
     }
 }
 
+unsigned type_wide(Dwarf_Die *type)
+{
+    static const char *const names[] = {"wchar_t", "char16_t", "char32_t"};
+    Dwarf_Die at = *type;
+    bool named = false;
+    for (int i = 0; i < CHAIN_LIMIT; i++) {
+        const char *name = die_name(&at);
+        for (size_t k = 0; name && k < sizeof names / sizeof *names; k++)
+            named |= strcmp(name, names[k]) == 0;
+        int tag = dwarf_tag(&at);
+        bool is_name = tag == DW_TAG_typedef || tag == DW_TAG_const_type || tag == DW_TAG_volatile_type ||
+                       tag == DW_TAG_restrict_type || tag == DW_TAG_atomic_type || tag == DW_TAG_template_alias;
+        if (!is_name || !type_of(&at, &at))
+            break;
+    }
+    uint64_t size = type_size(&at);
+    bool is_base = dwarf_tag(&at) == DW_TAG_base_type && (named || encoding_of(&at) == DW_ATE_UTF);
+    return !is_base ? 0 : size == 2 ? 1 : size == 4 ? 2 : 0;
+}
+
 bool type_is_signed(Dwarf_Die *stripped)
 {
     if (dwarf_tag(stripped) == DW_TAG_enumeration_type) {

@@ -403,3 +403,41 @@ const char *layout_function(const struct layout *layout, enum layout_part part)
 {
     return layout->parts[part].name;
 }
+
+static bool is_plain_number(const struct layout_type *type)
+{
+    switch (type->kind) {
+    case LAYOUT_SIGNED:
+    case LAYOUT_UNSIGNED:
+    case LAYOUT_CHAR:
+    case LAYOUT_BOOL:
+    case LAYOUT_ENUM:
+        return type->size <= 8;
+    case LAYOUT_POINTER:
+    case LAYOUT_CODE_POINTER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool layout_find(const struct layout *layout, enum layout_part part, const char *name, size_t *ret_at, size_t *ret_size)
+{
+    const struct layout_type *fields = &layout->parts[part];
+    size_t at = 0;
+    for (unsigned before = 0; before < part; before++)
+        if (layout->has[before])
+            return false;
+    for (size_t i = 0; i < fields->field_count && is_plain_number(fields->fields[i].type); i++) {
+        const struct layout_type *type = fields->fields[i].type;
+        bool pointer = type->kind == LAYOUT_POINTER || type->kind == LAYOUT_CODE_POINTER;
+        size_t size = pointer ? 8 : type->size;
+        if (strcmp(fields->fields[i].name, name) == 0) {
+            *ret_at = at;
+            *ret_size = size;
+            return true;
+        }
+        at += size;
+    }
+    return false;
+}

@@ -39,6 +39,10 @@ enum layout_part { LAYOUT_ARGS, LAYOUT_LOCALS, LAYOUT_CALLER, LAYOUT_RESULT, LAY
 
 /* Whether the layout has fields of that part. */
 bool layout_has(const struct layout *layout, enum layout_part part);
+/* Where the integer or pointer called `name` lies in the bytes of a part, if that is the same in all values (whatever
+ * stands before it has a fixed size). Of the first part of a layout, for its bytes begin there. */
+bool layout_find(const struct layout *layout, enum layout_part part, const char *name, size_t *ret_at,
+                 size_t *ret_size);
 /* The function that a part is of; NULL: the layout does not say. */
 const char *layout_function(const struct layout *layout, enum layout_part part);
 

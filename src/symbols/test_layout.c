@@ -265,6 +265,21 @@ static void refuses_what_is_no_layout(void **state)
     assert_int_equal(layout_parse(&layout, deep, NULL), -EBADMSG);
 }
 
+/* Only what is at the same place in all values. */
+static void finds_numbers(void **state)
+{
+    struct layout *layout = parsed("args(peer:i4,flag:b1,site:p,s:s,after:i4) result(:i4)");
+    size_t at, size;
+    assert_true(layout_find(layout, LAYOUT_ARGS, "peer", &at, &size) && at == 0 && size == 4);
+    assert_true(layout_find(layout, LAYOUT_ARGS, "flag", &at, &size) && at == 4 && size == 1);
+    assert_true(layout_find(layout, LAYOUT_ARGS, "site", &at, &size) && at == 5 && size == 8);
+    assert_false(layout_find(layout, LAYOUT_ARGS, "s", &at, &size));
+    assert_false(layout_find(layout, LAYOUT_ARGS, "after", &at, &size));
+    assert_false(layout_find(layout, LAYOUT_ARGS, "none", &at, &size));
+    assert_false(layout_find(layout, LAYOUT_RESULT, "", &at, &size));
+    layout_free(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +288,7 @@ int main(void)
         cmocka_unit_test(shows_compounds),    cmocka_unit_test(shows_known_ones_first),
         cmocka_unit_test(shows_parts_apart),  cmocka_unit_test(says_where_bytes_end),
         cmocka_unit_test(has_other_forms),    cmocka_unit_test(refuses_what_is_no_layout),
+        cmocka_unit_test(finds_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

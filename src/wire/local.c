@@ -2,7 +2,6 @@
 #include "wire/local.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -54,21 +53,23 @@ static int replaceable(const struct sockaddr_un *address, struct err *err)
     return 0;
 }
 
-/* The name that a socket has until it listens: in the folder of its path. */
-static int set_early_address(const char *path, struct sockaddr_un *address, struct err *err)
+/* The name under which a socket is made, and which the kernel's lists of sockets go on showing: one more byte, if there
+ * is room. */
+static void set_early_address(const struct sockaddr_un *address, struct sockaddr_un *early)
 {
-    char early[sizeof address->sun_path + 32];
-    const char *slash = strrchr(path, '/');
-    snprintf(early, sizeof early, "%.*s.new-%x", slash ? (int)(slash + 1 - path) : 0, path, (unsigned)getpid());
-    return set_address(early, address, err);
+    size_t len = strlen(address->sun_path);
+    *early = *address;
+    if (len + 1 < sizeof early->sun_path)
+        early->sun_path[len] = '~';
 }
 
 int local_listen(const char *path, struct err *err)
 {
     struct sockaddr_un address, early;
     int code = set_address(path, &address, err);
-    if (code < 0 || (code = set_early_address(path, &early, err)) < 0 || (code = replaceable(&address, err)) < 0)
+    if (code < 0 || (code = replaceable(&address, err)) < 0)
         return code;
+    set_early_address(&address, &early);
     _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_errno(err, -errno, "cannot make a socket");

@@ -12,47 +12,64 @@
 
 #include "fuzz.h"
 #include "jobdir/export.h"
+#include "jobdir/mpi_messages.h"
 #include "jobdir/profile.h"
 #include "jobdir/replay.h"
 #include "jobdir/trace.h"
 
-enum { FILES = 5, STACKS = 64 };
+enum { FILES = 6, PROCESS_OF_PEER = 5, STACKS = 64 };
 
-/* A directory whose files are in memory. */
-static char directory[64];
+static const char *const names[FILES] = {".functions",  ".layouts",    ".process",
+                                         "stream-0000", "stream-0001", ".process"};
+
+/* A directory whose files are in memory, and one of another rank on another host, which has its second stream. */
+static char directory[64], peer_directory[64];
 static int files[FILES];
 
 static void remove_directory(void)
 {
-    static const char *const names[FILES] = {".functions", ".layouts", ".process", "stream-0000", "stream-0001"};
     char path[128];
     for (size_t i = 0; i < FILES; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         unlink(path);
+        snprintf(path, sizeof path, "%s/%s", peer_directory, names[i]);
+        unlink(path);
     }
     rmdir(directory);
+    rmdir(peer_directory);
 }
 
-static void make_directory(void)
+static void link_file(const char *where, size_t index)
 {
-    static const char *const names[FILES] = {".functions", ".layouts", ".process", "stream-0000", "stream-0001"};
     char path[128], target[64];
-    snprintf(directory, sizeof directory, "/tmp/scry-fuzz-trace-XXXXXX");
-    fuzz_expect(mkdtemp(directory));
-    atexit(remove_directory);
-    for (size_t i = 0; i < FILES; i++) {
-        files[i] = memfd_create(names[i], MFD_CLOEXEC);
-        fuzz_expect(files[i] >= 0);
-        snprintf(target, sizeof target, "/proc/self/fd/%d", files[i]);
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        fuzz_expect(symlink(target, path) == 0);
-    }
+    snprintf(target, sizeof target, "/proc/self/fd/%d", files[index]);
+    snprintf(path, sizeof path, "%s/%s", where, names[index]);
+    fuzz_expect(symlink(target, path) == 0);
 }
 
 static void put_file(size_t index, const uint8_t *bytes, size_t size)
 {
     fuzz_expect(ftruncate(files[index], 0) == 0);
     fuzz_expect(pwrite(files[index], bytes, size, 0) == (ssize_t)size);
+}
+
+static void make_directory(void)
+{
+    static const char peer[] = "version\t1\npid\t6\nhost\to\nboot_id\to\nstart_ns\t2000\nticks_per_second\t1000000000\n"
+                               "clock_offset_ns\t5000000\nstate\texited\nmpi_rank\t1\nmpi_world\tw\n";
+    snprintf(directory, sizeof directory, "/tmp/scry-fuzz-trace-XXXXXX");
+    snprintf(peer_directory, sizeof peer_directory, "/tmp/scry-fuzz-trace-XXXXXX");
+    fuzz_expect(mkdtemp(directory) && mkdtemp(peer_directory));
+    atexit(remove_directory);
+    for (size_t i = 0; i < FILES; i++) {
+        files[i] = memfd_create(names[i], MFD_CLOEXEC);
+        fuzz_expect(files[i] >= 0);
+        if (i != PROCESS_OF_PEER)
+            link_file(directory, i);
+        if (i != 2 && i != 3)
+            link_file(peer_directory, i);
+    }
+    put_file(PROCESS_OF_PEER, (const uint8_t *)peer, sizeof peer - 1);
 }
 
 static void ignore(void *ctx, const char *text)
@@ -130,29 +147,78 @@ static void show(struct trace *trace, bool json, FILE *out)
     trace_cursor_free(cursor);
 }
 
-static void export_as(const struct export_format *format, struct trace *trace, FILE *out)
+static void export_as(const struct export_format *format, struct trace *trace, const struct mpi_messages *messages,
+                      FILE *out)
 {
-    struct exporter exporter = {.out = out, .trace = trace};
+    struct exporter exporter = {.out = out,
+                                .trace = trace,
+                                .messages = messages->rank_count ? messages : NULL,
+                                .from_ns = INT64_MIN,
+                                .to_ns = INT64_MAX};
     struct call_visitor visitor = format->visitor;
     struct trace_cursor *cursor;
     struct calls *calls;
     struct trace_event event;
     visitor.ctx = &exporter;
+    if (format->messages >= EXPORT_NEEDS_MESSAGES && !exporter.messages)
+        return;
     fuzz_expect(!format->begin || format->begin(&exporter) == 0);
-    fuzz_expect(trace_cursor_new(&cursor, trace, false, NULL) == 0);
-    fuzz_expect(calls_new(&calls, trace, &(struct call_filter){.function = "*"}, &visitor) == 0);
-    fuzz_expect(!format->trace_begin || format->trace_begin(&exporter) == 0);
-    while (trace_next(cursor, &event) == 1)
-        fuzz_expect(calls_event(calls, &event) == 0);
-    fuzz_expect(!format->trace_end || format->trace_end(&exporter) == 0);
+    if (format->messages != EXPORT_MESSAGES_ONLY) {
+        fuzz_expect(trace_cursor_new(&cursor, trace, false, NULL) == 0);
+        fuzz_expect(calls_new(&calls, trace, &(struct call_filter){.function = "*"}, &visitor) == 0);
+        fuzz_expect(!format->trace_begin || format->trace_begin(&exporter) == 0);
+        while (trace_next(cursor, &event) == 1)
+            fuzz_expect(calls_event(calls, &event) == 0);
+        fuzz_expect(!format->trace_end || format->trace_end(&exporter) == 0);
+        calls_free(calls);
+        trace_cursor_free(cursor);
+    }
     fuzz_expect(!format->end || format->end(&exporter) == 0);
     export_flush(&exporter, true);
     fuzz_expect(!exporter.failed);
     if (format->done)
         format->done(&exporter);
     buf_done(&exporter.text);
-    calls_free(calls);
-    trace_cursor_free(cursor);
+}
+
+/* ---- messages ---- */
+
+/* Each end that has another one is that one's; none arrives before it was sent. */
+static void check_messages(const struct mpi_messages *messages)
+{
+    uint64_t matched = 0;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        for (size_t k = 0; k < rank->got_count; k++) {
+            const struct mpi_end *got = &rank->got[k];
+            if (got->other >= MPI_OTHER_FOREIGN)
+                continue;
+            const struct mpi_message_rank *from = mpi_messages_rank(messages, rank->world, got->peer);
+            fuzz_expect(from && got->other < from->sent_count);
+            fuzz_expect(from->sent[got->other].other == k && from->sent[got->other].peer == rank->rank);
+            matched++;
+        }
+    }
+    fuzz_expect(matched == messages->matched);
+}
+
+static struct mpi_messages *load_messages(struct trace *trace)
+{
+    struct mpi_messages *messages;
+    struct trace *traces[2] = {trace};
+    struct err err = {0};
+    size_t problems = 0;
+    fuzz_expect(trace_open(&traces[1], peer_directory, ignore, &problems, &err) == 0);
+    fuzz_expect(mpi_messages_load(&messages, traces, 2, &(struct mpi_messages_options){.start_ns = 1000}, &err) == 0);
+    trace_close(traces[1]);
+    check_messages(messages);
+    struct buf text = BUF_INIT;
+    json_t *json = json_object();
+    mpi_messages_text(&text, messages);
+    mpi_messages_json(json, messages);
+    json_decref(json);
+    buf_done(&text);
+    return messages;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -186,9 +252,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     trace_threads(trace);
     show(trace, false, nowhere);
     show(trace, true, nowhere);
+    struct mpi_messages *messages = load_messages(trace);
     const struct export_format *format;
     for (size_t i = 0; (format = export_format_at(i)); i++)
-        export_as(format, trace, nowhere);
+        export_as(format, trace, messages, nowhere);
+    mpi_messages_free(messages);
     trace_close(trace);
     return 0;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """doc/reference/services.md says what the tables say. To renew it: scry-monitor --reference >doc/reference/services.md
-(with SCRY_EXT_PATH pointing at the built extensions)."""
+(with SCRY_EXT_PATH pointing at the built extensions); so does mpi-calls.md: scry-monitor --reference=mpi-calls."""
 
 import os
 import re
@@ -61,6 +61,15 @@ class Reference(scrytest.TestCase):
     def test_page_is_current(self):
         with open(PAGE, encoding="utf-8") as file:
             self.assertEqual(lines(file.read()), lines(self.printed))
+
+    def test_page_of_mpi_calls_is_current(self):
+        done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference=mpi-calls"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(os.path.dirname(PAGE), "mpi-calls.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
+        done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference=pvm-calls"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('has no page "pvm-calls"', done.stderr)
 
     def test_chapter_8_is_complete(self):
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w) \|", self.printed.split("## Extension")[0], re.M)

@@ -27,7 +27,8 @@ class Callers(TracerCase):
             shown = {name: value for name, value in call["caller_locals"].items() if name in values}
             self.assertEqual(shown, values, call)
         # those that are not recorded are in the tree only as what made a call
-        self.assertEqual({call["caller"] for call in calls}, {"main", "middle"})
+        self.assertEqual({call["caller"] for call in calls}, {"main", "middle", "around", "wrapped",
+                                                                 "enclosed"})
         tree = self.scry("replay", "@last").stdout
         self.assertEqual(re.findall(r" in (\w+) \{", tree), [caller for _, caller, _ in said], tree)
         out = self.box.path("work", "trace.json")
@@ -35,6 +36,46 @@ class Callers(TracerCase):
         with open(out, encoding="utf-8") as file:
             begins = [event["args"] for event in json.load(file)["traceEvents"] if event["ph"] == "B"]
         self.assertEqual([args["caller"] for args in begins if "caller" in args], [caller for _, caller, _ in said])
+
+    MANY = """#include <signal.h>
+              #include <stdlib.h>
+              #include <sys/time.h>
+              #define QUIET __attribute__((no_instrument_function))
+              static volatile int sink;
+              __attribute__((noinline)) static int hot(const char *text) { return *text; }
+              __attribute__((noinline)) static int tick(int number) { return number + 1; }
+              QUIET static void on_alarm(int signal) { volatile int mark = 7; sink = tick(mark); }
+              QUIET int main(int argc, char **argv)
+              {
+                  static const char text[] = "the quick brown fox jumps over the lazy dog";
+                  const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+                  signal(SIGALRM, on_alarm);
+                  setitimer(ITIMER_REAL, &often, NULL);
+                  for (int i = 0, count = atoi(argv[1]); i < count; i++) {
+                      const char *rest = text + i * 7 % 41;
+                      sink = hot(rest);
+                  }
+                  setitimer(ITIMER_REAL, &never, NULL);
+                  return 0;
+              }"""
+
+    def test_each_of_many(self):
+        """They are in the packet of their call, however little is left in one, and handlers of signals come not between:
+        none is missing, and each is its own call's."""
+        source = self.box.path("work", "many.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(self.MANY)
+        program = self.compile(source, "-O0")
+        done = self.scry_run("-q", "--args", "--locals", "--trace", "fn:hot fn:tick", "--", program, 20000)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        calls = [call for call in self.replayed() if call["event"] == "call"]
+        hot = [call for call in calls if call["function"] == "hot"]
+        self.assertEqual(len(hot), 20000)
+        for number, call in enumerate(hot):
+            self.assertEqual(call.get("caller_locals_of"), "main", (number, call))
+            self.assertEqual(call["caller_locals"]["rest"], call["args"]["text"], (number, call))
+        others = {call.get("caller_locals_of") for call in calls if call["function"] == "tick"}
+        self.assertLessEqual(others, {"on_alarm", None})
 
     def test_gcc_O0(self):
         self.check("gcc", "-O0")

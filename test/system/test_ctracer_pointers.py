@@ -2,6 +2,8 @@
 """Programs whose pointers lead nowhere are traced with everything switched on, and come to their own end; under the
 address sanitizer, under gdb and gdb under scry, too."""
 
+import glob
+import json
 import os
 import re
 import shutil
@@ -10,6 +12,25 @@ import unittest
 import scrytest
 from ctracertest import TracerCase
 
+# Each call has a pointer to another page that cannot be read.
+PAGES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) int points(char *text) { return text != 0; }
+int main(int argc, char **argv)
+{
+    int pages = atoi(argv[1]), sum = 0;
+    char *at = mmap(0, 4096L * pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < pages; i++) {
+        sum += points(at + 4096L * i);
+        usleep(500);
+    }
+    printf("%d\n", sum);
+    return 0;
+}
+"""
 EVERYTHING = ["--args", "--locals", "--depth", "5"]
 
 
@@ -66,6 +87,26 @@ class Pointers(TracerCase):
     def test_by_a_victim(self):
         program = self.compile("badptr.c", "-O0", "-w")
         self.check_values(self.run_both(program, "--read-by", "victim"))
+
+    def test_victims_are_not_the_jobs(self):
+        """A job that needs hundreds of victims has one process, and scry run ends with it."""
+        source = self.box.path("work", "pages.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(PAGES)
+        program = self.compile(source, "-O0")
+        for _ in range(5):
+            done = self.scry_run("-q", "--sample", "0.01", "--args", "--read-by", "victim", "--", program, "400")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "400\n", ""))
+            report = self.report()
+            self.assertEqual([report[key] for key in ("process_count", "processes_at_once", "left_running")], [1, 1, 0])
+            with open(glob.glob(os.path.join(report["path"], "spool", "*.jsonl"))[0], encoding="utf-8") as file:
+                records = [json.loads(line) for line in file]
+            self.assertEqual([record["name"] for record in records
+                              if record["type"] == "process" and record["name"] != "pages"], [])
+            ended = next(record["t"] for record in records if record["type"] == "process_end")
+            after = [record for record in records if record["t"] > ended]
+            self.assertEqual([record for record in after if record["type"] not in ("sample", "end")], [])
+            self.assertLess(after[-1]["t"] - ended, 1 * scrytest.SCALE)
 
     def test_optimised(self):
         """Whatever is known of the values then, the program ends as it does."""

@@ -41,6 +41,27 @@ def same_beginning(printed, captured):
     return False
 
 
+WIDE = r"""
+#include <stddef.h>
+#include <uchar.h>
+#include <wchar.h>
+__attribute__((noinline, noipa)) int wide(const wchar_t *w, char16_t *u, const char32_t *const v, const wchar_t *empty,
+                                   const wchar_t *bad, const char16_t *none, const wchar_t *all, wchar_t **twice)
+{
+    __asm__ volatile("" ::: "memory");
+    return w[0] + u[0] + (int)v[0] + empty[0] + (bad == 0) + (none == 0) + all[0] + (twice == 0);
+}
+int main(void)
+{
+    static wchar_t all[5000], *second = all;
+    static char16_t u[] = u"u\U0001f600";
+    for (int i = 0; i < 4999; i++)
+        all[i] = L'x';
+    return wide(L"w\u00e4\u20ac", u, U"v\U0001f600", L"", (const wchar_t *)16, NULL, all, &second) == 0;
+}
+"""
+
+
 class Values(TracerCase):
     def compare(self, program, source):
         done = self.scry_run("-q", "--trace", f"file:{source}", "--args", "--locals", "--depth", "2", "--", program)
@@ -95,6 +116,25 @@ class Values(TracerCase):
         self.assertGreater(comparison.shown, total / 3)
         if complete:
             self.assertEqual(comparison.missing, 0)
+
+    def test_wide_strings(self):
+        """Strings of wchar_t, char16_t and char32_t are shown as text, as others are, and cut where they are long."""
+        source = self.box.path("work", "wide.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(WIDE)
+        for name, compiler, options in (("c", "gcc", ["-O0"]), ("c2", "gcc", ["-O2"]), ("clang", "clang-14", ["-O0"]),
+                                        ("cc", "g++", ["-O0", "-xc++"]), ("ccc", "clang++-14", ["-O1", "-xc++"])):
+            with self.subTest(compiler=compiler, options=options):
+                program = self.compile(source, *options, "-w", name=f"wide_{name}", compiler=compiler)
+                done = self.scry_run("-q", "--args", "--depth", "1", "--", program)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                (call,) = [call for call in self.replayed() if call["function"] == "wide"]
+                args = call["args"]
+                expected = {"w": '"w\u00e4\u20ac"', "u": '"u\U0001f600"', "v": '"v\U0001f600"', "empty": '""'}
+                self.assertEqual({name: args[name] for name in expected}, expected)
+                self.assertEqual((args["bad"], args["none"]), ("<invalid 0x10>", "0x0"))
+                self.assertRegex(args["all"], r'^"x{20,}"\.\.\.$')
+                self.assertRegex(args["twice"], "^0x[0-9a-f]+ -> 0x[0-9a-f]+$")
 
     def test_c_gcc_O0(self):
         self.check("c-gcc-O0", complete=True)

@@ -76,8 +76,10 @@ class Statuses(ServiceTest):
                 ('thread_has_started_sys_call([], "no_such_call") : version()', PARAMETER_ERROR),
                 ("thread_received_signal([], [65]) : version()", PARAMETER_ERROR),
                 ("thread_received_signal([], [0]) : version()", PARAMETER_ERROR),
-                ('thread_has_started_lib_call([], "MPI_Send") : version()', UNSUPPORTED_SERVICE),
-                ("message_queue_has_been_extended([]) : version()", UNSUPPORTED_SERVICE),
+                ('thread_has_started_lib_call([], "MPI_Sned") : version()', PARAMETER_ERROR),
+                ('thread_has_ended_lib_call([], "MPI_Send", "cnt == 1") : version()', PARAMETER_ERROR),
+                ('thread_has_started_lib_call([], "MPI_Send") : print([$par0])', UNKNOWN_ECP),
+                ("thread_adds_node([]) : version()", UNSUPPORTED_SERVICE),
                 ("user_event_has_been_raised(e_1_99) : version()", UNKNOWN_OBJECT)):
             with self.subTest(request):
                 reply = self.omis.request(request)

@@ -80,6 +80,36 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(matrix_of(mpi), {(0, 1): (10, 160), (0, 2): (10, 160)})
         self.assertEqual(received_of(mpi), matrix_of(mpi))
 
+    def test_registered_plugin(self):
+        """A plugin that registers itself where it is opened is seen from the next call of MPI on."""
+        program = self.target("registers.c", "-rdynamic")
+        plugin = self.target("registers.c", "-shared", "-fPIC", "-DPLUGIN")
+        done = self.job(2, program, plugin)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in self.mpi_report()["ranks"]:
+            calls = mpitest.calls_of(rank)
+            self.assertEqual((calls["MPI_Barrier"]["calls"], calls["MPI_Allreduce"]["calls"]), (1, 3))
+
+    def test_spawned(self):
+        """Processes that the program starts itself are followed, and named as what they are."""
+        program = self.target("spawns.c")
+        plain = self.plain(2, program)
+        if plain.returncode:
+            self.skipTest(f"MPI_Comm_spawn does not work under this {self.mpi} without scry either: "
+                          f"{plain.stderr.strip().splitlines()[-1]}")
+        self.assertEqual(len(plain.stdout.splitlines()), 4)
+        done = self.job(2, program)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (0, sorted(plain.stdout.splitlines())))
+        ranks = self.mpi_report()["ranks"]
+        self.assertEqual([(each["world"], each["rank"], each["spawned"]) for each in ranks],
+                         [(0, 0, False), (0, 1, False), (1, 0, True), (1, 1, True)])
+        for rank in ranks:
+            calls = mpitest.calls_of(rank)
+            self.assertEqual((calls["MPI_Bcast"]["calls"], "MPI_Comm_spawn" in calls, rank["state"]),
+                             (1, not rank["spawned"], "ended"))
+        self.assertIn("program 1, of 2 ranks, was started by MPI_Comm_spawn",
+                      self.box.run(self.box.scry("report", "@last")).stdout)
+
     def test_own_tool(self):
         """A person's tool by the profiling interface goes on counting, and each call is counted once here, too."""
         tool = self.target("tool.c", "-shared", "-fPIC")
@@ -133,10 +163,9 @@ class Programs(mpitest.MpiCase):
         done = self.job(2, program, options=["-q", "--trace", "off"])  # without functions, with MPI
         self.assertEqual(matrix_of(self.mpi_report()), ring(2))
 
-    def test_trace_is_not_there_yet(self):
-        done = self.job(2, self.target("ending.c"), options=["--mpi", "trace"])
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("--mpi trace: this version records no single messages", done.stderr)
+    def test_traced_is_counted(self):
+        done = self.job(2, self.target("ending.c"), options=["-q", "--mpi", "trace"])
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(matrix_of(self.mpi_report()), ring(2))
 
     def test_summary(self):

@@ -8,6 +8,7 @@ import time
 import scrytest
 
 EDGE, SEND_NS, REDUCE_NS, COMPUTE_NS = 800, 2000, 10000, 1000000  # of mpi_ranks.c
+BUILD_ID = "00112233445566778899aabbccddeeff00112233"
 SECONDS = 2
 
 
@@ -71,6 +72,25 @@ class Report(scrytest.TestCase):
         self.assertNotIn("1004", one)
         done = self.box.run(self.box.scry("report", "--rank", "6", path))
         self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+    def test_copies_of_a_call(self):
+        """A call in a function that was inlined twice is one row of the table, with the ranks counted once."""
+        path = self.make(2, 2, 10)
+        before = json.loads(self.report(path, "--json")[0])["mpi"]["sites"]
+        copies = sorted((site for site in before if site["name"] == "MPI_Allreduce" and site["module"] == before[0]["module"]),
+                        key=lambda site: site["offset"])[:3]
+        with open(os.path.join(path, "stats", "sites.json"), "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "sites": [
+                {"key": f"{BUILD_ID} {site['offset']:x} {site['module']}", "function": "do_reduce", "file": "ocean.c",
+                 "line": line} for site, line in zip(copies, (193, 193, 194))]}, file)
+        after = json.loads(self.report(path, "--json")[0])["mpi"]["sites"]
+        self.assertEqual(len(after), len(before) - 1)
+        rows = {site["line"]: site for site in after if site["line"]}
+        self.assertEqual([site["function"] for site in rows.values()], ["do_reduce"] * 2)
+        self.assertEqual({line: site["ranks"] for line, site in rows.items()}, {193: 4, 194: 4})
+        for key in ("calls", "total_ns", "bytes"):
+            self.assertEqual((rows[193][key], rows[194][key]), (copies[0][key] + copies[1][key], copies[2][key]))
+        self.assertEqual(rows[193]["max_ns"], max(copies[0]["max_ns"], copies[1]["max_ns"]))
 
     def test_many(self):
         """1024 ranks, in text and as JSON."""

@@ -131,6 +131,36 @@ def missing(case):
 
 @unittest.skipIf(missing(("mpi_served", "mpirun.openmpi")), "needs Open MPI")
 class OpenMpi(MpiCase):
+    def test_activity(self):
+        """What the ranks are in, all at once; also of those that have ended."""
+        names = ("job", "namespace", "rank", "size", "host", "pid", "library", "state", "spawned", "call", "since", "peer",
+                 "tag", "text", "compute", "communicate", "fault")
+        process, ranks, release = self.blocked()
+
+        def activity():
+            (flat,) = value(self.ask(f': mpi_get_activity("{self.jobdir}")').result())
+            self.assertEqual(len(flat) % len(names), 0, flat)
+            rows = [dict(zip(names, flat[i:i + len(names)])) for i in range(0, len(flat), len(names))]
+            return {row["rank"]: row for row in rows}
+
+        found = activity()
+        self.assertEqual(sorted(found), [0, 1, 2])
+        for rank, row in found.items():
+            self.assertEqual((row["job"], row["size"], row["pid"], row["namespace"], row["library"], row["spawned"],
+                              row["fault"]), (self.jobdir, RANKS, ranks[rank]["pid"], ranks[rank]["namespace"],
+                                              ranks[rank]["library"], 0, ""))
+        self.assertEqual([found[rank]["state"] for rank in range(3)], ["in_call", "computing", "in_call"])
+        self.assertEqual((found[0]["call"], found[0]["peer"], found[0]["tag"], found[0]["text"]),
+                         ("MPI_Recv", 1, 9, "MPI_Recv of 1 B from rank 1, tag 9 on MPI_COMM_WORLD"))
+        self.assertEqual((found[1]["call"], found[2]["call"]), ("", "MPI_Barrier"))
+        again = activity()
+        self.assertGreater(again[0]["since"], found[0]["since"])
+        self.assertAlmostEqual(again[0]["compute"], found[0]["compute"], delta=2)  # rounded to nanoseconds
+        self.assertGreater(again[0]["communicate"], found[0]["communicate"])
+        self.assertAlmostEqual(again[1]["communicate"], found[1]["communicate"], delta=2)
+        self.finish(process, release)
+        wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
+
     def test_ranks(self):
         process, ranks, release = self.blocked()
         self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)

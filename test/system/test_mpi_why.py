@@ -113,6 +113,91 @@ class Why(mpitest.MpiCase):
         answer, _, text = self.stuck("roots", "mismatch", 2)
         self.assertIn("its root is rank 0 for rank 0, rank 1 for rank 1", answer["mpi"]["findings"][0]["text"])
 
+    def test_alone(self):
+        """A receive that no send can match: there is nobody else."""
+        answer, status, text = self.stuck("alone", "unmatched")
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"], status),
+                         ([0], [1, 2], 3))
+        self.assertIn("a receive that nothing can match: rank 0 waits in MPI_Recv for a message on MPI_COMM_SELF, on which "
+                      "nobody else is", text)
+        self.assertRegex(text, r"MPI_Recv of 8 B from any rank, "
+                               r"tag 1 on MPI_COMM_SELF, at main \(stuck.c:\d+\)")
+
+    def test_dead_peer(self):
+        """A rank is killed while others wait for it; the launcher, which would end them, is held meanwhile."""
+        job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", stdout=subprocess.DEVNULL)
+        path, held, answers = self.box.path("work", "job"), [], []
+
+        def found(kind):
+            answers.append(self.why(path))
+            mpi = answers[-1][0]["mpi"]
+            return mpi and [each["kind"] for each in mpi["findings"]] == [kind] and \
+                len(mpi["findings"][0]["victims"]) == 2
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        scrytest.wait_until(lambda: found("straggler"), 30, lambda: json.dumps(answers[-1][0], indent=1))
+        pids = {each["rank"]: each["pid"] for each in answers[-1][0]["mpi"]["ranks"]}
+        try:
+            parents = scrytest.children(job.pid)
+            while parents:
+                held += [pid for pid in parents if pid not in pids.values()]
+                parents = [child for pid in parents for child in scrytest.children(pid) if pid not in pids.values()]
+            for pid in held:
+                os.kill(pid, signal.SIGSTOP)
+            os.kill(pids[1], signal.SIGKILL)
+            scrytest.wait_until(lambda: found("dead_peer"), 30, lambda: json.dumps(answers[-1][0], indent=1))
+            (finding,) = answers[-1][0]["mpi"]["findings"]
+            self.assertEqual((finding["ranks"], finding["victims"], answers[-1][1]), ([1], [0, 2], 3))
+            self.assertIn("rank 1 died without MPI_Finalize, and 2 ranks wait for it", finding["text"])
+            text = self.box.run(self.box.scry("why", path)).stdout
+            self.assertRegex(text, rf"rank 1 \(\S+, process {pids[1]}\): died without MPI_Finalize\n  waiting for it: "
+                                   r"ranks 0,2\n")
+        finally:
+            for pid in held:
+                os.kill(pid, signal.SIGCONT)
+            for launcher in scrytest.children(job.pid):
+                os.kill(launcher, signal.SIGKILL)
+            job.wait(30)
+
+    def test_file(self):
+        """Who has not come to a write of all."""
+        answer, status, text = self.stuck("file", "straggler")
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"], status),
+                         ([1], [0, 2], 0))
+        self.assertEqual(self.thread(answer, 0)["call"], "MPI_File_write_all")
+        self.assertEqual([each["reason"] for each in self.thread(answer, 0)["waits_for"]], ["collective"])
+        self.assertRegex(text, r"MPI_File_write_all of 7.8 KB of together \(collective 1\), at file \(stuck.c:\d+\)")
+
+    def test_files_mismatch(self):
+        answer, status, text = self.stuck("views", "mismatch", 3)
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], status), ([0, 1, 2], 3))
+        self.assertIn("disagree about collective 1 on together: rank 0 is in MPI_File_write_all, rank 1 in "
+                      "MPI_File_set_size", text)
+
+    def communicators(self, way, ranks):
+        """The same one is found on all its ranks, however it was made, though its numbers differ."""
+        answer, status, text = self.stuck(way, "mismatch", ranks)
+        self.assertEqual((answer["mpi"]["findings"][0]["ranks"], status), (list(range(ranks)), 3))
+        self.assertIn("rank 0 is in MPI_Allreduce, rank 1 in MPI_Barrier", text)
+
+    def test_communicator_of_a_group(self):
+        self.communicators("group", 2)
+
+    def test_communicator_with_a_topology(self):
+        self.communicators("cart", 3)
+
+    def test_intercommunicator(self):
+        answer, status, text = self.stuck("inter", "straggler")
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["ranks"], finding["victims"], status), ([1], [0, 2], 0))
+        self.assertIn("MPI_Barrier on MPI_Intercomm_create", text)
+
+    def test_merged_communicator(self):
+        self.communicators("merged", 3)
+
+    def test_communicator_made_later(self):
+        self.communicators("later", 3)
+
     def test_outside_of_mpi(self):
         os.mkfifo(self.box.path("work", "fifo"))
         answer, _, text = self.stuck("read", "straggler")

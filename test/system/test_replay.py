@@ -109,6 +109,29 @@ class Replay(TraceCase):
         self.assertEqual(done.stdout, "")
         self.assertIn("-finstrument-functions", done.stderr)
 
+    def test_nothing_to_record(self):
+        """Where there was no program to compile with hooks, nobody is told to do so."""
+        script = self.box.path("work", "script")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 3\n")
+        os.chmod(script, 0o755)
+        plain = self.box.path("work", "plain")
+        with open(plain, "w", encoding="ascii") as file:
+            file.write("x")
+        for command, status, reason in (
+                ("no-such-command", 127, r"could not be started \(exit status 127, not found\)"),
+                (plain, 126, r"could not be started \(exit status 126, not executable\)"),
+                (script, 3, r"script is a script, and no program with hooks ran in it")):
+            for options in ([], ["--trace", "all"]):
+                with self.subTest(command=command, options=options):
+                    done = self.box.run(self.box.scry("run", "-q", *options, "--", command))
+                    self.assertEqual(done.returncode, status)
+                    for show in (["replay"], ["export", "-f", "csv", "-o", self.box.path("work", "none.csv")]):
+                        done = self.scry(*show, "@last", status=1)
+                        self.assertRegex(done.stderr, reason)
+                        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                        self.assertNotIn("compile the program", done.stderr)
+
     def test_why_nothing(self):
         """The remedy fits the reason: that the program has hooks is known."""
         for option, reason in (("--count-only", r"\d+ calls were only counted \(--count-only\)"),

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad times for `scry run`: it dies, the monitor dies, the disk fills up. The job runs on, and nobody lies about it."""
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import socket
 import time
 import unittest
 
@@ -36,6 +38,25 @@ class FaultCase(scrytest.TestCase):
 
     def samples(self):
         return [record for record in self.spool() if record["type"] == "sample"]
+
+    def jobs(self):
+        return [self.box.path("jobs", name) for name in os.listdir(self.box.path("jobs"))
+                if not os.path.islink(self.box.path("jobs", name))]
+
+    def is_running(self, job):
+        with open(os.path.join(job, "job.json"), encoding="utf-8") as file:
+            return not json.load(file).get("result")
+
+    @contextlib.contextmanager
+    def silent_monitor(self):
+        """Instead of a monitor somebody listens who never says a word."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(self.box.path("run", "monitor.sock"))
+            listener.listen(100)
+            try:
+                yield
+            finally:
+                os.remove(self.box.path("run", "monitor.sock"))
 
     def stop_file(self):
         return self.box.path("work", "stop")
@@ -74,19 +95,53 @@ class Deaths(FaultCase):
 
     def test_scry_run_killed_before_the_start(self):
         """Held on a pipe for a monitor that does not answer, the command never starts when scry run dies."""
-        first = self.start_run("-q", "true")
-        self.assertEqual(first.wait(20 * scrytest.SCALE), 0)
-        monitor = self.box.monitor_pid()
-        os.kill(monitor, signal.SIGSTOP)
-        try:
+        with self.silent_monitor():
             run = self.start_run("-q", "touch", "started")
             held = wait_until(lambda: children(run.pid) and children(run.pid)[0], 20)
             run.kill()
             run.wait()
             wait_until(lambda: process_gone(held))
+        self.assertFalse(os.path.exists(self.box.path("work", "started")))
+
+    def check_bounded(self, *reasons):
+        """A job with such a monitor starts at once, and one line says why it is not watched and what to do."""
+        began = time.monotonic()
+        done = self.box.run(self.box.scry("run", "--args", "--", scrytest.built("test", "system", "targets", "traced"),
+                                          "calls", "3"))
+        took = time.monotonic() - began
+        self.assertEqual((done.returncode, "calls work 3\n" in done.stdout), (0, True), done.stdout)
+        said = done.stderr.splitlines()
+        self.assertRegex(said[1], "the job is started unwatched and untraced: the monitor ")
+        for reason in reasons:
+            self.assertIn(reason, said[1])
+        self.assertLess(took, 1.9 * scrytest.SCALE)
+        return done
+
+    def test_monitor_stopped(self):
+        self.assertEqual(self.start_run("-q", "true").wait(20 * scrytest.SCALE), 0)
+        monitor = self.box.monitor_pid()
+        run = self.start_run("-q", *self.waiter())
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        os.kill(monitor, signal.SIGSTOP)
+        reason, remedy = f"the monitor (pid {monitor}) is stopped", f"`kill -CONT {monitor}` lets it go on"
+        try:
+            self.check_bounded(reason, remedy)
+            job = os.path.basename(next(path for path in self.jobs() if self.is_running(path)))
+            for arguments, status in (((), 0), (("args=yes",), 1)):
+                began = time.monotonic()
+                done = self.box.run(self.box.scry("set", job, *arguments))
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
+                self.assertIn(f"{reason}: {remedy}", done.stderr)
+                self.assertLess(time.monotonic() - began, 2 * scrytest.SCALE)
         finally:
             os.kill(monitor, signal.SIGCONT)
-        self.assertFalse(os.path.exists(self.box.path("work", "started")))
+        self.stop_it()
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 5)
+
+    def test_monitor_silent(self):
+        """It takes connections and says nothing: nobody waits longer than a second."""
+        with self.silent_monitor():
+            self.check_bounded(f"(pid {os.getpid()}) does not answer", f"`kill -KILL {os.getpid()}` ends it")
 
     def test_monitor_hangs(self):
         """A monitor that does not answer holds nothing up for long, neither start nor end."""
@@ -103,7 +158,9 @@ class Deaths(FaultCase):
             os.kill(self.box.monitor_pid(), signal.SIGCONT)
         report = self.report()
         self.assertEqual(report["exit_code"], 6)
-        self.assertIn("did not answer", report["warnings"][0]["text"])
+        monitor = self.box.monitor_pid()
+        self.assertRegex(report["warnings"][0]["text"], f"^not watched from .* s to the end: the monitor .pid {monitor}. is "
+                                                        f"stopped: `kill -CONT {monitor}` lets it go on$")
 
     def test_monitor_killed(self):
         """kill -9 of the monitor: another one is started, goes on following, and the gap is recorded."""

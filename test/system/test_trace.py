@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scry run --trace`: functions are counted exactly, with their values; the program is not changed by it."""
 
+import glob
 import json
 import os
 import re
@@ -384,6 +385,54 @@ class Set(TraceCase):
         self.assertGreater(counted, 10)
         self.assertLess(counted, steps)
         self.assertIn("on=no", self.scry_set())  # of an ended job: as it was recorded
+
+    def test_former_selection(self):
+        """What was wrong with a selection is not said when there is another."""
+        run = self.start_steps("--trace", "fn:nothing")
+        wait_until(lambda: "'fn:nothing'" in str(self.report()["trace"]["problems"]), 20)
+        self.scry_set("trace=fn:step")
+        wait_until(lambda: self.top().get("step", 0) > 10, 20)
+        wait_until(lambda: self.report()["trace"]["problems"] == [], 20)
+        self.scry_set("trace=fn:nobody")
+        wait_until(lambda: "'fn:nobody'" in str(self.report()["trace"]["problems"]), 20)
+        self.end(run)
+        problems = self.report()["trace"]["problems"]
+        self.assertEqual((len(problems), "'fn:nobody'" in problems[0]), (1, True), problems)
+
+    def settings_taken(self):
+        with open(glob.glob(self.box.path("jobs", "2*", "spool", "records.jsonl"))[0], encoding="utf-8") as file:
+            return file.read().count('"type":"setting"')
+
+    def test_off_for_a_while(self):
+        """The time in which nothing was recorded is said by summary, report and replay."""
+        run = self.start_steps("--trace", "fn:step", "--sample", "0.05")
+        for changes, pairs in enumerate((["on=no"], ["on=yes"], ["trace=off"], ["on=off", "trace=fn:step"]), 1):
+            wait_until(lambda: self.top().get("step", 0) > 10, 20)
+            self.scry_set(*pairs)
+            wait_until(lambda count=changes: self.settings_taken() >= count, 20)
+        wait_until(lambda: self.settings_taken() == 5, 20)
+        self.end(run)
+        first, second = self.report()["recording_off"]
+        self.assertTrue(0 < first["from"] < first["to"] < second["from"], (first, second))
+        self.assertIsNone(second["to"])
+        said = [f"recording was off from {first['from']:.2f} s to {first['to']:.2f} s (scry set)",
+                f"recording was off from {second['from']:.2f} s on (scry set)"]
+        for path in (["report", "@last"],):
+            lines = self.box.run(self.box.scry(*path)).stdout.splitlines()
+            self.assertEqual([line.split(None, 1)[1] for line in lines if "recording was off" in line], said)
+        events = [json.loads(line) for line in
+                  self.box.run(self.box.scry("replay", "--json", "@last")).stdout.splitlines()]
+        off = [(event["start_seconds"], event["end_seconds"]) for event in events if event["event"] == "off"]
+        self.assertEqual(len(off), 2, off)
+        self.assertAlmostEqual(off[0][1], first["to"], places=3)
+        self.assertIsNone(off[1][1])
+        between = [event["start_seconds"] for event in events[:-1]]
+        self.assertEqual(between, sorted(between))
+        self.assertEqual(events[-1]["event"], "off")
+        text = self.box.run(self.box.scry("replay", "@last")).stdout
+        self.assertEqual(len(re.findall(r"^ +\d+\.\d{6}  \.\.\. recording was off from here on \(scry set\), until "
+                                        r"\d+\.\d{6}$", text, re.M)), 1)
+        self.assertRegex(text, r"recording was off from here on \(scry set\)\n$")
 
     def test_refused(self):
         run = self.start_steps()

@@ -10,12 +10,15 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 import scrytest
 from scrytest import wait_until
 
 BABELTRACE = shutil.which("babeltrace2")
 ENDING = ("test", "system", "targets", "ending")
+LATE = re.compile(r"(\d+) process(?:es were| was) not traced: the monitor did not answer in time on this busy node")
+WAITS = re.compile(r"(\d+) waits? for the monitor ran out, (\d+) records? dropped")
 CALL = re.compile(r" (?:entry|exit)(?:_of|_values)?: ")
 
 
@@ -33,11 +36,29 @@ class ExactCase(scrytest.TestCase):
         done = self.box.run(self.command(way, *arguments, options=options))
         self.assertEqual(done.returncode, status, done.stderr)
         said = self.said()
-        if "not traced" in done.stderr:  # a child of fork does not wait long for a busy monitor; it is told
-            self.assertEqual(way, "fork", done.stderr)
+        if "not traced" in done.stderr:
+            # a child of fork does not wait long for a busy monitor: then it is told, and all of its calls are missing
+            self.assertEqual((way, LATE.findall(done.stderr)), ("fork", ["1"]), done.stderr)
             said = said[:-1]
         self.check(2 * sum(said))
+        self.assertEqual(WAITS.findall(done.stderr), [tuple(map(str, self.waits()))] if self.waits()[0] else [])
+        self.check_waits("wait" in options)
         return len(said)
+
+    def waits(self):
+        """How many waits for room were in vain, and how many records were dropped after one."""
+        found = [self.process(path) for path in self.traces()]
+        return [sum(int(process[key][0]) for process in found) for key in ("waits_ran_out", "waits_dropped")]
+
+    def check_waits(self, waits, cut_off=0):
+        """Who waits for room drops nothing, unless a wait ran out: then that record, and the exit of its call. Of each
+        thread that was killed one such record may have been counted as that, and not yet as missing."""
+        discarded, (ran_out, dropped) = self.sums()[1], self.waits()
+        if not waits:
+            self.assertEqual((ran_out, dropped), (0, 0))
+            return
+        self.assertIn(dropped - discarded, range(cut_off + 1), (discarded, ran_out, dropped))
+        self.assertLessEqual(discarded, 2 * ran_out)
 
     def begin_again(self):
         shutil.rmtree(self.job, ignore_errors=True)
@@ -173,6 +194,7 @@ class Killed(ExactCase):
         self.assertEqual(len(said), 4)
         # in each thread one call may have come and gone that it had no time to count
         self.check(2 * sum(said), 2 * sum(said) + 2 * len(said))
+        return len(said)
 
     def test_in_the_middle_of_calls(self):
         for overflow in ("drop", "flight", "wait"):
@@ -180,23 +202,49 @@ class Killed(ExactCase):
                 self.begin_again()
                 run, pid = self.busy("--buffer", "1M", "--overflow", overflow)
                 os.kill(pid, signal.SIGKILL)
-                self.check_busy(run)
+                threads = self.check_busy(run)
+                self.check_waits(overflow == "wait", cut_off=threads)
 
     def test_monitor(self):
         """A killed monitor takes nothing with it: the next one knows what is on disk, to the record."""
         run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
         for _ in range(2):
+            traces = len(self.traces())
             self.box.stop_monitor(signal.SIGKILL)
-            wait_until(self.box.monitor_pid, 20)
-            traces, calls = len(self.traces()), sum(self.said())
+            wait_until(lambda: len(self.traces()) == traces + 1, 20)  # the next one has taken over
+            calls = sum(self.said())
             wait_until(lambda: sum(self.said()) > calls + 10000, 20)
-            self.assertGreaterEqual(len(self.traces()), traces)
         os.kill(pid, signal.SIGKILL)
-        self.check_busy(run)
+        threads = self.check_busy(run)
+        self.check_waits(True, cut_off=threads)
         states = [self.process(path)["state"][0] for path in self.traces()]
-        self.assertGreaterEqual(len(states), 3)
+        self.assertEqual(len(states), 3)
         self.assertEqual(states.count("exited"), 1, states)
         self.assertEqual(states.count("continued"), len(states) - 1, states)
+
+    def test_monitor_that_is_stopped(self):
+        """Waits run out: how many, and what was dropped after them, is told to the record."""
+        run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
+        monitor, seen = self.box.monitor_pid(), collections.deque()
+
+        def crawls():
+            """In half a second less calls than in a millisecond before: each has waited."""
+            seen.append((time.monotonic(), sum(self.said())))
+            while seen[-1][0] - seen[0][0] > 1:
+                seen.popleft()
+            return seen[-1][0] - seen[0][0] > 0.5 and 5 <= seen[-1][1] - seen[0][1] <= 100
+
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            wait_until(crawls, 30)
+        finally:
+            os.kill(monitor, signal.SIGCONT)
+        os.kill(pid, signal.SIGKILL)
+        threads = self.check_busy(run)
+        self.check_waits(True, cut_off=threads)
+        report = self.box.run(self.box.scry("report", self.job))
+        self.assertEqual(WAITS.findall(report.stdout), [tuple(map(str, self.waits()))], report.stdout)
+        self.assertGreater(self.waits()[1], 0)
 
     def test_monitor_and_program(self):
         """Both are gone when the next monitor comes."""

@@ -113,16 +113,16 @@ _scry() {
     export)
         case $before in
         -f | --format)
-            mapfile -t COMPREPLY < <(compgen -W 'chrome speedscope folded csv' -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W 'chrome speedscope folded csv messages spacetime' -- "$word")
             return
             ;;
         -o | --output)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
-        --process | --fn) return ;;
+        --process | --fn | --from | --to) return ;;
         esac
-        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --format --output --process --fn --help" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --format --output --process --fn --from --to --help" -- "$word")
         ;;
     report) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --json --diff --process --rank --help" -- "$word") ;;
     why)

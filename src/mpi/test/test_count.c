@@ -145,6 +145,15 @@ uint64_t count_histogram(uint32_t at, uint64_t *ret_total)
     return count;
 }
 
+uint64_t count_rows(bool blocking)
+{
+    uint64_t ticks = 0;
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (!mpi_call_is_untimed(call) && (!blocking || call_infos[call].blocking))
+            ticks += mpi_thread_at(area, 0)->rows[call].ticks;
+    return ticks;
+}
+
 void count_reset(void)
 {
     atomic_fetch_add(&area->reset, 1);

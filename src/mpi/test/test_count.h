@@ -48,6 +48,8 @@ uint32_t count_pending(void);
 const struct mpi_comm *count_comm(const char *name);
 uint32_t count_comm_number(const char *name);
 uint64_t count_histogram(uint32_t at, uint64_t *ret_total);
+/* Ticks of all calls of the first thread that its clocks have; only of those that block. */
+uint64_t count_rows(bool blocking);
 
 /* All counts start again. */
 void count_reset(void);

@@ -9,10 +9,12 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const ways[TWIN_WAYS] = {"its slot", "its PMPI_ slot", "a pointer to it", "dlsym", "dlsym of PMPI_"};
 static struct twin_guest *guest;
+static bool telling;
 static unsigned tried[TWIN_WAYS], failed[TWIN_WAYS];
 
 static uint32_t all_twins(void)
@@ -64,6 +66,17 @@ static void fail(const struct twin_try *try, const char *what)
     failed[try->way]++;
 }
 
+/* What was told are the numbers and addresses that the call was given; a handle may be an int or an address. */
+static bool told_right(const struct twin_try *try, uint64_t result)
+{
+    const struct call_info *info = &call_infos[try->call];
+    for (unsigned i = 0; i < info->param_count && i < 15; i++)
+        if ((uint64_t)guest->told[i] != try->given[i])
+            return false;
+    /* a variadic one is told before it is jumped to */
+    return info->variadic || strcmp(info->result, "double") == 0 || (uint64_t)guest->result == result;
+}
+
 void twin_after(struct twin_try *try, uint64_t result, uint64_t expected)
 {
     const struct twin *twin = &twins[try->call];
@@ -78,6 +91,8 @@ void twin_after(struct twin_try *try, uint64_t result, uint64_t expected)
         fail(try, "it was not noted once");
     else if (guest && guest->site && !from_here(guest->site))
         fail(try, "it was not noted as called from the program");
+    else if (guest && telling && !told_right(try, result))
+        fail(try, "it was told something else");
 }
 
 int main(int argc, char **argv)
@@ -87,6 +102,7 @@ int main(int argc, char **argv)
     void *interposer = argc > 2 && !plain ? dlopen(argv[2], RTLD_NOW | RTLD_NOLOAD) : NULL;
     guest = interposer ? dlsym(interposer, "twin_guest") : NULL;
     unsigned number = 0;
+    telling = getenv("TEST_GUEST_TELLS") != NULL;
     if (!guest && !plain)
         printf("Bail out! the interposer is not loaded: %s\n", dlerror());
     for (unsigned i = 0; twin_tries[i]; i++)

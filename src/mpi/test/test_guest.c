@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 struct mpi_self {
-    bool inside;
+    bool inside, telling;
 };
+static bool tells;
 static _Thread_local struct mpi_self self;
 static int log_fd = -1;
 
@@ -42,15 +43,29 @@ static void note(uint32_t call, uint64_t site)
         abort();
 }
 
+void (*self_look)(void);
+static _Thread_local bool opened;
+
+void self_opens(void);
+void self_opens(void)
+{
+    opened = true;
+}
+
 struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
 {
+    if (opened) {
+        opened = false;
+        self_look();
+    }
     if (self.inside) {
         __atomic_fetch_add(&twin_guest.inner, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     self.inside = true;
     note(call, site);
-    return &self;
+    self.telling = tells;
+    return tells ? NULL : &self;
 }
 
 void mpi_leave(struct mpi_self *me, int result)
@@ -62,10 +77,57 @@ void mpi_done(struct mpi_self *me)
 {
 }
 
-void mpi_quick(uint32_t call)
+bool mpi_quick(uint32_t call)
 {
-    if (!self.inside)
+    if (self.inside)
+        return false;
+    if (!tells)
         note(call, 0);
+    return tells;
+}
+
+/* ---- telling: TEST_GUEST_TELLS is set ---- */
+
+struct mpi_self *mpi_tells(void)
+{
+    bool telling = self.telling;
+    self.telling = false;
+    return telling ? &self : NULL;
+}
+
+bool mpi_tell_begins(struct mpi_self *me, struct mpi_told *told)
+{
+    for (unsigned i = 0; i < MPI_TOLD_PARS; i++)
+        twin_guest.told[i] = told->par[i + 1];
+    return true;
+}
+
+void mpi_tell_ends(struct mpi_self *me, struct mpi_told *told, int64_t result)
+{
+    twin_guest.result = result;
+}
+
+struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    note(call, site);
+    return &self;
+}
+
+bool mpi_quick_begins(struct mpi_self *me, struct mpi_told *told, uint64_t comm)
+{
+    return mpi_tell_begins(me, told);
+}
+
+void mpi_quick_ends(struct mpi_self *me, struct mpi_told *told, int64_t result)
+{
+    mpi_tell_ends(me, told, result);
+}
+
+/* Nothing of it is told: there is no agent's side here. (mpi/tell.h has what this file has its own of.) */
+void tell_start(const struct mpi_host *host);
+void tell_start(const struct mpi_host *host)
+{
+    tells = getenv("TEST_GUEST_TELLS") != NULL;
 }
 
 bool mpi_library_start(void *handle, library_find *find)

@@ -44,6 +44,7 @@ struct twin_guest {
     uint32_t entered[CALL_COUNT]; /* outermost */
     uint32_t inner;               /* found themselves in another call */
     uint64_t site;                /* of the last */
+    int64_t told[15], result;     /* of the last that was told */
     char why_not[128];
 };
 

@@ -40,6 +40,30 @@ __attribute__((always_inline, no_instrument_function)) static inline int inside(
     return leaf(inlined) + inlined;
 }
 
+/* Instrumented, and inlined all the same: its hooks are told who called the function that it is in. */
+__attribute__((always_inline)) static inline int enclosed(int n)
+{
+    volatile int squared = n * n;
+    printf("leaf enclosed squared=%d\n", squared);
+    return leaf(squared) + squared;
+}
+
+__attribute__((always_inline)) static inline int wrapped(int n)
+{
+    volatile int more = n + 1;
+    printf("enclosed wrapped more=%d\n", more);
+    return enclosed(more) + more;
+}
+
+__attribute__((noinline)) static int around(int n)
+{
+    volatile int kept = n + 7, given = kept - 5;
+    printf("enclosed around kept=%d given=%d\n", kept, given);
+    int result = enclosed(given);
+    printf("wrapped around kept=%d given=%d\n", kept, given);
+    return wrapped(given) + result + kept;
+}
+
 int main(void)
 {
     volatile int sum = 5;
@@ -48,6 +72,8 @@ int main(void)
     sum += hidden(20);
     sum += deeper(300);
     sum += inside(4000);
+    printf("around main sum=%d\n", sum);
+    sum += around(50);
     printf("leaf main sum=%d\n", sum);
     sum += leaf(sum);
     return sum == 0;

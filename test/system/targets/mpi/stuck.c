@@ -10,6 +10,12 @@
  *     roots      MPI_Bcast of much, with different roots
  *     read       all write to a pipe file nobody reads: rank 1 computes (reads a fifo), the others wait for it
  *     ibarrier   0 and 2 wait for the end of MPI_Ibarrier, 1 sleeps
+ *     alone      rank 0 receives from anybody on a communicator that only it is in; the others wait in a barrier
+ *     silent     0 and 2 receive from 1, which never sends
+ *     file       0 and 2 write to a file together, 1 sleeps
+ *     views      0 and 2 write to a file together, 1 sets its size
+ *     group, cart, inter, merged, later
+ *                on communicators made in so many ways, which have other numbers on each rank: 0 and 1 disagree
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -19,6 +25,79 @@
 #include <unistd.h>
 
 static double numbers[300000];
+
+static void disagree(MPI_Comm comm, int rank)
+{
+    if (rank == 0)
+        MPI_Allreduce(numbers, numbers + 1, 1, MPI_DOUBLE, MPI_SUM, comm);
+    else
+        MPI_Barrier(comm);
+}
+
+/* Ranks 0 and 1 of `comm` in a group. */
+static MPI_Comm two_of(MPI_Comm comm, int tag)
+{
+    static const int members[] = {0, 1};
+    MPI_Group all, two;
+    MPI_Comm made;
+    MPI_Comm_group(comm, &all);
+    MPI_Group_incl(all, 2, members, &two);
+    MPI_Comm_create_group(comm, two, tag, &made);
+    return made;
+}
+
+static void communicators(const char *way, int rank)
+{
+    MPI_Comm own[3], made, other;
+    for (int i = 0; i < rank; i++) /* numbers differ */
+        MPI_Comm_dup(MPI_COMM_SELF, &own[i]);
+    if (strcmp(way, "cart") == 0) { /* made of one that is made of another one */
+        int size = 3, turns = 1;
+        MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &other);
+        MPI_Cart_create(other, 1, &size, &turns, 1, &made);
+        disagree(made, rank);
+        return;
+    }
+    if (strcmp(way, "inter") == 0 || strcmp(way, "merged") == 0) { /* 0 on one side, 1 and 2 on the other */
+        MPI_Comm half;
+        MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 3, &made);
+        if (strcmp(way, "merged") == 0) {
+            MPI_Intercomm_merge(made, rank > 0, &other);
+            made = other;
+            disagree(made, rank);
+        } else { /* what disagrees between two groups may end in an error */
+            if (rank == 1)
+                sleep(1000);
+            MPI_Barrier(made);
+        }
+        return;
+    }
+    if (strcmp(way, "later") == 0) {
+        MPI_Request request;
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        disagree(made, rank);
+        return;
+    }
+    if (rank == 2)
+        return;
+    two_of(MPI_COMM_WORLD, 5);
+    made = two_of(MPI_COMM_WORLD, 7);
+    disagree(two_of(made, 7), rank);
+}
+
+static void file(const char *way, int rank)
+{
+    MPI_File handle;
+    MPI_File_open(MPI_COMM_WORLD, "together", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &handle);
+    if (rank == 1 && strcmp(way, "file") == 0)
+        sleep(1000);
+    if (rank == 1)
+        MPI_File_set_size(handle, 1 << 20);
+    else
+        MPI_File_write_all(handle, numbers, 1000, MPI_DOUBLE, MPI_STATUS_IGNORE);
+}
 
 int main(int argc, char **argv)
 {
@@ -66,6 +145,18 @@ int main(int argc, char **argv)
             sleep(1000);
         MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
         MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    } else if (strcmp(way, "alone") == 0) {
+        if (rank == 0)
+            MPI_Recv(numbers, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "silent") == 0) {
+        if (rank == 1)
+            sleep(1000);
+        MPI_Recv(numbers, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(way, "file") == 0 || strcmp(way, "views") == 0) {
+        file(way, rank);
+    } else {
+        communicators(way, rank);
     }
     MPI_Finalize();
     return 0;

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question to the monitor on its socket for agents, and its answer: the one conversation there is (the handshakes of
+ * shm/area.h and shm/mpi_area.h). Only system calls, bounded waits, and no descriptor that stays. The MPI interposer
+ * asks in the same way, by mpi_host.ask.
+ */
+#ifndef SCRY_AGENT_ASK_H
+#define SCRY_AGENT_ASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ASK_FDS = 3 }; /* at most, in an answer */
+
+struct agent_question {
+    const char *socket; /* its path */
+    const void *hello;
+    uint32_t hello_size;
+    uint32_t welcome_size; /* an answer has just that size; 0: none is waited for */
+    void *welcome;
+    int *fds; /* what came with the answer, the others are -1: the caller closes them, whatever is returned */
+    uint32_t fd_count;
+    uint32_t wait_ms; /* at most, for all of it */
+    bool alone;       /* there is one thread, and the program has not begun: any descriptor will do */
+};
+
+/* 0: said, and answered if an answer was waited for. -ETIMEDOUT: the monitor took too long; -EMFILE: it has answered,
+ * but there was no room for its descriptors in this process; -EPROTO: the answer is none of a monitor's; others: it is
+ * not there. */
+typedef int agent_ask_function(const struct agent_question *question);
+agent_ask_function agent_ask;
+
+uint64_t agent_now_ms(void);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mpi_tell.h"
+
+#include "agent/hooks.h"
+#include "agent/modules.h"
+#include "shm/mpi_told.h"
+
+/* Of them all only a part is looked at: the rest is not even cleared. */
+static void frame_fill(struct capture_frame *frame, uint64_t site, const struct mpi_told *told)
+{
+    for (unsigned i = 0; i < sizeof frame->gpr / sizeof *frame->gpr; i++)
+        frame->gpr[i] = 0;
+    frame->gpr[MPI_TOLD_REGISTER] = (uint64_t)told;
+    frame->gpr[7] = (uint64_t)told;
+    frame->gpr[16] = site;
+    frame->has_xmm = false;
+    frame->has_result = true; /* there are no moves to be learnt, see moves.h */
+    frame->result = told->flags & MPI_TOLD_SAYS;
+}
+
+/* Called by mpi_tell_x86_64.S; `caller`: what the interposer's registers are to be again after a fault of ours. */
+#define FROM_ASSEMBLY __attribute__((used, visibility("hidden")))
+
+FROM_ASSEMBLY void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told,
+                                   const struct capture_frame *caller);
+FROM_ASSEMBLY void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told,
+                                 const struct capture_frame *caller);
+FROM_ASSEMBLY void mpi_tell_message(const struct record_message *record, uint64_t time, uint64_t none,
+                                    const struct capture_frame *caller);
+
+void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    struct capture_frame frame;
+    frame_fill(&frame, mpi_function_entry(call), told);
+    agent_self.registers = caller;
+    hook_enter(mpi_function(call), site, &frame, 1);
+    agent_self.registers = outer;
+}
+
+void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    struct capture_frame frame;
+    frame_fill(&frame, mpi_function_exit(call), told);
+    agent_self.registers = caller;
+    hook_leave(mpi_function(call), site, &frame, 1);
+    agent_self.registers = outer;
+}
+
+/* ---- messages ---- */
+
+/* It stands behind all calls that have begun, those that wait for --min-time included: these are written now. */
+static void message_put(struct agent_thread *self, const struct record_message *record, uint64_t time, uint64_t sp)
+{
+    enum guard guard = thread_guard(self, sp - 8);
+    if (guard == GUARD_STUCK) {
+        record_discarded(self, false);
+        return;
+    }
+    if (in_stack(self, sp) || (guard == GUARD_OUTER && stack_switch(self, guard, sp, true))) {
+        if (self->waiting && guard == GUARD_OUTER)
+            hooks_flush_waiting(self, guard);
+        record_put(self, guard, RECORD_MESSAGE, time, record, sizeof *record, NULL, 0);
+    } else {
+        record_discarded(self, false);
+    }
+    thread_unguard(self, guard);
+}
+
+void mpi_tell_message(const struct record_message *record, uint64_t time, uint64_t none,
+                      const struct capture_frame *caller)
+{
+    struct agent_thread *self = &agent_self;
+    struct area *area = agent_hot.area;
+    (void)none;
+    if (!area || !atomic_load_explicit(&area->on, memory_order_relaxed) ||
+        !atomic_load_explicit(&area->messages, memory_order_relaxed) || self->off)
+        return;
+    const struct capture_frame *outer = self->registers;
+    self->registers = caller;
+    if (self->block || thread_attach(self))
+        message_put(self, record, time, (uint64_t)__builtin_frame_address(0));
+    self->registers = outer;
+}
+
+/* ---- telling begins ---- */
+
+/* A monitor that made the area since it was told so has put everything in place before it let us go. */
+bool agent_mpi_tell(bool on)
+{
+    if (on && !agent_hot.area)
+        agent_connect(CONNECT_MPI);
+    struct area *area = agent_hot.area;
+    if (!area)
+        return false;
+    if (!on || atomic_exchange(&area->mpi, 1))
+        return true;
+    uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
+    agent_ring();
+    modules_wait_seen(area, number);
+    return true;
+}

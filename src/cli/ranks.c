@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/ranks.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <omis.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/client.h"
+#include "jobdir/mpi_report.h"
+#include "jobdir/mpi_text.h"
+#include "jobdir/text.h"
+#include "lang/request.h"
+#include "lang/value.h"
+
+enum { /* of an answer's rows */
+       ROW_JOB,
+       ROW_MPI_JOB,
+       ROW_RANK,
+       ROW_SIZE,
+       ROW_HOST,
+       ROW_PID,
+       ROW_LIBRARY,
+       ROW_STATE,
+       ROW_SPAWNED,
+       ROW_CALL,
+       ROW_SINCE,
+       ROW_PEER,
+       ROW_TAG,
+       ROW_TEXT,
+       ROW_COMPUTE,
+       ROW_COMMUNICATE,
+       ROW_FAULT,
+       ROW_MEMBERS
+};
+
+static const uint64_t SHORT_NS = 10000000; /* what lasts less is not said: it is over before it is read */
+
+/* ---- the list ---- */
+
+void ranks_done(struct rank_list *ranks)
+{
+    free(ranks->list);
+    arena_done(&ranks->arena);
+    *ranks = (struct rank_list){0};
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_now *one = a, *other = b;
+    int order = strcmp(one->job, other->job);
+    order = order ? order : strcmp(one->mpi_job, other->mpi_job);
+    order = order ? order : (one->rank > other->rank) - (one->rank < other->rank);
+    return order ? order : (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+static struct rank_now *add(struct rank_list *ranks)
+{
+    struct rank_now *more = realloc(ranks->list, (ranks->count + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    ranks->list = more;
+    return &more[ranks->count++];
+}
+
+static void sort(struct rank_list *ranks)
+{
+    if (ranks->count)
+        qsort(ranks->list, ranks->count, sizeof *ranks->list, by_rank);
+}
+
+const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path, size_t *ret_count)
+{
+    size_t first = 0, count = 0;
+    _cleanup_(freep) char *real = path ? realpath(path, NULL) : NULL; /* as the monitor knows it */
+    while (first < ranks->count && (!real || strcmp(ranks->list[first].job, real) != 0))
+        first++;
+    while (first + count < ranks->count && strcmp(ranks->list[first + count].job, real) == 0)
+        count++;
+    *ret_count = count;
+    return count ? &ranks->list[first] : NULL;
+}
+
+size_t ranks_same(const struct rank_now *list, size_t count)
+{
+    size_t same = 0;
+    while (same < count && strcmp(list[same].mpi_job, list[0].mpi_job) == 0)
+        same++;
+    return same;
+}
+
+/* ---- of this node ---- */
+
+static const char *text_of(struct arena *arena, const struct value *value)
+{
+    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
+    return text ? text : "";
+}
+
+static uint64_t count_of(const struct value *value)
+{
+    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
+}
+
+static int32_t number_of(const struct value *value)
+{
+    int64_t number = value->kind == VALUE_INTEGER ? (int64_t)value->integer.bits : -1;
+    return number < INT32_MIN || number > INT32_MAX ? -1 : (int32_t)number;
+}
+
+static void take_row(struct rank_list *ranks, const struct value *row)
+{
+    struct arena *arena = &ranks->arena;
+    struct rank_now *rank = add(ranks);
+    if (!rank)
+        return;
+    *rank = (struct rank_now){
+        .job = text_of(arena, &row[ROW_JOB]),
+        .mpi_job = text_of(arena, &row[ROW_MPI_JOB]),
+        .rank = number_of(&row[ROW_RANK]),
+        .size = number_of(&row[ROW_SIZE]),
+        .host = text_of(arena, &row[ROW_HOST]),
+        .pid = number_of(&row[ROW_PID]),
+        .library = text_of(arena, &row[ROW_LIBRARY]),
+        .state = text_of(arena, &row[ROW_STATE]),
+        .spawned = count_of(&row[ROW_SPAWNED]) != 0,
+        .call = text_of(arena, &row[ROW_CALL]),
+        .since_ns = count_of(&row[ROW_SINCE]),
+        .peer = number_of(&row[ROW_PEER]),
+        .tag = number_of(&row[ROW_TAG]),
+        .text = text_of(arena, &row[ROW_TEXT]),
+        .compute_ns = count_of(&row[ROW_COMPUTE]),
+        .communicate_ns = count_of(&row[ROW_COMMUNICATE]),
+        .fault = text_of(arena, &row[ROW_FAULT]),
+        .recent = -1,
+    };
+}
+
+/* Of the time between two answers. */
+static void find_recent(struct rank_list *ranks, const struct rank_list *before)
+{
+    for (size_t i = 0; i < ranks->count && before->count; i++) {
+        struct rank_now *now = &ranks->list[i];
+        const struct rank_now *was = bsearch(now, before->list, before->count, sizeof *now, by_rank);
+        if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
+            continue; /* counts began anew */
+        uint64_t computed = now->compute_ns - was->compute_ns;
+        uint64_t communicated = now->communicate_ns - was->communicate_ns;
+        if (computed + communicated)
+            now->recent = (double)communicated / (double)(computed + communicated);
+    }
+}
+
+static const char *copy(struct arena *arena, const char *text)
+{
+    const char *copied = arena_dup(arena, text, strlen(text));
+    return copied ? copied : "";
+}
+
+static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
+{
+    struct arena *arena = &ranks->arena;
+    for (size_t i = 0; i < before->count; i++) {
+        struct rank_now *rank = before->list[i].elsewhere ? add(ranks) : NULL;
+        if (!rank)
+            continue;
+        *rank = before->list[i];
+        rank->job = copy(arena, rank->job);
+        rank->mpi_job = copy(arena, rank->mpi_job);
+        rank->host = copy(arena, rank->host);
+        rank->library = copy(arena, rank->library);
+        rank->fault = copy(arena, rank->fault);
+        rank->state = copy(arena, rank->state);
+        rank->call = copy(arena, rank->call);
+        rank->text = copy(arena, rank->text);
+    }
+    sort(ranks);
+}
+
+static void forget_elsewhere(struct rank_list *ranks, const char *job)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < ranks->count; i++)
+        if (!ranks->list[i].elsewhere || strcmp(ranks->list[i].job, job) != 0)
+            ranks->list[used++] = ranks->list[i];
+    ranks->count = used;
+}
+
+void ranks_take(struct rank_list *ranks, const char *answer)
+{
+    struct rank_list fresh = {0};
+    struct arena arena = ARENA_INIT;
+    const struct value *values;
+    size_t count;
+    if (values_parse(&arena, span_str(answer), &values, &count, NULL) == 0 && count == 1 &&
+        values[0].kind == VALUE_LIST)
+        for (size_t i = 0; i + ROW_MEMBERS <= values[0].list.count; i += ROW_MEMBERS)
+            take_row(&fresh, values[0].list.items + i);
+    arena_done(&arena);
+    sort(&fresh);
+    find_recent(&fresh, ranks);
+    keep_elsewhere(&fresh, ranks);
+    ranks_done(ranks);
+    *ranks = fresh;
+}
+
+void ranks_ask(struct rank_list *ranks)
+{
+    char name[] = "scry-ps", option[] = "--omis-no-start";
+    char *arguments[] = {name, option, NULL}, **argv = arguments;
+    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
+    arguments[argc] = NULL;
+    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
+        return;
+    Omis_reply reply = client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0);
+    for (size_t i = 0; reply && reply[i]; i++)
+        for (const Omis_object_result *each = reply[i]; each->obj_list; each++)
+            if (each->status < OMIS_FIRST_ERROR && each->result)
+                ranks_take(ranks, each->result);
+    omis_reply_free(reply);
+    omis_finalize();
+}
+
+/* ---- on other nodes ---- */
+
+static bool has_other_nodes(const char *path, const char *here)
+{
+    char dir[PATH_MAX];
+    bool others = false;
+    DIR *nodes = snprintf(dir, sizeof dir, "%s/stats", path) < (int)sizeof dir ? opendir(dir) : NULL;
+    for (struct dirent *entry; nodes && !others && (entry = readdir(nodes));)
+        others = entry->d_name[0] != '.' && entry->d_type != DT_REG && strcmp(entry->d_name, here) != 0;
+    if (nodes)
+        closedir(nodes);
+    return others;
+}
+
+static const char *state_of(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    if (stats->aborted)
+        return "aborted";
+    if (!stats->running)
+        return stats->state == MPIA_RUNNING ? "died" : "ended";
+    if (stats->state == MPIA_LOADED || stats->state == MPIA_OFF)
+        return stats->state == MPIA_LOADED ? "starting" : "off";
+    return thread && thread->now.call != CALL_NONE ? "in_call" : "computing";
+}
+
+static void take_stats(struct rank_list *ranks, const char *job, const struct mpi_stats *stats, uint64_t now_ns)
+{
+    static const struct mpi_stats_thread none;
+    struct arena *arena = &ranks->arena;
+    const struct mpi_stats_thread *main = mpi_report_main(stats), *thread = main ? main : &none;
+    const char *state = state_of(stats, main);
+    bool in_call = strcmp(state, "in_call") == 0;
+    struct buf text = BUF_INIT;
+    struct rank_now *rank = add(ranks);
+    if (!rank)
+        return;
+    if (in_call)
+        mpi_text_now(&text, stats, &thread->now);
+    *rank = (struct rank_now){
+        .job = copy(arena, job),
+        .mpi_job = copy(arena, stats->namespace),
+        .host = copy(arena, stats->node),
+        .library = copy(arena, stats->library),
+        .fault = copy(arena, stats->fault),
+        .text = copy(arena, text.data ? text.data : ""),
+        .rank = stats->rank,
+        .size = stats->world_size,
+        .pid = stats->pid,
+        .spawned = stats->spawned,
+        .state = state,
+        .call = in_call ? mpi_text_call(thread->now.call) : "",
+        .since_ns = stats->running ? thread->now.age_ns : 0,
+        .peer = in_call ? thread->now.peer : MPIA_RANK_NONE,
+        .tag = in_call ? thread->now.tag : MPIA_TAG_NONE,
+        .compute_ns = thread->outermost.compute_ns,
+        .communicate_ns = thread->outermost.communicate_ns,
+        .elsewhere = true,
+        .old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0,
+        .recent = -1,
+    };
+    buf_done(&text);
+}
+
+void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
+{
+    char here[256] = "";
+    struct mpi_stats_set set = {0};
+    struct err err = {0};
+    _cleanup_(freep) char *real = realpath(path, NULL);
+    gethostname(here, sizeof here - 1);
+    if (!real || !has_other_nodes(real, here) || mpi_stats_read(&set, real, &err) < 0)
+        return;
+    forget_elsewhere(ranks, real);
+    for (size_t i = 0; i < set.count; i++)
+        if (strcmp(set.ranks[i].node, here) != 0)
+            take_stats(ranks, real, &set.ranks[i], clock_wall_ns());
+    sort(ranks);
+    mpi_stats_set_done(&set);
+}
+
+/* ---- for people ---- */
+
+static void put_for(struct buf *out, uint64_t ns)
+{
+    if (ns < SHORT_NS)
+        return;
+    buf_puts(out, " for ");
+    text_seconds(out, (double)ns / 1e9);
+}
+
+void ranks_state_text(struct buf *out, const struct rank_now *rank)
+{
+    static const char *const states[][2] = {
+        {"computing", "computing"},           {"starting", "has not come out of MPI_Init"},
+        {"ended", "has called MPI_Finalize"}, {"died", "died without MPI_Finalize"},
+        {"aborted", "called MPI_Abort"},      {"off", "is not counted"}};
+    if (*rank->call && strcmp(rank->state, "starting") != 0) {
+        const char *more = rank->text + strlen(rank->call); /* the call's name comes first */
+        bool fits = strncmp(rank->text, rank->call, strlen(rank->call)) == 0 && *more;
+        buf_printf(out, "in %s", rank->call);
+        put_for(out, rank->since_ns);
+        if (fits) {
+            buf_puts(out, ":");
+            text_show(out, strncmp(more, " of ", 4) == 0 ? more + 3 : more);
+        }
+    } else {
+        for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+            if (strcmp(rank->state, states[i][0]) == 0)
+                buf_puts(out, states[i][1]);
+        put_for(out, rank->since_ns);
+    }
+    if (*rank->fault) {
+        buf_puts(out, ": ");
+        text_show(out, rank->fault);
+    }
+    if (rank->elsewhere) {
+        buf_puts(out, " (");
+        text_seconds(out, rank->old_seconds);
+        buf_puts(out, " ago)");
+    }
+}
+
+static const char *word_of(const struct rank_now *rank, char *text, size_t size)
+{
+    static const char *const words[][2] = {{"ended", "ended"}, {"off", "not counted"}};
+    if (*rank->call && strcmp(rank->state, "starting") != 0) {
+        snprintf(text, size, "in %s", rank->call);
+        return text;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(rank->state, words[i][0]) == 0)
+            return words[i][1];
+    return rank->state;
+}
+
+void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library)
+{
+    enum { WORDS = 6 };
+    struct {
+        char text[64];
+        size_t count;
+    } words[WORDS];
+    size_t used = 0, others = 0;
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        const char *word = word_of(&list[i], text, sizeof text);
+        size_t at = 0;
+        while (at < used && strcmp(words[at].text, word) != 0)
+            at++;
+        if (at == used && used < WORDS) {
+            snprintf(words[used].text, sizeof words[used].text, "%s", word);
+            words[used++].count = 0;
+        }
+        if (at < used)
+            words[at].count++;
+        else
+            others++;
+    }
+    const char *library = list[0].library;
+    buf_printf(out, "%zu %srank%s", count, list[0].spawned ? "spawned " : "", count == 1 ? "" : "s");
+    if (list[0].size > (int32_t)count)
+        buf_printf(out, " of %d", list[0].size);
+    if (with_library && *library)
+        buf_printf(out, " under %s", strcmp(library, "openmpi") == 0 ? "Open MPI" : "MPICH");
+    for (size_t i = 0; i < used; i++)
+        buf_printf(out, "%s %zu %s", i ? "," : ":", words[i].count, words[i].text);
+    if (others)
+        buf_printf(out, ", %zu in other calls", others);
+}
+
+double ranks_share(const struct rank_now *rank)
+{
+    uint64_t whole = rank->compute_ns + rank->communicate_ns;
+    return whole ? (double)rank->communicate_ns / (double)whole : -1;
+}
+
+static json_t *share_json(double share)
+{
+    return share < 0 ? json_null() : json_real(share);
+}
+
+json_t *ranks_json(const struct rank_now *list, size_t count)
+{
+    json_t *ranks = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct rank_now *rank = &list[i];
+        json_t *json =
+            json_pack("{s:i, s:i, s:o, s:o, s:i, s:s, s:b, s:s, s:o, s:o, s:f, s:o, s:o}", "rank", rank->rank, "size",
+                      rank->size, "mpi_job", text_json(rank->mpi_job), "host", text_json(rank->host), "pid", rank->pid,
+                      "library", rank->library, "spawned", rank->spawned, "state", rank->state, "call",
+                      *rank->call ? text_json(rank->call) : json_null(), "doing",
+                      *rank->text ? text_json(rank->text) : json_null(), "since_seconds", (double)rank->since_ns / 1e9,
+                      "peer", rank->peer >= 0 ? json_integer(rank->peer) : json_null(), "tag",
+                      rank->tag >= 0 ? json_integer(rank->tag) : json_null());
+        json_object_set_new(json, "mpi_share", share_json(ranks_share(rank)));
+        json_object_set_new(json, "recent_mpi_share", share_json(rank->recent));
+        json_object_set_new(json, "fault", *rank->fault ? text_json(rank->fault) : json_null());
+        json_object_set_new(json, "old_seconds", json_real(rank->old_seconds));
+        json_array_append_new(ranks, json);
+    }
+    return ranks;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_ranks.h"
+
+#include <string.h>
+
+#include <omis.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "jobdir/text.h"
+#include "lang/value.h"
+
+enum { READ_NS = 1000000000, READ_AGAIN = 10 };
+
+/* What other nodes write is written seldom. */
+static void add_elsewhere(struct top_ranks *ranks)
+{
+    uint64_t now = clock_now_ns();
+    if (ranks->read_ns && now - ranks->read_ns < READ_AGAIN * (uint64_t)READ_NS)
+        return;
+    ranks->read_ns = now;
+    ranks_add_elsewhere(&ranks->known, ranks->path);
+}
+
+static void on_reply(Omis_reply reply, void *param)
+{
+    struct top_ranks *ranks = param;
+    ranks->asking = false;
+    for (size_t i = 0; reply && reply[i]; i++)
+        for (const Omis_object_result *each = reply[i]; each->obj_list; each++)
+            if (each->status < OMIS_FIRST_ERROR && each->result)
+                ranks_take(&ranks->known, each->result);
+    add_elsewhere(ranks);
+    omis_reply_free(reply);
+}
+
+void top_ranks_ask(struct top_ranks *ranks, bool connected)
+{
+    struct buf text = BUF_INIT;
+    if (!connected) {
+        ranks->asking = false;
+        add_elsewhere(ranks);
+        return;
+    }
+    if (ranks->asking)
+        return;
+    buf_puts(&text, ":mpi_get_activity(");
+    value_print_string(&text, span_str(ranks->path));
+    buf_putc(&text, ')');
+    ranks->asking = !text.failed;
+    if (ranks->asking)
+        client_request(span_of(text.data, text.len), on_reply, ranks, 0);
+    buf_done(&text);
+}
+
+void top_ranks_close(struct top_ranks *ranks)
+{
+    ranks_done(&ranks->known);
+}
+
+/* ---- the table ---- */
+
+static int host_width(const struct top_ranks *ranks)
+{
+    enum { MOST = 24 };
+    size_t width = strlen("HOST");
+    for (size_t i = 0; i < ranks->known.count; i++)
+        width = strlen(ranks->known.list[i].host) > width ? strlen(ranks->known.list[i].host) : width;
+    return (int)(width < MOST ? width : MOST);
+}
+
+void top_ranks_heading(struct buf *line, const struct top_ranks *ranks, bool narrow)
+{
+    buf_puts(line, "RANK  ");
+    if (!narrow)
+        buf_printf(line, "%-*s      PID ", host_width(ranks), "HOST");
+    buf_puts(line, "MPI %  NOW %  ");
+    for (size_t at = 0, same; at < ranks->known.count; at += same) {
+        same = ranks_same(&ranks->known.list[at], ranks->known.count - at);
+        buf_puts(line, at ? "; " : "");
+        ranks_summary(line, &ranks->known.list[at], same, false);
+    }
+}
+
+static void put_share(struct buf *line, double share)
+{
+    if (share < 0)
+        buf_printf(line, "%5s  ", "-");
+    else
+        buf_printf(line, "%5.1f  ", 100 * share);
+}
+
+void top_ranks_line(struct buf *line, const struct top_ranks *ranks, size_t index, bool narrow)
+{
+    const struct rank_now *rank = &ranks->known.list[index];
+    int width = host_width(ranks);
+    buf_printf(line, "%4d  ", rank->rank);
+    if (!narrow)
+        buf_printf(line, "%-*.*s %8d ", width, width, rank->host, rank->pid);
+    put_share(line, ranks_share(rank));
+    put_share(line, rank->recent);
+    ranks_state_text(line, rank);
+}

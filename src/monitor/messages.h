@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Message queues and messages as objects (specification 8.1.4). Each process that has messages sent to it has one
+ * queue. A message in a queue, or on its way, is named by what both its ends count (struct message_id) and gets its
+ * token when somebody first asks for it; what was created, or taken out of a queue, is held here with its content.
+ */
+#ifndef SCRY_MONITOR_MESSAGES_H
+#define SCRY_MONITOR_MESSAGES_H
+
+#include "monitor/object.h"
+#include "monitor/process.h"
+
+struct message_id {
+    uint64_t world; /* a MPI job: its ranks are those below */
+    uint64_t comm;  /* identity of the communicator (shm/mpi_area.h) */
+    uint64_t k;     /* the how-manyeth of its channel; 0: it is in no queue */
+    int32_t from, to, tag;
+    uint32_t zero;
+};
+
+struct message_queue {
+    struct scry_object object;
+    struct process *process;
+};
+
+struct message {
+    struct scry_object object;
+    struct message_id id; /* of one that is held: where it came from, or shall go */
+    bool held;
+    bool addressed;   /* id but for k is known */
+    uint8_t *content; /* of one that is held; malloc'ed */
+    uint64_t bytes;
+    int64_t monitor_tag; /* of one that is held */
+    bool is_listed;
+    UT_hash_handle hh; /* of monitor->messages, by id, if it is not held */
+};
+
+/* Whether it has one: messages sent to it are seen. As monitor->has_queue says; false where nobody does. */
+bool message_has_queue(const struct process *process);
+
+/* The queue of a process, made when it is first asked for. NULL: out of memory. */
+struct message_queue *message_queue_of(struct process *process);
+/* The process has ended. */
+void message_queue_end(struct process *process);
+
+/* The message with this name, which has k; NULL: out of memory. */
+struct message *message_named(struct monitor *monitor, const struct message_id *id);
+/* A new one that is held, owned by the tool; NULL: out of memory. */
+struct message *message_new(struct monitor *monitor, struct tool *tool);
+/* Held from now on by the tool, with this content (taken over), or in the queue under this name. */
+void message_hold(struct message *message, struct tool *tool, uint8_t *content_take, uint64_t bytes);
+void message_queued(struct message *message, const struct message_id *id);
+void message_end(struct message *message);
+/* Forgets those in queues for which `keep` is false (NULL: all); asked for now and then, when there are very many. */
+void messages_sweep(struct monitor *monitor, bool (*keep)(void *ctx, const struct message *message), void *ctx);
+bool messages_are_many(const struct monitor *monitor);
+
+#endif

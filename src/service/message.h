@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the message services share with events and with the extension mpi. */
+#ifndef SCRY_SERVICE_MESSAGE_H
+#define SCRY_SERVICE_MESSAGE_H
+
+#include "monitor/messages.h"
+#include "monitor/mpi_messages.h"
+#include "shm/mpi_told.h"
+
+/* The token of a message that a call has told of. false: messages are not counted there, or which one it is, is not
+ * certain. */
+bool message_token(struct monitor *monitor, struct process *process, const struct mpi_told_message *message,
+                   char ret_token[TOKEN_TEXT_SIZE]);
+
+/* thread_has_received_tagged_msg, message_queue_has_been_extended */
+extern const struct event_ops message_tagged_ops, message_extended_ops;
+
+/* The queue's process as a MPI process; NULL with err. */
+struct mpi_process *message_mpi_process(struct monitor *monitor, struct process *process, struct err *err);
+
+/* Every message in its queue, or why there is none to be had: err. 0 or -errno. */
+int message_queue_look(struct monitor *monitor, struct process *process, struct mpi_queue *ret_queue,
+                       struct arena *arena, struct err *err);
+
+#endif

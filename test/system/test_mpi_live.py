@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks are in while the job runs: scry ps, scry top, the service mpi_get_activity."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+
+import mpitest
+import scrytest
+
+
+class Screen:
+    """A command of scry's on a terminal of 40 lines."""
+
+    def __init__(self, box, *command):
+        self.fd, inside = pty.openpty()
+        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.process = box.start(box.scry(*command), env={"TERM": "xterm", "NO_COLOR": "1"}, stdin=inside, stdout=inside)
+        os.close(inside)
+        self.bytes = b""
+
+    def picture(self):
+        """The last one that is whole: each starts at the top left corner, and ends with the line of keys."""
+        pictures = [each for each in self.bytes.split(b"\033[H") if b"q quit" in each]
+        return re.sub(r"\033\[\??[0-9]*[a-zA-Z]|\r", "", pictures[-1].decode()) if pictures else ""
+
+    def read(self):
+        while select.select([self.fd], [], [], 0.05)[0]:
+            self.bytes += os.read(self.fd, 65536)
+
+    def until(self, pattern, without=None):
+        def is_there():
+            self.read()
+            return re.search(pattern, self.picture()) and not (without and without in self.picture())
+        scrytest.wait_until(is_there, 20, lambda: f"{pattern} on the screen: {self.picture()}")
+
+    def type(self, keys):
+        os.write(self.fd, keys)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(20)
+        os.close(self.fd)
+
+
+class Live(mpitest.MpiCase):
+    def start(self, ranks, *program):
+        self.run_ = self.box.start(self.box.scry("run", "-q", "--", *self.command(ranks, *program)), env=mpitest.QUIET,
+                                   stdout=subprocess.DEVNULL)
+        self.addCleanup(self.end)
+        scrytest.wait_until(self.jobs, 20, "the job is listed")
+        self.path = self.jobs()[0]["path"]
+
+    def end(self):
+        def ended():
+            for launcher in scrytest.children(self.run_.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(launcher, signal.SIGKILL)
+            return self.run_.poll() is not None
+
+        scrytest.wait_until(ended, 30, "the job ends")
+
+    def shown(self, command, schema):
+        done = self.box.run(self.box.scry(*command, "--json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.valid(schema, json.loads(done.stdout))
+
+    def jobs(self):
+        """Those that have begun: at first a job's directory is there, and nothing in it."""
+        return [each for each in self.shown(["ps"], "ps")["jobs"] if each["state"] != "unreadable"]
+
+    def ranks(self):
+        (job,) = self.jobs()
+        return job["ranks"], job["processes"]
+
+    def until(self, states):
+        """Ranks of scry ps, when they are in these (state, call)s for a second."""
+        last = []
+
+        def is_so():
+            last[:] = self.ranks()[0]
+            return [(each["state"], each["call"]) for each in last] == states and \
+                all(each["since_seconds"] >= 1 for each in last)
+
+        scrytest.wait_until(is_so, 30, lambda: json.dumps(last, indent=1))
+        return last
+
+    def test_ps(self):
+        self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
+        ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")])
+        alive = {each["pid"] for each in self.ranks()[1]}
+        host = os.uname().nodename
+        for rank, each in enumerate(ranks):
+            self.assertEqual((each["rank"], each["size"], each["host"], each["library"], each["spawned"], each["fault"],
+                              each["old_seconds"]), (rank, 3, host, self.mpi, False, None, 0))
+            self.assertIn(each["pid"], alive)
+            with open(f"/proc/{each['pid']}/environ", "rb") as file:  # the launcher's own word for it
+                found = re.search(rb"\0(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", b"\0" + file.read())
+            self.assertEqual(int(found[1]), rank)
+        self.assertEqual((ranks[0]["peer"], ranks[0]["tag"], ranks[1]["peer"]), (1, 5, None))
+        self.assertEqual(ranks[0]["doing"], "MPI_Recv of 8 B from rank 1, tag 5 on MPI_COMM_WORLD")
+        self.assertGreater(ranks[0]["mpi_share"], 0.9)
+        text = self.box.run(self.box.scry("ps")).stdout
+        library = {"openmpi": "Open MPI", "mpich": "MPICH"}[self.mpi]
+        self.assertIn(f"    3 ranks under {library}: 1 in MPI_Recv, 2 in MPI_Barrier\n", text)
+        self.assertRegex(text, rf" +0  {host} +{ranks[0]['pid']} [RS] .* in MPI_Recv for \d.* s: 8 B from rank 1, tag 5 "
+                               r"on MPI_COMM_WORLD\n")
+        lines = [line for line in text.splitlines() if re.search(rf"\b{ranks[0]['pid']}\b", line)]
+        self.assertEqual(len(lines), 1, "a rank is listed once, not as a process again")
+
+    def test_top(self):
+        self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "ibarrier")
+        self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")])
+        ranks = self.shown(["top", self.path], "top")["ranks"]
+        self.assertEqual([each["state"] for each in ranks], ["in_call", "computing", "in_call"])
+        self.assertGreater(ranks[0]["mpi_share"], 0.9)
+        self.assertLess(ranks[1]["mpi_share"], 0.1)
+        text = self.box.run(self.box.scry("top", "--once", self.path)).stdout
+        self.assertRegex(text, r"RANK  HOST +PID MPI %  NOW %  3 ranks: 2 in MPI_Wait, 1 computing\n")
+        self.assertRegex(text, r"\n +1  \S+ +\d+ +\d\.\d +-  computing for \d.* s\n")
+
+    def test_top_live(self):
+        """The share of the time since the last look, and that it changes."""
+        self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "ibarrier")
+        self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")])
+        screen = Screen(self.box, "top", self.path)
+        try:
+            screen.until(r"\n +0  \S+ +\d+ +\d+\.\d  100\.0  in MPI_Wait for ")
+            screen.until(r"\n +1  \S+ +\d+ +\d+\.\d    0\.0  computing for ")
+            self.assertIn("CPU TIME", screen.picture())
+            screen.type(b"r")  # ranks only
+            screen.until(r"RANK  HOST", without="CPU TIME")
+            screen.type(b"q")
+            self.assertEqual(screen.process.wait(20), 0)
+        finally:
+            screen.close()
+
+    def test_died(self):
+        """A rank that is killed while others wait stays in the list, as dead. Open MPI's launcher would end all."""
+        self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
+        ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")])
+        pids = {each["pid"] for each in ranks}
+        launchers = [each["pid"] for each in self.ranks()[1] if each["pid"] not in pids]
+        for launcher in launchers:  # so that it does not end the others
+            os.kill(launcher, signal.SIGSTOP)
+        try:
+            os.kill(ranks[1]["pid"], signal.SIGKILL)
+            scrytest.wait_until(lambda: [each["state"] for each in self.ranks()[0]] == ["in_call", "died", "in_call"],
+                                20, lambda: json.dumps(self.ranks(), indent=1))
+            self.assertIn("died without MPI_Finalize", self.box.run(self.box.scry("ps")).stdout)
+        finally:
+            for launcher in launchers:
+                os.kill(launcher, signal.SIGCONT)
+
+
+mpitest.for_each_mpi(Live, globals())
+
+
+class NoRanks(scrytest.TestCase):
+    def test_no_mpi(self):
+        """Jobs of other programs have no ranks."""
+        job = self.box.start(self.box.scry("run", "-q", "--", "sleep", "60"))
+        try:
+            scrytest.wait_until(lambda: "sleep 60" in self.box.run(self.box.scry("ps")).stdout, 20, "it is listed")
+            done = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)
+            self.assertEqual(done["jobs"][0]["ranks"], [])
+        finally:
+            job.terminate()
+            job.wait(20)
+
+
+scrytest.main()
