@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "agent/raw.h"
@@ -14,6 +15,10 @@
 enum {
     HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
     RETRY_MS = 2,
+    LOOK_MS = 5,        /* until it is looked why nothing comes, */
+    LOOK_AGAIN_MS = 50, /* and again */
+    STOPPED_MS = 200,   /* a stop that is over sooner is waited for, once in */
+    MARK_MS = 10000,    /* this time by all processes together: then a mark beside the socket says that one has */
 };
 
 uint64_t agent_now_ms(void)
@@ -25,17 +30,125 @@ uint64_t agent_now_ms(void)
     return (uint64_t)now.sec * 1000 + (uint64_t)now.nsec / 1000000;
 }
 
-static int wait_for(int fd, short what, uint64_t deadline)
+/* ---- a monitor that is stopped ---- */
+
+static long file_read(const char *path, char *text, uint32_t size, struct stat *info)
 {
-    for (;;) {
-        uint64_t now = agent_now_ms();
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0)
+        return fd;
+    long got = info ? sys_call2(SYS_fstat, fd, (long)info) : 0;
+    if (got >= 0)
+        got = sys_call4(SYS_read, fd, (long)text, size - 1, 0);
+    sys_call2(SYS_close, fd, 0);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+static char *number_put(char *at, int32_t number)
+{
+    char digits[12];
+    unsigned count = 0;
+    for (; number > 0; number /= 10)
+        digits[count++] = (char)('0' + number % 10);
+    while (count)
+        *at++ = digits[--count];
+    *at = '\0';
+    return at;
+}
+
+bool agent_is_stopped(int32_t pid)
+{
+    char path[32] = "/proc/", text[96];
+    if (pid <= 0)
+        return false;
+    raw_copy(number_put(path + 6, pid), "/stat", sizeof "/stat");
+    long got = file_read(path, text, sizeof text, NULL);
+    while (got > 0 && text[got - 1] != ')')
+        got--;
+    return got > 0 && text[got] == ' ' && (text[got + 1] == 'T' || text[got + 1] == 't');
+}
+
+struct mark {
+    char path[sizeof(struct sockaddr_un) + sizeof ".stopped"];
+    int32_t pid; /* of the monitor that did not answer; 0: none */
+    bool fresh;
+};
+
+static void mark_look(const char *socket, struct mark *ret_mark)
+{
+    struct stat info;
+    struct {
+        int64_t sec, nsec;
+    } now = {0, 0};
+    char text[16];
+    size_t length = raw_length(socket, sizeof(struct sockaddr_un));
+    raw_copy(ret_mark->path, socket, length);
+    raw_copy(ret_mark->path + length, ".stopped", sizeof ".stopped");
+    ret_mark->pid = 0;
+    ret_mark->fresh = false;
+    if (file_read(ret_mark->path, text, sizeof text, &info) <= 0)
+        return;
+    for (const char *c = text; *c >= '0' && *c <= '9' && ret_mark->pid < INT32_MAX / 10 - 9; c++)
+        ret_mark->pid = ret_mark->pid * 10 + (*c - '0');
+    sys_call2(SYS_clock_gettime, 0 /* CLOCK_REALTIME */, (long)&now);
+    int64_t age = (now.sec - info.st_mtim.tv_sec) * 1000 + (now.nsec - info.st_mtim.tv_nsec) / 1000000;
+    ret_mark->fresh = age >= 0 && age < MARK_MS;
+}
+
+static void mark_put(const struct mark *mark, int32_t pid)
+{
+    char text[16];
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)mark->path,
+                        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return;
+    sys_call4(SYS_write, fd, (long)text, number_put(text, pid) - text, 0);
+    sys_call2(SYS_close, fd, 0);
+}
+
+/* Whether it is no use to wait on, `since` when it has been waited. fd: of the connection; -1: there is none, since too
+ * many wait for one. */
+static bool is_vain(const struct agent_question *question, int fd, uint64_t since)
+{
+    struct {
+        int32_t pid;
+        uint32_t uid, gid;
+    } peer = {0};
+    uint32_t size = sizeof peer;
+    uint64_t waited = agent_now_ms() - since;
+    struct mark mark;
+    if (waited < LOOK_MS)
+        return false;
+    mark_look(question->socket, &mark);
+    if (fd >= 0 && sys_call6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size, 0) < 0)
+        return false;
+    int32_t pid = fd >= 0 ? peer.pid : mark.pid;
+    if (!agent_is_stopped(pid))
+        return false;
+    if (mark.fresh && mark.pid == pid)
+        return true;
+    if (waited < STOPPED_MS)
+        return false;
+    mark_put(&mark, pid);
+    return true;
+}
+
+/* ---- the conversation ---- */
+
+static int wait_for(int fd, short what, const struct agent_question *question, uint64_t since)
+{
+    for (uint64_t deadline = since + question->wait_ms;;) {
+        uint64_t now = agent_now_ms(), left = now < deadline ? deadline - now : 0;
+        uint64_t slice = now - since < LOOK_MS ? LOOK_MS : LOOK_AGAIN_MS;
         struct pollfd poll = {fd, what, 0};
-        long result = sys_call4(SYS_poll, (long)&poll, 1, now < deadline ? (long)(deadline - now) : 0, 0);
+        long result = sys_call4(SYS_poll, (long)&poll, 1, (long)(left < slice ? left : slice), 0);
         if (result > 0)
             return poll.revents & what ? 0 : -ECONNRESET;
-        if (result == -EINTR && now < deadline)
-            continue;
-        return result == 0 || result == -EINTR ? -ETIMEDOUT : (int)result;
+        if (result < 0 && result != -EINTR)
+            return (int)result;
+        if (!left || is_vain(question, fd, since))
+            return -ETIMEDOUT;
     }
 }
 
@@ -49,8 +162,10 @@ static int high_up(long low)
     return (int)fd;
 }
 
-static int dial(const char *path, bool alone, uint64_t deadline)
+static int dial(const struct agent_question *question, uint64_t since)
 {
+    const char *path = question->socket;
+    uint64_t looked = since;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = raw_length(path, sizeof address.sun_path);
     if (!length || length >= sizeof address.sun_path)
@@ -59,14 +174,20 @@ static int dial(const char *path, bool alone, uint64_t deadline)
     long fd = sys_call4(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0);
     if (fd < 0)
         return (int)fd;
-    if (!alone)
+    if (!question->alone)
         fd = high_up(fd);
     for (;;) {
         long result = sys_call4(SYS_connect, fd, (long)&address, sizeof address, 0);
         if (result == 0)
             return (int)fd;
         bool again = result == -EAGAIN || result == -EINTR;
-        if (!again || agent_now_ms() >= deadline) {
+        uint64_t now = agent_now_ms();
+        bool over = now - since >= question->wait_ms;
+        if (again && !over && now - looked >= LOOK_MS) {
+            looked = now;
+            over = is_vain(question, -1, since);
+        }
+        if (!again || over) {
             sys_call2(SYS_close, fd, 0);
             return again ? -ETIMEDOUT : (int)result;
         }
@@ -74,7 +195,7 @@ static int dial(const char *path, bool alone, uint64_t deadline)
     }
 }
 
-static int say(int fd, const struct agent_question *question, uint64_t deadline)
+static int say(int fd, const struct agent_question *question, uint64_t since)
 {
     for (;;) {
         long sent = sys_call6(SYS_sendto, fd, (long)question->hello, question->hello_size, MSG_NOSIGNAL, 0, 0);
@@ -82,13 +203,13 @@ static int say(int fd, const struct agent_question *question, uint64_t deadline)
             return 0;
         if (sent == -EINTR)
             continue;
-        int code = sent == -EAGAIN ? wait_for(fd, POLLOUT, deadline) : sent < 0 ? (int)sent : -EPROTO;
+        int code = sent == -EAGAIN ? wait_for(fd, POLLOUT, question, since) : sent < 0 ? (int)sent : -EPROTO;
         if (code < 0)
             return code;
     }
 }
 
-static int hear(int fd, const struct agent_question *question, uint64_t deadline)
+static int hear(int fd, const struct agent_question *question, uint64_t since)
 {
     union {
         struct cmsghdr header;
@@ -98,7 +219,7 @@ static int hear(int fd, const struct agent_question *question, uint64_t deadline
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
     long got = -EAGAIN;
     while (got == -EAGAIN || got == -EINTR) {
-        int code = wait_for(fd, POLLIN, deadline);
+        int code = wait_for(fd, POLLIN, question, since);
         if (code < 0)
             return code;
         message.msg_controllen = CMSG_LEN(sizeof(int) * question->fd_count); /* with CMSG_SPACE, one more may fit */
@@ -122,15 +243,15 @@ static int hear(int fd, const struct agent_question *question, uint64_t deadline
 
 int agent_ask(const struct agent_question *question)
 {
-    uint64_t deadline = agent_now_ms() + question->wait_ms;
+    uint64_t since = agent_now_ms();
     for (uint32_t i = 0; i < question->fd_count; i++)
         question->fds[i] = -1;
-    int fd = dial(question->socket, question->alone, deadline);
+    int fd = dial(question, since);
     if (fd < 0)
         return fd;
-    int code = say(fd, question, deadline);
+    int code = say(fd, question, since);
     if (code == 0 && question->welcome_size)
-        code = hear(fd, question, deadline);
+        code = hear(fd, question, since);
     sys_call2(SYS_close, fd, 0);
     return code;
 }

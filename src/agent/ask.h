@@ -30,6 +30,9 @@ struct agent_question {
 typedef int agent_ask_function(const struct agent_question *question);
 agent_ask_function agent_ask;
 
+/* Whether a process is stopped (SIGSTOP, a debugger): nothing is to be expected of it until somebody continues it. */
+bool agent_is_stopped(int32_t pid);
+
 uint64_t agent_now_ms(void);
 
 #endif

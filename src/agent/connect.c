@@ -28,6 +28,7 @@ enum {
     FORK_MS = 250,  /* a child of fork is not held up longer; only a stopped monitor takes that long */
     OTHER_MS = 300, /* nor another thread of it by the one that connects */
     DLOPEN_MS = 2000,
+    STOPPED_MS = 200, /* of a monitor that is stopped nothing is expected */
     FDS = 3,
     FD_AREA = 0,
     FD_BELL,
@@ -182,6 +183,11 @@ void agent_seal(const char *text)
     known_pid = 0;                     /* nor in children */
 }
 
+bool agent_monitor_stopped(void)
+{
+    return agent_hot.bell && agent_is_stopped(atomic_load(&agent_hot.bell->monitor_pid));
+}
+
 static struct area_thread *crash_thread(void)
 {
     return agent_hot.area ? agent_self.block : NULL;
@@ -251,7 +257,7 @@ static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_
 static void hold(uint64_t ms)
 {
     struct area *area = agent_hot.area;
-    uint64_t deadline = agent_now_ms() + ms;
+    uint64_t since = agent_now_ms(), deadline = since + ms;
     if (atomic_load(&area->go))
         return;
     atomic_store(&area->holding, 1);
@@ -262,7 +268,7 @@ static void hold(uint64_t ms)
             int64_t sec, nsec;
         } timeout = {0, (int64_t)left * 1000000};
         sys_call4(SYS_futex, (long)&area->go, FUTEX_WAIT, 0, (long)&timeout);
-        if (!agent_monitor_alive())
+        if (!agent_monitor_alive() || (now - since >= STOPPED_MS && agent_monitor_stopped()))
             break;
     }
     atomic_store(&area->holding, 0);

@@ -13,6 +13,7 @@ struct connect_settings {
     bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
 };
 extern struct connect_settings connect_settings;
+bool agent_monitor_stopped(void);
 extern bool agent_was_connected; /* in this process or one that it was forked from */
 
 #endif

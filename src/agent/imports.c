@@ -157,15 +157,29 @@ bool agent_imports_hooks(uint64_t *ret_changes)
     return dl_iterate_phdr(look_at, ret_changes) == 1;
 }
 
-static int count(struct dl_phdr_info *info, size_t size, void *ctx)
+uint64_t agent_object_name(const struct dl_phdr_info *info)
 {
-    *(uint32_t *)ctx += calls_hooks(info);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = info->dlpi_name; c && *c; c++)
+        hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+bool agent_object_imports_hooks(const struct dl_phdr_info *info)
+{
+    return calls_hooks(info);
+}
+
+static int add(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    if (calls_hooks(info))
+        *(uint64_t *)ctx += (agent_object_name(info) ^ info->dlpi_addr) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     return 0;
 }
 
-uint32_t agent_count_importers(void)
+uint64_t agent_importers(void)
 {
-    uint32_t objects = 0;
-    dl_iterate_phdr(count, &objects);
-    return objects;
+    uint64_t sum = 0;
+    dl_iterate_phdr(add, &sum);
+    return sum;
 }

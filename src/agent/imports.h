@@ -7,7 +7,12 @@
 
 /* Whether any loaded object takes the hooks from another. *ret_changes: how often objects had come and gone then. */
 bool agent_imports_hooks(uint64_t *ret_changes);
-/* How many of the objects that are loaded do. */
-uint32_t agent_count_importers(void);
+/* All objects that do, as one number; 0: none. */
+uint64_t agent_importers(void);
+
+struct dl_phdr_info;
+
+bool agent_object_imports_hooks(const struct dl_phdr_info *info);
+uint64_t agent_object_name(const struct dl_phdr_info *info); /* a hash of it */
 
 #endif

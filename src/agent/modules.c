@@ -9,6 +9,7 @@
 
 #include "agent/act.h"
 #include "agent/agent.h"
+#include "agent/closing.h"
 #include "agent/imports.h"
 #include "agent/mpi.h"
 #include "agent/connect.h"
@@ -25,9 +26,10 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { SEEN_MS = 500, SLICE_MS = 20, PATIENCE = 3 };
+enum { SEEN_MS = 500, STOPPED_MS = 200, SLICE_MS = 20, PATIENCE = 3 };
 
 static _Atomic bool opened; /* dlopen was called since we looked */
+static _Thread_local bool opened_here __attribute__((tls_model("initial-exec"))); /* by this thread */
 static _Atomic uint32_t timeouts;
 
 /* The C library's own dlsym, which ours cannot be used to find. */
@@ -102,13 +104,14 @@ static uint64_t ticks_in(const struct area *area, uint64_t ms)
 
 void modules_wait_seen(struct area *area, uint32_t number)
 {
-    uint64_t end = agent_ticks() + ticks_in(area, SEEN_MS);
+    uint64_t begin = agent_ticks(), end = begin + ticks_in(area, SEEN_MS), look = begin + ticks_in(area, STOPPED_MS);
     while (atomic_load(&timeouts) < PATIENCE && agent_monitor_alive()) {
         uint32_t seen = atomic_load(&area->modules_seen);
         if ((int32_t)(seen - number) >= 0)
             return;
-        if (agent_ticks() >= end) {
-            atomic_fetch_add(&timeouts, 1);
+        uint64_t now = agent_ticks();
+        if (now >= end || (now >= look && agent_monitor_stopped())) {
+            atomic_fetch_add(&timeouts, now >= end ? 1 : PATIENCE);
             return;
         }
         struct {
@@ -118,45 +121,56 @@ void modules_wait_seen(struct area *area, uint32_t number)
     }
 }
 
-/* Whether there are more objects with hooks than there were: only for these is waited. A program may open dozens of
- * libraries that have none. */
-static bool more_hooks(void)
-{
-    static _Atomic uint32_t before;
-    uint32_t now = agent_count_importers();
-    return atomic_exchange(&before, now) < now;
-}
+/* The objects with hooks for which was waited last, and how many had been closed: only when there are others is waited
+ * again. A program may open dozens of libraries that have none. */
+static _Atomic uint64_t waited_for;
 
 static void look_again(bool wait)
 {
-    if (!changed())
-        return;
-    agent_mpi_look();
     struct area *area = agent_hot.area;
-    if (!area) {
-        agent_connect(CONNECT_DLOPEN);
-        return;
+    /* before anything is announced: what another thread opens from here on is not waited for */
+    uint64_t hooked = wait && area ? agent_importers() ^ (uint64_t)atomic_load(&area->closes) << 32 : 0;
+    bool anew = changed(), waits = wait && area && hooked != atomic_load(&waited_for);
+    if (anew) {
+        agent_mpi_look();
+        if (!area) {
+            agent_connect(CONNECT_DLOPEN);
+            return;
+        }
+        agent_read_look();
+        agent_signals_look();
     }
-    agent_read_look();
-    agent_signals_look();
+    if (!area || !(anew || waits))
+        return;
     uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
     agent_ring();
-    if (more_hooks() && wait)
+    if (waits) {
         modules_wait_seen(area, number);
+        atomic_store(&waited_for, hooked);
+    }
 }
 
 static void catch_up(void)
 {
-    if (atomic_load_explicit(&opened, memory_order_relaxed) && atomic_exchange(&opened, false))
+    bool here = opened_here;
+    opened_here = false;
+    if ((atomic_load_explicit(&opened, memory_order_relaxed) && atomic_exchange(&opened, false)) || here)
         look_again(true);
+}
+
+static void will_open(void)
+{
+    catch_up();
+    closing_wait();
+    opened_here = true;
+    atomic_store(&opened, true);
+    agent_mpi_opens();
 }
 
 void *modules_dlopen(void)
 {
     int kept = errno;
-    catch_up();
-    atomic_store(&opened, true);
-    agent_mpi_opens();
+    will_open();
     errno = kept;
     return (void *)NEXT(dlopen);
 }
@@ -164,9 +178,7 @@ void *modules_dlopen(void)
 void *modules_dlmopen(void)
 {
     int kept = errno;
-    catch_up();
-    atomic_store(&opened, true);
-    agent_mpi_opens();
+    will_open();
     errno = kept;
     return (void *)NEXT(dlmopen);
 }
@@ -197,8 +209,12 @@ void *modules_dlsym(void *handle, const char *name)
 
 EXPORTED int dlclose(void *handle)
 {
+    int before = errno;
+    struct closing closing;
+    closing_begin(&closing);
+    errno = before;
     int result = NEXT(dlclose)(handle), kept = errno;
-    atomic_store(&opened, false);
+    closing_end(&closing);
     look_again(false);
     errno = kept;
     return result;

@@ -7,6 +7,7 @@
 
 enum {
     RESCAN_EVERY = 4096,
+    VAIN_MOST = 3, /* waits for a monitor that frees nothing: it is stopped, or stuck */
     RING_MOST = 16,
     RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
 };
@@ -135,14 +136,17 @@ static uint32_t packet_wait(struct agent_thread *self)
 {
     struct area *area = agent_hot.area;
     uint64_t end = now_us() + atomic_load_explicit(&area->wait_us, memory_order_relaxed);
+    uint32_t freed = atomic_load(&area->freed);
+    bool over = false;
     while (agent_monitor_alive() && atomic_load_explicit(&area->on, memory_order_relaxed)) {
-        uint32_t freed = atomic_load(&area->freed);
+        freed = atomic_load(&area->freed);
         uint32_t index = packet_free();
         if (index != UINT32_MAX)
             return index;
         agent_ring();
         uint64_t now = now_us();
-        if (now >= end)
+        over = now >= end;
+        if (over)
             break;
         uint64_t left = end - now > 100000 ? 100000 : end - now;
         struct {
@@ -151,8 +155,19 @@ static uint32_t packet_wait(struct agent_thread *self)
         sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
     }
     atomic_fetch_add_explicit(&area->waits_ran_out, 1, memory_order_relaxed);
+    if (atomic_exchange(&agent_hot.vain_freed, freed) != freed)
+        atomic_store(&agent_hot.vain, 0);
+    if (over) /* where there is no monitor, nobody has waited, and the next one is soon there */
+        atomic_fetch_add(&agent_hot.vain, 1);
     self->waited = true;
     return UINT32_MAX;
+}
+
+/* Whether it is no use to wait, until something is freed: else each of millions of records would wait anew. */
+static bool waits_in_vain(uint32_t freed)
+{
+    return atomic_load_explicit(&agent_hot.vain, memory_order_relaxed) >= VAIN_MOST &&
+           atomic_load_explicit(&agent_hot.vain_freed, memory_order_relaxed) == freed;
 }
 
 static uint32_t packet_take(struct agent_thread *self)
@@ -160,16 +175,18 @@ static uint32_t packet_take(struct agent_thread *self)
     struct area *area = agent_hot.area;
     uint32_t policy = atomic_load_explicit(&area->policy, memory_order_relaxed);
     uint32_t freed = atomic_load(&area->freed);
-    self->waited = false;
+    bool in_vain = policy == AREA_WAIT && waits_in_vain(freed);
+    self->waited = in_vain;
     /* Looking through a full pool is not for every single record. */
-    if (policy == AREA_DROP && self->no_room && freed == self->freed_seen && self->no_room % RESCAN_EVERY) {
+    if ((policy == AREA_DROP || in_vain) && self->no_room && freed == self->freed_seen &&
+        self->no_room % RESCAN_EVERY) {
         self->no_room++;
         return UINT32_MAX;
     }
     uint32_t index = packet_free();
     if (index == UINT32_MAX && policy == AREA_FLIGHT)
         index = packet_oldest();
-    if (index == UINT32_MAX && policy == AREA_WAIT)
+    if (index == UINT32_MAX && policy == AREA_WAIT && !in_vain)
         index = packet_wait(self);
     if (index == UINT32_MAX) {
         self->freed_seen = freed;
@@ -179,6 +196,7 @@ static uint32_t packet_take(struct agent_thread *self)
         return UINT32_MAX;
     }
     self->no_room = 0;
+    self->waited = false;
     return index;
 }
 

@@ -327,8 +327,8 @@ static void waits_for_room(void **state)
     mini_done(&mini);
 }
 
-/* Nobody makes room: each record that was waited for is dropped and counted as that, with the exits of calls whose
- * entries were; and nothing else is. */
+/* Nobody makes room: after a few waits there are no more, and each record that would have waited is dropped and counted
+ * as that, with the exits of calls whose entries were; and nothing else is. */
 static void waits_run_out(void **state)
 {
     struct mini mini;
@@ -344,9 +344,9 @@ static void waits_run_out(void **state)
     const struct area *area = mini.areas[0].view.area;
     uint64_t waits = atomic_load(&area->waits_ran_out);
     assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 88002);
-    assert_true(waits > 0 && totals.discarded > 0);
+    assert_int_equal(waits, 3);
+    assert_true(totals.discarded > 100);
     assert_int_equal(atomic_load(&area->waits_dropped), totals.discarded);
-    assert_true(waits <= totals.discarded && totals.discarded <= 2 * waits);
     mini_done(&mini);
 }
 

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/stack.h"
 #include "jobdir/text.h"
 
 #ifndef SCRY_VERSION
@@ -158,7 +159,7 @@ static int check_output(int status)
     return status ? status : EXIT_ERRORS;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -173,4 +174,9 @@ int main(int argc, char **argv)
     if (!command)
         return unknown_command(name);
     return check_output(command->run(argc - 1, argv + 1));
+}
+
+int main(int argc, char **argv)
+{
+    return stack_run(run, argc, argv);
 }

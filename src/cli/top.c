@@ -31,6 +31,7 @@ enum {
     REFRESH_MS = 500,
     ASK_MS = 2000
 };
+#define FINAL_NS UINT64_C(2000000000) /* to read the traces in, once the job is over */
 
 struct view {
     struct job_report report;
@@ -482,6 +483,18 @@ static bool wait_for_news(struct view *view)
     return true;
 }
 
+/* How it ended: what the monitor said last was before. */
+static void read_functions(struct view *view)
+{
+    struct err err;
+    const struct job_functions_options options = {.budget_ns = FINAL_NS};
+    if (job_report_load_functions(&view->report, &options, &err) < 0)
+        log_warning("%s", err.text);
+    top_functions_final(&view->functions, view->report.functions);
+    if (view->report.functions && view->report.functions->incomplete)
+        log_warning("the job has ended; `scry report` shows its functions");
+}
+
 static int run_live(struct view *view)
 {
     if (!top_terminal_take()) {
@@ -500,7 +513,10 @@ static int run_live(struct view *view)
         read_new(view);
     }
     top_terminal_restore();
-    return quit ? 0 : run_once(view); /* the end stays to be read */
+    if (quit)
+        return 0;
+    read_functions(view);
+    return run_once(view); /* the end stays to be read */
 }
 
 static int run(const char *job, bool once, bool json)

@@ -122,6 +122,34 @@ static void merge(struct top_functions *functions)
         qsort(functions->list, functions->count, sizeof *functions->list, by_self);
 }
 
+void top_functions_final(struct top_functions *functions, const struct job_functions *all)
+{
+    clear(functions);
+    size_t count = all && !all->incomplete ? HASH_COUNT(all->functions) : 0;
+    functions->list = count ? calloc(count, sizeof *functions->list) : NULL;
+    for (const struct job_function *each = functions->list ? all->functions : NULL; each; each = each->hh.next) {
+        struct top_function *function = &functions->list[functions->count];
+        bool timed = each->max_ns >= each->min_ns && each->max_ns > 0;
+        *function = (struct top_function){.name = strdup(each->name),
+                                          .file = strdup(each->file),
+                                          .line = each->line,
+                                          .calls = each->calls,
+                                          .total_ns = (uint64_t)each->total_ns,
+                                          .self_ns = (uint64_t)each->self_ns,
+                                          .min_ns = timed ? (uint64_t)each->min_ns : UINT64_MAX,
+                                          .max_ns = (uint64_t)each->max_ns};
+        if (function->name && function->file) {
+            functions->count++;
+            functions->self_ns += function->self_ns;
+            continue;
+        }
+        free(function->name);
+        free(function->file);
+    }
+    if (functions->count)
+        qsort(functions->list, functions->count, sizeof *functions->list, by_self);
+}
+
 static void take_result(struct top_functions *functions, struct arena *arena, const char *result)
 {
     const struct value *values;

@@ -14,6 +14,7 @@
 #include <omis.h>
 
 #include "jobdir/model.h"
+#include "jobdir/report_functions.h"
 
 struct top_function {
     char *name, *file;
@@ -39,6 +40,9 @@ int top_functions_fd(const struct top_functions *functions); /* readable: call t
 void top_functions_handle(struct top_functions *functions);
 /* Until they are there, and what else was asked on the same connection, at most so long. */
 void top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms);
+
+/* Of a job that has ended, instead: those of its traces. NULL, or not all of them: none. */
+void top_functions_final(struct top_functions *functions, const struct job_functions *all);
 
 json_t *top_functions_json(const struct top_functions *functions);
 

@@ -262,7 +262,7 @@ static bool explain_command(const struct job_traces *traces)
     return said || path;
 }
 
-/* What the job's own warnings say of tracing. */
+/* What the job's own warnings say of tracing, or of why there is none. */
 static bool explain_warnings(const struct job_traces *traces)
 {
     struct job_info info = {0};
@@ -274,7 +274,9 @@ static bool explain_warnings(const struct job_traces *traces)
         {
             const char *kind = json_string_value(json_object_get(warning, "kind"));
             const char *text = json_string_value(json_object_get(warning, "text"));
-            if (kind && text && strcmp(kind, "trace") == 0) {
+            /* who was not watched may have hooks, and nobody heard of them */
+            bool unwatched = kind && strcmp(kind, "gap") == 0 && traces->count == 0;
+            if (kind && text && (strcmp(kind, "trace") == 0 || unwatched)) {
                 log_problem(NULL, text);
                 said = true;
             }

@@ -25,6 +25,7 @@
 #include "base/dirs.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/stack.h"
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/reference.h"
@@ -307,7 +308,7 @@ static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_
     return parse_idle(idle, ret_idle_ns);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     bool as_daemon = false;
     struct daemon daemon = {.pid_fd = -1};
@@ -344,4 +345,9 @@ int main(int argc, char **argv)
         log_error("the event loop failed: %s", strerror(-code));
     daemon_end(&daemon);
     return code < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    return stack_run(run, argc, argv);
 }

@@ -145,7 +145,7 @@ static void warn_traces(struct job *job)
         if (!strstr(traces->note, traces->problem))
             recorder_warn(&job->recorder, "trace", "%s", traces->problem);
     } else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] &&
-               job->exec_code == 0 && traces->known && nothing)
+               job->exec_code == 0 && traces->known && nothing && !strstr(traces->note, "not traced"))
         recorder_warn(&job->recorder, "trace",
                       "no function was recorded: compile the program with -g -finstrument-functions, or correct the "
                       "selection (see scry-run(1))");

@@ -172,6 +172,7 @@ static int enter(struct calls *calls, struct track *track, const struct trace_ev
     if (!call)
         return -ENOMEM;
     track->innermost = call;
+    call->from_exit = event->alone;
     if (call->shown) {
         calls->open++;
         calls->shown++;

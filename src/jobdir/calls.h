@@ -21,6 +21,7 @@ struct call {
     struct call *parent; /* the call around it, shown or not; NULL */
     struct call *around; /* the nearest around it that is shown; NULL */
     bool shown;
+    bool from_exit; /* its beginning is not recorded, but when that was */
     /* the visitor's */
     struct buf text; /* empty at the beginning */
     uint32_t mark;   /* 0 at the beginning */

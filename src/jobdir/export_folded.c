@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "jobdir/export.h"
 
 enum { PATHS = 4 << 20, DEEPEST = 500, NONE = 0 };
@@ -25,6 +26,7 @@ struct folded {
     size_t count, room;
     uint32_t *slots; /* hash of indexes + 1 */
     size_t mask;
+    bool too_deep, too_many; /* some path was cut: said */
 };
 
 static size_t slot_of(const struct folded *folded, uint32_t parent, uint32_t function)
@@ -58,6 +60,20 @@ static bool grow(struct folded *folded)
     return true;
 }
 
+static void tell_cut(struct folded *folded, bool many)
+{
+    bool *told = many ? &folded->too_many : &folded->too_deep;
+    if (!*told && many)
+        log_warning(
+            "there are more than %d different paths of calls: the time of the others counts for the path around "
+            "them",
+            PATHS);
+    else if (!*told)
+        log_warning("calls more than %d deep inside each other are cut off: their time counts for the call around them",
+                    DEEPEST);
+    *told = true;
+}
+
 /* The path below `parent`; the parent itself if there is no room for more. */
 static uint32_t path_of(struct exporter *exporter, uint32_t parent, uint32_t function)
 {
@@ -65,8 +81,10 @@ static uint32_t path_of(struct exporter *exporter, uint32_t parent, uint32_t fun
     size_t slot = slot_of(folded, parent, function);
     if (folded->slots[slot])
         return folded->slots[slot] - 1;
-    if (folded->count >= PATHS || folded->paths[parent].depth >= DEEPEST)
+    if (folded->count >= PATHS || folded->paths[parent].depth >= DEEPEST) {
+        tell_cut(folded, folded->count >= PATHS);
         return parent;
+    }
     if (folded->count == folded->room) {
         if (!grow(folded)) {
             exporter->text.failed = true;

@@ -440,7 +440,8 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
         buf_puts(out, ",\"duration_ns\":null");
     else
         buf_printf(out, ",\"duration_ns\":%.0f", trace_ticks_ns(replay->trace, event->time - event->entry_time));
-    buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how), event->alone ? "false" : "true");
+    buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how),
+               event->alone || call->from_exit ? "false" : "true");
     buf_append(out, call->text.data ? call->text.data : "", call->text.len);
     put_json_part(out, replay->trace, "locals", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     put_json_part(out, replay->trace, "result", event->layout, LAYOUT_RESULT, event->values, event->values_size);

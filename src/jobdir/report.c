@@ -57,6 +57,7 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     with_start.start_ns = report->info.started_ns;
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
+    with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;
     return job_functions_load(&report->functions, report->path, &with_start, err);
 }
 

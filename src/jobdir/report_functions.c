@@ -218,13 +218,15 @@ static void add_counts(struct job_functions *all, const struct trace *trace)
 static void add_all_counts(struct reading *reading)
 {
     struct job_functions *all = reading->all;
-    uint64_t events = all->events, discarded = all->discarded;
+    uint64_t events = all->events, discarded = all->discarded, overwritten = all->overwritten;
     for (const struct trace *trace = reading->trace; trace; trace = trace_rest(trace))
         add_counts(all, trace);
     if (all->events == events)
         all->events += reading->events;
     if (all->discarded == discarded)
-        all->discarded += reading->gaps;
+        all->discarded +=
+            reading->gaps -
+            (reading->gaps < all->overwritten - overwritten ? reading->gaps : all->overwritten - overwritten);
     all->processes++;
     const char *state = trace_value(reading->trace, "state");
     if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
@@ -353,6 +355,22 @@ static int load_one(struct job_functions *all, char **paths, size_t count, const
     return told(all, code, &here);
 }
 
+/* The estimate has the time in it in which a thread was not on a processor while it recorded, and what came before a
+ * call's time: more than all took it cannot be. */
+static void bound_cost(struct job_functions *all, double cpu_seconds)
+{
+    double most = cpu_seconds > 0 ? cpu_seconds : all->cost_seconds, self = all->self_ns / 1e9;
+    bool is_all = !all->incomplete && !all->overwritten && !all->discarded && !all->thinned && !all->min_time_ns &&
+                  !all->max_depth && self > 0;
+    for (const struct job_function *each = all->functions; each; each = each->hh.next)
+        is_all = is_all && !each->counted;
+    if (is_all && self < most)
+        most = self;
+    all->cost_bounded = all->cost_seconds > most;
+    if (all->cost_bounded)
+        all->cost_seconds = most;
+}
+
 int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
                        const struct job_functions_options *options, struct err *err)
 {
@@ -382,6 +400,7 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
     }
     HASH_SRT(hh, all->functions, by_self);
     HASH_SRT(hh, all->edges, by_total);
+    bound_cost(all, options->cpu_seconds);
     *ret_functions = all;
     return 0;
 }

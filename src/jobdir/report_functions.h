@@ -77,6 +77,7 @@ struct job_functions {
         waits_dropped; /* --overflow wait: how often in vain, how many of `discarded` because of it */
     uint64_t thinned, min_time_ns, max_depth; /* what was left out as was asked for; 0: nothing */
     double cost_seconds, self_ns;             /* self_ns: of all functions together */
+    bool cost_bounded;                        /* cost_seconds cannot be true: it is cut to what the job used */
     bool incomplete;                          /* there was no time to read all of them: functions are missing */
     size_t unread; /* processes of which then nothing was looked at, nor what the monitor counted */
 };
@@ -84,6 +85,7 @@ struct job_functions {
 struct job_functions_options {
     pid_t process;                             /* 0: all */
     uint64_t start_ns;                         /* wall time of the job's start */
+    double cpu_seconds;                        /* that the job used in all; 0: not known */
     bool all_ended;                            /* no process of the job lives: its traces are complete */
     uint64_t budget_ns;                        /* give up after so long; 0: never */
     void (*progress)(void *ctx, double share); /* NULL: none */

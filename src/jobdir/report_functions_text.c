@@ -80,7 +80,11 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
         counted += each->counted;
     if (!functions->events && counted)
-        buf_printf(out, "%" PRIu64 " calls were only counted (--count-only)", counted);
+        buf_printf(out,
+                   "%" PRIu64
+                   " calls were only counted (--count-only): of a function that calls itself the times of all "
+                   "levels are added up",
+                   counted);
     else
         buf_printf(out, "%" PRIu64 " event%s", functions->events, functions->events == 1 ? "" : "s");
     if (functions->bytes) {
@@ -89,7 +93,8 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     }
     if (functions->processes != 1)
         buf_printf(out, " of %zu processes", functions->processes);
-    if (functions->cost_seconds >= 1e-6) { /* else it is made of too few samples */
+    /* else it is made of too few samples; or has times in it in which the threads did not run */
+    if (functions->cost_seconds >= 1e-6 && !functions->cost_bounded) {
         buf_puts(out, "; recording took about ");
         call_put_ns(out, functions->cost_seconds * 1e9);
     }
@@ -108,12 +113,13 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
         buf_printf(out, "; %" PRIu64 " calls were too deep and are missing", functions->too_deep);
     if (functions->thinned)
         buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)", functions->thinned);
-    if (functions->min_time_ns) {
+    bool only_counted = !functions->events && counted; /* those are not left out */
+    if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
         call_put_ns(out, (double)functions->min_time_ns);
         buf_puts(out, " are left out (--min-time)");
     }
-    if (functions->max_depth)
+    if (functions->max_depth && !only_counted)
         buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
     if (functions->overwritten)
         buf_printf(out, "; %" PRIu64 " others were counted but not kept (flight recorder)", functions->overwritten);

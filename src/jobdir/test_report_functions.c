@@ -46,6 +46,16 @@ static void test_functions(void **state)
     json_decref(json);
     job_functions_free(functions);
 
+    /* more than the whole job used cannot be */
+    const struct job_functions_options little = {.cpu_seconds = 0.002};
+    assert_int_equal(job_functions_load(&functions, place->root, &little, NULL), 0);
+    text = (struct buf)BUF_INIT;
+    job_functions_summary(&text, functions, NULL);
+    assert_null(strstr(text.data, "recording took"));
+    buf_done(&text);
+    assert_true(functions->cost_seconds == 0.002);
+    job_functions_free(functions);
+
     const struct job_functions_options one = {.process = 200};
     assert_int_equal(job_functions_load(&functions, place->root, &one, NULL), 0);
     assert_int_equal(functions->processes, 1);
@@ -203,6 +213,12 @@ static void test_left_out(void **state)
                            "are left out (--min-time); calls more than 3 deep are left out (--max-depth)"));
     job_functions_text(&text, functions, NULL);
     assert_null(strstr(text.data, " 0 ns  at"));
+    buf_clear(&text);
+    functions->events = 0; /* calls that are only counted are all counted */
+    functions->functions->counted = 7;
+    job_functions_summary(&text, functions, NULL);
+    assert_non_null(strstr(text.data, "7 calls were only counted (--count-only)"));
+    assert_null(strstr(text.data, "are left out (--m"));
     buf_done(&text);
     json_t *json = json_object();
     job_functions_json(json, functions);

@@ -115,7 +115,7 @@ struct trace_event {
     uint32_t caller;     /* function id around this call; UINT32_MAX: none recorded */
     uint64_t entry_time; /* of exits */
     enum trace_exit how;
-    bool alone;                  /* an exit whose entry is not in the trace */
+    bool alone;                  /* an exit whose entry is not in the trace; an entry that is known by its exit only */
     const struct layout *layout; /* of values; NULL */
     const void *values;
     size_t values_size;

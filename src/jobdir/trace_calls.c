@@ -93,7 +93,13 @@ static inline void event_pop(struct trace_event *event, uint64_t time, const str
 bool trace_pop_next(struct trace_cursor *cursor, struct trace_event *event)
 {
     struct trace_pops *pops = &cursor->pops;
-    if (!pops->count || !pops->stack->depth) {
+    struct trace_stack *stack = pops->stack;
+    /* those that nothing is known of have told no beginning */
+    while (pops->count && stack->depth && stack->calls[stack->depth - 1].packet == TRACE_UNKNOWN_CALL) {
+        stack->depth--;
+        pops->count--;
+    }
+    if (!pops->count || !stack->depth) {
         pops->count = 0;
         return false;
     }
@@ -428,6 +434,91 @@ bool trace_step_record(struct trace_cursor *cursor, struct trace_stream *stream,
     return found;
 }
 
+/* A stack of the thread that has calls which may have ended in the gap; NULL. */
+static struct trace_stack *stack_beyond_gap(struct trace_thread_state *thread)
+{
+    for (struct trace_stack *stack = thread->others; stack; stack = stack->hh.next)
+        if (stack->depth + stack->beyond > stack->keep)
+            return stack;
+    return thread->own.depth + thread->own.beyond > thread->own.keep ? &thread->own : NULL;
+}
+
+/* Calls whose ends come after the gap were open all the time, with those around them. The others that end after it
+ * began in it: those stay in stream->restored. */
+static void match_restored(struct trace_cursor *cursor, struct trace_stream *stream)
+{
+    struct trace_thread_state *thread = stream->thread;
+    size_t left = 0;
+    thread->own.keep = 0;
+    for (struct trace_stack *stack = thread->others; stack; stack = stack->hh.next)
+        stack->keep = 0;
+    for (size_t i = 0; i < stream->restored_count; i++) {
+        struct trace_restored call = stream->restored[i];
+        struct trace_stack *stack = stack_of(cursor, thread, call.stack);
+        bool known = false;
+        size_t stay = stack && !call.unknown ? depth_of(stack, call.function, call.entry_time, &known) : 0;
+        if (known)
+            stack->keep = stay < stack->keep ? stack->keep : stay + 1;
+        else if (call.unknown || call.entry_time > stream->time) /* others began before the trace */
+            stream->restored[left++] = call;
+    }
+    stream->restored_count = left;
+}
+
+/* The next of the calls that began in the gap. */
+static bool step_restored(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
+{
+    const struct trace_restored *call = &stream->restored[stream->restored_at++];
+    struct trace_stack *stack = stream->stack = stack_of(cursor, stream->thread, call->stack);
+    bool found = false;
+    if (stack && !call->unknown && take_entry(cursor, stream, call->function, event)) {
+        stack->calls[stack->depth - 1].packet = 0;
+        stack->calls[stack->depth - 1].entry_time = call->entry_time;
+        event->alone = true;
+        found = true;
+    } else if (stack && call->unknown && (stack->depth < stack->room || stack_grow(cursor, stack))) {
+        stack->calls[stack->depth++] = (struct trace_call){UINT32_MAX, TRACE_UNKNOWN_CALL, stream->time};
+    }
+    if (stream->restored_at == stream->restored_count)
+        stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
+    return found;
+}
+
+static uint64_t take_discarded(struct trace_stream *stream)
+{
+    uint64_t before = stream->discarded;
+    stream->discarded = stream->head.events_discarded;
+    return stream->discarded > before ? stream->discarded - before : 0;
+}
+
+/* Packets are missing before this one: calls that are not known to be open afterwards have ended; then comes how many
+ * records there were; then, each at its time, the calls that began there and end later. */
+static bool step_gap(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
+{
+    if (!stream->gap_looked) {
+        stream->gap_looked = true;
+        trace_gap_look(stream);
+        match_restored(cursor, stream);
+    }
+    struct trace_stack *stack = stream->gap_closed ? NULL : stack_beyond_gap(stream->thread);
+    if (stack) {
+        trace_pop_later(cursor, stream->thread, stack, stack->depth + stack->beyond - stack->keep, TRACE_EXIT_LOST,
+                        stream->time);
+        return false;
+    }
+    cursor->go_on = true;
+    if (stream->gap_closed)
+        return step_restored(cursor, stream, event);
+    stream->gap_closed = true;
+    stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
+    uint64_t lost = take_discarded(stream);
+    if (!lost)
+        return false;
+    event_init(event, TRACE_GAP, stream->time, stream->thread, stream->stack ? stream->stack : &stream->thread->own);
+    event->lost = lost;
+    return true;
+}
+
 bool trace_step_packet(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
 {
     cursor->go_on = true;
@@ -436,12 +527,14 @@ bool trace_step_packet(struct trace_cursor *cursor, struct trace_stream *stream,
         trace_stream_skip_packet(stream, "too many threads");
         return false;
     }
+    if (stream->gap) {
+        cursor->go_on = false;
+        return step_gap(cursor, stream, event);
+    }
     stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
     if (stream->stack)
         pop_down_to(cursor, stream, stream->head.depth, TRACE_EXIT_LOST);
-    uint64_t lost =
-        stream->head.events_discarded > stream->discarded ? stream->head.events_discarded - stream->discarded : 0;
-    stream->discarded = stream->head.events_discarded;
+    uint64_t lost = take_discarded(stream);
     if (!lost)
         return false;
     struct trace_event gap;

@@ -260,7 +260,8 @@ static bool step_close(struct trace_cursor *cursor)
 static void leave_packets(struct trace_stack *stack)
 {
     for (size_t i = 0; i < stack->depth; i++)
-        stack->calls[i].packet = 0;
+        if (stack->calls[i].packet != TRACE_UNKNOWN_CALL)
+            stack->calls[i].packet = 0;
 }
 
 /* On to the trace that follows. */

@@ -70,6 +70,8 @@ void trace_tell(struct trace *trace, const char *format, ...) __attribute__((for
 
 /* ---- calls ---- */
 
+#define TRACE_UNKNOWN_CALL UINT32_MAX /* for its packet: of a call that ended without a name after a gap */
+
 struct trace_call {
     uint32_t function;
     uint32_t packet; /* in which it was entered: number in its stream */
@@ -81,6 +83,7 @@ struct trace_stack {
     struct trace_call *calls;
     size_t depth, room;
     uint64_t beyond; /* open calls that are not kept */
+    size_t keep;     /* at a gap: so many outermost calls are open after it, too */
     UT_hash_handle hh;
 };
 
@@ -96,6 +99,12 @@ struct trace_thread_state {
 
 enum trace_step { STEP_END, STEP_THREAD_ENDS, STEP_PACKET, STEP_RECORD };
 
+struct trace_restored { /* a call that began where packets are missing, and ends later */
+    uint32_t stack, function;
+    uint64_t entry_time;
+    bool unknown; /* all that is known is that it ended */
+};
+
 struct trace_stream {
     struct trace *trace;
     char *name;
@@ -108,8 +117,11 @@ struct trace_stream {
     size_t room, have, at;
     uint64_t packet_at, records_end, packet_end; /* offsets in the file */
     uint32_t packet_number;
-    bool skip, cut; /* the rest of the packet is passed over; the file ends within it */
-    uint64_t discarded;
+    bool skip, cut;                   /* the rest of the packet is passed over; the file ends within it */
+    uint64_t discarded, next_seq;     /* next_seq: the number that the next packet has, if none is missing */
+    bool gap, gap_looked, gap_closed; /* packets are missing before this one; how far that was dealt with */
+    struct trace_restored *restored;  /* after the gap: outermost first */
+    size_t restored_count, restored_at;
     struct packet_head head; /* of the packet it is in, or comes to (STEP_THREAD_ENDS, STEP_PACKET) */
     struct trace_thread_state *thread;
     struct trace_stack *stack; /* NULL: its records are passed over */
@@ -137,6 +149,9 @@ void trace_stream_advance(struct trace_stream *stream, size_t consumed, bool fol
 bool trace_stream_need(struct trace_stream *stream, size_t size);
 /* Passes over the rest of the packet. */
 void trace_stream_skip_packet(struct trace_stream *stream, const char *reason);
+
+/* What the records after the gap at the stream's packet say of calls that were open there: stream->restored. */
+void trace_gap_look(struct trace_stream *stream);
 
 /* ---- the cursor ---- */
 

@@ -42,6 +42,7 @@ void trace_stream_free(struct trace_stream *stream)
     free(stream->name);
     free(stream->window);
     free(stream->caller);
+    free(stream->restored);
     free(stream);
 }
 
@@ -247,7 +248,11 @@ static void next_packet(struct trace_stream *stream, bool follow)
     stream->packet_number++;
     stream->clock = head.time_begin;
     stream->step = other ? STEP_THREAD_ENDS : STEP_PACKET;
-    if (!other && head.time_begin > stream->time)
+    stream->gap = stream->packet_number > 1 && head.packet_seq > stream->next_seq;
+    stream->gap_looked = stream->gap_closed = false;
+    stream->restored_count = stream->restored_at = 0;
+    stream->next_seq = head.packet_seq + 1;
+    if (!other && !stream->gap && head.time_begin > stream->time) /* the calls that are open end where a gap begins */
         stream->time = head.time_begin;
 }
 
@@ -347,10 +352,15 @@ void trace_stream_advance(struct trace_stream *stream, size_t consumed, bool fol
         return;
     case STEP_THREAD_ENDS:
         stream->step = STEP_PACKET;
-        if (stream->head.time_begin > stream->time)
+        if (!stream->gap && stream->head.time_begin > stream->time)
             stream->time = stream->head.time_begin;
         return;
     case STEP_PACKET:
+        if (stream->restored_at < stream->restored_count) {
+            if (stream->restored[stream->restored_at].entry_time > stream->time)
+                stream->time = stream->restored[stream->restored_at].entry_time;
+            return;
+        }
         move_to(stream, stream->packet_at + HEAD);
         break;
     case STEP_RECORD:

@@ -47,6 +47,10 @@ void trace_writer_stream_end(struct trace_writer *writer, uint32_t stream);
  * nothing more is ever written to it, and -EPIPE returned from then on). */
 int trace_writer_packet(struct trace_writer *writer, uint32_t stream, const struct packet_head *head,
                         const void *records, size_t size, uint64_t discarded);
+/* Says that packets of the stream's thread are not in it, with `records` entries and exits: an empty packet with the
+ * head given, whose number is so much higher. Readers do not know which calls ended meanwhile. */
+int trace_writer_missing(struct trace_writer *writer, uint32_t stream, const struct packet_head *head, uint64_t packets,
+                         uint64_t records);
 bool trace_writer_failed(const struct trace_writer *writer);
 
 /* Later calls for the same id win. `file` may be "". */

@@ -229,6 +229,23 @@ static int open_stream(struct trace_writer *writer, uint32_t number)
     return 0;
 }
 
+int trace_writer_missing(struct trace_writer *writer, uint32_t number, const struct packet_head *head, uint64_t packets,
+                         uint64_t records)
+{
+    struct packet_head empty = *head;
+    empty.time_end = empty.time_begin;
+    int code = 0;
+    if (number < writer->stream_count && writer->streams[number].packets == 0) /* readers compare the numbers of two */
+        code = trace_writer_packet(writer, number, &empty, NULL, 0, 0);
+    if (code < 0 || number >= writer->stream_count)
+        return code < 0 ? code : -EINVAL;
+    writer->streams[number].packets += packets;
+    code = trace_writer_packet(writer, number, &empty, NULL, 0, records);
+    if (code < 0)
+        writer->streams[number].packets -= packets;
+    return code;
+}
+
 int trace_writer_packet(struct trace_writer *writer, uint32_t number, const struct packet_head *head,
                         const void *records, size_t size, uint64_t discarded)
 {

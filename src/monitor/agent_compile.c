@@ -44,7 +44,8 @@ struct compile_run { /* one request of one process: functions of one module */
     struct agent *agent;
     size_t count;
     uint64_t bias;
-    bool stale; /* the settings were changed meanwhile: it is done once more */
+    bool stale;               /* the settings were changed meanwhile: it is done once more */
+    char key[INDEX_KEY_SIZE]; /* of the module: it may be closed meanwhile */
     uint32_t slots[];
 };
 
@@ -150,6 +151,23 @@ static void set_values(struct area_site *site, uint32_t values, uint32_t layout)
     __atomic_store_n((uint64_t *)(void *)&site->values, (uint64_t)layout << 32 | values, __ATOMIC_RELEASE);
 }
 
+void agent_site_clear(struct area_site *site)
+{
+    set_values(site, 0, 0);
+    atomic_store(&site->params, 0);
+    atomic_store(&site->unwind, 0);
+}
+
+void agent_site_put_back(struct agent *agent, const struct area_site *was)
+{
+    struct area_site *site = area_site_find(&agent->view, atomic_load(&was->address), false);
+    if (!site)
+        return;
+    atomic_store(&site->unwind, atomic_load(&was->unwind));
+    atomic_store(&site->params, atomic_load(&was->params));
+    set_values(site, atomic_load(&was->values), atomic_load(&was->layout));
+}
+
 bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout)
 {
     struct area_site *site = area_site_find(&agent->view, address, true);
@@ -189,15 +207,27 @@ static void take_answers(struct compile_run *run, bool layouts)
     }
 }
 
+static bool module_is_there(const struct compile_run *run)
+{
+    const struct agent *agent = run->agent;
+    for (size_t i = 0; i < agent->module_count; i++)
+        if (agent->modules[i].bias == run->bias && strcmp(agent->modules[i].key, run->key) == 0)
+            return true;
+    return false;
+}
+
 /* Puts what was compiled into one process. */
 static void finish_run(struct compile_run *run)
 {
     struct agent *agent = run->agent;
     agent->compile_failed |= !run->set->done;
+    bool there = module_is_there(run);
+    run->stale |= !there;
     take_answers(run, true);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
-    take_answers(run, false);
+    if (there)
+        take_answers(run, false);
     if (*run->set->problem)
         agent_demands_problem(agent, run->set->problem);
     for (size_t i = 0; i < run->count && !run->stale; i++)
@@ -312,7 +342,7 @@ static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
     struct compile_run *run = NULL;
     size_t cap = 0;
     for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
-        uint64_t address = atomic_load_explicit(&view->slots[slot].function, memory_order_acquire);
+        uint64_t address = area_slot_live(&view->slots[slot]);
         if (!address || !wants_compiling(agent, slot))
             continue;
         const struct module *module = module_find(agent->modules, agent->module_count, address);
@@ -328,8 +358,10 @@ static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
             struct compile_run *grown = realloc(run, sizeof *run + more * sizeof run->slots[0]);
             if (!grown)
                 break;
-            if (!run)
+            if (!run) {
                 *grown = (struct compile_run){.agent = agent, .bias = module->bias};
+                memcpy(grown->key, module->key, sizeof grown->key);
+            }
             run = grown;
             cap = more;
         }
@@ -371,7 +403,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                 continue;
             for (unsigned k = 0; k < count; k++)
                 helper_compile_param(out, params[k]);
-            uint64_t address = atomic_load(&agent->view.slots[run->slots[i]].function);
+            uint64_t address = area_slot_address(&agent->view.slots[run->slots[i]]);
             helper_compile_function(out, address - module->bias);
         }
     }
@@ -510,8 +542,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
     for (uint32_t i = 0; i <= from->slot_mask; i++) {
         if (!(parent->compiled[i >> 6] >> (i & 63) & 1))
             continue;
-        const struct area_slot *slot =
-            area_slot_find(view, atomic_load_explicit(&from->slots[i].function, memory_order_relaxed), false);
+        const struct area_slot *slot = area_slot_find(view, area_slot_live(&from->slots[i]), false);
         size_t at = slot ? (size_t)(slot - view->slots) : 0;
         if (slot)
             agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);

@@ -301,6 +301,14 @@ static void accept_agents(void *ctx, int fd, uint32_t events)
     }
 }
 
+/* What processes noted while a monitor was stopped (agent/ask.c). */
+static void unlink_mark(const struct agents *agents)
+{
+    char path[sizeof agents->socket_path + sizeof ".stopped"];
+    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
+    unlink(path);
+}
+
 int agent_hello_listen(struct agents *agents, struct err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -312,6 +320,7 @@ int agent_hello_listen(struct agents *agents, struct err *err)
     if (fd < 0)
         return err_errno(err, -errno, "cannot make a socket");
     unlink(agents->socket_path); /* of a monitor that is gone: the caller holds the lock of this directory */
+    unlink_mark(agents);
     if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         listen(fd, SOMAXCONN) < 0) {
         int code = -errno;
@@ -329,6 +338,7 @@ void agent_hello_close(struct agents *agents)
     if (agents->listen_fd >= 0) {
         close(agents->listen_fd);
         unlink(agents->socket_path);
+        unlink_mark(agents);
     }
     while (agents->connections)
         connection_free(agents->connections);

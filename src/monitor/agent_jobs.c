@@ -261,8 +261,8 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     size_t len = job->late && job->refused ? strlen(ret_state->note) : 0;
     if (job->late)
         snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%s%u process%s not traced: the monitor did not answer in time on this busy node", len ? "; " : "",
-                 job->late, job->late == 1 ? " was" : "es were");
+                 "%s%u process%s not traced: the monitor did not answer in time on this busy node, or was stopped",
+                 len ? "; " : "", job->late, job->late == 1 ? " was" : "es were");
     return 0;
 }
 

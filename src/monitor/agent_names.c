@@ -32,7 +32,7 @@ static struct shared_index *shared_get(struct agents *agents, const char *key)
     return shared;
 }
 
-static void shared_put(struct agents *agents, struct shared_index *shared)
+void agent_index_put(struct agents *agents, struct shared_index *shared)
 {
     if (!shared || --shared->users || shared->building)
         return;
@@ -121,7 +121,7 @@ static void index_answer(void *ctx, const struct helper_answer *answer)
                     snprintf(shared->problem, sizeof shared->problem, "scry-symbols did not come to its end");
             }
             shared->users++;
-            shared_put(agents, shared); /* goes if nobody waits any more */
+            agent_index_put(agents, shared); /* goes if nobody waits any more */
         }
         free(build->all[i].file);
     }
@@ -186,23 +186,53 @@ bool agent_module_hooked(const struct agent *agent, size_t module)
 
 /* ---- modules ---- */
 
-void agent_modules_free(struct agent *agent)
+void agent_modules_drop(struct agent *agent)
 {
     for (size_t i = 0; i < agent->module_count; i++)
-        shared_put(agent->agents, agent->indexes[i]);
+        agent_index_put(agent->agents, agent->indexes[i]);
     free(agent->indexes);
     free(agent->modules);
+    free(agent->modules_seen);
     agent->indexes = NULL;
     agent->modules = NULL;
+    agent->modules_seen = NULL;
     agent->module_count = 0;
+}
+
+void agent_modules_free(struct agent *agent)
+{
+    agent_modules_drop(agent);
+    agent_former_free(agent);
+}
+
+enum { READINGS = 3 };
+
+/* What is mapped, and how many libraries had been closed then: it is read again when one is closed just now. */
+static int read_modules(struct agent *agent, struct modules_reading *ret_reading, struct err *err)
+{
+    const struct area *area = agent->view.area;
+    for (unsigned tries = 1;; tries++) {
+        uint32_t closes = area ? atomic_load(&area->closes) : 0;
+        bool sure = !area || !atomic_load(&area->closing);
+        *ret_reading = (struct modules_reading){0};
+        int code = modules_read(agent->pid, &ret_reading->modules, &ret_reading->count, err);
+        if (code < 0)
+            return code;
+        sure = sure && (!area || (!atomic_load(&area->closing) && atomic_load(&area->closes) == closes));
+        ret_reading->seen = sure ? closes : FORMER_UNSURE;
+        if (sure || tries == READINGS)
+            return 0;
+        free(ret_reading->modules);
+    }
 }
 
 int agent_modules_refresh(struct agent *agent)
 {
-    struct module *modules = NULL;
+    struct modules_reading reading = {0};
     struct err err = {0};
-    size_t count = 0;
-    int code = modules_read(agent->pid, &modules, &count, &err);
+    int code = read_modules(agent, &reading, &err);
+    struct module *modules = reading.modules;
+    size_t count = reading.count;
     if (code == -ESRCH)
         return code; /* it has ended meanwhile */
     if (code < 0) {
@@ -214,8 +244,11 @@ int agent_modules_refresh(struct agent *agent)
         return -ESRCH;
     }
     struct shared_index **indexes = calloc(count + 1, sizeof *indexes);
-    if (!indexes) {
+    reading.modules_seen = calloc(count + 1, sizeof *reading.modules_seen);
+    if (!indexes || !reading.modules_seen) {
         free(modules);
+        free(indexes);
+        free(reading.modules_seen);
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
@@ -225,10 +258,8 @@ int agent_modules_refresh(struct agent *agent)
             index_open_key(&shared->index, shared->key, &err) < 0)
             shared->index = NULL;
     }
-    agent_modules_free(agent);
-    agent->modules = modules;
-    agent->indexes = indexes;
-    agent->module_count = count;
+    reading.indexes = indexes;
+    agent_modules_replace(agent, &reading);
     build_missing(agent);
     return 0;
 }
@@ -239,9 +270,11 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent)
         return false;
     struct module *modules = calloc(parent->module_count, sizeof *modules);
     struct shared_index **indexes = calloc(parent->module_count + 1, sizeof *indexes);
-    if (!modules || !indexes) {
+    uint32_t *seen = calloc(parent->module_count + 1, sizeof *seen); /* nothing was closed in it yet */
+    if (!modules || !indexes || !seen) {
         free(modules);
         free(indexes);
+        free(seen);
         return false;
     }
     memcpy(modules, parent->modules, parent->module_count * sizeof *modules);
@@ -259,6 +292,7 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent)
     agent_modules_free(agent);
     agent->modules = modules;
     agent->indexes = indexes;
+    agent->modules_seen = seen;
     agent->module_count = parent->module_count;
     return true;
 }
@@ -276,30 +310,32 @@ static bool slot_address(const struct agent *agent, uint32_t slot, uint64_t *ret
 {
     if (!agent->view.area || slot > agent->view.slot_mask)
         return false;
-    *ret_address = atomic_load_explicit(&agent->view.slots[slot].function, memory_order_acquire);
+    *ret_address = area_slot_address(&agent->view.slots[slot]);
     return *ret_address != 0;
 }
 
 void agent_name_slot(struct agent *agent, uint32_t slot)
 {
     struct index_function function;
-    struct shared_index *shared = NULL;
+    struct slot_module of = {.name = ""};
     uint64_t address;
     if (!agent->writer || !slot_address(agent, slot, &address) || agent_mpi_name(agent, slot))
         return;
-    const struct module *module = find_module(agent, address, &shared);
-    if (module && shared && shared->index && index_find(shared->index, address - module->bias, &function)) {
+    bool several = atomic_load(&agent->view.slots[slot].closed) == AREA_CLOSED_UNSURE;
+    bool found = agent_slot_module(agent, slot, &of);
+    if (!several && (agent->named[slot >> 6] >> (slot & 63) & 1))
+        return;
+    if (found && of.shared && of.shared->index && index_find(of.shared->index, address - of.bias, &function)) {
         trace_writer_function(agent->writer, slot, address, function.name, function.file, function.line, function.size,
-                              module->name);
+                              of.name);
         agent->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
         return;
     }
-    if (!module && agent->named[slot >> 6] >> (slot & 63) & 1)
-        return; /* its library was closed meanwhile */
-    char name[32];
-    snprintf(name, sizeof name, "0x%" PRIx64, address);
-    trace_writer_function(agent->writer, slot, address, name, "", 0, 0, module ? module->name : "");
-    agent->unnamed |= !module || (shared && shared->building);
+    bool closed = !found && !area_slot_live(&agent->view.slots[slot]);
+    char name[64];
+    snprintf(name, sizeof name, closed ? "0x%" PRIx64 " (library closed)" : "0x%" PRIx64, address);
+    trace_writer_function(agent->writer, slot, address, name, "", 0, 0, of.name);
+    agent->unnamed |= !found || (of.shared && of.shared->building);
 }
 
 void agent_names_again(struct agent *agent)
@@ -317,7 +353,7 @@ void agent_names_again(struct agent *agent)
 bool agent_function(struct agent *agent, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
                     const struct module **ret_module)
 {
-    struct shared_index *shared = NULL;
+    struct slot_module of;
     uint64_t address;
     if (ret_module)
         *ret_module = NULL;
@@ -325,12 +361,13 @@ bool agent_function(struct agent *agent, uint32_t slot, struct index_function *r
         return true;
     if (!slot_address(agent, slot, &address))
         return false;
-    const struct module *module = find_module(agent, address, &shared);
     if (ret_address)
         *ret_address = address;
+    if (!agent_slot_module(agent, slot, &of))
+        return false;
     if (ret_module)
-        *ret_module = module;
-    return module && shared && shared->index && index_find(shared->index, address - module->bias, ret_function);
+        *ret_module = of.module;
+    return of.shared && of.shared->index && index_find(of.shared->index, address - of.bias, ret_function);
 }
 
 bool agent_name_address(void *ctx, uint64_t address, struct buf *out)

@@ -129,8 +129,8 @@ static void set_unknown(struct agent *agent, uint32_t mode, const bool *wants)
 static uint32_t own_mode(const struct agent *agent, const struct area_slot *slot)
 {
     const struct area *area = agent->view.area;
-    uint64_t function = atomic_load(&slot->function);
-    if (mpi_function_is(function))
+    uint64_t function = area_slot_live(slot);
+    if (!function || mpi_function_is(function))
         return 0;
     uint32_t count = atomic_load(&area->range_count), mode = atomic_load(&slot->mode);
     bool in_range = count == 0;
@@ -166,7 +166,7 @@ void agent_filter_update(struct agent *agent)
     if (all)
         memset(wanted, AREA_ENTER | AREA_EXIT, AREA_FILTER);
     for (uint32_t slot = 0; on && !all && slot <= view->slot_mask; slot++) {
-        uint64_t function = atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed);
+        uint64_t function = area_slot_live(&view->slots[slot]);
         if (function && !mpi_function_is(function) &&
             atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
             wanted[area_filter_index(function)] = AREA_ENTER | AREA_EXIT;
@@ -237,7 +237,7 @@ static void choose_others(struct agent *agent, const struct selection *selection
         struct index_function function = {.name = "", .full = "", .linkage = "", .file = ""};
         const struct module *module = NULL;
         uint64_t address;
-        address = atomic_load_explicit(&view->slots[slot].function, memory_order_relaxed);
+        address = area_slot_live(&view->slots[slot]);
         if (!address || mpi_function_is(address)) /* these are chosen by settings of their own */
             continue;
         agent_function(agent, slot, &function, &address, &module);
@@ -407,7 +407,7 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
     for (uint32_t i = 0; i <= from->slot_mask; i++) {
         if (parent->modes[i] == MODE_OWN)
             continue;
-        uint64_t function = atomic_load_explicit(&from->slots[i].function, memory_order_relaxed);
+        uint64_t function = area_slot_live(&from->slots[i]);
         struct area_slot *slot = function ? area_slot_find(view, function, true) : NULL;
         if (!slot)
             continue;

@@ -2,8 +2,8 @@
 /*
  * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
  * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
- * slots; agent_compile.c: captures; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is
- * in a packet; collect_former.c: the trace of a monitor that was killed).
+ * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; agent_demand.c: event services; collect.c:
+ * packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was killed).
  */
 #ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
 #define SCRY_MONITOR_AGENTS_INTERNAL_H
@@ -90,9 +90,10 @@ struct collect_thread { /* by thread_serial */
     bool has_stream;
     uint64_t discarded, last_time;
     uint64_t written_to; /* up to this time its records are in the trace of a monitor before this one; 0: none */
-    uint64_t partial_seq, partial_to; /* of the packet with that number so many bytes of records are written */
-    bool partial;
-    bool lives; /* it has a block; only looked at when an area is adopted */
+    uint64_t partial_seq, partial_to;         /* of the packet with that number so many bytes of records are written */
+    bool partial, whole;                      /* partial: there was one; whole: it came when it was full */
+    uint64_t missing_packets, missing_events; /* overwritten or left out since what was written last */
+    bool lives;                               /* it has a block; only looked at when an area is adopted */
     UT_hash_handle hh;
 };
 
@@ -101,6 +102,23 @@ struct agent_layout_text {
     bool unused; /* of a call of MPI that has not come yet: it is not in the trace */
     char *text;
     UT_hash_handle hh;
+};
+
+/* agent_former.c */
+#define FORMER_UNSURE UINT32_MAX
+struct former_module {
+    uint64_t start, end, bias;
+    uint32_t seen; /* how many libraries had been closed when it was there */
+    struct shared_index *shared;
+    char name[256];
+};
+struct former_sites;
+
+struct slot_module { /* that a slot's function is of */
+    const char *name, *key;
+    uint64_t bias;
+    struct shared_index *shared;
+    const struct module *module; /* NULL: it is not mapped any more */
 };
 
 struct trace;
@@ -143,6 +161,7 @@ struct agent {
     uint64_t *named; /* and of those whose name is not only their address */
     uint64_t events, discarded, damaged;
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
+    uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
     uint64_t partial_ns, synced_ns, opened_ns;
     bool counts;                                         /* some function is only counted */
     bool rated;                                          /* there was a --rate: calls may be missing */
@@ -154,8 +173,12 @@ struct agent {
     struct module *modules;
     struct shared_index **indexes; /* of the modules */
     size_t module_count;
-    uint32_t modules_looked; /* the program's count of changes that this is of */
-    bool unnamed;            /* functions got a number for a name because an index was missing */
+    uint32_t *modules_seen;       /* of each, how many libraries had been closed when it was surely there */
+    struct former_module *former; /* the last ones that are gone, the oldest first */
+    size_t former_count;
+    struct former_sites *former_sites; /* what was captured in them */
+    uint32_t modules_looked;           /* the program's count of changes that this is of */
+    bool unnamed;                      /* functions got a number for a name because an index was missing */
 
     uint8_t *modes; /* of slots, as the settings want them */
     bool selected, selection_waits;
@@ -305,7 +328,22 @@ bool agent_indexes_ready(const struct agent *agent); /* none is being built */
 void agent_name_slot(struct agent *agent, uint32_t slot);
 void agent_names_again(struct agent *agent); /* indexes came */
 void agent_modules_free(struct agent *agent);
+void agent_modules_drop(struct agent *agent); /* what is mapped now; what was stays known */
+void agent_index_put(struct agents *agents, struct shared_index *shared);
 void agents_indexes_free(struct agents *agents);
+
+/* agent_former.c */
+struct modules_reading {
+    struct module *modules;
+    struct shared_index **indexes;
+    uint32_t *modules_seen; /* room for them */
+    size_t count;
+    uint32_t seen; /* how many had been closed when this was read, or FORMER_UNSURE */
+};
+/* false: it is not known for certain. */
+bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
+void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
+void agent_former_free(struct agent *agent);
 
 /* agent_sidecar.c */
 enum { SIDECAR_LIMIT = 3 * 4096 };
@@ -343,6 +381,8 @@ void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
 void agent_layout_used(struct agent *agent, uint32_t id);
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size); /* offset of it with its size; 0 */
 bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout);
+void agent_site_clear(struct area_site *site);
+void agent_site_put_back(struct agent *agent, const struct area_site *was);
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
@@ -372,6 +412,11 @@ int collect_new(struct agents *agents);
 void collect_free(struct agents *agents);
 void collect_soon(struct agents *agents); /* in the next turn of the loop */
 uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
+/* Of a packet's thread (collect_missing.c): notes what was overwritten before it; that it is not written, with so many
+ * entries and exits; writes how much is missing, before the packet with that head: 0 or -errno. */
+void collect_note_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
+void collect_note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events);
+int collect_put_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
 void collect_limit(struct agents *agents, struct trace_job *job, const char *why); /* from here on the last only */
 
 /* Of a thread, up to this time, records are on disk already. */

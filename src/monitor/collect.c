@@ -135,11 +135,11 @@ static bool is_layout_known(void *ctx, uint32_t layout)
     return agent_layout(ctx, layout) != NULL;
 }
 
-static int put_packet(struct agent *agent, uint32_t stream, const struct packet_head *head, const void *records,
-                      size_t size, uint64_t lost)
+static int put_packet(struct agent *agent, struct collect_thread *thread, const struct packet_head *head,
+                      const void *records, size_t size, uint64_t lost)
 {
     uint64_t before = trace_writer_bytes(agent->writer);
-    int code = trace_writer_packet(agent->writer, stream, head, records, size, lost);
+    int code = trace_writer_packet(agent->writer, thread->stream, head, records, size, lost);
     if (agent->job)
         agent->job->written += trace_writer_bytes(agent->writer) - before;
     if (code < 0 && code != -EPIPE)
@@ -149,13 +149,14 @@ static int put_packet(struct agent *agent, uint32_t stream, const struct packet_
 
 /* Writes what is new of a packet: a copy, `size` bytes of records. */
 static void write_packet(struct agent *agent, const struct packet_head *head, uint64_t latest, uint8_t *records,
-                         size_t size, uint64_t discarded)
+                         size_t size, uint64_t discarded, bool full)
 {
     struct scratch *scratch = agent->agents->scratch;
     struct collect_thread *thread = thread_get(agent, head);
     if (!thread)
         return;
     size_t from = 0;
+    collect_note_missing(agent, thread, head);
     if (thread->partial && thread->partial_seq == head->packet_seq)
         from = thread->partial_to < size ? thread->partial_to : size;
     else if (thread->written_to) /* what the monitor before this one has written of it */
@@ -169,6 +170,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         trace_writer_sync(agent->writer, true);
     agent->layouts_new = false;
     thread->partial = true;
+    thread->whole = full;
     thread->partial_seq = head->packet_seq;
     thread->partial_to = walk.end;
     if (walk.damaged && !agent->damaged++)
@@ -179,15 +181,18 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     if (walk.size == 0)
         walk.head.time_begin = walk.head.time_end = thread->last_time ? thread->last_time : head->time_begin;
     struct area *area = agent->view.area;
-    if (is_too_much(agent, walk.size)) {
-        area->skipped_events = agent->skipped += walk.events;
+    if (is_too_much(agent, walk.size + (thread->missing_packets ? 2 * sizeof *head : 0))) {
+        collect_note_skipped(agent, thread, walk.events);
         return;
     }
+    int code = collect_put_missing(agent, thread, &walk.head);
+    if (code < 0 && code != -EPIPE)
+        write_failed(agent, code);
     area->writing_events = area->written_events + walk.events;
     atomic_signal_fence(memory_order_seq_cst);
     area->writing_bytes = trace_writer_bytes(agent->writer) + sizeof walk.head + walk.size;
-    if (put_packet(agent, thread->stream, &walk.head, walk.records, walk.size, lost) < 0) {
-        area->skipped_events = agent->skipped += walk.events;
+    if (code < 0 || put_packet(agent, thread, &walk.head, walk.records, walk.size, lost) < 0) {
+        collect_note_skipped(agent, thread, walk.events);
         agent->discarded += lost;
         thread->discarded += lost;
         return;
@@ -262,7 +267,7 @@ static void collect_one(struct agent *agent, const struct ordered *full)
     if (bytes >= sizeof head && bytes <= view->packet_size) {
         uint64_t now = agent_clock_ticks(), latest = head.time_end >= head.time_begin ? head.time_end : now;
         write_packet(agent, &head, latest < now ? latest : now, scratch->packet + sizeof head, bytes - sizeof head,
-                     head.events_discarded);
+                     head.events_discarded, true);
     }
     /* only now: should this monitor be killed before it was written, the next one writes it */
     packet_free(agent, full->index);
@@ -282,10 +287,10 @@ static void skip_one(struct agent *agent, const struct ordered *full)
            view->packet_size);
     uint64_t bytes = take_head(agent, scratch->packet, &head) ? head.content_size / 8 : 0;
     if (bytes >= sizeof head && bytes <= view->packet_size) {
-        struct collect_thread *thread;
-        uint32_t serial = head.thread_serial;
-        HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+        struct collect_thread *thread = collect_written(agent, head.thread_serial, head.tid, 0);
         size_t from = 0;
+        if (thread)
+            collect_note_missing(agent, thread, &head);
         if (thread && thread->partial && thread->partial_seq == head.packet_seq)
             from = thread->partial_to;
         else if (thread && thread->written_to)
@@ -293,7 +298,12 @@ static void skip_one(struct agent *agent, const struct ordered *full)
                               thread->written_to);
         walk_packet(&head, agent_clock_ticks(), scratch->packet + sizeof head, bytes - sizeof head, from,
                     from ? scratch->room : NULL, NULL, view->slot_mask, agent->known, name_function, agent, &walk);
-        view->area->skipped_events = agent->skipped += walk.events;
+        if (thread) {
+            collect_note_skipped(agent, thread, walk.events);
+            thread->partial = thread->whole = true;
+            thread->partial_seq = head.packet_seq;
+            thread->partial_to = walk.end;
+        }
     }
     packet_free(agent, full->index);
 }
@@ -447,8 +457,8 @@ static void collect_partial(struct agent *agent, struct area_thread *block)
         return; /* nothing new */
     if (!claim_piece(agent, block, index, &head, cursor - at - sizeof head))
         return;
-    write_packet(agent, &head, agent_clock_ticks(), scratch->packet + sizeof head, cursor - at - sizeof head,
-                 discarded);
+    write_packet(agent, &head, agent_clock_ticks(), scratch->packet + sizeof head, cursor - at - sizeof head, discarded,
+                 false);
     block->written_to = thread->last_time;
     block->written_discarded = thread->discarded;
 }
@@ -468,13 +478,19 @@ static void end_thread(struct agent *agent, struct area_thread *block)
     }
     if (!thread)
         return;
-    if (discarded > thread->discarded && thread->has_stream) { /* after its last record */
+    int code;
+    bool missing = thread->missing_packets && !is_too_much(agent, sizeof(struct packet_head));
+    uint64_t lost = discarded > thread->discarded ? discarded - thread->discarded : 0;
+    if ((lost || missing) && thread->has_stream) { /* after its last record */
         struct packet_head head = {.time_begin = thread->last_time,
                                    .time_end = thread->last_time,
                                    .tid = thread->tid,
                                    .thread_serial = serial};
-        put_packet(agent, thread->stream, &head, NULL, 0, discarded - thread->discarded);
-        agent->discarded += discarded - thread->discarded;
+        if (missing && (code = collect_put_missing(agent, thread, &head)) < 0 && code != -EPIPE)
+            write_failed(agent, code);
+        if (lost)
+            put_packet(agent, thread, &head, NULL, 0, lost);
+        agent->discarded += lost;
     }
     if (agent->profile)
         profile_thread_ended(agent->profile, serial, thread->last_time);

@@ -31,7 +31,7 @@ static void look_at_stream(struct agent *agent, int fd, struct former *former)
 {
     struct stat st;
     struct packet_head head;
-    uint64_t at = 0, told = 0;
+    uint64_t at = 0, told = 0, number = 0;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return;
     uint64_t size = (uint64_t)st.st_size;
@@ -40,16 +40,20 @@ static void look_at_stream(struct agent *agent, int fd, struct former *former)
         if (head.magic != PACKET_MAGIC || bytes < sizeof head || bytes > size - at)
             break;
         struct collect_thread *thread = collect_written(agent, head.thread_serial, head.tid, head.time_end);
-        if (thread && head.events_discarded > told)
-            thread->discarded += head.events_discarded - told;
-        told = head.events_discarded > told ? head.events_discarded : told;
+        uint64_t more = head.events_discarded > told ? head.events_discarded - told : 0;
+        told += more;
+        if (head.packet_seq > number) /* where packets are missing it says how much was in those: overwritten */
+            more = 0;
+        number = head.packet_seq + 1;
+        if (thread)
+            thread->discarded += more;
+        former->discarded += more;
         at += bytes;
     }
     if (at < size && ftruncate(fd, (off_t)at) < 0)
         agent_set_problem(agent, "the end of a trace of pid %d, of a monitor that was killed, cannot be cut off: %s",
                           agent->pid, strerror(errno));
     former->bytes += at;
-    former->discarded += told;
 }
 
 static void look_at_streams(struct agent *agent, const char *trace, struct former *former)
@@ -120,6 +124,8 @@ void collect_former(struct agent *agent, const char *trace)
     size_t len;
     struct former former = {0};
     agent->skipped = agent->view.area->skipped_events;
+    agent->overwritten_seen = atomic_load(&agent->view.area->flight_overwritten);
+    agent->overwritten_events_seen = atomic_load(&agent->view.area->flight_overwritten_records);
     adopt_layouts(agent, trace);
     if (!*trace || snprintf(path, sizeof path, "%s/.process", trace) >= (int)sizeof path ||
         file_read(path, &text, &len) < 0)

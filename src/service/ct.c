@@ -39,7 +39,7 @@ void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place)
         ret_place->file = function.file;
         ret_place->line = function.line;
     } else if (slot <= agent_view(agent)->slot_mask) {
-        address = atomic_load(&agent_view(agent)->slots[slot].function);
+        address = area_slot_address(&agent_view(agent)->slots[slot]);
     }
     ret_place->address = address;
     if (module)

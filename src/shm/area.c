@@ -167,8 +167,13 @@ static _Atomic uint64_t *entry_find(uint8_t *table, uint32_t mask, size_t entry_
 
 struct area_slot *area_slot_find(const struct area_view *view, uint64_t function, bool insert)
 {
-    return (struct area_slot *)(void *)entry_find((uint8_t *)view->slots, view->slot_mask, sizeof(struct area_slot),
-                                                  function, insert);
+    struct area_slot *slot = (struct area_slot *)(void *)entry_find((uint8_t *)view->slots, view->slot_mask,
+                                                                    sizeof(struct area_slot), function, insert);
+    if (insert && slot && !atomic_load_explicit(&slot->born, memory_order_relaxed)) {
+        uint32_t none = 0;
+        atomic_compare_exchange_strong(&slot->born, &none, atomic_load(&view->area->closes) + 1);
+    }
+    return slot;
 }
 
 struct area_site *area_site_find(const struct area_view *view, uint64_t address, bool insert)

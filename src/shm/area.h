@@ -35,7 +35,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 5,
+    AREA_VERSION = 6,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
@@ -52,8 +52,12 @@ enum {
     AREA_RAISE_VALUES = 3072, /* bytes of captured values that a raised event carries */
     AREA_PATH = 4096,
     AREA_RANGES = 8,
+    AREA_CLOSINGS = 64, /* that are remembered */
 };
-#define AREA_MAGIC UINT32_C(0x59524353)     /* "SCRY" */
+#define AREA_MAGIC UINT32_C(0x59524353) /* "SCRY" */
+/* Set in the function of a slot whose library was closed: another one may come to lie there, and its functions get
+ * slots of their own. The slot keeps its number and what was recorded with it. */
+#define AREA_CLOSED (UINT64_C(1) << 63)
 #define DOORBELL_MAGIC UINT32_C(0x4c4c4542) /* "BELL" */
 
 /* ---- the handshake ---- */
@@ -127,8 +131,13 @@ struct area_slot {             /* one cache line */
     _Atomic uint64_t rate_second;           /* agent */
     _Atomic uint64_t calls, ticks;          /* AREA_COUNT */
     _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
-    uint64_t reserved;
+    _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
+    _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
 };
+/* Instead of the number of a closing: what was called there meanwhile may be of the one or the other library; the
+ * monitor found it closed. */
+#define AREA_CLOSED_UNSURE UINT32_MAX
+#define AREA_CLOSED_SEEN (UINT32_MAX - 1)
 _Static_assert(sizeof(struct area_slot) == 64, "a slot is a cache line");
 
 /* ---- sites ---- */
@@ -287,10 +296,15 @@ struct area {
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
-    _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor */
+    _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a
+                                       row it is not waited until packets are freed */
     _Atomic uint64_t waits_dropped; /* of what was discarded: because of these */
     _Atomic uint32_t mpi; /* 1: calls of MPI are told; set before `modules` grows: then they get their slots */
-    char fault[200];      /* why the agent switched itself off, or what it has to say */
+    /* Libraries that call the hooks and were closed: how many, where the last ones lay (by their numbers, which begin
+     * with 1), and how many calls of dlclose are under way: meanwhile libraries may be gone that are not told yet. */
+    _Atomic uint32_t closes, closing;
+    _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
+    char fault[200];                             /* why the agent switched itself off, or what it has to say */
     struct area_crash crash;
 
     /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */
@@ -329,6 +343,19 @@ static inline uint32_t area_filter_index(uint64_t function)
 static inline uint32_t area_hash(uint64_t address)
 {
     return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+}
+
+/* The address of a slot's function; 0: it has none. */
+static inline uint64_t area_slot_address(const struct area_slot *slot)
+{
+    return atomic_load_explicit(&slot->function, memory_order_acquire) & ~AREA_CLOSED;
+}
+
+/* The same, 0 if its library was closed. */
+static inline uint64_t area_slot_live(const struct area_slot *slot)
+{
+    uint64_t function = atomic_load_explicit(&slot->function, memory_order_acquire);
+    return function & AREA_CLOSED ? 0 : function;
 }
 
 /* What one side works with: pointers and limits taken over once and checked (area_check). */

@@ -83,7 +83,8 @@ struct packet_head {
     uint64_t time_begin, time_end;
     uint64_t content_size, packet_size;
     uint64_t events_discarded; /* cumulative in the stream */
-    uint64_t packet_seq;       /* likewise */
+    uint64_t packet_seq;       /* likewise. On disk: where it is more than one higher packets are missing (the flight
+                                  recorder, a limit), and the discarded events are theirs */
     uint32_t tid;
     uint32_t depth;         /* calls open when it begins */
     uint32_t stack;         /* that it begins on */

@@ -63,14 +63,29 @@ static int hand_over(struct site *site)
 
 /* ---- variables ---- */
 
-static void emit_variable(struct site *site, Dwarf_Die *die, const struct abi_place *abi)
+/* Parameters of a pack have one name, and blocks in a function may use one again: `name`, `name#1`, `name#2`. */
+static void put_unique_name(struct site *site, const char *name, struct buf *out)
+{
+    unsigned before = 0;
+    for (size_t at = 0; at < site->used_names.len; at += strlen(site->used_names.data + at) + 1)
+        before += strcmp(site->used_names.data + at, name) == 0;
+    buf_append(&site->used_names, name, strlen(name) + 1);
+    buf_puts(out, name);
+    if (before > 0)
+        buf_printf(out, "#%u", before);
+}
+
+static void emit_variable(struct site *site, Dwarf_Die *die, const char *name, const struct abi_place *abi)
 {
     Dwarf_Die type;
-    const char *name = die_name(die);
     if (!name || !type_of(die, &type))
         return;
     struct variable variable = {site, die, abi};
-    emit_field(site->emitter, name, &type, site_locate_variable, &variable);
+    struct buf unique = BUF_INIT;
+    put_unique_name(site, name, &unique);
+    if (!unique.failed)
+        emit_field(site->emitter, unique.data, &type, site_locate_variable, &variable);
+    buf_done(&unique);
     site->fields++;
 }
 
@@ -85,10 +100,10 @@ bool variable_is_static(Dwarf_Die *variable)
             ops[count - 1].atom == DW_OP_form_tls_address || ops[count - 1].atom == DW_OP_GNU_push_tls_address);
 }
 
-static void emit_local(void *ctx, Dwarf_Die *variable)
+static void emit_local(void *ctx, Dwarf_Die *variable, const char *name)
 {
     if (!variable_is_static(variable))
-        emit_variable(ctx, variable, NULL);
+        emit_variable(ctx, variable, name, NULL);
 }
 
 /* ---- results ---- */
@@ -116,10 +131,9 @@ struct lookup {
     bool found;
 };
 
-static void match_local(void *ctx, Dwarf_Die *variable)
+static void match_local(void *ctx, Dwarf_Die *variable, const char *name)
 {
     struct lookup *lookup = ctx;
-    const char *name = die_name(variable);
     if (name && strlen(name) == lookup->length && memcmp(name, lookup->name, lookup->length) == 0) {
         *lookup->ret_die = *variable;
         lookup->found = true;
@@ -136,7 +150,7 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
     if (site->kind == CAPTURE_EXIT)
         scopes_locals(site->job->compiler, &site->scope, site->pc, match_local, &lookup);
     for (unsigned i = 0; i < site->parameter_count && !lookup.found; i++) {
-        match_local(&lookup, &site->parameters[i]);
+        match_local(&lookup, &site->parameters[i], site->names[i]);
         if (lookup.found && site->by_abi && site->kind == CAPTURE_ENTRY)
             variable.abi = &site->places[i];
     }
@@ -173,7 +187,7 @@ static int emit_entry(struct site *site)
     if (site->job->compiler->options.args) {
         buf_puts(&site->emitter->text, "args(");
         for (unsigned i = 0; i < site->parameter_count; i++)
-            emit_variable(site, &site->parameters[i], site->by_abi ? &site->places[i] : NULL);
+            emit_variable(site, &site->parameters[i], site->names[i], site->by_abi ? &site->places[i] : NULL);
         buf_putc(&site->emitter->text, ')');
     }
     return hand_over(site);
@@ -269,6 +283,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
         r = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine ? compile_inlined_caller(job, site)
                                                                  : emit_unwind(site);
     emitter_done(&emitter);
+    buf_done(&site->used_names);
     free(site);
     return r;
 }
@@ -285,12 +300,6 @@ static bool read_caller(struct capture_compiler *compiler, Dwarf_Die *function)
     size_t count = scopes_ranges(compiler, function, ranges, RANGES_MAX);
     compiler->caller_known = function_code_read(&compiler->caller_code, &compiler->code, ranges, count) == 0;
     return compiler->caller_known;
-}
-
-static void emit_caller_variable(void *ctx, Dwarf_Die *variable)
-{
-    if (!variable_is_static(variable))
-        emit_variable(ctx, variable, NULL);
 }
 
 /* The name of a function, or of one that was inlined, as the trace has those of functions: demangled. */
@@ -324,11 +333,12 @@ static int emit_caller(struct site *site)
     buf_puts(&emitter.text, "caller");
     put_function_name(&emitter.text, &site->scope);
     buf_putc(&emitter.text, '(');
-    scopes_parameters(&site->scope, emit_caller_variable, site);
-    scopes_locals(compiler, &site->scope, site->pc, emit_caller_variable, site);
+    scopes_parameters(&site->scope, emit_local, site);
+    scopes_locals(compiler, &site->scope, site->pc, emit_local, site);
     buf_putc(&emitter.text, ')');
     int r = hand_over(site);
     emitter_done(&emitter);
+    buf_done(&site->used_names);
     return r;
 }
 

@@ -62,11 +62,25 @@ static void read_relocations(struct elf_code *code, Elf *elf, Elf_Scn *section, 
     }
 }
 
+/* What compilers append to the names of functions whose interface they changed, of cold parts, and of the parts of
+ * coroutines, which clang describes with the coroutine's parameters but calls with its frame. */
+static bool is_clones_name(const char *dot)
+{
+    static const char *const anywhere[] = {".isra.", ".constprop.", ".part.", ".cold"};
+    static const char *const last[] = {".resume", ".destroy", ".cleanup"};
+    for (size_t i = 0; i < sizeof anywhere / sizeof *anywhere; i++)
+        if (strstr(dot, anywhere[i]))
+            return true;
+    for (size_t i = 0; i < sizeof last / sizeof *last && !strstr(dot, ".Frame."); i++)
+        if (strcmp(strrchr(dot, '.'), last[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_clone(struct elf_code *code, const char *name, uint64_t address)
 {
     const char *dot = name ? strchr(name, '.') : NULL; /* hardly any of a million names has one */
-    if (!dot ||
-        (!strstr(dot, ".isra.") && !strstr(dot, ".constprop.") && !strstr(dot, ".part.") && !strstr(dot, ".cold")))
+    if (!dot || !is_clones_name(dot))
         return;
     if ((code->clone_count & (code->clone_count - 1)) == 0) {
         uint64_t *more = realloc(code->clones, (code->clone_count ? 2 * code->clone_count : 1) * sizeof *more);

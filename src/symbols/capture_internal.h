@@ -275,8 +275,8 @@ struct tracked {
     enum track_kind kind;
     uint8_t base; /* 0-15, 16-31 xmm; DWARF order */
     uint8_t size; /* low bytes that are known */
-    bool masked;  /* and then only its lowest bit: the same for truth values */
     int64_t add;
+    uint64_t mask; /* and then only these bits of it; 0: all */
 };
 
 enum { TRACK_SLOTS = 192, TRACK_X87 = 32, TRACK_VALUES };
@@ -299,6 +299,14 @@ struct track {
 bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
 /* From behind an exit hook to the function's return. */
 bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin);
+/* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
+ * an entry hook. False: there is none before the way parts. */
+bool track_first_stored(const struct track *track, const struct elf_code *code, uint64_t begin, int64_t offset,
+                        struct tracked *ret_stored);
+/* Whether something was stored to the byte at rsp(at the start) + offset. */
+bool track_stored(const struct track *track, int64_t offset);
+/* Where a place in memory is from rsp(at the start). */
+bool track_offset(const struct track *track, const struct place *place, int64_t *ret_offset);
 /* Where `size` bytes of what a register was at the function's start are at the end. */
 bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place);
 /* Whether a place keeps its content through calls. */
@@ -308,23 +316,33 @@ bool track_stack(const struct track *track, int64_t offset, struct place *ret_pl
 
 /* ---- capture_abi.c ---- */
 
-enum abi_class { ABI_NONE, ABI_INTEGER, ABI_SSE, ABI_MEMORY, ABI_X87, ABI_BY_ADDRESS };
+enum abi_class { ABI_NONE, ABI_INTEGER, ABI_SSE, ABI_SSEUP, ABI_MEMORY, ABI_X87, ABI_BY_ADDRESS };
 
 struct abi_type {
     enum abi_class classes[2]; /* of the eightbytes; [0] is MEMORY, X87 or BY_ADDRESS for the whole */
     uint64_t size, align;
     uint8_t used[2]; /* bytes of the eightbytes that members have */
     bool wide;       /* 16 bytes of one vector register */
+    bool aggregate;
+    bool align_given; /* it is not worked out by the members */
+    bool uncertain;   /* compilers differ, or it is not known what it is */
+    bool on_x87;      /* as a result, though it is passed in memory */
 };
 
 void abi_classify(Dwarf_Die *type, struct abi_type *ret);
 
+enum { ABI_LOST_INTEGERS = 1, ABI_LOST_FLOATS = 2, ABI_LOST_STACK = 4 };
+
 struct abi_arguments { /* passing one after the other */
     unsigned integers, floats;
     uint64_t stack; /* bytes, from the first argument on the stack */
+    bool clang;
+    unsigned lost; /* of which it is not certain which ones are taken: ABI_LOST_ */
 };
 
 struct abi_place {
+    bool unknown;    /* not to be told by the ABI */
+    bool doubted;    /* and what DWARF says of registers has been seen to be wrong */
     bool in_memory;  /* at stack */
     bool by_address; /* its address is in `registers[0]`, or at stack */
     uint64_t stack;  /* offset from rsp at the function's first instruction */
@@ -336,7 +354,10 @@ struct abi_place {
 };
 
 void abi_next(struct abi_arguments *arguments, const struct abi_type *type, struct abi_place *ret_place);
-/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address. False: elsewhere. */
+/* Whether the first register has the address to which the result is to be written. */
+bool abi_has_hidden_pointer(const struct abi_type *result);
+/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address; none if it is not to be told.
+ * False: on the x87 stack. */
 bool abi_result(const struct abi_type *type, struct abi_place *ret_place);
 
 /* ---- capture_scopes.c ---- */
@@ -376,8 +397,9 @@ void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint6
  * whatever. False: none. */
 bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *origin,
                     Dwarf_Die *ret_inlined);
-typedef void scopes_variable_fn(void *ctx, Dwarf_Die *variable);
-/* Parameters, in order. */
+/* name: NULL for what has none. */
+typedef void scopes_variable_fn(void *ctx, Dwarf_Die *variable, const char *name);
+/* Parameters, in order; those of a C++ parameter pack to which the compiler gives no names are called "...". */
 void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx);
 /* Local variables in scope at pc, outer ones first, without what an inner one hides. */
 void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, scopes_variable_fn *fn, void *ctx);

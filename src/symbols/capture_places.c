@@ -8,7 +8,8 @@
  * changed the interface of clones; for those, and for inlined instances, only DWARF counts.
  *
  * Locals at an exit hook: those in scope there, as gdb would show them; static ones are not captured. At calls, only
- * those with a slot that some instruction before the call wrote to, or with a location list.
+ * those with a slot that some instruction before the call wrote to, or with a location list. At neither those for which
+ * a compiler that does not follow variables names one register: it may hold something else by then.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -39,6 +40,67 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .entry = site->tracked ? &site->track : NULL};
 }
 
+/* Whether DWARF says of registers only what holds at each address. gcc without optimisation names one register for all
+ * of the function, though it has the variable only between its first use and its last. */
+static bool follows_registers(const struct site *site)
+{
+    Dwarf_Die unit;
+    Dwarf_Attribute attribute;
+    Dwarf_Die function = site->function;
+    if (!dwarf_diecu(&function, &unit, NULL, NULL))
+        return false;
+    const char *producer = dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute));
+    if (!producer || strstr(producer, "clang") || strstr(producer, "LLVM"))
+        return producer != NULL;
+    bool optimised = false;
+    for (const char *at = producer; (at = strstr(at, " -O")); at += 3) /* the last one counts; -O is -O1 */
+        optimised = at[3] != '0';
+    return optimised && !strstr(producer, " -fno-var-tracking");
+}
+
+static bool is_register(const struct place *place)
+{
+    bool found = place->kind == PLACE_REGISTER || place->kind == PLACE_XMM;
+    for (unsigned i = 0; i < place->piece_count && place->kind == PLACE_PIECES; i++)
+        found |= place->pieces[i].kind == PLACE_REGISTER || place->pieces[i].kind == PLACE_XMM;
+    return found;
+}
+
+/* In the caller's part of the stack: it was written before the call. */
+static bool is_passed(const struct site *site, const struct place *place)
+{
+    int64_t offset;
+    return site->kind == CAPTURE_ENTRY && site->tracked && track_offset(&site->track, place, &offset) && offset >= 8;
+}
+
+/* Whether all of it has been stored: optimised code leaves out the members that the function does not use. */
+static bool is_stored(const struct site *site, const struct place *place, uint64_t size)
+{
+    int64_t offset;
+    if (site->kind != CAPTURE_ENTRY || !site->tracked || !track_offset(&site->track, place, &offset))
+        return true;
+    for (int64_t at = offset; size > 8 && at < offset + (int64_t)size; at += 8)
+        if (!track_stored(&site->track, at))
+            return false;
+    return true;
+}
+
+/* Whether the place is at an address that a slot of the frame has, and the slot may not have been written yet. */
+static bool is_behind_unwritten(const struct site *site, struct emitter *emitter, Dwarf_Die *variable)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Op *ops;
+    size_t count;
+    struct place slot;
+    if (!dwarf_attr_integrate(variable, DW_AT_location, &attribute) ||
+        dwarf_getlocation(&attribute, &ops, &count) != 0 || count < 2 || ops[0].atom != DW_OP_fbreg)
+        return false;
+    struct location location = location_at(site, emitter);
+    location_evaluate(&location, ops, 1, &attribute, &slot);
+    return slot.kind != PLACE_MEMORY || !slot.frame ||
+           (!was_written(site, &slot, sizeof(uint64_t)) && !is_passed(site, &slot));
+}
+
 /* What DWARF says, as far as it can be believed here. */
 static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
                             struct place *ret_place)
@@ -50,8 +112,15 @@ static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dw
     /* when a function calls another its parameters have long been stored */
     bool checked =
         site->kind == CAPTURE_ENTRY || (site->kind == CAPTURE_CALL && dwarf_tag(variable) != DW_TAG_formal_parameter);
-    if (slot && checked && !was_written(site, ret_place, type_of(variable, &type) ? type_size(&type) : 1))
+    uint64_t size = type_of(variable, &type) ? type_size(&type) : 1;
+    if (slot && checked && !is_passed(site, ret_place) &&
+        (!was_written(site, ret_place, size) || !is_stored(site, ret_place, size)))
         ret_place->kind = PLACE_NOT_AVAILABLE;
+    if (site->kind == CAPTURE_ENTRY && !slot && !location.is_list && is_behind_unwritten(site, emitter, variable))
+        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
+    if (is_register(ret_place) && !location.is_list && !location.constant && site->kind != CAPTURE_ENTRY &&
+        !follows_registers(site))
+        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
 }
 
 /* Code that was not optimised: the parameter is in one place from beginning to end. */
@@ -166,51 +235,35 @@ void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
         return;
     }
-    if (variable->abi && variable->site->tracked &&
+    if (variable->abi && variable->abi->doubted && !has_slot(variable->die)) {
+        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
+        return;
+    }
+    if (variable->abi && !variable->abi->unknown && variable->site->tracked &&
         locate_by_abi(variable->site, emitter, variable->die, variable->abi, ret_place))
         return;
     locate_by_dwarf(variable->site, emitter, variable->die, ret_place);
 }
 
-/* ---- parameters ---- */
-
-static void add_parameter(void *ctx, Dwarf_Die *parameter)
-{
-    struct site *site = ctx;
-    const char *name = die_name(parameter);
-    if (site->parameter_count == PARAMETERS_MAX || (name && strcmp(name, "__in_chrg") == 0))
-        return; /* the latter is not really passed */
-    site->parameters[site->parameter_count++] = *parameter;
-}
-
-void site_find_parameters(struct site *site, bool by_abi)
-{
-    struct abi_arguments arguments = {0};
-    struct abi_type type;
-    Dwarf_Die die;
-    scopes_parameters(&site->scope, add_parameter, site);
-    site->by_abi = by_abi;
-    if (type_of(&site->scope, &die)) {
-        abi_classify(&die, &type);
-        if (type.classes[0] == ABI_MEMORY || type.classes[0] == ABI_BY_ADDRESS)
-            arguments.integers++; /* where the result goes */
-    }
-    for (unsigned i = 0; i < site->parameter_count; i++) {
-        if (!type_of(&site->parameters[i], &die)) {
-            site->by_abi = false;
-            return;
-        }
-        abi_classify(&die, &type);
-        abi_next(&arguments, &type, &site->places[i]);
-    }
-}
-
 /* ---- results ---- */
 
-static bool tracked_place(const struct tracked *value, unsigned size, bool truth, struct emitter *emitter,
-                          struct place *ret_place)
+/* What is left of a value by the instruction that cut bits off it after the hook. */
+static bool put_mask(const struct tracked *value, struct emitter *emitter, struct place *place)
 {
-    if (value->kind == TRACK_UNKNOWN || (value->masked && !truth) || value->size < size || value->base > 15)
+    int from = emit_load(emitter, place, value->size);
+    if (from < 0)
+        return false;
+    unsigned left = emit_temp(emitter), bits = emit_temp(emitter);
+    emit(emitter, CAPTURE_LEA, left, (unsigned)from, 0);
+    emit_constant(emitter, bits, value->mask);
+    emit(emitter, CAPTURE_ALU, left, CAPTURE_AND, bits);
+    *place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)left, .size = value->size};
+    return true;
+}
+
+static bool tracked_place(const struct tracked *value, unsigned size, struct emitter *emitter, struct place *ret_place)
+{
+    if (value->kind == TRACK_UNKNOWN || value->size < size || value->base > 15)
         return false;
     if (value->kind == TRACK_CONSTANT)
         *ret_place = (struct place){.kind = PLACE_CONSTANT, .constant = (uint64_t)value->add, .size = 8};
@@ -223,7 +276,7 @@ static bool tracked_place(const struct tracked *value, unsigned size, bool truth
         emit(emitter, CAPTURE_LEA, temp, value->base, value->add);
         *ret_place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)temp, .size = 8};
     }
-    return true;
+    return !value->mask || put_mask(value, emitter, ret_place);
 }
 
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place)
@@ -236,16 +289,15 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
     if (!site->tracked || !type_of(&site->scope, &die))
         return;
     abi_classify(&die, &type);
-    bool truth = type_strip(&die, &die) && type_kind_of(&die) == TYPE_BOOL;
     if (!abi_result(&type, &abi)) {
-        tracked_place(&site->track.values[TRACK_X87], 10, false, emitter, ret_place);
+        tracked_place(&site->track.values[TRACK_X87], 10, emitter, ret_place);
         return;
     }
     struct place whole = {.kind = PLACE_PIECES};
     for (unsigned i = 0; i < abi.count; i++) {
         struct place part;
         unsigned size = abi.by_address ? 8 : abi.wide ? 16 : abi.used[i];
-        if (!tracked_place(&site->track.values[abi.registers[i]], size, truth, emitter, &part))
+        if (!tracked_place(&site->track.values[abi.registers[i]], size, emitter, &part))
             return;
         if (abi.by_address) {
             int value = emit_load(emitter, &part, 8);

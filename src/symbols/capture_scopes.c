@@ -256,38 +256,58 @@ void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint6
 
 /* ---- variables ---- */
 
-/* The child that is an instance of `abstract`. */
+/* The parameter that is an instance of `abstract`; in a pack, too. */
 static bool find_instance(Dwarf_Die *scope, Dwarf_Die *abstract, Dwarf_Die *ret_instance)
 {
     Dwarf_Die child;
     if (dwarf_child(scope, &child) != 0)
         return false;
-    do
+    do {
         if (dwarf_tag(&child) == DW_TAG_formal_parameter && origin_of(&child) == dwarf_dieoffset(abstract)) {
             *ret_instance = child;
             return true;
         }
-    while (dwarf_siblingof(&child, &child) == 0);
+        if (dwarf_tag(&child) == DW_TAG_GNU_formal_parameter_pack && dwarf_tag(scope) != dwarf_tag(&child) &&
+            find_instance(&child, abstract, ret_instance))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
     return false;
+}
+
+struct parameters {
+    Dwarf_Die *scope; /* NULL: the list is its own */
+    scopes_variable_fn *fn;
+    void *ctx;
+};
+
+static void list_parameters(const struct parameters *parameters, Dwarf_Die *list, const char *pack)
+{
+    Dwarf_Die child, instance;
+    if (dwarf_child(list, &child) != 0)
+        return;
+    do {
+        int tag = dwarf_tag(&child);
+        if (tag == DW_TAG_GNU_formal_parameter_pack && !pack)
+            list_parameters(parameters, &child, die_name(&child) ? die_name(&child) : "...");
+        if (tag != DW_TAG_formal_parameter)
+            continue;
+        bool found = parameters->scope && find_instance(parameters->scope, &child, &instance);
+        const char *name = die_name(&child);
+        parameters->fn(parameters->ctx, found ? &instance : &child, name ? name : pack);
+    } while (dwarf_siblingof(&child, &child) == 0);
 }
 
 void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx)
 {
-    Dwarf_Die child, instance, list = *scope;
+    Dwarf_Die list = *scope;
     Dwarf_Attribute attribute;
     /* an instance may lack parameters that were not needed; the abstract function has them all */
     for (int i = 0; i < 16 && dwarf_attr(&list, DW_AT_abstract_origin, &attribute); i++)
         if (!dwarf_formref_die(&attribute, &list))
             return;
     bool own = dwarf_dieoffset(&list) == dwarf_dieoffset(scope);
-    if (dwarf_child(&list, &child) != 0)
-        return;
-    do {
-        if (dwarf_tag(&child) != DW_TAG_formal_parameter)
-            continue;
-        bool found = !own && find_instance(scope, &child, &instance);
-        fn(ctx, found ? &instance : &child);
-    } while (dwarf_siblingof(&child, &child) == 0);
+    const struct parameters parameters = {own ? NULL : scope, fn, ctx};
+    list_parameters(&parameters, &list, NULL);
 }
 
 struct locals {
@@ -331,7 +351,7 @@ void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t
             hidden = later && strcmp(later, name) == 0;
         }
         if (!hidden)
-            fn(ctx, &locals->variables[i]);
+            fn(ctx, &locals->variables[i], name);
     }
     free(locals);
 }

@@ -33,9 +33,11 @@ struct site {
     bool nowhere; /* the scope's variables are not to be found at this place */
     struct emitter *emitter;
     unsigned fields;
+    struct buf used_names; /* of the list that is written, each with its end */
     /* the parameters' places by the ABI, in order; none for inlined instances and clones */
     Dwarf_Die parameters[PARAMETERS_MAX];
     struct abi_place places[PARAMETERS_MAX];
+    const char *names[PARAMETERS_MAX]; /* NULL: none */
     unsigned parameter_count;
     bool by_abi;
 };

@@ -22,12 +22,12 @@ static const struct tracked unknown;
 
 static bool same(struct tracked a, struct tracked b)
 {
-    return a.kind == b.kind && a.base == b.base && a.size == b.size && a.add == b.add && a.masked == b.masked;
+    return a.kind == b.kind && a.base == b.base && a.size == b.size && a.add == b.add && a.mask == b.mask;
 }
 
 static bool is_address(struct tracked value)
 {
-    return value.kind == TRACK_REGISTER && value.size == 8 && value.base < 16 && !value.masked;
+    return value.kind == TRACK_REGISTER && value.size == 8 && value.base < 16 && !value.mask;
 }
 
 static struct tracked narrowed(struct tracked value, unsigned size)
@@ -101,6 +101,13 @@ static struct tracked address_of(const struct track *track, const ZydisDecodedOp
 
 /* ---- instructions ---- */
 
+/* ah, bh, ch, dh: not the low byte of their register. */
+static bool is_high_byte(const ZydisDecodedOperand *op)
+{
+    return op->type == ZYDIS_OPERAND_TYPE_REGISTER && op->reg.value >= ZYDIS_REGISTER_AH &&
+           op->reg.value <= ZYDIS_REGISTER_BH;
+}
+
 /* What an operand holds, `size` low bytes of it. */
 static struct tracked operand_value(const struct track *track, const ZydisDecodedOperand *op, unsigned size)
 {
@@ -110,10 +117,7 @@ static struct tracked operand_value(const struct track *track, const ZydisDecode
         return (struct tracked){.kind = TRACK_CONSTANT, .size = 8, .add = op->imm.value.s};
     if (op->type != ZYDIS_OPERAND_TYPE_REGISTER)
         return unknown;
-    ZydisRegister reg = op->reg.value;
-    if (reg >= ZYDIS_REGISTER_AH && reg <= ZYDIS_REGISTER_BH)
-        return unknown;
-    int number = insn_register(reg);
+    int number = is_high_byte(op) ? -1 : insn_register(op->reg.value);
     return number < 0 ? unknown : narrowed(track->values[number], size);
 }
 
@@ -125,7 +129,7 @@ static void set_operand(struct track *track, const ZydisDecodedOperand *op, unsi
     }
     int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
     if (number >= 0)
-        track->values[number] = narrowed(value, size);
+        track->values[number] = is_high_byte(op) ? unknown : narrowed(value, size);
 }
 
 /* Whatever an instruction writes is unknown after it. */
@@ -154,6 +158,8 @@ static void clobber_call(struct track *track)
 static unsigned move_size(const struct insn *insn)
 {
     unsigned to = insn->operands[0].size / 8, from = insn->operands[1].size / 8;
+    if (insn->operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY && insn->operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY)
+        return 0; /* of strings: movsd has two meanings */
     switch (insn->zydis.mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
     case ZYDIS_MNEMONIC_MOVZX:
@@ -202,16 +208,22 @@ static void add_to(struct track *track, const struct insn *insn, bool subtract)
     track->values[reg].add += subtract ? -by : by;
 }
 
+/* A register and a constant: of as many bytes as the instruction is about, what the mask leaves is known. */
 static void mask(struct track *track, const struct insn *insn)
 {
-    struct tracked value = operand_value(track, &insn->operands[0], 1);
-    bool lowest = insn->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                  insn->operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && insn->operands[1].imm.value.u == 1;
+    const ZydisDecodedOperand *to = &insn->operands[0], *by = &insn->operands[1];
+    unsigned size = to->size / 8;
+    bool known = to->type == ZYDIS_OPERAND_TYPE_REGISTER && by->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && size <= 8;
+    struct tracked value = known ? operand_value(track, to, size) : unknown;
     clobber(track, insn);
-    if (lowest && value.kind != TRACK_UNKNOWN) {
-        value.masked = true;
-        set_operand(track, &insn->operands[0], 1, value);
-    }
+    if (value.kind == TRACK_UNKNOWN)
+        return;
+    uint64_t bits = (value.mask ? value.mask : UINT64_MAX) & by->imm.value.u;
+    if (value.kind == TRACK_CONSTANT || bits == 0)
+        value = (struct tracked){.kind = TRACK_CONSTANT, .size = value.size, .add = value.add & (int64_t)bits};
+    else
+        value.mask = bits;
+    set_operand(track, to, size, value);
 }
 
 /* A register with itself: 0. */
@@ -376,6 +388,34 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
     return at == end && track->reachable;
 }
 
+bool track_first_stored(const struct track *track, const struct elf_code *code, uint64_t begin, int64_t offset,
+                        struct tracked *ret_stored)
+{
+    struct track now = *track;
+    uint64_t at = begin;
+    for (unsigned n = 0; n < INSNS_MAX; n++) {
+        for (unsigned i = 0; i < now.slot_count; i++)
+            if (now.slots[i].base == RSP && now.slots[i].offset == offset) {
+                *ret_stored = now.slots[i].value;
+                return true;
+            }
+        struct insn insn;
+        if (n == 0) { /* the hook: changes nothing in the program's frames */
+            clobber_call(&now);
+            now.memory_lost = track->memory_lost;
+        } else if (!insn_decode(code, at, &insn) || insn.zydis.meta.category == ZYDIS_CATEGORY_CALL ||
+                   insn.zydis.meta.category == ZYDIS_CATEGORY_RET ||
+                   insn.zydis.meta.category == ZYDIS_CATEGORY_COND_BR ||
+                   insn.zydis.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+            return false;
+        } else {
+            step(&now, &insn);
+            at = insn.next;
+        }
+    }
+    return false;
+}
+
 /* True if what is at `at` calls something before anything else is decided: a check that failed. */
 static bool leads_to_call(const struct elf_code *code, uint64_t at)
 {
@@ -440,12 +480,29 @@ bool track_stack(const struct track *track, int64_t offset, struct place *ret_pl
     return false;
 }
 
+bool track_stored(const struct track *track, int64_t offset)
+{
+    for (unsigned i = 0; i < track->slot_count; i++)
+        if (overlaps(&track->slots[i], RSP, offset, 1))
+            return true;
+    return false;
+}
+
+bool track_offset(const struct track *track, const struct place *place, int64_t *ret_offset)
+{
+    struct tracked value = track->values[place->base < XMM0 ? place->base : 0];
+    if (place->kind != PLACE_MEMORY || place->base >= XMM0 || !is_address(value) || value.base != RSP)
+        return false;
+    *ret_offset = value.add + place->offset;
+    return true;
+}
+
 bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place)
 {
     for (unsigned i = 0; i < track->slot_count; i++) { /* the frame first: no vector registers need saving */
         const struct track_slot *slot = &track->slots[i];
         if (slot->base == RSP && slot->value.kind == TRACK_REGISTER && slot->value.base == reg &&
-            slot->value.add == 0 && !slot->value.masked && slot->value.size >= size &&
+            slot->value.add == 0 && !slot->value.mask && slot->value.size >= size &&
             track_stack(track, slot->offset, ret_place))
             return true;
     }
@@ -454,7 +511,7 @@ bool track_find(const struct track *track, unsigned reg, unsigned size, struct p
     for (unsigned n = 0; n < XMM0 + 16; n++) { /* those that calls leave alone first */
         unsigned i = order[n];
         struct tracked value = track->values[i];
-        if (value.kind != TRACK_REGISTER || value.base != reg || value.add != 0 || value.masked || value.size < size)
+        if (value.kind != TRACK_REGISTER || value.base != reg || value.add != 0 || value.mask || value.size < size)
             continue;
         *ret_place = i < XMM0 ? (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)i, .size = value.size}
                               : (struct place){.kind = PLACE_XMM, .base = (uint8_t)(i - XMM0), .size = value.size};

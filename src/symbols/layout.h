@@ -55,7 +55,8 @@ void layout_format(const struct layout *layout, enum layout_part part, const voi
 void layout_format_list(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                         const struct layout_style *style, struct buf *out);
 
-/* One JSON object of a part, values as numbers where they are, else strings. */
+/* One JSON object of a part, values as numbers where they are, else strings. The second field of the same name is
+ * name#2, and so on. */
 void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                         const struct layout_style *style, struct buf *out);
 

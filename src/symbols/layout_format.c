@@ -230,10 +230,7 @@ static void put_number(struct printer *printer, const struct layout_type *type)
         layout_put_char(out, (uint32_t)value, (unsigned)size);
         break;
     case LAYOUT_BOOL:
-        if (value > 1)
-            buf_printf(out, "%" PRIu64, value);
-        else
-            buf_puts(out, value ? "true" : "false");
+        buf_puts(out, value == 0 ? "false" : value == 1 ? "true" : "<not available>"); /* no other byte is one */
         break;
     case LAYOUT_FLOAT:
         layout_put_float(out, bytes, size);
@@ -390,9 +387,18 @@ static bool is_json_number(const struct layout_type *type, const char *text)
            (type->kind == LAYOUT_BOOL && (*text == 't' || *text == 'f'));
 }
 
-/* The fields of a part, each handed over with its value as text. */
-typedef void field_fn(struct buf *out, const struct layout_field *field, enum layout_part part,
+/* The fields of a part, each handed over with its value as text. `same`: the how-manyeth of its name, from 1. */
+typedef void field_fn(struct buf *out, const struct layout_field *field, enum layout_part part, size_t same,
                       const struct buf *value);
+
+static size_t same_names(const struct layout_type *fields, size_t index)
+{
+    size_t same = 1;
+    for (size_t i = 0; i < index; i++)
+        same += fields->fields[i].type->kind != LAYOUT_PAD &&
+                strcmp(fields->fields[i].name, fields->fields[index].name) == 0;
+    return same;
+}
 
 static void each_field(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                        const struct layout_style *style, struct buf *out, field_fn *fn)
@@ -409,12 +415,12 @@ static void each_field(const struct layout *layout, enum layout_part part, const
         put_type(&printer, fields->fields[i].type);
         if (i > 0)
             buf_putc(out, ',');
-        fn(out, &fields->fields[i], part, &value);
+        fn(out, &fields->fields[i], part, same_names(fields, i), &value);
     }
     out->failed |= value.failed;
 }
 
-static void put_list_field(struct buf *out, const struct layout_field *field, enum layout_part part,
+static void put_list_field(struct buf *out, const struct layout_field *field, enum layout_part part, size_t same,
                            const struct buf *value)
 {
     put_quoted(out, field->name, strlen(field->name), false);
@@ -428,11 +434,16 @@ void layout_format_list(const struct layout *layout, enum layout_part part, cons
     each_field(layout, part, bytes, size, style, out, put_list_field);
 }
 
-static void put_json_field(struct buf *out, const struct layout_field *field, enum layout_part part,
+/* No key comes twice: readers keep only one of them. */
+static void put_json_field(struct buf *out, const struct layout_field *field, enum layout_part part, size_t same,
                            const struct buf *value)
 {
     const char *name = *field->name ? field->name : layout_part_names[part];
     put_quoted(out, name, strlen(name), true);
+    if (same > 1) {
+        out->len--; /* the quote */
+        buf_printf(out, "#%zu\"", same);
+    }
     buf_putc(out, ':');
     if (value->data && is_json_number(field->type, value->data))
         buf_append(out, value->data, value->len);

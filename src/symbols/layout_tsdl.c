@@ -28,7 +28,7 @@ static void put_name(struct buf *to, const struct layout_field *fields, size_t i
         buf_puts(to, "value");
     /* another field may have become the same: all but the first of those get their number */
     for (size_t i = 0; i < index; i++)
-        if (strcmp(fields[i].name, name) == 0 || strpbrk(name, "<>$~. ") || strpbrk(fields[i].name, "<>$~. ")) {
+        if (strcmp(fields[i].name, name) == 0 || strpbrk(name, "<>$~. #") || strpbrk(fields[i].name, "<>$~. #")) {
             buf_printf(to, "_%zu", index);
             break;
         }

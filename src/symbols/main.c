@@ -7,6 +7,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "symbols/helper_jobs.h"
 #include "symbols/variable.h"
 
@@ -86,7 +87,7 @@ static int usage(FILE *to)
     return to == stdout ? 0 : 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
         return usage(stdout);
@@ -107,4 +108,9 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], jobs[i].name) == 0)
             return jobs[i].run();
     return usage(stderr);
+}
+
+int main(int argc, char **argv)
+{
+    return stack_run(run, argc, argv);
 }

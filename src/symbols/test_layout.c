@@ -58,7 +58,7 @@ static void shows_numbers(void **state)
     SHOWS("u16", "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", "18446744073709551616");
     SHOWS("b1", "\1", "true");
     SHOWS("b1", "\0", "false");
-    SHOWS("b1", "\2", "2");
+    SHOWS("b1", "\2", "<not available>");
     SHOWS("f8", "\0\0\0\0\0\0\4\x40", "2.5");
     SHOWS("f8", "\x9a\x99\x99\x99\x99\x99\xb9\x3f", "0.1");
     SHOWS("f8", "\0\0\0\0\0\0\xf8\xff", "-nan");
@@ -195,6 +195,17 @@ static void says_where_bytes_end(void **state)
     free(result);
 }
 
+static void names_no_key_twice(void **state)
+{
+    struct layout *layout = parsed("args(a:i4,b:i4,a:i4,a:i4)");
+    const char bytes[] = "\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0";
+    struct buf out = BUF_INIT;
+    layout_format_json(layout, LAYOUT_ARGS, bytes, sizeof bytes, &style, &out);
+    assert_string_equal(out.data, "{\"a\":1,\"b\":2,\"a#2\":3,\"a#3\":4}");
+    buf_done(&out);
+    layout_free(layout);
+}
+
 static void has_other_forms(void **state)
 {
     struct layout *layout = parsed("args(n:i4\"int\",big:i8,s:s\"char *\",x:f8\"double\",t:b1\"bool\")");
@@ -283,11 +294,17 @@ static void finds_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shows_numbers),      cmocka_unit_test(shows_characters),
-        cmocka_unit_test(shows_enumerations), cmocka_unit_test(shows_what_pointers_point_to),
-        cmocka_unit_test(shows_compounds),    cmocka_unit_test(shows_known_ones_first),
-        cmocka_unit_test(shows_parts_apart),  cmocka_unit_test(says_where_bytes_end),
-        cmocka_unit_test(has_other_forms),    cmocka_unit_test(refuses_what_is_no_layout),
+        cmocka_unit_test(shows_numbers),
+        cmocka_unit_test(shows_characters),
+        cmocka_unit_test(shows_enumerations),
+        cmocka_unit_test(shows_what_pointers_point_to),
+        cmocka_unit_test(shows_compounds),
+        cmocka_unit_test(shows_known_ones_first),
+        cmocka_unit_test(shows_parts_apart),
+        cmocka_unit_test(says_where_bytes_end),
+        cmocka_unit_test(names_no_key_twice),
+        cmocka_unit_test(has_other_forms),
+        cmocka_unit_test(refuses_what_is_no_layout),
         cmocka_unit_test(finds_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -349,14 +349,14 @@ static void locate_listed(void *ctx, struct emitter *emitter, struct place *ret_
     variable_locate(&listing->at, emitter, ret_place);
 }
 
-static void list_variable(void *ctx, Dwarf_Die *die)
+static void list_variable(void *ctx, Dwarf_Die *die, const char *name)
 {
     struct listing *listing = ctx;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     _cleanup_(buf_done) struct buf words = BUF_INIT;
     Dwarf_Die type;
     char frame[24];
-    if (!die_name(die) || !type_of(die, &type))
+    if (!name || !type_of(die, &type))
         return;
     struct emitter emitter;
     listing->at.die = *die;
@@ -371,8 +371,7 @@ static void list_variable(void *ctx, Dwarf_Die *die)
     emitter_done(&emitter);
     put_type(&type, &words);
     snprintf(frame, sizeof frame, "%zu", listing->frame);
-    helper_line(listing->out, "value", frame, die_name(die), words.data ? words.data : "", text.data ? text.data : "",
-                NULL);
+    helper_line(listing->out, "value", frame, name, words.data ? words.data : "", text.data ? text.data : "", NULL);
 }
 
 static void list_all(struct variable_job *job, struct buf *out)

@@ -84,8 +84,9 @@ static bool is_named(Dwarf_Die *die, const char *name, size_t length)
     return there && strlen(there) == length && memcmp(there, name, length) == 0;
 }
 
-static void match(void *ctx, Dwarf_Die *die)
+static void match(void *ctx, Dwarf_Die *die, const char *name)
 {
+    (void)name;
     struct lookup *lookup = ctx;
     if (!is_named(die, lookup->name, lookup->length))
         return;

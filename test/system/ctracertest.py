@@ -37,11 +37,18 @@ class TracerCase(scrytest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
-    def replayed(self, *arguments, numbers_as_text=False):
+    def replayed(self, *arguments, numbers_as_text=False, names_once=False):
         """The calls (and signals, marks, gaps) that replay lists."""
         reading = {"parse_int": str, "parse_float": str} if numbers_as_text else {}
+        if names_once:
+            reading["object_pairs_hook"] = self.without_repetition
         out = self.scry("replay", "--json", *arguments, "@last").stdout
         return [json.loads(line, **reading) for line in out.splitlines()]
+
+    def without_repetition(self, pairs):
+        names = [name for name, _ in pairs]
+        self.assertEqual(len(names), len(set(names)), names)
+        return dict(pairs)
 
     def report(self):
         return json.loads(self.scry("report", "--json", "@last").stdout)

@@ -62,6 +62,37 @@ int main(void)
 """
 
 
+SEQUENCE = r"""
+#include <coroutine>
+struct Sequence {
+    struct promise_type {
+        int value;
+        Sequence get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_always initial_suspend() { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        std::suspend_always yield_value(int v) { value = v; return {}; }
+        void return_void() {}
+        void unhandled_exception() {}
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+__attribute__((noinline)) Sequence sequence(int from, int count)
+{
+    for (int i = 0; i < count; i++)
+        co_yield from + i;
+}
+int main()
+{
+    Sequence numbers = sequence(10, 5);
+    int sum = 0;
+    for (numbers.handle.resume(); !numbers.handle.done(); numbers.handle.resume())
+        sum += numbers.handle.promise().value;
+    numbers.handle.destroy();
+    return sum != 60;
+}
+"""
+
+
 class Values(TracerCase):
     def compare(self, program, source):
         done = self.scry_run("-q", "--trace", f"file:{source}", "--args", "--locals", "--depth", "2", "--", program)
@@ -135,6 +166,111 @@ class Values(TracerCase):
                 self.assertEqual((args["bad"], args["none"]), ("<invalid 0x10>", "0x0"))
                 self.assertRegex(args["all"], r'^"x{20,}"\.\.\.$')
                 self.assertRegex(args["twice"], "^0x[0-9a-f]+ -> 0x[0-9a-f]+$")
+
+    def check_results(self, program):
+        """What the calls of targets/results.c are shown to have returned, and their register variables at their ends: as
+        the program prints it, or not available. Returns how many were shown, how many not."""
+        done = self.scry_run("-q", "--args", "--locals", "--", program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        printed, registers = collections.defaultdict(list), {}
+        for line in done.stdout.splitlines():
+            name, _, result = line.partition(" ")
+            if name == "local":
+                registers[tuple(result.split()[:2])] = result.split()[2]
+            else:
+                printed[name].append(result)
+        calls, wrong, missing, right = collections.defaultdict(list), [], 0, 0
+        for call in self.replayed(numbers_as_text=True):
+            calls[call["function"].partition("(")[0]].append(call)
+        for name, results in printed.items():
+            got = calls[name]
+            self.assertGreaterEqual(len(got), len(results), name)
+            if len(got) > len(results):
+                continue  # called by others, too
+            for call, expected in zip(got, results):
+                result = call.get("result", "<not available>")
+                result = "01"[result] if isinstance(result, bool) else result
+                missing += result == "<not available>"
+                right += result == expected
+                if "<not available>" in result and result[0] == "{":  # some members
+                    parts = zip(result[1:-1].split(", "), expected[1:-1].split(", "))
+                    if all(one in (two, f"{two.split()[0]} = <not available>") for one, two in parts):
+                        continue
+                if result not in (expected, "<not available>"):
+                    wrong.append(f"{name}({call.get('args')}) returned {expected}, replay: {result}")
+        for (name, local), expected in registers.items():
+            for call in calls[name]:
+                got = (call.get("locals") or {}).get(local, "<not available>")
+                right += got == expected
+                if got not in (expected, "<not available>", "<optimised out>"):
+                    wrong.append(f"{name}: {local} is {expected} at the end, replay: {got}")
+        self.assertEqual(wrong, [])
+        return right, missing
+
+    def test_results(self):
+        """Results that the compiler changes behind the exit hook: shown as they become, or not at all."""
+        for name in ("gcc", "clang-14", "g++", "clang++-14"):
+            for level in ("-O0", "-O1", "-O2", "-Os"):
+                with self.subTest(compiler=name, level=level):
+                    cxx = ["-xc++"] if "++" in name else []
+                    program = self.compile("results.c", level, "-w", *cxx, name=f"results_{name}_{level}", compiler=name)
+                    right, missing = self.check_results(program)
+                    note(f"{name} {level}: {right} results right, {missing} not available")
+                    self.assertGreater(right, 80 if level == "-O0" else 30)
+                    if name in ("gcc", "g++") and level == "-O0":
+                        self.assertEqual(missing, 0)
+
+    def check_unusual(self, source, compiler, *options, complete=False):
+        """What was not certain is said to be missing; names stand once in the arguments of a call."""
+        program = self.compile(source, *options, "-w", "-Wno-psabi", compiler=compiler)
+        done = self.scry_run("-q", "--args", "--depth", "1", "--", program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        calls = collections.defaultdict(list)
+        for call in self.replayed(numbers_as_text=True, names_once=True):
+            calls[call["function"].partition("<")[0].rpartition("::")[2]].append(call)
+        comparison = Comparison()
+        for line in done.stdout.splitlines():
+            _, name, want = parse(line)
+            call = calls[name].pop(0)
+            got = {key: f"{key} = {text(value)}" for key, value in call.get("args", {}).items()}
+            for one in want:
+                key = one.partition(" = ")[0]
+                comparison.field(f"{name}: {key}", one, got.pop(key, None))
+            unexpected = set(got) - {"this", "vtt", "__vtt_parm"} if name != "decimals" else set()
+            comparison.wrong.extend(f"{name}: {got[key]}, which is not printed" for key in unexpected)
+        note(f"{source} {compiler} {options}: {comparison.shown} values shown, {comparison.missing} said to be missing")
+        self.assertEqual(comparison.wrong, [])
+        self.assertGreater(comparison.shown, comparison.missing)
+        if complete:  # but for what stands behind long vectors on the stack
+            self.assertLessEqual(comparison.missing, 1)
+
+    def test_unusual_arguments(self):
+        """Arguments whose way into a function depends on more than their class, or is not the usual one at all: right,
+        or not available."""
+        for source, compiler in (("unusual.c", "gcc"), ("unusual.c", "clang-14"), ("unusual.cc", "g++"),
+                                 ("unusual.cc", "clang++-14")):
+            for level in ("-O0", "-O1", "-O2"):
+                with self.subTest(compiler=compiler, level=level):
+                    self.check_unusual(source, compiler, level, complete=level == "-O0" and compiler[0] == "g")
+
+    def test_coroutines(self):
+        """The parts into which compilers cut a coroutine are called with its frame, not with its arguments."""
+        source = self.box.path("work", "sequence.cc")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(SEQUENCE)
+        for compiler in ("g++", "clang++-14"):
+            for level in ("-O0", "-O2"):
+                with self.subTest(compiler=compiler, level=level):
+                    hooks = "-finstrument-functions" + ("-after-inlining" if compiler[0] == "c" else "")
+                    program = self.compile(source, "-g", hooks, level, "-std=c++20", "-w", compiler=compiler, hooks=False)
+                    done = self.scry_run("-q", "--args", "--", program)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    calls = [call for call in self.replayed() if call["function"].startswith("sequence")]
+                    self.assertGreater(len(calls), 3)
+                    for call in calls:
+                        args = call.get("args", {})
+                        self.assertIn(args.get("from", 10), (10, "<not available>", "<optimised out>"), call)
+                        self.assertIn(args.get("count", 5), (5, "<not available>", "<optimised out>"), call)
 
     def test_c_gcc_O0(self):
         self.check("c-gcc-O0", complete=True)

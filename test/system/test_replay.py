@@ -132,6 +132,30 @@ class Replay(TraceCase):
                         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                         self.assertNotIn("compile the program", done.stderr)
 
+    def test_records_missing(self):
+        """Where --max-size ended the recording a line says how many are missing, and calls afterwards are not inside of
+        calls that ended there."""
+        said = self.trace("calls", 40000, options=["--max-size", "1M", "--args", "--locals"])
+        objects = self.objects()
+        calls = [each for each in objects if each["event"] == "call"]
+        gaps = [each for each in objects if each["event"] == "gap"]
+        self.assertEqual(len(gaps), 1)
+        with open(os.path.join(self.trace_directory(), ".process"), encoding="utf-8") as file:
+            counts = dict(line.rstrip("\n").split("\t")[:2] for line in file)
+        self.assertEqual(gaps[0]["missing"], int(counts["overwritten"]))
+        self.assertEqual(int(counts["events"]) + gaps[0]["missing"], 2 * sum(said.values()))
+        self.assertEqual({(each["function"], each["depth"]) for each in calls}, {("work", 0), ("leaf", 1)})
+        self.assertLessEqual(sum(each["how"] == "lost" for each in calls), 2)
+        self.assertRegex(self.replay("--from", str(gaps[0]["start_seconds"] - 1e-3)), r"\d+ records are missing here")
+        for line in self.export("folded").splitlines():
+            self.assertRegex(line, r"^traced;work(;leaf)? \d+$")
+
+    def test_too_deep_for_folded(self):
+        self.box.run(self.box.scry("run", "-q", "--", target(), "crash", "700"))
+        done = self.scry("export", "--format", "folded", "-o", "-", "@last")
+        self.assertRegex(done.stderr, r"more than 500 deep .* cut off")
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
     def test_why_nothing(self):
         """The remedy fits the reason: that the program has hooks is known."""
         for option, reason in (("--count-only", r"\d+ calls were only counted \(--count-only\)"),

@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import subprocess
 import termios
 import time
 
@@ -251,6 +252,21 @@ class Tools(scrytest.TestCase):
         terminal.expect("ready> ")
         os.kill(run.pid, signal.SIGTERM)
         run.wait()
+
+    def test_top_ends_with_how_it_ended(self):
+        """The functions of the last picture are those that the job has had, not those of half a second before."""
+        target = scrytest.built("test", "system", "targets", "traced")
+        run = self.box.start(self.box.scry("run", "-q", "--", target, "step"), stdin=subprocess.PIPE)
+        wait_until(lambda: '"running"' in self.box.run(self.box.scry("ps", "--json")).stdout)
+        terminal = self.terminal()
+        terminal.run("scry top @last; echo l''eft")
+        terminal.expect(r"[0-9] +step")
+        run.stdin.close()
+        picture = terminal.expect(r"(?s)\x1b\[\?1049l(.*)left").group(1)
+        made = re.search(r"^calls step (\d+)$", run.stdout.read(), re.M).group(1)
+        run.wait()
+        self.assertRegex(picture, r"exited")
+        self.assertRegex(picture, rf" {made} +step")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 import scrytest
 from scrytest import wait_until
@@ -32,7 +31,7 @@ class ExactCase(scrytest.TestCase):
         return self.box.scry("run", "-o", self.job, *options, "--", scrytest.built(*ENDING), way, self.file,
                              *arguments)
 
-    def ended(self, way, *arguments, options=(), status=0):
+    def ended(self, way, *arguments, options=(), status=0, gone=False):
         done = self.box.run(self.command(way, *arguments, options=options))
         self.assertEqual(done.returncode, status, done.stderr)
         said = self.said()
@@ -40,7 +39,7 @@ class ExactCase(scrytest.TestCase):
             # a child of fork does not wait long for a busy monitor: then it is told, and all of its calls are missing
             self.assertEqual((way, LATE.findall(done.stderr)), ("fork", ["1"]), done.stderr)
             said = said[:-1]
-        self.check(2 * sum(said))
+        self.check(2 * sum(said), gone=gone)
         self.assertEqual(WAITS.findall(done.stderr), [tuple(map(str, self.waits()))] if self.waits()[0] else [])
         self.check_waits("wait" in options)
         return len(said)
@@ -50,7 +49,7 @@ class ExactCase(scrytest.TestCase):
         found = [self.process(path) for path in self.traces()]
         return [sum(int(process[key][0]) for process in found) for key in ("waits_ran_out", "waits_dropped")]
 
-    def check_waits(self, waits, cut_off=0):
+    def check_waits(self, waits, cut_off=0, given_up=False):
         """Who waits for room drops nothing, unless a wait ran out: then that record, and the exit of its call. Of each
         thread that was killed one such record may have been counted as that, and not yet as missing."""
         discarded, (ran_out, dropped) = self.sums()[1], self.waits()
@@ -58,7 +57,8 @@ class ExactCase(scrytest.TestCase):
             self.assertEqual((ran_out, dropped), (0, 0))
             return
         self.assertIn(dropped - discarded, range(cut_off + 1), (discarded, ran_out, dropped))
-        self.assertLessEqual(discarded, 2 * ran_out)
+        if not given_up:
+            self.assertLessEqual(discarded, 2 * ran_out)
 
     def begin_again(self):
         shutil.rmtree(self.job, ignore_errors=True)
@@ -100,13 +100,19 @@ class ExactCase(scrytest.TestCase):
         told = sum(map(int, re.findall(r"discarded (\d+) event", done.stderr)))
         return [sum(bool(CALL.search(line)) for line in done.stdout.splitlines()), told]
 
-    def check(self, least, most=None):
-        """All is told, and all that is said to be there is there."""
+    def check(self, least, most=None, gone=False):
+        """All is told, and all that is said to be there is there. gone: of some threads nothing, or nothing from
+        some time on, is left, nor where their records are missing."""
         wait_until(self.closed, 20)
         sums = self.sums()
         self.assertGreaterEqual(sum(sums), least, sums)
         self.assertLessEqual(sum(sums), least if most is None else most, sums)
-        self.assertIn(self.on_disk(), (None, sums[:2]))
+        on_disk = self.on_disk()
+        if gone and on_disk:
+            self.assertEqual(on_disk[0], sums[0])
+            self.assertIn(on_disk[1] - sums[1], range(sums[2] + 1))
+        else:
+            self.assertIn(on_disk, (None, [sums[0], sums[1] + sums[2]]))
         wait_until(lambda: os.listdir(self.box.path("run", "rings")) == ["doorbell"])
 
 
@@ -157,7 +163,7 @@ class Threads(ExactCase):
         self.ended("threads", 1000, options=["--buffer", "1M", "--overflow", "wait"])
 
     def test_in_flight(self):
-        self.ended("threads", 1000, options=["--buffer", "1M", "--overflow", "flight"])
+        self.ended("threads", 1000, options=["--buffer", "1M", "--overflow", "flight"], gone=True)
         self.assertGreater(self.sums()[2], 0)
 
 
@@ -188,12 +194,12 @@ class Killed(ExactCase):
         except (FileNotFoundError, struct.error):
             return ()
 
-    def check_busy(self, run):
+    def check_busy(self, run, gone=False):
         self.assertEqual(run.wait(), 128 + signal.SIGKILL)
         said = self.said()
         self.assertEqual(len(said), 4)
         # in each thread one call may have come and gone that it had no time to count
-        self.check(2 * sum(said), 2 * sum(said) + 2 * len(said))
+        self.check(2 * sum(said), 2 * sum(said) + 2 * len(said), gone)
         return len(said)
 
     def test_in_the_middle_of_calls(self):
@@ -202,7 +208,8 @@ class Killed(ExactCase):
                 self.begin_again()
                 run, pid = self.busy("--buffer", "1M", "--overflow", overflow)
                 os.kill(pid, signal.SIGKILL)
-                threads = self.check_busy(run)
+                # one killed while it waited to go on may have lost all that it did last
+                threads = self.check_busy(run, gone=overflow == "flight")
                 self.check_waits(overflow == "wait", cut_off=threads)
 
     def test_monitor(self):
@@ -223,25 +230,19 @@ class Killed(ExactCase):
         self.assertEqual(states.count("continued"), len(states) - 1, states)
 
     def test_monitor_that_is_stopped(self):
-        """Waits run out: how many, and what was dropped after them, is told to the record."""
+        """Waits run out, a few, and the program goes on: how many, and what was dropped, is told to the record."""
         run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
-        monitor, seen = self.box.monitor_pid(), collections.deque()
-
-        def crawls():
-            """In half a second less calls than in a millisecond before: each has waited."""
-            seen.append((time.monotonic(), sum(self.said())))
-            while seen[-1][0] - seen[0][0] > 1:
-                seen.popleft()
-            return seen[-1][0] - seen[0][0] > 0.5 and 5 <= seen[-1][1] - seen[0][1] <= 100
-
+        monitor = self.box.monitor_pid()
         os.kill(monitor, signal.SIGSTOP)
+        before = sum(self.said())
         try:
-            wait_until(crawls, 30)
+            wait_until(lambda: sum(self.said()) > before + 1000000, 30)  # the buffer has room for some 100000
         finally:
             os.kill(monitor, signal.SIGCONT)
         os.kill(pid, signal.SIGKILL)
         threads = self.check_busy(run)
-        self.check_waits(True, cut_off=threads)
+        self.check_waits(True, cut_off=threads, given_up=True)
+        self.assertIn(self.waits()[0], range(3, 100))
         report = self.box.run(self.box.scry("report", self.job))
         self.assertEqual(WAITS.findall(report.stdout), [tuple(map(str, self.waits()))], report.stdout)
         self.assertGreater(self.waits()[1], 0)

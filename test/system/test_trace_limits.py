@@ -6,10 +6,12 @@ import glob
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import scrytest
@@ -364,6 +366,74 @@ class Privileged(LimitsCase):
         if not shutil.which("setcap") or subprocess.run(["setcap", "cap_net_raw+ep", program], check=False).returncode:
             self.skipTest("setcap does not work here")
         self.check(program)
+
+
+class StoppedMonitor(LimitsCase):
+    """A monitor that is stopped (SIGSTOP) costs the job a moment, once, and its trace; not each of its processes."""
+
+    def monitor(self):
+        if not self.box.monitor_pid():
+            self.run_target(target("traced"), "calls", 1)
+        pid = self.box.monitor_pid()
+        self.addCleanup(lambda: os.kill(pid, signal.SIGCONT))
+        return pid
+
+    def test_many_programs(self):
+        monitor, traced = self.monitor(), target("traced")
+        for options in ([], ["--args"], ["--trace", "off"]):
+            with self.subTest(options=options):
+                script = f"kill -STOP {monitor}; for i in $(seq 20); do {traced} calls 1; done; kill -CONT {monitor}"
+                begun = time.monotonic()
+                done = self.run_target("sh", "-c", script, options=options)
+                self.assertLess(time.monotonic() - begun, 8, done.stderr)  # at a second each it were 20
+                self.assertEqual(done.stdout.count("calls leaf"), 20)
+                if "off" not in options:
+                    self.assertEqual(self.untraced(done), 20, done.stderr)
+                    said = self.box.run(self.box.scry("replay", "@last")).stderr
+                    self.assertIn("the monitor did not answer in time", said)
+                    self.assertNotIn("compile the program", said)
+
+    def test_to_the_end(self):
+        monitor = self.monitor()
+        self.run_target("sh", "-c", f"kill -STOP {monitor}; {target('traced')} calls 1")
+        os.kill(monitor, signal.SIGCONT)
+        said = self.box.run(self.box.scry("replay", "@last")).stderr
+        self.assertIn("is stopped", said)
+        self.assertNotIn("compile the program", said)
+
+    def test_waiting_for_room(self):
+        """Each wait has its end, and so have all of them together."""
+        monitor = self.monitor()
+        options = ["--trace", "fn:hot", "--overflow", "wait", "--buffer", "1M"]
+        begun = time.monotonic()
+        job = self.box.start(self.box.scry("run", *options, "--", "sh", "-c", "echo $$; exec \"$@\"", "sh",
+                                           target("traced"), "storm", 3000000))
+        wait_until(lambda: self.traced_bytes() > 0)
+        os.kill(monitor, signal.SIGSTOP)
+        wait_until(lambda: self.over(job), 60, "the program goes on without its monitor")
+        self.assertLess(time.monotonic() - begun, 30)
+        os.kill(monitor, signal.SIGCONT)
+        self.assertEqual(job.wait(), 0)
+
+    def traced_bytes(self):
+        return sum(os.path.getsize(path) for path in glob.glob(self.box.path("jobs", "*", "trace", "*", "*", "stream-0000")))
+
+    def over(self, job):
+        return job.poll() is not None
+
+
+class LittleStack(LimitsCase):
+    """`ulimit -s` is for the program; scry's own need more."""
+
+    def test_all_parts(self):
+        traced = target("traced")
+        for size in (32, 48, 64):
+            for command in (["run", "-q", "--args", "--locals", "--depth", "8"], ["run", "-q", "--trace", "off"], ["exec"]):
+                with self.subTest(size=size, command=command):
+                    done = self.box.run(["sh", "-c", f"ulimit -S -s {size}; exec \"$@\"", "sh",
+                                         *self.box.scry(*command, "--", "sh", "-c", f"ulimit -s; {traced} calls 2")])
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertRegex(done.stdout, rf"(?s)^{size}\n.*calls leaf \d+")
 
 
 scrytest.main()

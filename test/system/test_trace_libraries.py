@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that a traced program opens and closes."""
+
+import json
+
+import scrytest
+from ctracertest import TracerCase
+
+
+class Reused(TracerCase):
+    """Libraries that come to lie where another one was: what is called there is never named after the other."""
+
+    COUNT, ROUNDS = 4, 80
+    PLUGIN = """static int marked;
+        %(begins)s static void mark%(number)d(void) { marked = %(number)d; }
+        long plugin%(number)d(%(parameters)s) { mark%(number)d(); return marked; }
+        """
+    PARAMETERS = ("int n, const char *text", "double a, double b", "const char *text, long n", "struct { int a, b; } *p")
+    PROGRAM = """#include <dlfcn.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        static void *work(void *first)
+        {
+            for (long i = (long)first; i < (long)first + ROUNDS; i++) {
+                char path[32], name[32];
+                snprintf(path, sizeof path, "./plugin%ld.so", i % 4);
+                snprintf(name, sizeof name, "plugin%ld", i % 4);
+                void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+                void *function = library ? dlsym(library, name) : NULL;
+                if (!function)
+                    exit(1);
+                if (i % 4 == 0)
+                    ((long (*)(int, const char *))function)((int)i, "ab");
+                else if (i % 4 == 1)
+                    ((long (*)(double, double))function)((double)i, 2);
+                else if (i % 4 == 2)
+                    ((long (*)(const char *, long))function)("ab", i);
+                else
+                    ((long (*)(void *))function)(NULL);
+                dlclose(library);
+            }
+            return NULL;
+        }
+        int main(int argc, char **argv)
+        {
+            pthread_t threads[8];
+            int count = atoi(argv[1]);
+            for (long i = 0; i < count; i++)
+                pthread_create(&threads[i], NULL, work, (void *)i);
+            for (int i = 0; i < count; i++)
+                pthread_join(threads[i], NULL);
+            return 0;
+        }
+        """
+
+    def make(self, begins=""):
+        """With plugins whose code differs in nothing but their names; `begins`: of a function of theirs."""
+        sources = {"program": (self.PROGRAM, [f"-DROUNDS={self.ROUNDS}"])}
+        for number in range(self.COUNT):
+            text = self.PLUGIN % {"number": number, "begins": begins, "parameters": self.PARAMETERS[number]}
+            sources[f"plugin{number}.so"] = (text, ["-shared", "-fPIC", "-w"])
+        for name, (text, options) in sources.items():
+            with open(self.box.path("work", "part.c"), "w", encoding="utf-8") as out:
+                out.write(text)
+            done = self.box.run(["gcc", "-g", "-finstrument-functions", *options, "part.c", "-o", name, "-pthread"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def run_program(self, threads, *options):
+        done = self.scry_run("--trace", "all", *options, "--", "./program", threads)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.box.run(self.box.scry("replay", "--json", "@last"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [call for call in map(json.loads, done.stdout.splitlines()) if call.get("event") != "gap"]
+
+    def of_each(self, calls, name):
+        return [sum(call.get("function") == f"{name}{number}" for call in calls) for number in range(self.COUNT)]
+
+    def test_one_after_the_other(self):
+        self.make()
+        for options in ([], ["--args"]):
+            with self.subTest(options=options):
+                calls = self.run_program(1, *options)
+                self.assertEqual(self.of_each(calls, "plugin"), [self.ROUNDS // self.COUNT] * self.COUNT)
+                self.assertEqual(self.of_each(calls, "mark"), [self.ROUNDS // self.COUNT] * self.COUNT)
+        values = [call["args"] for call in calls if call["function"].startswith("plugin")]
+        self.assertEqual([list(each) for each in values[:4]], [["n", "text"], ["a", "b"], ["text", "n"], ["p"]])
+        self.assertEqual([each["n"] for each in values if "n" in each], list(range(0, self.ROUNDS, 2)))
+
+    def test_their_constructors(self):
+        """They run before anybody can have looked what was opened: recorded and named rightly, or not."""
+        self.make("__attribute__((constructor))")
+        calls = self.run_program(1)
+        self.assertEqual(self.of_each(calls, "plugin"), [self.ROUNDS // self.COUNT] * self.COUNT)
+        self.assertLessEqual(sum(self.of_each(calls, "mark")), 2 * self.ROUNDS)
+        following = None
+        for call in reversed(calls):  # by their ends: a constructor comes before what is called in its library
+            name, caller = call["function"], call.get("caller") or ""
+            if name.startswith("plugin"):
+                following = name
+            elif caller.startswith("plugin"):
+                self.assertEqual(name, caller.replace("plugin", "mark"))
+            elif name.startswith("mark"):
+                self.assertEqual(name.replace("mark", "plugin"), following)
+
+    def test_in_threads(self):
+        """Some may be without a name, none has another one's."""
+        self.make()
+        calls = self.run_program(4, "--args")
+        counts, marks = self.of_each(calls, "plugin"), self.of_each(calls, "mark")
+        nameless = [call for call in calls if "(library closed)" in call["function"]]
+        self.assertEqual(sum(counts) + sum(marks) + len(nameless), 8 * self.ROUNDS)
+        self.assertLessEqual(max(counts + marks), self.ROUNDS)
+        self.assertGreater(sum(counts), self.ROUNDS)
+
+
+if __name__ == "__main__":
+    scrytest.main()
