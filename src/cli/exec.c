@@ -69,6 +69,8 @@ static void prepare(const char *command)
         preload.mpi_off = mpi_off;
         if (!job || !*job)
             start_monitor();
+        else if (access(job, F_OK) < 0)
+            log_warning("there is no job %s (SCRY_JOB), so the program runs untraced", job);
     }
     preload_apply(&preload);
 }

@@ -55,18 +55,26 @@ static int pipe_above_standard(int ret_ends[2])
     return code;
 }
 
+static int cannot_start(int code, struct err *err)
+{
+    if (code == -EMFILE)
+        return err_set(err, code,
+                       "cannot start the job: it takes more open files than are allowed (ulimit -n): allow more");
+    return err_errno(err, code, "cannot start the job");
+}
+
 int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
                 const struct preload *preload, const struct signals *signals, struct err *err)
 {
     int go[2], error[2];
     int code = pipe_above_standard(go);
     if (code < 0)
-        return err_errno(err, code, "cannot start the job");
+        return cannot_start(code, err);
     code = pipe_above_standard(error);
     if (code < 0) {
         close(go[0]);
         close(go[1]);
-        return err_errno(err, code, "cannot start the job");
+        return cannot_start(code, err);
     }
     pid_t pid = fork();
     if (pid == 0) {
@@ -84,7 +92,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     if (pid < 0) {
         close(go[1]);
         close(error[0]);
-        return err_errno(err, -code, "cannot start the job");
+        return cannot_start(-code, err);
     }
     *ret_launch = (struct launch){.pid = pid, .go_fd = go[1], .error_fd = error[0]};
     return 0;

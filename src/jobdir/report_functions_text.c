@@ -99,7 +99,8 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
         call_put_ns(out, functions->cost_seconds * 1e9);
     }
     if (functions->discarded)
-        buf_printf(out, "; %" PRIu64 " events found no room and are missing", functions->discarded);
+        buf_printf(out, "; %" PRIu64 " events are missing: no room in the buffer, or a signal came in between",
+                   functions->discarded);
     if (functions->waits_ran_out)
         buf_printf(out, "; %" PRIu64 " wait%s for the monitor ran out, %" PRIu64 " record%s dropped",
                    functions->waits_ran_out, functions->waits_ran_out == 1 ? "" : "s", functions->waits_dropped,

@@ -66,7 +66,8 @@ static const char *name_of(struct walk *walk, Dwarf_Die *die)
     return len < (int)sizeof text ? builder_text(walk->builder, text, (size_t)len) : name;
 }
 
-/* Lambdas have no place of their own: that of their first instruction, looked for when the unit is done. */
+/* Lambdas have no place of their own, and of what a header of the system declares, too (an own malloc), gcc says that
+ * the place is there: theirs is that of their first instruction, looked for when the unit is done. */
 static void place_by_line(struct walk *walk, const struct built_function *function)
 {
     if (walk->line_count == walk->line_room) {
@@ -88,8 +89,11 @@ static void place_by_lines(struct walk *walk, Dwarf_CU *unit)
     elf_files_lines(walk->files, walk->builder, unit, walk->lines, walk->line_count);
     for (size_t i = 0; i < walk->line_count; i++)
         if (walk->lines[i].line && walk->lines[i].function < walk->builder->count) {
-            walk->builder->functions[walk->lines[i].function].line = walk->lines[i].line;
-            walk->builder->functions[walk->lines[i].function].file = walk->lines[i].file;
+            struct built_function *function = &walk->builder->functions[walk->lines[i].function];
+            if (function->line && function->file == walk->lines[i].file)
+                continue; /* its name stands before its first instruction */
+            function->line = walk->lines[i].line;
+            function->file = walk->lines[i].file;
         }
     walk->line_count = 0;
 }
@@ -106,9 +110,12 @@ static void set_place(struct walk *walk, struct built_function *function, Dwarf_
     if (dwarf_attr_integrate(die, DW_AT_decl_line, &attr) && dwarf_formudata(&attr, &number) == 0 &&
         number <= UINT32_MAX)
         function->line = (uint32_t)number;
-    if (dwarf_attr_integrate(die, DW_AT_decl_file, &attr) && dwarf_formudata(&attr, &number) == 0)
+    bool elsewhere = false; /* not in the unit's own file, which is the first one */
+    if (dwarf_attr_integrate(die, DW_AT_decl_file, &attr) && dwarf_formudata(&attr, &number) == 0) {
         function->file = elf_files_find(walk->files, walk->builder, attr.cu, number);
-    if (!function->line)
+        elsewhere = number > 1;
+    }
+    if (!function->line || (elsewhere && function->die_name))
         place_by_line(walk, function);
 }
 

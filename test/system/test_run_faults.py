@@ -185,6 +185,21 @@ class Deaths(FaultCase):
         self.assertTrue(any(warning["kind"] == "gap" for warning in report["warnings"]))
 
 
+class Wanting(FaultCase):
+    """Something that is needed is not there."""
+
+    def test_few_open_files(self):
+        done = self.box.run(["sh", "-c", 'ulimit -n 8; exec "$@"', "sh", *self.box.scry("run", "-q", "true")])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"(?m)^scry run: .*open files .*ulimit -n")
+
+    def test_job_of_exec(self):
+        """The program runs, and it is said that nobody watches it."""
+        done = self.box.run(self.box.scry("exec", "sh", "-c", "echo ran"), env={"SCRY_JOB": "/nonexistent/job"})
+        self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
+        self.assertIn("there is no job /nonexistent/job (SCRY_JOB), so the program runs untraced", done.stderr)
+
+
 class FullDisk(FaultCase):
     def test_file_size_limit(self):
         """Writing fails in the middle: the job's own limit is untouched, the summary says what was lost."""

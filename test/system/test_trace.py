@@ -65,6 +65,19 @@ class Counts(TraceCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.calls(), {name: said[name] for name in names})
 
+    def test_declared_in_a_header_of_the_system(self):
+        """What the program defines itself has its place in the program, whoever else declares it."""
+        source, program = self.box.path("work", "own.c"), self.box.path("work", "own")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <unistd.h>\n#include <stdlib.h>\n\n"
+                       "int usleep(useconds_t time)\n{\n    return (int)time - 1;\n}\n\n"
+                       "int main(void)\n{\n    return usleep(1);\n}\n")
+        subprocess.run(["gcc", "-g", "-O0", "-finstrument-functions", "-o", program, source], check=True)
+        done = self.scry_run("--trace", "file:own.c", "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({row["name"]: (os.path.basename(row["file"]), row["line"])
+                          for row in self.report()["functions"]}, {"usleep": ("own.c", 5), "main": ("own.c", 9)})
+
     def test_from_the_environment(self):
         _, said = self.traced("calls", 10, env={"SCRY_TRACE": "fn:work"})
         self.assertEqual(self.calls(), {"work": said["work"]})
