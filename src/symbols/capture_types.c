@@ -369,7 +369,13 @@ static bool emit_special(struct emitter *emitter, Dwarf_Die *type, const struct 
                          unsigned nest)
 {
     Dwarf_Die element;
-    switch (type_special(type, &element)) {
+    enum type_special special = type_special(type, &element);
+    /* Two words lead to what is in it: where it begins, and its length or end. */
+    if (special != SPECIAL_NONE && special != SPECIAL_POINTER && !place_is_there(place, 16)) {
+        layout_put_missing(emitter, PLACE_OPTIMISED_OUT);
+        return true;
+    }
+    switch (special) {
     case SPECIAL_STRING:
         emit_counted_bytes(emitter, place, 0, 8);
         return true;

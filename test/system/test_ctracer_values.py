@@ -222,7 +222,8 @@ class Values(TracerCase):
 
     def check_unusual(self, source, compiler, *options, complete=False):
         """What was not certain is said to be missing; names stand once in the arguments of a call."""
-        program = self.compile(source, *options, "-w", "-Wno-psabi", compiler=compiler)
+        program = self.compile(source, *options, "-w", "-Wno-psabi",
+                               *(["-std=c++17"] if source.endswith(".cc") else []), compiler=compiler)
         done = self.scry_run("-q", "--args", "--depth", "1", "--", program)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         calls = collections.defaultdict(list)

@@ -5,6 +5,7 @@
  */
 #include <cstdio>
 #include <initializer_list>
+#include <string_view>
 
 #define UNTRACED __attribute__((no_instrument_function))
 #define TRACED __attribute__((noinline))
@@ -61,11 +62,18 @@ template <class... Args> TRACED int pack(int before, Args... args)
     return i;
 }
 
+/* Of which only the length is kept, where that is noticed. */
+TRACED long viewed(std::string_view v, int n)
+{
+    std::printf("> viewed(v = \"view\", n = %d)\n", n);
+    return (long)v.size() + n;
+}
+
 UNTRACED int main()
 {
     Left left(25, 1.5);
     Bottom bottom(26, 2.5, 27);
     int r = left.left + bottom.left + (int)aligned(1, Empty(), Aligned{2}, 3).a[2];
-    r += pack(1, 2, 3L, (short)4) + pack(5) + pack(6, 7);
+    r += pack(1, 2, 3L, (short)4) + pack(5) + pack(6, 7) + (int)viewed(std::string_view("view it", 4), 9);
     return r == 0;
 }
