@@ -49,7 +49,7 @@ static void shown(uint32_t call, unsigned side, enum layout_part part, const str
 
 static void every_call(void **state)
 {
-    static const char name[] = "a name";
+    static const char name[256] = "a name"; /* is read in pieces, as long as memory is there */
     char text[BUFFER];
     (void)state;
     for (uint32_t call = 1; call < CALL_COUNT; call++) {

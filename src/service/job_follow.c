@@ -219,14 +219,25 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
 /* Processes of the agent that traces functions (agent/outside.c, agent/victim.c): they are scry's, not the job's. */
 static const char AGENT_NAME[] = "scry-agent";
 
+/* What the most at once was without one of `count` that was there since the most was `before`. */
+static uint64_t most_without(uint64_t most, uint64_t before, uint64_t count)
+{
+    return most > before ? max_count(before, most > count ? most - count : 0) : most;
+}
+
 static void leave_out(struct job_follow *follow, struct tracked *process)
 {
+    struct tracked *other, *next;
+    HASH_ITER(hh, follow->alive, other, next)
+    {
+        other->most_processes = most_without(other->most_processes, process->most_processes, 1);
+        other->most_threads = most_without(other->most_threads, process->most_threads, process->threads);
+    }
     follow->started--;
-    if (follow->peak_processes == follow->processes--)
-        follow->peak_processes = process->most_processes;
-    if (follow->peak_threads == follow->threads)
-        follow->peak_threads = process->most_threads;
+    follow->processes--;
     follow->threads -= process->threads;
+    follow->peak_processes = most_without(follow->peak_processes, process->most_processes, 1);
+    follow->peak_threads = most_without(follow->peak_threads, process->most_threads, process->threads);
     drop(follow, process);
 }
 

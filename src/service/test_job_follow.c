@@ -304,6 +304,35 @@ static void test_agents_own(void **state)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* The same, when the job's own one has ended already. */
+static void test_agents_own_last(void **state)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    struct held held = hold(wait_for_name);
+    struct job_follow *follow = NULL;
+    struct answer answer;
+    struct err err = {0};
+    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    let_go(&held);
+    take_until(follow, ALIVE_COUNT, 2, &answer);
+    pid_t child = child_of(&answer, held.pid);
+    arena_done(&answer.arena);
+    kill(held.pid, SIGKILL);
+    waitpid(held.pid, NULL, 0);
+    take_until(follow, ALIVE_COUNT, 1, &answer);
+    arena_done(&answer.arena);
+    kill(child, SIGUSR1);
+    take_until(follow, ALIVE_COUNT, 0, &answer);
+    assert_int_equal(number(&answer, STARTED), 1);
+    assert_int_equal(number(&answer, PEAK_PROCESSES), 1);
+    assert_int_equal(number(&answer, PEAK_THREADS), 1);
+    arena_done(&answer.arena);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    job_follow_free(follow);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 static void test_gone(void **state)
 {
     struct job_follow *follow = NULL;
@@ -320,8 +349,8 @@ static void test_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_processes), cmocka_unit_test(test_alive), cmocka_unit_test(test_late),
-        cmocka_unit_test(test_agents_own),      cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_short_processes), cmocka_unit_test(test_alive),           cmocka_unit_test(test_late),
+        cmocka_unit_test(test_agents_own),      cmocka_unit_test(test_agents_own_last), cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);
 }
