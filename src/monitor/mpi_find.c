@@ -24,18 +24,18 @@ enum { ANCESTORS_MOST = 64 };
 /* ---- one process ---- */
 
 /* The value of a variable in NUL-separated assignments; NULL. */
-static const char *variable(const struct buf *environ, const char *name)
+static const char *variable(const struct buf *environment, const char *name)
 {
     size_t len = strlen(name);
-    for (const char *at = environ->data, *end = at + environ->len; at && at < end; at += strlen(at) + 1)
+    for (const char *at = environment->data, *end = at + environment->len; at && at < end; at += strlen(at) + 1)
         if (strncmp(at, name, len) == 0 && at[len] == '=')
             return at + len + 1;
     return NULL;
 }
 
-static int32_t number(const struct buf *environ, const char *name)
+static int32_t number(const struct buf *environment, const char *name)
 {
-    const char *text = variable(environ, name);
+    const char *text = variable(environment, name);
     char *end;
     long value = text && isdigit((unsigned char)*text) ? strtol(text, &end, 10) : -1;
     return value < 0 || value > INT32_MAX || *end ? -1 : (int32_t)value;
@@ -80,10 +80,10 @@ void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size)
     }
 }
 
-static void set_namespace(struct mpi_found *found, const struct buf *environ)
+static void set_namespace(struct mpi_found *found, const struct buf *environment)
 {
-    const char *namespace = variable(environ, "PMIX_NAMESPACE");
-    const char *job = variable(environ, "SLURM_JOB_ID"), *step = variable(environ, "SLURM_STEP_ID");
+    const char *namespace = variable(environment, "PMIX_NAMESPACE");
+    const char *job = variable(environment, "SLURM_JOB_ID"), *step = variable(environment, "SLURM_STEP_ID");
     if (namespace)
         snprintf(found->namespace, sizeof found->namespace, "%s", namespace);
     else
@@ -99,19 +99,19 @@ static bool look_at(pid_t pid, struct mpi_found *ret_found)
                                            {"PMI_RANK", "PMI_SIZE"},
                                            {"PMIX_RANK", "PMIX_SIZE"},
                                            {"SLURM_PROCID", "SLURM_NTASKS"}};
-    _cleanup_(buf_done) struct buf environ = BUF_INIT;
+    _cleanup_(buf_done) struct buf environment = BUF_INIT;
     *ret_found = (struct mpi_found){.pid = pid, .rank = -1, .size = -1, .here = true};
-    if (proc_environ(pid, &environ) < 0 || !environ.data)
+    if (proc_environ(pid, &environment) < 0 || !environment.data)
         return false;
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && ret_found->rank < 0; i++) {
-        ret_found->rank = number(&environ, ranks[i][0]);
-        ret_found->size = number(&environ, ranks[i][1]);
+        ret_found->rank = number(&environment, ranks[i][0]);
+        ret_found->size = number(&environment, ranks[i][1]);
     }
     if (ret_found->rank < 0)
         return false;
-    const char *job = variable(&environ, "SCRY_JOB");
+    const char *job = variable(&environment, "SCRY_JOB");
     snprintf(ret_found->job, sizeof ret_found->job, "%s", job ? job : "");
-    set_namespace(ret_found, &environ);
+    set_namespace(ret_found, &environment);
     ret_found->library = library_of(pid);
     if (proc_exe(pid, ret_found->exe, sizeof ret_found->exe) < 0)
         ret_found->exe[0] = 0;

@@ -186,12 +186,13 @@ void fake_agent(int fd)
             memset(&fake.thread->cursor, 0xee, sizeof fake.thread->cursor);
             area_ring(fake.bell);
             break;
-        case 'h': /* no hooks */
+        case 'h': { /* no hooks */
             size_t size = hello_fill(&hello, 0, NULL);
             int other = hello_dial();
             done = send(other, &hello, size, 0) == (ssize_t)size ? 'h' : '!';
             close(other);
             break;
+        }
         case 'q':
             _exit(0);
         }
