@@ -73,7 +73,7 @@ static int by_channel(const void *a, const void *b, void *ctx)
 
 static uint32_t *sort_ends(struct mpi_end *ends, size_t count)
 {
-    uint32_t *list = malloc((count + 1) * sizeof *list);
+    uint32_t *list = calloc(count + 1, sizeof *list);
     if (!list)
         return NULL;
     for (size_t i = 0; i < count; i++)
