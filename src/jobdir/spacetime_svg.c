@@ -147,8 +147,11 @@ static void put_axis(const struct spacetime_frame *frame)
     const struct unit *unit = unit_of(to - from);
     double base = fabs(from) / step > 1e5 ? floor(from / (step * 10)) * step * 10 : 0;
     int digits = digits_for(step / unit->ns);
+    double first = ceil(from / step - 1e-9) * step;
+    int marks = (int)floor((to - first) / step + 1e-6);
     buf_puts(out, "<g id=\"axis\">\n");
-    for (double at = ceil(from / step - 1e-9) * step; at <= to + step * 1e-6; at += step) {
+    for (int i = 0; i <= marks; i++) {
+        double at = first + i * step;
         double x = spacetime_x(frame, (int64_t)llround(at));
         buf_printf(out,
                    "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"grid\"/>"
