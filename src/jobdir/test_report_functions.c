@@ -35,7 +35,7 @@ static void test_functions(void **state)
     job_functions_summary(&text, functions, NULL);
     assert_non_null(strstr(text.data, "main  x 2  main.c:10"));
     assert_non_null(
-        strstr(text.data, "80 events, 160 B of 2 processes; recording took about 3.00 ms; 14 events found no"));
+        strstr(text.data, "80 events, 160 B of 2 processes; recording took about 3.00 ms; 14 events are missing"));
     job_functions_text(&text, functions, NULL);
     assert_non_null(strstr(text.data, "solve(n = 5) = 13  solve.c:20  pid 100"));
     buf_done(&text);
