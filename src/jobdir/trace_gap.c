@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "jobdir/trace_internal.h"
+#include "shm/record_shape.h"
 
 enum { STACKS = 16 };
 
@@ -23,26 +24,6 @@ struct ahead {
     struct open_now stacks[STACKS], *at;
     size_t stack_count;
     bool full;
-};
-
-/* What follows the head of a record; of those with bytes, up to and with how many. */
-static const struct {
-    uint8_t size;
-    bool bytes;
-} shapes[RECORD_IDS] = {
-    [RECORD_ENTRY] = {4, false},
-    [RECORD_EXIT] = {0, false},
-    [RECORD_EXIT_OF] = {12, false},
-    [RECORD_ENTRY_VALUES] = {10, true},
-    [RECORD_EXIT_VALUES] = {18, true},
-    [RECORD_CALLER_VALUES] = {6, true},
-    [RECORD_UNWOUND] = {4, false},
-    [RECORD_LOST] = {4, false},
-    [RECORD_STACK] = {8, false},
-    [RECORD_SIGNAL] = {24, false},
-    [RECORD_MARK] = {2, true},
-    [RECORD_THINNED] = {4, false},
-    [RECORD_MESSAGE] = {sizeof(struct record_message), false},
 };
 
 static void on_stack(struct ahead *ahead, uint32_t stack)
@@ -97,10 +78,10 @@ static void ends(struct ahead *ahead, uint64_t count)
 static size_t take_record(struct ahead *ahead)
 {
     struct trace_stream *stream = ahead->stream;
-    if (stream->id >= RECORD_IDS || !trace_stream_need(stream, shapes[stream->id].size))
+    if (stream->id >= RECORD_IDS || !trace_stream_need(stream, record_shapes[stream->id].fixed))
         return SIZE_MAX;
-    size_t size = shapes[stream->id].size;
-    if (shapes[stream->id].bytes)
+    size_t size = record_shapes[stream->id].fixed;
+    if (record_shapes[stream->id].bytes)
         size += trace_u16(stream->payload + size - 2);
     if (!trace_stream_need(stream, size))
         return SIZE_MAX;

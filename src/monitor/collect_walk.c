@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "monitor/agents_internal.h"
+#include "shm/record_shape.h"
 
 enum { OPEN_LIMIT = AREA_PACKET_SIZE / 8, GROWTH = 4 };
 
@@ -116,25 +117,6 @@ static uint64_t get64(const uint8_t *bytes)
     return value;
 }
 
-static const struct {
-    uint8_t fixed;
-    bool bytes; /* the last two of the fixed bytes say how many more follow */
-} shapes[RECORD_IDS] = {
-    [RECORD_ENTRY] = {4, false},
-    [RECORD_EXIT] = {0, false},
-    [RECORD_EXIT_OF] = {12, false},
-    [RECORD_ENTRY_VALUES] = {10, true},
-    [RECORD_EXIT_VALUES] = {18, true},
-    [RECORD_CALLER_VALUES] = {6, true},
-    [RECORD_UNWOUND] = {4, false},
-    [RECORD_LOST] = {4, false},
-    [RECORD_STACK] = {8, false},
-    [RECORD_SIGNAL] = {24, false},
-    [RECORD_MARK] = {2, true},
-    [RECORD_THINNED] = {4, false},
-    [RECORD_MESSAGE] = {sizeof(struct record_message), false},
-};
-
 /* Reads one record and goes behind it. false: there is no whole one. */
 static bool next_record(struct walker *walker, struct record *ret_record)
 {
@@ -164,10 +146,10 @@ static bool next_record(struct walker *walker, struct record *ret_record)
     }
     if (ret_record->id >= RECORD_IDS)
         return false;
-    size_t size = shapes[ret_record->id].fixed;
+    size_t size = record_shapes[ret_record->id].fixed;
     if (room - head < size)
         return false;
-    if (shapes[ret_record->id].bytes)
+    if (record_shapes[ret_record->id].bytes)
         size += get16(walker->at + head + size - 2);
     if (room - head < size)
         return false;
@@ -313,7 +295,7 @@ void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *reco
         walker.time = record.time;
         bool values =
             record.id == RECORD_ENTRY_VALUES || record.id == RECORD_EXIT_VALUES || record.id == RECORD_CALLER_VALUES;
-        size_t size_at = values ? shapes[record.id].fixed - sizeof(uint16_t) : 0;
+        size_t size_at = values ? record_shapes[record.id].fixed - sizeof(uint16_t) : 0;
         uint8_t *layout = values ? records + (record.payload - records) + size_at - sizeof none : NULL;
         if (layout && !is_known(ctx, get32(layout)))
             memcpy(layout, &none, sizeof none);
