@@ -11,14 +11,13 @@ tracing cost. The same program without scry is the floor, run in turns with it."
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("SCRY_BUILD") or os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+from benchlib import BUILD, stop_monitor
 
 
 def peak_rss(pid):
@@ -31,14 +30,6 @@ def peak_rss(pid):
 
 def tree_bytes(folder):
     return sum(os.lstat(os.path.join(where, name)).st_size for where, _, names in os.walk(folder) for name in names)
-
-
-def stop_monitor(runtime):
-    try:
-        with open(f"{runtime}/monitor.pid", encoding="ascii") as file:
-            os.kill(int(file.read()), signal.SIGTERM)
-    except (OSError, ValueError):
-        pass  # it ended by itself
 
 
 def main():

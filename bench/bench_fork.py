@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = os.environ.get("SCRY_BUILD") or os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+from benchlib import BUILD
+
 GOALS = {"idle": None, "call": 1000, "exec": 2500}
 
 

@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("SCRY_BUILD") or os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+from benchlib import BUILD
+
 SCRY = os.path.join(BUILD, "src", "cli", "scry")
 SITES, PEERS, COMMUNICATORS, RANKS_A_NODE = 200, 64, 16, 32
 

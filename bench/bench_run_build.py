@@ -10,7 +10,6 @@ scry run and its monitor used, as a share of the build's, decides: it is printed
 """
 
 import json
-import math
 import os
 import resource
 import shutil
@@ -20,7 +19,8 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("SCRY_BUILD") or os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+from benchlib import BUILD, interval
+
 GOAL = 1.02
 
 
@@ -67,15 +67,6 @@ def build(folder, prefix, env):
     wall = time.monotonic() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def interval(values):
-    """The 95 % interval of the median."""
-    values = sorted(values)
-    reach = 1.96 * math.sqrt(len(values)) / 2
-    low = max(0, math.floor(len(values) / 2 - reach))
-    high = min(len(values) - 1, math.ceil(len(values) / 2 + reach) - 1)
-    return values[low], values[high]
 
 
 def main():

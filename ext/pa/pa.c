@@ -81,9 +81,11 @@ static void pa_counter_reset(struct scry_call *call)
 /* ---- timers ---- */
 
 #define SECONDS_LIMIT 1e9 /* of one pa_timer_add: 30 years */
+enum { READ_TRIES = 100 };
 
 struct timer {
     int started, total; /* cells, in nanoseconds; started 0: it stands */
+    int64_t most;       /* that was read of it */
 };
 
 static void timer_free(void *data)
@@ -99,6 +101,7 @@ static void pa_timer_create(struct scry_call *call)
     struct timer *timer = calloc(1, sizeof *timer);
     struct scry_object *object = NULL;
     if (timer) {
+        timer->most = INT64_MIN;
         timer->started = scry_cell_new();
         timer->total = scry_cell_new();
         if (timer->started >= 0 && timer->total >= 0)
@@ -173,20 +176,33 @@ static void pa_timer_add(struct scry_call *call)
     }
     for (size_t i = 0; i < scry_object_count(call); i++) {
         scry_cell_add(timer_at(call, i)->total, (int64_t)(seconds * 1e9));
+        timer_at(call, i)->most = INT64_MIN;
         scry_ok(call, scry_object_at(call, i));
     }
 }
 
-/* The sum in seconds; of a running timer up to now. */
+/* Threads stop it meanwhile: both cells are of one moment when neither changed while they were read. */
+static int64_t timer_sum(const struct timer *timer, int64_t now)
+{
+    int64_t started, total;
+    int tries = 0;
+    do {
+        started = scry_cell_get(timer->started);
+        total = scry_cell_get(timer->total);
+    } while ((scry_cell_get(timer->started) != started || scry_cell_get(timer->total) != total) &&
+             ++tries < READ_TRIES);
+    return started && now > started ? total + (now - started) : total;
+}
+
+/* The sum in seconds; of a running timer up to now. It may be stopped by an event that is older than this and whose
+ * actions come later: then it stands at what was read until that is reached. */
 static void pa_timer_read(struct scry_call *call)
 {
     for (size_t i = 0; i < scry_object_count(call); i++) {
         struct timer *timer = timer_at(call, i);
-        int64_t started = scry_cell_get(timer->started);
-        double total = (double)scry_cell_get(timer->total);
-        if (started)
-            total += (double)(call_ns(call) - started);
-        scry_result_floating(call, scry_object_at(call, i), total / 1e9);
+        int64_t sum = timer_sum(timer, call_ns(call));
+        timer->most = sum > timer->most ? sum : timer->most;
+        scry_result_floating(call, scry_object_at(call, i), (double)timer->most / 1e9);
     }
 }
 
@@ -195,6 +211,7 @@ static void pa_timer_reset(struct scry_call *call)
     for (size_t i = 0; i < scry_object_count(call); i++) {
         struct timer *timer = timer_at(call, i);
         scry_cell_set(timer->total, 0);
+        timer->most = INT64_MIN;
         if (scry_cell_get(timer->started))
             scry_cell_set(timer->started, call_ns(call));
         scry_ok(call, scry_object_at(call, i));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <asm/unistd.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "agent/act.h"
+#include "agent/patience.h"
 #include "agent/raw.h"
 #include "agent/read.h"
 #include "agent/read_internal.h"
@@ -14,14 +14,12 @@
 
 _Static_assert(sizeof(struct mpi_told) <= AREA_RAISE_VALUES, "it is told whole");
 
-enum { PARAM_SIZE = 9 /* u8 type, i64 */, SLICE_MS = 100, ALIVE_EVERY_MS = 100, IDENTITY_EVERY = 4 };
+enum { PARAM_SIZE = 9 /* u8 type, i64 */ };
 
 static struct {
     struct area_view view;
     struct doorbell *bell;
     code_cell *cells;
-    _Atomic uint64_t asked_ns; /* when the monitor was last looked for */
-    _Atomic uint32_t alive, looks;
 } act;
 
 void agent_act_init(const struct area_view *view, struct doorbell *bell, code_cell *cells)
@@ -29,9 +27,7 @@ void agent_act_init(const struct area_view *view, struct doorbell *bell, code_ce
     act.view = *view;
     act.bell = bell;
     act.cells = cells;
-    atomic_store(&act.asked_ns, 0);
-    atomic_store(&act.alive, 1);
-    atomic_store(&act.looks, 0);
+    patience_forget();
     agent_programs_forget();
 }
 
@@ -166,45 +162,19 @@ unsigned agent_act_needs(uint32_t offset, const struct area_site *site_entry, bo
 
 /* ---- the monitor ---- */
 
-/* Its process is there, and now and then: it is still the same. */
-static bool monitor_look(void)
-{
-    int32_t pid = atomic_load(&act.bell->monitor_pid);
-    uint64_t ticks = atomic_load(&act.bell->monitor_start_ticks);
-    if (pid <= 0)
-        return false;
-    if (sys_call2(__NR_kill, pid, 0) == -ESRCH)
-        return false;
-    if (!ticks || atomic_fetch_add(&act.looks, 1) % IDENTITY_EVERY != 0)
-        return true;
-    const struct outside *outside = outside_look(pid, OUTSIDE_TICKS);
-    if (!outside)
-        return true;
-    bool same = outside->ticks == ticks;
-    outside_release();
-    return same;
-}
-
 bool agent_monitor_alive(void)
 {
-    uint64_t now = now_ns(), asked = atomic_load(&act.asked_ns);
-    if (!act.bell)
-        return false;
-    if (asked == 0 || now - asked >= ALIVE_EVERY_MS * UINT64_C(1000000)) {
-        atomic_store(&act.asked_ns, now);
-        atomic_store(&act.alive, monitor_look());
-    }
-    return atomic_load(&act.alive);
+    return patience_monitor_alive(act.bell);
 }
 
 /* Waits until the monitor releases the thread, or there is nobody to do it. */
-static void hold(struct area_raise *raise)
+static void hold(struct area_raise *raise, struct patience *patience)
 {
     for (;;) {
-        struct timespec slice = {0, SLICE_MS * 1000000L};
+        struct timespec slice = {0, PATIENCE_SLICE_MS * 1000000L};
         if (atomic_load_explicit(&raise->hold, memory_order_acquire) != AREA_HOLD_POSTED)
             break;
-        if (!atomic_load(&act.view.area->on) || !agent_monitor_alive())
+        if (!atomic_load(&act.view.area->on) || !patience_lasts(patience))
             break;
         sys_call4(__NR_futex, (long)&raise->hold, FUTEX_WAIT, AREA_HOLD_POSTED, (long)&slice);
     }
@@ -219,12 +189,14 @@ static void ring(void)
         sys_call4(__NR_futex, (long)&act.bell->rung, FUTEX_WAKE, 1, 0);
 }
 
-/* One event at a time a thread: in a signal handler that runs while the thread is held there is none. */
+/* One event at a time a thread: in a signal handler that runs while the thread is held there is none. And none that
+ * nobody would hear: a monitor that goes on later would take it for one of just then. */
 static void raise_event(struct area_thread *thread, uint32_t csr, const struct agent_call *call,
                         const struct code_event *event)
 {
     struct area_raise *raise = &thread->raise;
-    if (atomic_load_explicit(&raise->hold, memory_order_acquire) == AREA_HOLD_POSTED) {
+    struct patience patience = patience_begin(act.bell);
+    if (atomic_load_explicit(&raise->hold, memory_order_acquire) == AREA_HOLD_POSTED || !patience_lasts(&patience)) {
         atomic_fetch_add(&act.view.area->raised, 1);
         return;
     }
@@ -259,7 +231,7 @@ static void raise_event(struct area_thread *thread, uint32_t csr, const struct a
     atomic_store_explicit(&raise->hold, AREA_HOLD_POSTED, memory_order_release);
     atomic_fetch_add(&act.view.area->raised, 1); /* after that: who sees it finds the event */
     ring();
-    hold(raise);
+    hold(raise, &patience);
 }
 
 bool agent_act_short(uint32_t offset, const struct capture_frame *frame)

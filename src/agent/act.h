@@ -2,8 +2,8 @@
 /*
  * What conditional requests want done at a call or a return: programs over the monitor's cells, run right here in some
  * ten nanoseconds (shm/code.h), and events that are handed to the monitor while the thread waits. It waits in slices
- * and lets itself go when tracing is switched off or the monitor is gone: no thread is ever held by a dead monitor.
- * Async-signal-safe, no allocation, errno untouched, general registers only.
+ * and lets itself go when tracing is switched off or the monitor is gone, stopped or another one (patience.h): no
+ * thread is ever held by a dead monitor. Async-signal-safe, no allocation, errno untouched, general registers only.
  */
 #ifndef SCRY_AGENT_ACT_H
 #define SCRY_AGENT_ACT_H
@@ -39,7 +39,7 @@ void agent_act(struct area_thread *thread, uint32_t list_at, const struct agent_
  * for; else nothing was done, and false. `frame`: complete but for vector registers. */
 bool agent_act_short(uint32_t list_at, const struct capture_frame *frame);
 
-/* Whether the monitor's process still lives, found out at most every 100 ms. For waiting of other kinds, too. */
+/* Whether the monitor's process still lives. For waiting of other kinds, too. */
 bool agent_monitor_alive(void);
 
 #endif

@@ -11,8 +11,10 @@
 #include "agent/crash.h"
 #include "agent/imports.h"
 #include "agent/large.h"
+#include "agent/mpi_short.h"
 #include "agent/read.h"
 #include "agent/signals.h"
+#include "agent/mpi.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +47,7 @@ static uint32_t connected_user;
 
 /* ---- what hello says ---- */
 
-/* Address space that is left below RLIMIT_AS; UINT64_MAX: no limit. */
-static uint64_t address_room(void)
+uint64_t agent_address_room(void)
 {
     struct {
         uint64_t now, most;
@@ -76,7 +77,7 @@ static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
     hello->incarnation = how == CONNECT_FORK ? known_incarnation : 0;
     hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
     hello->load_address = (uint64_t)__ehdr_start;
-    hello->room = address_room();
+    hello->room = agent_address_room();
     size_t at = raw_length(connect_settings.job, AREA_PATH - 1);
     raw_copy(hello->texts, connect_settings.job, at);
     hello->texts[at++] = '\0';
@@ -132,6 +133,7 @@ static bool take_over(const int fds[FDS], uint32_t *trouble)
             agent_hot.slots = view.slots;
             agent_hot.slot_mask = view.slot_mask;
             agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
+            mpi_short_forget();
             atomic_thread_fence(memory_order_seq_cst);
             agent_hot.area = view.area;
             return true;
@@ -178,6 +180,7 @@ void agent_fault(const char *text)
 
 void agent_seal(const char *text)
 {
+    agent_mpi_seal(text);
     agent_fault(text);
     connect_settings.socket[0] = '\0'; /* no other connection, */
     known_pid = 0;                     /* nor in children */
@@ -305,7 +308,7 @@ static bool converse(int how, uint32_t flags, uint64_t *ret_hold_ms)
                                       .wait_ms = how == CONNECT_FORK ? FORK_MS : ANSWER_MS};
     hello_fill(&hello, how, flags);
     question.hello_size = hello.size;
-    if (!flags) {
+    if (!(flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
         question.alone = &__libc_single_threaded && __libc_single_threaded;
         agent_ask(&question);
         return false;
@@ -354,9 +357,26 @@ static void prepare(void)
     pthread_atfork(fork_comes, NULL, fork_happened);
 }
 
+static _Atomic int32_t busy; /* pid: a child of fork does not wait for its parent's threads */
+
+/* Two threads may come to it at once. */
+static bool busy_take(int32_t pid)
+{
+    int32_t was = atomic_load(&busy);
+    return was != pid && atomic_compare_exchange_strong(&busy, &was, pid);
+}
+
+void agent_say(uint32_t flags)
+{
+    uint64_t hold_ms;
+    if (connect_settings.socket[0] && busy_take((int32_t)sys_call0(SYS_getpid))) {
+        converse(CONNECT_START, flags, &hold_ms);
+        atomic_store(&busy, 0);
+    }
+}
+
 void agent_connect(int how)
 {
-    static _Atomic int32_t busy; /* pid: a child of fork does not wait for its parent's threads */
     if (!connect_settings.socket[0])
         return;
     uint64_t changes = 0;
@@ -368,13 +388,16 @@ void agent_connect(int how)
         return;
     if ((how == CONNECT_DLOPEN || how == CONNECT_MPI) && atomic_load(&unanswered))
         return;
-    int32_t pid = (int32_t)sys_call0(SYS_getpid), was = atomic_load(&busy);
-    if (was == pid || !atomic_compare_exchange_strong(&busy, &was, pid))
+    int32_t pid = (int32_t)sys_call0(SYS_getpid);
+    if (!busy_take(pid))
         return;
     if (flags)
         prepare();
     uint64_t hold_ms = 0;
-    if (converse(how, flags, &hold_ms)) {
+    static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
+    if (flags && how != CONNECT_FORK)
+        by_mpi = agent_mpi_found();
+    if (converse(how, flags | (flags && by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);

@@ -14,6 +14,10 @@ struct connect_settings {
 };
 extern struct connect_settings connect_settings;
 bool agent_monitor_stopped(void);
+/* Bytes of address space that are left below RLIMIT_AS; UINT64_MAX: no limit. */
+uint64_t agent_address_room(void);
+/* Tells the monitor something that needs no answer: bits of enum agent_hello_flag. */
+void agent_say(uint32_t flags);
 extern bool agent_was_connected; /* in this process or one that it was forked from */
 
 #endif

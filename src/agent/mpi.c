@@ -15,6 +15,7 @@
 
 enum { OPENMPI = 1, MPICH }; /* enum mpi_library of shm/mpi_area.h */
 enum { DIR_SHORT = 256, DIR_LONG = 4096 };
+enum { ROOM = 10 << 20 }; /* that the interposer takes: its area of 8 MB, itself, and what it notes of threads */
 
 enum state { STATE_OFF, STATE_LOOKING, STATE_LOADING, STATE_LOADED };
 static _Atomic uint32_t state;
@@ -93,6 +94,13 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
     return 0;
 }
 
+bool agent_mpi_found(void)
+{
+    struct found found = {.count = 0};
+    dl_iterate_phdr(look_at, &found);
+    return found.count > 0;
+}
+
 /* ---- the interposer ---- */
 
 static size_t append(char *path, size_t size, size_t at, const char *text)
@@ -126,11 +134,20 @@ static bool interposer_path(char *path, size_t size, uint32_t library)
     return at < size && sys_call4(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0) == 0;
 }
 
+/* With a limit of address space it is left to MPI, which needs much of it later: a job that runs without us runs. */
+static bool has_room(void)
+{
+    if (agent_address_room() / AREA_ROOM_PART_MPI >= ROOM)
+        return true;
+    agent_say(AGENT_MPI_NO_ROOM);
+    return false;
+}
+
 static void load(const struct found *found)
 {
     static char path[DIR_LONG] AGENT_LARGE;
     static struct mpi_host host AGENT_LARGE;
-    if (!interposer_path(path, sizeof path, found->library))
+    if (!interposer_path(path, sizeof path, found->library) || !has_room())
         return;
     __typeof__(&dlopen) next_dlopen = (__typeof__(&dlopen))agent_next("dlopen");
     __typeof__(&dlsym) next_dlsym = agent_dlsym();
@@ -152,7 +169,8 @@ static void load(const struct found *found)
     host.tell = agent_mpi_tell;
     host.call_begins = agent_mpi_begins;
     host.call_ends = agent_mpi_ends;
-    host.message = agent_mpi_message;
+    host.messages = agent_mpi_messages;
+    host.lasts = patience_lasts;
     guest = start(&host);
 }
 
@@ -177,6 +195,13 @@ void agent_mpi_opens(void)
 {
     if (atomic_load_explicit(&state, memory_order_acquire) == STATE_LOADED)
         guest->opens();
+}
+
+void agent_mpi_seal(const char *why)
+{
+    uint32_t now = atomic_load(&state);
+    if (now == STATE_LOOKING || (now == STATE_LOADED && guest->seal(why)))
+        atomic_compare_exchange_strong(&state, &now, STATE_OFF);
 }
 
 void agent_mpi_start(const char *mode, const char *dir)

@@ -9,12 +9,16 @@
 
 #include <stdbool.h>
 
+/* Whether the process has an MPI library, wanted or not. */
+bool agent_mpi_found(void);
 /* At the start: SCRY_MPI and SCRY_MPI_DIR, or NULL. Both are copied. */
 void agent_mpi_start(const char *mode, const char *dir);
 /* Something was loaded since. */
 void agent_mpi_look(void);
 /* The calling thread goes to dlopen. */
 void agent_mpi_opens(void);
+/* The program is going to restrict its system calls; `why` is told to the monitor. */
+void agent_mpi_seal(const char *why);
 /* Whether dlsym's answers may have to be others. */
 bool agent_mpi_asks(const char *name);
 /* What dlsym shall return for `name`, for which the C library's finds `found`. */

@@ -14,15 +14,43 @@
 #include <stdint.h>
 
 #include "agent/ask.h"
+#include "agent/patience.h"
+#include "shm/record.h"
 
 /* Telling: while MPIA_METRIC_TELL is set, each outermost call is a function's call for the agent. Between call_begins
  * and call_ends nothing but longjmp comes between; calls that are left so are noticed by their stack address, as those
  * of functions are. `told` lies on the calling thread's stack and is the same for both. Not from signal handlers that
  * interrupted one of these functions. */
 struct mpi_told;
-struct record_message;
 
-enum { MPI_HOST_VERSION = 4 };
+enum { MPI_HOST_VERSION = 6, MPI_MESSAGES = 4 };
+
+/* A struct record_message as it is written and read again at once. */
+struct mpi_message {
+    uint64_t time, comm, bytes, order;
+    uint32_t kind, call;
+    int32_t peer, tag;
+};
+
+static inline struct record_message mpi_message_record(const struct mpi_message *message)
+{
+    return (struct record_message){.kind = (uint8_t)message->kind,
+                                   .call = message->call,
+                                   .comm = message->comm,
+                                   .peer = message->peer,
+                                   .tag = message->tag,
+                                   .bytes = message->bytes,
+                                   .order = message->order};
+}
+
+/* What is told along with a call's begin or end, so that it costs little: when that was, and which messages are to be
+ * recorded with it: behind its entry, before its exit. Times in ticks, none earlier than the one before; 0: now, of a
+ * message: that of the call. Where messages are not recorded, none is. */
+struct mpi_messages {
+    uint64_t time;
+    uint32_t count;
+    struct mpi_message list[MPI_MESSAGES];
+};
 
 struct mpi_host {
     uint32_t version;
@@ -37,10 +65,11 @@ struct mpi_host {
     /* From here on calls are told (or no longer): there will be an area, and MPI's functions have their slots, when it
      * returns. false: the monitor took too long, or there is none; it is not asked again. */
     bool (*tell)(bool on);
-    void (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told);
-    void (*call_ends)(uint32_t call, uint64_t site, struct mpi_told *told);
-    /* A record, if messages are recorded; time in ticks: of it, 0: now. */
-    void (*message)(const struct record_message *record, uint64_t time);
+    void (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+    void (*call_ends)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+    /* Those that the call has too many of to be told with it. */
+    void (*messages)(const struct mpi_messages *messages);
+    patience_function *lasts; /* whether to wait (on) for the monitor */
 };
 
 struct mpi_guest {
@@ -51,6 +80,9 @@ struct mpi_guest {
     /* The calling thread goes to dlopen, after which nothing can be done: its next call of MPI looks, if nothing else
      * did before. */
     void (*opens)(void);
+    /* The program is going to restrict its system calls: nothing is counted any more, and none are made. false: this is
+     * a child by vfork, which restricts its own. */
+    bool (*seal)(const char *why);
 };
 
 /* The one function that the interposer exports. NULL: it does nothing, and never will. The host outlives it. */

@@ -3,6 +3,7 @@
 
 #include "agent/hooks.h"
 #include "agent/modules.h"
+#include "agent/mpi_short.h"
 #include "shm/mpi_told.h"
 
 /* Of them all only a part is looked at: the rest is not even cleared. */
@@ -18,70 +19,54 @@ static void frame_fill(struct capture_frame *frame, uint64_t site, const struct 
     frame->result = told->flags & MPI_TOLD_SAYS;
 }
 
-/* Called by mpi_tell_x86_64.S; `caller`: what the interposer's registers are to be again after a fault of ours. */
-#define FROM_ASSEMBLY __attribute__((used, visibility("hidden")))
-
-FROM_ASSEMBLY void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told,
-                                   const struct capture_frame *caller);
-FROM_ASSEMBLY void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told,
-                                 const struct capture_frame *caller);
-FROM_ASSEMBLY void mpi_tell_message(const struct record_message *record, uint64_t time, uint64_t none,
-                                    const struct capture_frame *caller);
-
-void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct capture_frame *caller)
-{
-    const struct capture_frame *outer = agent_self.registers;
-    struct capture_frame frame;
-    frame_fill(&frame, mpi_function_entry(call), told);
-    agent_self.registers = caller;
-    hook_enter(mpi_function(call), site, &frame, 1);
-    agent_self.registers = outer;
-}
-
-void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct capture_frame *caller)
-{
-    const struct capture_frame *outer = agent_self.registers;
-    struct capture_frame frame;
-    frame_fill(&frame, mpi_function_exit(call), told);
-    agent_self.registers = caller;
-    hook_leave(mpi_function(call), site, &frame, 1);
-    agent_self.registers = outer;
-}
-
 /* ---- messages ---- */
 
-/* It stands behind all calls that have begun, those that wait for --min-time included: these are written now. */
-static void message_put(struct agent_thread *self, const struct record_message *record, uint64_t time, uint64_t sp)
+/* They stand behind all calls that have begun, those that wait for --min-time included: these are written now. */
+static void messages_put(struct agent_thread *self, const struct mpi_messages *messages, uint64_t sp)
 {
     enum guard guard = thread_guard(self, sp - 8);
-    if (guard == GUARD_STUCK) {
-        record_discarded(self, false);
-        return;
-    }
-    if (in_stack(self, sp) || (guard == GUARD_OUTER && stack_switch(self, guard, sp, true))) {
-        if (self->waiting && guard == GUARD_OUTER)
-            hooks_flush_waiting(self, guard);
-        record_put(self, guard, RECORD_MESSAGE, time, record, sizeof *record, NULL, 0);
-    } else {
-        record_discarded(self, false);
-    }
-    thread_unguard(self, guard);
+    bool good =
+        guard != GUARD_STUCK && (in_stack(self, sp) || (guard == GUARD_OUTER && stack_switch(self, guard, sp, true)));
+    if (good && self->waiting && guard == GUARD_OUTER)
+        hooks_flush_waiting(self, guard);
+    for (uint32_t i = 0; i < messages->count; i++)
+        if (good) {
+            const struct record_message record = mpi_message_record(&messages->list[i]);
+            record_put(self, guard, RECORD_MESSAGE, messages->list[i].time, &record, sizeof record, NULL, 0);
+        } else {
+            record_discarded(self, false);
+        }
+    if (guard != GUARD_STUCK)
+        thread_unguard(self, guard);
 }
 
-void mpi_tell_message(const struct record_message *record, uint64_t time, uint64_t none,
-                      const struct capture_frame *caller)
+void mpi_long_messages(const struct mpi_messages *messages)
 {
     struct agent_thread *self = &agent_self;
     struct area *area = agent_hot.area;
-    (void)none;
-    if (!area || !atomic_load_explicit(&area->on, memory_order_relaxed) ||
-        !atomic_load_explicit(&area->messages, memory_order_relaxed) || self->off)
-        return;
-    const struct capture_frame *outer = self->registers;
-    self->registers = caller;
-    if (self->block || thread_attach(self))
-        message_put(self, record, time, (uint64_t)__builtin_frame_address(0));
-    self->registers = outer;
+    if (messages->count && area && atomic_load_explicit(&area->on, memory_order_relaxed) &&
+        atomic_load_explicit(&area->messages, memory_order_relaxed) && !self->off &&
+        (self->block || thread_attach(self)))
+        messages_put(self, messages, (uint64_t)__builtin_frame_address(0));
+}
+
+/* ---- calls ---- */
+
+void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
+{
+    struct capture_frame frame;
+    frame_fill(&frame, mpi_function_entry(call), told);
+    hook_enter(mpi_function(call), site, &frame, 1);
+    mpi_long_messages(messages);
+    mpi_short_learn(call);
+}
+
+void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
+{
+    struct capture_frame frame;
+    frame_fill(&frame, mpi_function_exit(call), told);
+    mpi_long_messages(messages);
+    hook_leave(mpi_function(call), site, &frame, 1);
 }
 
 /* ---- telling begins ---- */

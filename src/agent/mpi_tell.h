@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 struct mpi_told;
-struct record_message;
+struct mpi_messages;
 
 bool agent_mpi_tell(bool on);
 
 /* mpi_tell_x86_64.S: what goes wrong in them ends there, as in a hook */
-void agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told);
-void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told);
-void agent_mpi_message(const struct record_message *record, uint64_t time);
+void agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+void agent_mpi_messages(const struct mpi_messages *messages);
 
 #endif

@@ -7,7 +7,8 @@
 
         .text
 
-        .macro  GUARDED name, to
+        /* regs: the argument that is what was kept */
+        .macro  GUARDED name, to, regs
         .globl  \name
         .hidden \name
         .type   \name, @function
@@ -26,7 +27,7 @@
         movq    %r15, 15*8(%rsp)
         movq    REGS_SIZE + 8(%rsp), %rax
         movq    %rax, 16*8(%rsp)
-        movq    %rsp, %rcx
+        movq    %rsp, %\regs
         call    \to
         addq    $REGS_SIZE + 8, %rsp
         .cfi_adjust_cfa_offset -(REGS_SIZE + 8)
@@ -35,8 +36,8 @@
         .size   \name, . - \name
         .endm
 
-        GUARDED agent_mpi_begins, mpi_tell_begins
-        GUARDED agent_mpi_ends, mpi_tell_ends
-        GUARDED agent_mpi_message, mpi_tell_message
+        GUARDED agent_mpi_begins, mpi_tell_begins, r8
+        GUARDED agent_mpi_ends, mpi_tell_ends, r8
+        GUARDED agent_mpi_messages, mpi_tell_messages, rsi
 
         .section .note.GNU-stack, "", @progbits

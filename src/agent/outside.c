@@ -117,22 +117,21 @@ static void look_at_mapping(const char *line)
         result.device_count++;
 }
 
-/* The 22nd field; the second is in parentheses and may hold anything, they included. Of a process that has ended, but
- * that nobody has waited for yet, a number that no process has. */
-static uint64_t ticks_of(const char *line)
+/* State and ticks are the third field and the 22nd; the second is in parentheses and may hold anything, they included.
+ */
+static void stat_line(const char *line)
 {
     const char *last = NULL;
     for (const char *p = line; *p; p++)
         if (*p == ')')
             last = p;
-    if (!last)
-        return 0;
-    if (last[1] == ' ' && (last[2] == 'Z' || last[2] == 'X'))
-        return UINT64_MAX;
+    if (!last || last[1] != ' ' || result.state)
+        return;
+    result.state = last[2];
     for (int field = 2; field < 22 && *last; last++)
         if (*last == ' ')
             field++;
-    return number_of(&last, 10);
+    result.ticks = number_of(&last, 10);
 }
 
 static void each_line(const char *name, void (*fn)(const char *line))
@@ -164,12 +163,6 @@ static void status_line(const char *line)
     }
 }
 
-static void stat_line(const char *line)
-{
-    if (result.ticks == 0)
-        result.ticks = ticks_of(line);
-}
-
 const struct outside *outside_look(pid_t pid, unsigned what)
 {
     uint32_t free = 0;
@@ -178,12 +171,13 @@ const struct outside *outside_look(pid_t pid, unsigned what)
     result.pid = pid;
     result.tracer = -1;
     result.ticks = 0;
+    result.state = 0;
     result.device_count = 0;
     if (what & OUTSIDE_TRACER)
         each_line("status", status_line);
     if (what & OUTSIDE_DEVICES)
         each_line("maps", look_at_mapping);
-    if (what & OUTSIDE_TICKS)
+    if (what & OUTSIDE_STAT)
         each_line("stat", stat_line);
     return &result;
 }

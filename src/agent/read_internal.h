@@ -25,11 +25,12 @@ enum { DEVICES_MAX = 64 };
 struct outside {
     pid_t pid;             /* whom to look at; for process_starttime any process */
     pid_t tracer;          /* TracerPid; -1: not known */
-    uint64_t ticks;        /* field 22 of stat; 0: no such process */
+    uint64_t ticks;        /* field 22 of stat; 0: could not be read, or no such process */
+    char state;            /* field 3: 'R', 'S', 'T', 'Z', ...; 0 likewise */
     unsigned device_count; /* mappings of devices and the like; DEVICES_MAX + 1: too many */
     uint64_t devices[DEVICES_MAX][2];
 };
-enum outside_what { OUTSIDE_TRACER = 1, OUTSIDE_DEVICES = 2, OUTSIDE_TICKS = 4 };
+enum outside_what { OUTSIDE_TRACER = 1, OUTSIDE_DEVICES = 2, OUTSIDE_STAT = 4 };
 
 /* false: not done (somebody is at it, or clone is refused). Uses one static buffer: *ret_outside is a copy of nothing,
  * valid until outside_release(). */

@@ -4,6 +4,7 @@
  */
 #include "agent/act.h"
 #include "agent/agent.h"
+#include "agent/reserve.h"
 
 enum {
     RESCAN_EVERY = 4096,
@@ -11,13 +12,6 @@ enum {
     RING_MOST = 16,
     RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
 };
-
-static bool cursor_move(_Atomic uint64_t *cursor, uint64_t from, uint64_t to)
-{
-    bool moved;
-    __asm__ volatile("cmpxchgq %3, %1" : "=@ccz"(moved), "+m"(*cursor), "+a"(from) : "r"(to) : "memory");
-    return moved;
-}
 
 static struct packet_head *packet_at(uint32_t index)
 {
@@ -272,9 +266,12 @@ static bool lost_put(struct agent_thread *self, uint64_t now)
 static bool packet_next(struct agent_thread *self, uint64_t now)
 {
     struct area_thread *block = self->block;
+    record_retire(self);
+    /* only from here on do handlers that come write nothing: what they have written in the packet before is not later
+     */
     uint64_t last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
     now = now < last ? last : now;
-    record_retire(self);
+    now = now < self->nested_last ? self->nested_last : now;
     uint32_t index = packet_take(self);
     if (index == UINT32_MAX)
         return false;
@@ -338,41 +335,26 @@ size_t record_head(uint64_t at, uint32_t id, uint64_t now, bool extended)
     return RECORD_EXTENDED_HEAD;
 }
 
-/* What recover.c has to know, should we never come back. The place is noted last, and records of handlers are watched
- * for before it is looked at again: one that they put there is told from ours. false: one of them was there already. */
+/* false: a handler's record was there already. */
 static bool record_begin(struct agent_thread *self, enum guard guard, uint32_t id, uint64_t cursor, size_t size,
                          uint64_t last)
 {
     struct area_thread *block = self->block;
-    if (guard == GUARD_OUTER) {
-        self->hole_at = 0;
-        agent_signal_fence();
-        self->hole_id = (id + 1) | HOLE_LONG;
-        self->hole_size = size;
-        self->hole_before = last;
-        self->nested_cursor = UINT64_MAX;
-        agent_signal_fence();
-        atomic_store_explicit(&block->pending, cursor, memory_order_relaxed);
-        agent_signal_fence();
-        if (atomic_load_explicit(&block->cursor, memory_order_relaxed) != cursor)
-            return false;
-        agent_signal_fence();
-        self->hole_at = cursor;
-    } else {
-        struct agent_level *level = &self->store->levels[guard - 1];
-        level->at = 0;
-        agent_signal_fence();
-        level->reserved = false;
-        level->size = size;
-        level->before = last;
-        level->id = id;
-        level->upper = 0;
-        agent_signal_fence();
-        if (atomic_load_explicit(&block->cursor, memory_order_relaxed) != cursor)
-            return false;
-        agent_signal_fence();
-        level->at = cursor;
-    }
+    if (guard == GUARD_OUTER)
+        return hole_begin(self, id, cursor, size, last);
+    struct agent_level *level = &self->store->levels[guard - 1];
+    level->at = 0;
+    agent_signal_fence();
+    level->reserved = false;
+    level->size = size;
+    level->before = last;
+    level->id = id;
+    level->upper = 0;
+    agent_signal_fence();
+    if (atomic_load_explicit(&block->cursor, memory_order_relaxed) != cursor)
+        return false;
+    agent_signal_fence();
+    level->at = cursor;
     agent_signal_fence();
     return true;
 }

@@ -407,7 +407,8 @@ static void test_let_go_off(void **state)
     pthread_join(other, NULL);
 }
 
-static void test_let_go_dead(void **state)
+/* `reaped` or not: then its remains are there until somebody asks for its exit status. */
+static void let_go_dead(bool reaped)
 {
     pthread_t other;
     pid_t monitor = fork();
@@ -420,9 +421,22 @@ static void test_let_go_dead(void **state)
     wait_posted();
     assert_true(agent_monitor_alive());
     kill(monitor, SIGKILL);
-    waitpid(monitor, NULL, 0);
+    if (reaped)
+        waitpid(monitor, NULL, 0);
     pthread_join(other, NULL);
     assert_false(agent_monitor_alive());
+    if (!reaped)
+        waitpid(monitor, NULL, 0);
+}
+
+static void test_let_go_dead(void **state)
+{
+    let_go_dead(true);
+}
+
+static void test_let_go_zombie(void **state)
+{
+    let_go_dead(false);
 }
 
 /* Another process has its number now. */
@@ -549,10 +563,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_counter), TEST(test_params),     TEST(test_params_plain), TEST(test_short),
-        TEST(test_moves),   TEST(test_timer),      TEST(test_broken),       TEST(test_raise),
-        TEST(test_nested),  TEST(test_let_go_off), TEST(test_let_go_dead),  TEST(test_let_go_other),
-        TEST(test_post),    TEST(test_cost),
+        TEST(test_counter),      TEST(test_params),     TEST(test_params_plain), TEST(test_short),
+        TEST(test_moves),        TEST(test_timer),      TEST(test_broken),       TEST(test_raise),
+        TEST(test_nested),       TEST(test_let_go_off), TEST(test_let_go_dead),  TEST(test_let_go_zombie),
+        TEST(test_let_go_other), TEST(test_post),       TEST(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

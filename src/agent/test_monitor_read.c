@@ -77,6 +77,12 @@ static void take_payload(const uint8_t **at, const uint8_t *end, struct mini_eve
     case RECORD_MARK:
         take_bytes(at, end, event, false);
         break;
+    case RECORD_MESSAGE:
+        event->size = sizeof(struct record_message);
+        assert_true((size_t)(end - *at) >= event->size);
+        event->bytes = *at;
+        *at += event->size;
+        break;
     default:
         fail_msg("record %u is unknown", event->id);
     }

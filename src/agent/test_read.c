@@ -320,20 +320,31 @@ static void test_outside(void **state)
 {
     int fd = dup(0);
     agent_read_done(); /* ends the victim of the tests before, so that no child is left */
-    const struct outside *outside = outside_look(getpid(), OUTSIDE_TRACER | OUTSIDE_DEVICES | OUTSIDE_TICKS);
+    const struct outside *outside = outside_look(getpid(), OUTSIDE_TRACER | OUTSIDE_DEVICES | OUTSIDE_STAT);
     assert_non_null(outside);
     assert_int_equal(outside->tracer, 0);
     assert_true(outside->ticks > 0);
+    assert_int_equal(outside->state, 'R');
     assert_true(outside->device_count >= 1); /* [vvar] at least */
     assert_null(outside_look(getpid(), OUTSIDE_TRACER));
     outside_release();
     assert_int_equal(dup(0), fd + 1); /* it left no descriptor */
     close(fd + 1);
     close(fd);
-    outside = outside_look(0x7ffffff0, OUTSIDE_TICKS);
+    outside = outside_look(0x7ffffff0, OUTSIDE_STAT);
     assert_non_null(outside);
     assert_int_equal(outside->ticks, 0);
+    assert_int_equal(outside->state, 0);
     outside_release();
+    pid_t ended = fork();
+    if (ended == 0)
+        _exit(0);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)ended, &info, WEXITED | WNOWAIT), 0);
+    outside = outside_look(ended, OUTSIDE_STAT);
+    assert_int_equal(outside->state, 'Z'); /* it is there until somebody asks for its exit status */
+    outside_release();
+    assert_int_equal(waitpid(ended, NULL, 0), ended);
     assert_int_equal(waitpid(-1, NULL, __WALL), -1);
 }
 

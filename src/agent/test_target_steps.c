@@ -8,6 +8,8 @@
  * MODE: see below. STRIDE: of the instructions in nested handlers only each so-manieth is tried; FROM, TO: of the
  * call's instructions only these; ROOM: bytes left in the packet before the call (full).
  *
+ * With TEST_MPI the calls that are gone through are MPI's, as the interposer tells of them; those of handlers are not.
+ *
  * int3 sets the trap flag; from there on each instruction raises SIGTRAP.
  */
 #include <setjmp.h>
@@ -21,6 +23,11 @@
 
 #include "shm/area.h"
 
+#ifdef TEST_MPI
+#include "agent/mpi_host.h"
+#include "shm/mpi_told.h"
+#endif
+
 #define HIDDEN __attribute__((no_instrument_function, noinline))
 #define APART __attribute__((noinline))
 #define STEP() __asm__ volatile("int3" ::: "memory")
@@ -28,14 +35,15 @@
 enum { TRAP_FLAG = 0x100, LEVELS = 2, STACK = 1 << 17 };
 
 static struct {
-    int calls;  /* the handlers call functions */
-    int nested; /* and are interrupted in these */
-    int stack;  /* handlers have a stack of their own */
-    int jump;   /* the (innermost) handler leaves by siglongjmp */
-    int silent; /* or in a way of which nobody tells the agent */
-    int inner;  /* but only the other handler */
-    int full;   /* the packet is full in the midst */
-    int again;  /* the handler returns, and comes once more soon after: only then it may leave */
+    int calls;          /* the handlers call functions */
+    int nested;         /* and are interrupted in these */
+    int stack;          /* handlers have a stack of their own */
+    int jump;           /* the (innermost) handler leaves by siglongjmp */
+    int silent;         /* or in a way of which nobody tells the agent */
+    int inner;          /* but only the other handler */
+    int full;           /* the packet is full in the midst */
+    int messages, says; /* what MPI's calls bring: messages; values at their ends */
+    int again;          /* the handler returns, and comes once more soon after: only then it may leave */
 } mode;
 
 static sigjmp_buf back[LEVELS];
@@ -59,6 +67,37 @@ APART int after(int n)
 {
     return sink = n;
 }
+
+#ifdef TEST_MPI
+extern const struct mpi_host *test_mpi_host;
+
+#define MESSAGE \
+    { \
+        .comm = 1, .bytes = 2, .order = 3, .call = 4, .peer = 5, .tag = 6 \
+    }
+static struct mpi_messages with = {.list = {MESSAGE, MESSAGE}}, more = {.count = 1, .list = {MESSAGE}};
+
+/* No more than is needed: each instruction counts. */
+static HIDDEN int outer(int n)
+{
+    struct mpi_told told;
+    uint64_t site = (uint64_t)__builtin_return_address(0);
+    told.flags = 0;
+    told.peer = 7;
+    told.bytes = 8;
+    with.count = mode.messages ? 2 : 0;
+    with.time = __builtin_ia32_rdtsc();
+    test_mpi_host->call_begins(CALL_MPI_Sendrecv, site, &told, &with);
+    if (mode.messages)
+        test_mpi_host->messages(&more);
+    with.time = __builtin_ia32_rdtsc();
+    told.flags = mode.says ? MPI_TOLD_SAYS : 0;
+    test_mpi_host->call_ends(CALL_MPI_Sendrecv, site, &told, &with);
+    return n;
+}
+#else
+#define outer twice
+#endif
 
 /* ---- one instruction at a time ---- */
 
@@ -176,7 +215,7 @@ static HIDDEN int once(long steps)
     rounds++;
     if (__builtin_setjmp(silent_back) == 0) {
         if (sigsetjmp(back[0], 0) == 0)
-            over = through(0, steps, twice);
+            over = through(0, steps, outer);
     }
     after(1);
     return over;
@@ -215,6 +254,8 @@ static HIDDEN void mode_set(char *words)
         mode.inner |= strcmp(word, "inner") == 0;
         mode.full |= strcmp(word, "full") == 0;
         mode.again |= strcmp(word, "again") == 0;
+        mode.messages |= strcmp(word, "messages") == 0;
+        mode.says |= strcmp(word, "says") == 0;
     }
 }
 
@@ -229,6 +270,10 @@ int main(int argc, char **argv)
                                .sa_flags = SA_SIGINFO | SA_NODEFER | (mode.stack ? SA_ONSTACK : 0)};
     sigaction(SIGTRAP, &action, NULL);
     area_look();
+#ifdef TEST_MPI
+    outer(0);
+    outer(0); /* now the short way is known */
+#endif
     if (argc > 2)
         sscanf(argv[2], "%ld:%ld:%ld:%ld", &strides, &from, &to, &room);
     if (mode.full && !room)

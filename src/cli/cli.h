@@ -39,6 +39,12 @@ size_t cli_columns(void);
 /* Logs an error that may repeat what somebody typed or a path: nothing in it moves the cursor. */
 void cli_log_error(const struct err *err);
 
+/* The value of the option `name` ("--rank") at argv[*at]: of --rank=3, or the argument behind, to which *at moves; "":
+ * there is none. NULL: it is another argument. */
+const char *cli_option(int argc, char **argv, int *at, const char *name);
+/* The whole text is a decimal number from `least` to INT_MAX. */
+bool cli_number(const char *text, int least, int *ret_number);
+
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/traces.h"
-#include "job/mpi_names.h"
 #include "jobdir/export.h"
 #include "jobdir/info.h"
 #include "jobdir/text.h"
@@ -168,20 +167,13 @@ static int load_messages(struct mpi_messages **ret_messages, const struct export
                          const struct job_traces *traces, const struct options *options)
 {
     struct err err = {0};
-    struct mpi_report *report = NULL;
     struct progress progress = {.shown = isatty(STDERR_FILENO) && strcmp(options->output, "-") != 0,
                                 .next_ns = clock_now_ns() + NS_PER_SECOND / 2};
     if (format->messages == EXPORT_NO_MESSAGES)
         return 0;
-    int code = mpi_names_report(&report, traces->job, MPI_NAMES_TIMEOUT_MS, &err);
-    if (code < 0 && code != -ENOENT)
-        cli_log_error(&err); /* only names are missing then */
-    const struct mpi_messages_options wanted = {.start_ns = traces->start_ns,
-                                                .stats = report ? &report->set : NULL,
-                                                .progress = show_reading,
-                                                .ctx = &progress};
-    code = mpi_messages_load(ret_messages, traces->list, traces->count, &wanted, &err);
-    mpi_report_free(report);
+    const struct mpi_messages_options wanted = {
+        .start_ns = traces->start_ns, .stats = job_traces_stats(traces), .progress = show_reading, .ctx = &progress};
+    int code = mpi_messages_load(ret_messages, traces->list, traces->count, &wanted, &err);
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (code < 0) {
@@ -231,7 +223,7 @@ static struct call_filter filter_for(const struct exporter *exporter, const stru
 
 /* One trace. *events grows by what came out of it, *shown by the calls that passed the filter. */
 static int export_trace(struct exporter *exporter, const struct export_format *format, const struct options *options,
-                        struct progress *progress, size_t count, uint64_t *events, uint64_t *shown)
+                        struct progress *progress, const struct job_traces *traces, uint64_t *events, uint64_t *shown)
 {
     struct trace_cursor *cursor = NULL;
     struct calls *calls = NULL;
@@ -246,18 +238,23 @@ static int export_trace(struct exporter *exporter, const struct export_format *f
         return 0; /* the others are worth something, too */
     }
     code = calls_new(&calls, exporter->trace, &filter, &visitor);
+    if (code == 0)
+        code =
+            mpi_trace_new(&exporter->mpi, exporter->trace, mpi_trace_stats(job_traces_stats(traces), exporter->trace));
     if (code == 0 && format->trace_begin)
         code = format->trace_begin(exporter);
     while (code == 0 && !exporter->failed && (code = trace_next(cursor, &event)) == 1) {
         code = calls_event(calls, &event);
         if (++*events % LOOK_EVERY == 0)
-            show_progress(progress, cursor, exporter->number, count);
+            show_progress(progress, cursor, exporter->number, traces->count);
     }
     if (code == 0 && format->trace_end)
         code = format->trace_end(exporter);
     if (calls)
         *shown += calls_shown(calls);
     calls_free(calls);
+    mpi_trace_free(exporter->mpi);
+    exporter->mpi = NULL;
     trace_cursor_free(cursor);
     return code;
 }
@@ -275,7 +272,7 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     for (size_t i = 0; !all && i < traces->count && code == 0 && !exporter->failed; i++) {
         exporter->trace = traces->list[i];
         exporter->number = i;
-        code = export_trace(exporter, format, options, &progress, traces->count, &events, &shown);
+        code = export_trace(exporter, format, options, &progress, traces, &events, &shown);
     }
     if (code == 0 && format->end)
         code = format->end(exporter);
@@ -384,9 +381,10 @@ int cmd_export(int argc, char **argv)
         return status;
     struct job_traces traces;
     status = job_traces_open(&traces, "export", options.job, options.process);
-    if (status == 0) {
+    if (status == 0 && export_format_find(options.format)->messages != EXPORT_NO_MESSAGES)
+        status = job_traces_ranks(&traces);
+    if (status == 0)
         status = export_job(&traces, &options);
-    }
     job_traces_close(&traces);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,25 @@ void cli_log_error(const struct err *err)
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, err->text);
     log_error("%s", shown.data ? shown.data : "");
+}
+
+const char *cli_option(int argc, char **argv, int *at, const char *name)
+{
+    size_t len = strlen(name);
+    const char *argument = argv[*at];
+    if (strncmp(argument, name, len) != 0 || (argument[len] && argument[len] != '='))
+        return NULL;
+    return argument[len] ? argument + len + 1 : *at + 1 < argc ? argv[++*at] : "";
+}
+
+bool cli_number(const char *text, int least, int *ret_number)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (!*text || *end || number < least || number > INT_MAX)
+        return false;
+    *ret_number = (int)number;
+    return true;
 }
 
 int cli_usage_error(const char *command, const char *format, ...)

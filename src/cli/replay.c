@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/traces.h"
 #include "jobdir/info.h"
+#include "jobdir/mpi_trace.h"
 #include "jobdir/replay.h"
 #include "jobdir/text.h"
 
@@ -27,6 +28,7 @@ enum {
 struct options {
     const char *job;
     pid_t process;
+    int32_t rank;            /* -1: all */
     uint64_t from_ns, to_ns; /* after the job's start */
     bool has_to, follow;
     struct replay_options replay;
@@ -37,6 +39,8 @@ struct track {
     struct trace *trace;
     struct trace_cursor *cursor;
     struct replay *replay;
+    struct mpi_trace *mpi;
+    uint32_t program; /* of several MPI programs, from 1; 0: there is but one, or it is not known */
     size_t threads;
     uint64_t events;
     const struct job_history *history;
@@ -67,6 +71,7 @@ static void print_help(void)
            "  --fn GLOB       only functions whose name matches, as in 'solve*'\n"
            "  --thread TID    only this thread\n"
            "  --process PID   only this process\n"
+           "  --rank N        only this rank of an MPI program\n"
            "  --from T        only calls that began so long after the job's start, or later:\n"
            "                  seconds, or with a unit as in 20ms\n"
            "  --to T          or earlier\n"
@@ -80,12 +85,12 @@ static void print_help(void)
            "Example: scry replay --fn 'solve*' --min-time 1ms @last\n");
 }
 
-static bool parse_number(const char *text, unsigned long *ret_number)
+static bool parse_number(const char *text, unsigned long least, unsigned long *ret_number)
 {
     char *end;
     errno = 0;
     *ret_number = strtoul(text, &end, 10);
-    return !errno && end != text && !*end && *text != '-' && *ret_number > 0 && *ret_number <= INT_MAX;
+    return !errno && end != text && !*end && *text != '-' && *ret_number >= least && *ret_number <= INT_MAX;
 }
 
 /* An option with its value. 0, or the exit status. */
@@ -101,7 +106,10 @@ static int take_value(struct options *options, const char *name, const char *val
         good = options->has_to = job_time_parse(value, &options->to_ns);
     else if (strcmp(name, "--min-time") == 0)
         good = job_time_parse(value, &options->replay.min_ns);
-    else if ((good = parse_number(value, &number)) && strcmp(name, "--thread") == 0)
+    else if (strcmp(name, "--rank") == 0) {
+        good = parse_number(value, 0, &number);
+        options->rank = (int32_t)number;
+    } else if ((good = parse_number(value, 1, &number)) && strcmp(name, "--thread") == 0)
         options->replay.filter.thread = (uint32_t)number;
     else if (good && strcmp(name, "--process") == 0)
         options->process = (pid_t)number;
@@ -111,14 +119,16 @@ static int take_value(struct options *options, const char *name, const char *val
         return 0;
     bool time = strcmp(name, "--from") == 0 || strcmp(name, "--to") == 0 || strcmp(name, "--min-time") == 0;
     return cli_usage_error("replay", "%s %s: expected %s", name, value,
-                           time ? "a time such as 0.5 (seconds), 20ms or 5us" : "a number greater than 0");
+                           time                          ? "a time such as 0.5 (seconds), 20ms or 5us"
+                           : strcmp(name, "--rank") == 0 ? "the number of a rank"
+                                                         : "a number greater than 0");
 }
 
 /* 0: go on; else the exit status + 1. */
 static int parse(struct options *options, int argc, char **argv)
 {
-    static const char *const with_value[] = {"--fn", "--thread",   "--process",  "--from",
-                                             "--to", "--min-time", "--max-depth"};
+    static const char *const with_value[] = {"--fn",   "--thread", "--process",  "--rank",
+                                             "--from", "--to",     "--min-time", "--max-depth"};
     for (int i = 1; i < argc; i++) {
         const char *name = NULL, *value = NULL;
         for (size_t k = 0; k < sizeof with_value / sizeof *with_value && !name; k++) {
@@ -160,8 +170,9 @@ static int parse(struct options *options, int argc, char **argv)
 static void before_lines(void *ctx);
 
 static int track_open(struct track *track, struct trace *trace, const struct options *options,
-                      const struct job_history *history, const struct track **shown)
+                      const struct job_traces *traces, const struct job_history *history, const struct track **shown)
 {
+    const struct mpi_stats *stats = mpi_trace_stats(job_traces_stats(traces), trace);
     uint64_t start_ns = history->start_ns;
     struct err err = {0};
     struct replay_options replay = options->replay;
@@ -172,6 +183,13 @@ static int track_open(struct track *track, struct trace *trace, const struct opt
     replay.filter.from_ns = options->from_ns ? start_ns + options->from_ns : 0;
     replay.filter.to_ns = options->has_to ? start_ns + options->to_ns + 1 : 0;
     replay.threads = !replay.filter.thread && trace_threads(trace) > 1;
+    if (mpi_trace_new(&track->mpi, trace, stats) < 0) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    if (stats && traces->mpi->worlds > 1)
+        track->program = traces->mpi->world_of[stats - traces->mpi->set.ranks] + 1;
+    replay.mpi = track->mpi;
     if (trace_cursor_new(&track->cursor, trace, options->follow, &err) < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
@@ -186,6 +204,7 @@ static void track_close(struct track *track)
 {
     replay_free(track->replay);
     trace_cursor_free(track->cursor);
+    mpi_trace_free(track->mpi);
 }
 
 static void put_head(const struct track *track, const struct options *options, bool first)
@@ -194,7 +213,13 @@ static void put_head(const struct track *track, const struct options *options, b
         return;
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     const char *exe = trace_value(track->trace, "exe"), *state = trace_value(track->trace, "state");
-    buf_printf(&line, "%sprocess %d  ", first ? "" : "\n", (int)trace_pid(track->trace));
+    int32_t rank = mpi_trace_number(track->mpi);
+    buf_puts(&line, first ? "" : "\n");
+    if (rank >= 0)
+        buf_printf(&line, "rank %d", rank);
+    if (rank >= 0 && track->program)
+        buf_printf(&line, " of program %u", track->program);
+    buf_printf(&line, "%sprocess %d  ", rank >= 0 ? ", " : "", (int)trace_pid(track->trace));
     text_show(&line, exe ? exe : "?");
     buf_puts(&line, "  on ");
     text_show(&line, trace_node(track->trace));
@@ -263,10 +288,29 @@ static int fail(int code)
 
 /* ---- all of them ---- */
 
+/* Whether it is shown at all. */
+static bool is_wanted(const struct job_traces *traces, const struct trace *trace, const struct options *options)
+{
+    return options->rank < 0 ||
+           mpi_trace_rank(trace, mpi_trace_stats(job_traces_stats(traces), trace)) == options->rank;
+}
+
+static bool has_rank(const struct job_traces *traces, const struct options *options)
+{
+    for (size_t i = 0; i < traces->count; i++)
+        if (is_wanted(traces, traces->list[i], options))
+            return true;
+    return false;
+}
+
 /* Why nothing was shown, if so. The exit status. */
 static int say_nothing(const struct job_traces *traces, const struct options *options, uint64_t events, bool wrote)
 {
     const struct call_filter *filter = &options->replay.filter;
+    if (!events && traces->count && !has_rank(traces, options)) {
+        log_error("there is no trace of rank %d in %s", options->rank, traces->job);
+        return EXIT_ERRORS;
+    }
     if (!events) {
         job_traces_explain(traces, options->process);
         return EXIT_ERRORS;
@@ -274,6 +318,8 @@ static int say_nothing(const struct job_traces *traces, const struct options *op
     if (wrote)
         return 0;
     _cleanup_(buf_done) struct buf asked = BUF_INIT;
+    if (options->rank >= 0)
+        buf_printf(&asked, " --rank %d", options->rank);
     if (filter->function) {
         buf_puts(&asked, " --fn ");
         text_show(&asked, filter->function);
@@ -299,7 +345,9 @@ static int show(struct job_traces *traces, const struct options *options)
     int status = 0, code = 0;
     job_history_open(&history, traces);
     for (size_t i = 0; i < traces->count && !status && code >= 0; i++) {
-        status = track_open(&track, traces->list[i], options, &history, &shown);
+        if (!is_wanted(traces, traces->list[i], options))
+            continue;
+        status = track_open(&track, traces->list[i], options, traces, &history, &shown);
         code = status ? 0 : track_run(&track);
         if (!status && code == 0 && track.events && !track.over)
             code = put_pauses(&track, job_history_end(&history, trace_pid(track.trace)));
@@ -379,10 +427,14 @@ static int follow_all(struct following *following, const struct job_traces *trac
     int code = 0;
     for (size_t i = 0; i < following->count && code >= 0; i++) {
         struct track *track = following->tracks[i];
+        if (!track->open && !is_wanted(traces, track->trace, options)) {
+            trace_update(track->trace, NULL); /* which rank it is, it says when MPI_Init has returned */
+            continue;
+        }
         if (!track->open && !ended && clock_wall_ns() < track->due_ns && !has_names(track->trace))
             continue;
         if (!track->open) {
-            track->over = track_open(track, track->trace, options, &following->history, &following->shown) != 0;
+            track->over = track_open(track, track->trace, options, traces, &following->history, &following->shown) != 0;
             track->open = true;
         }
         if (ended && track->cursor)
@@ -432,7 +484,7 @@ static int follow(struct job_traces *traces, const struct options *options)
 
 int cmd_replay(int argc, char **argv)
 {
-    struct options options = {0};
+    struct options options = {.rank = -1};
     log_open("scry replay", 0);
     int code = parse(&options, argc, argv);
     if (code)
@@ -446,6 +498,8 @@ int cmd_replay(int argc, char **argv)
         options.replay.value_columns = columns > 3 * VALUES_LEAST ? columns / 3 : VALUES_LEAST;
     struct job_traces traces;
     int status = job_traces_open(&traces, "replay", options.job, options.process);
+    if (status == 0)
+        status = job_traces_ranks(&traces);
     if (status == 0)
         status = options.follow ? follow(&traces, &options) : show(&traces, &options);
     job_traces_close(&traces);

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "job/mpi_names.h"
 #include "jobdir/dir.h"
+#include "jobdir/mpi_ends.h"
 #include "jobdir/report.h"
 
 static void print_help(void)
@@ -63,17 +64,20 @@ static int load_functions(struct job_report *report, pid_t process, struct err *
     return code;
 }
 
-static int load_mpi(struct job_report *report, struct err *err)
+static int load_ranks(struct job_report *report, struct err *err)
 {
     int code = mpi_names_report(&report->mpi, report->path, MPI_NAMES_TIMEOUT_MS, err);
-    return code < 0 && code != -ENOENT ? code : job_report_load_messages(report, err);
+    if (code == 0)
+        code = mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
+    return code < 0 && code != -ENOENT ? code : 0;
 }
 
 static bool load(const char *job, pid_t process, char *path, size_t size, struct job_report *report)
 {
     struct err err = {0};
     if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
-        load_functions(report, process, &err) == 0 && load_mpi(report, &err) == 0)
+        load_ranks(report, &err) == 0 && load_functions(report, process, &err) == 0 &&
+        job_report_load_messages(report, &err) == 0)
         return true;
     cli_log_error(&err);
     job_report_done(report);
@@ -156,7 +160,7 @@ static int report_two(const char *first, const char *second, bool json)
 int cmd_report(int argc, char **argv)
 {
     bool json = false, diff = false;
-    const char *jobs[2];
+    const char *jobs[2], *value;
     int count = 0;
     int rank = -1;
     pid_t process = 0;
@@ -169,20 +173,12 @@ int cmd_report(int argc, char **argv)
             json = true;
         } else if (strcmp(argv[i], "--diff") == 0) {
             diff = true;
-        } else if (strcmp(argv[i], "--process") == 0 || strncmp(argv[i], "--process=", 10) == 0) {
-            const char *value = argv[i][9] ? argv[i] + 10 : i + 1 < argc ? argv[++i] : "";
-            char *end;
-            long number = strtol(value, &end, 10);
-            if (!*value || *end || number <= 0 || number > INT_MAX)
+        } else if ((value = cli_option(argc, argv, &i, "--process"))) {
+            if (!cli_number(value, 1, &process))
                 return cli_usage_error("report", "--process needs the number of a process, not \"%s\"", value);
-            process = (pid_t)number;
-        } else if (strcmp(argv[i], "--rank") == 0 || strncmp(argv[i], "--rank=", 7) == 0) {
-            const char *value = argv[i][6] ? argv[i] + 7 : i + 1 < argc ? argv[++i] : "";
-            char *end;
-            long number = strtol(value, &end, 10);
-            if (!*value || *end || number < 0 || number > INT_MAX)
+        } else if ((value = cli_option(argc, argv, &i, "--rank"))) {
+            if (!cli_number(value, 0, &rank))
                 return cli_usage_error("report", "--rank needs the number of a rank, not \"%s\"", value);
-            rank = (int)number;
         } else if (argv[i][0] == '-') {
             return cli_usage_error("report", "unknown option %s", argv[i]);
         } else if (count == 2) {

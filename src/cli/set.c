@@ -72,6 +72,16 @@ static int find_running(const char *job, char *ret_path, size_t size, struct job
 
 /* ---- changing ---- */
 
+/* What holds from now on only. */
+static void say_limits(char **pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pairs[i], "mpi=messages") == 0)
+            log_warning(
+                "mpi=messages: messages have their numbers, and queues are known, of ranks that call MPI_Init from "
+                "now on; of the others they are uncertain: start the job with --mpi messages");
+}
+
 static void put_setting(struct buf *out, const char *path, const char *key, const char *value)
 {
     buf_puts(out, out->len ? " job_set(" : ":job_set(");
@@ -124,6 +134,8 @@ static int change(const char *job, char **pairs, size_t count)
     }
     Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
     int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
+    if (status == 0)
+        say_limits(pairs, count);
     omis_reply_free(reply);
     omis_finalize();
     return status;

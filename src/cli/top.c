@@ -40,6 +40,7 @@ struct view {
     struct top_ranks ranks;
     bool by_memory, only_functions, only_ranks;
     size_t rows, columns;
+    bool whole; /* it goes to a file or a pipe: lines are not cut */
     struct report_style style;
 };
 
@@ -91,11 +92,11 @@ static size_t width_of(const char *text, size_t len)
     return width;
 }
 
-/* Appends a line cut to the width of the screen. */
+/* Appends a line cut to the width of the screen, if it goes to one. */
 static void put_line(struct buf *out, const struct view *view, struct buf *line)
 {
     if (line->data)
-        buf_append(out, line->data, text_fit(line->data, line->len, view->columns));
+        buf_append(out, line->data, view->whole ? line->len : text_fit(line->data, line->len, view->columns));
     buf_putc(out, '\n');
     buf_clear(line);
 }
@@ -362,6 +363,7 @@ static void measure(struct view *view, int fd)
     struct winsize size = {0};
     view->rows = DEFAULT_ROWS;
     view->columns = DEFAULT_COLUMNS;
+    view->whole = !isatty(fd);
     if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col) {
         view->rows = size.ws_row;
         view->columns = size.ws_col;

@@ -9,12 +9,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/cli.h"
-#include "job/options.h"
+#include "job/mpi_names.h"
 #include "jobdir/calls.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
 #include "jobdir/model.h"
+#include "jobdir/mpi_trace.h"
 #include "jobdir/spool.h"
 #include "jobdir/text.h"
 
@@ -138,8 +140,26 @@ int job_traces_open(struct job_traces *ret_traces, const char *command, const ch
     return 0;
 }
 
+int job_traces_ranks(struct job_traces *traces)
+{
+    struct err err = {0};
+    int code = mpi_names_report(&traces->mpi, traces->job, MPI_NAMES_TIMEOUT_MS, &err);
+    if (code < 0 && code != -ENOENT)
+        cli_log_error(&err); /* only names are missing then */
+    if (mpi_trace_order(traces->list, traces->count, job_traces_stats(traces)) == 0)
+        return 0;
+    log_error("out of memory");
+    return EXIT_ERRORS;
+}
+
+const struct mpi_stats_set *job_traces_stats(const struct job_traces *traces)
+{
+    return traces->mpi ? &traces->mpi->set : NULL;
+}
+
 void job_traces_close(struct job_traces *traces)
 {
+    mpi_report_free(traces->mpi);
     for (size_t i = 0; i < traces->count; i++)
         trace_close(traces->list[i]);
     for (size_t i = 0; i < traces->path_count; i++)
@@ -339,8 +359,10 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
             "`scry set`) was called%s",
             traces->is_running ? " so far" : "");
     else
-        log_error("no calls were recorded: compile the program with -g -finstrument-functions and run it by `scry run` "
-                  "(see `man scry-run`)");
+        log_error(
+            "no calls were recorded: compile the program with -g -finstrument-functions and run it by `scry run`%s "
+            "(see `man scry-run`)",
+            traces->mpi ? ", or, for its calls of MPI, run it by `scry run --mpi trace`" : "");
 }
 
 bool job_time_parse(const char *text, uint64_t *ret_ns)

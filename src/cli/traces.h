@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "jobdir/model.h"
+#include "jobdir/mpi_report.h"
 #include "jobdir/spool.h"
 #include "jobdir/trace.h"
 
@@ -20,6 +21,7 @@ struct job_traces {
     bool is_running;
     char **paths; /* all that are there; those of other processes are not opened */
     size_t path_count;
+    struct mpi_report *mpi; /* after job_traces_ranks; NULL: it ran no MPI program */
 };
 
 /* Opens the traces of a job: of one process, or of all (0). What cannot be read is logged. 0, or an exit status after
@@ -27,6 +29,10 @@ struct job_traces {
 int job_traces_open(struct job_traces *ret_traces, const char *command, const char *job, pid_t process);
 /* Looks for more (follow mode). How many came, or -errno. */
 int job_traces_again(struct job_traces *traces, pid_t process);
+/* Reads what is known of the ranks of its MPI programs, and puts their traces in the order of ranks. 0, or an exit
+ * status after the reason was logged. */
+int job_traces_ranks(struct job_traces *traces);
+const struct mpi_stats_set *job_traces_stats(const struct job_traces *traces); /* of its ranks; NULL: there are none */
 void job_traces_close(struct job_traces *traces);
 
 /* What the job's records say of the time in which calls were recorded. Wall times. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -19,6 +20,8 @@
 #include "job/mpi_names.h"
 #include "job/where.h"
 #include "jobdir/dir.h"
+#include "jobdir/mpi_ends.h"
+#include "jobdir/mpi_look.h"
 #include "jobdir/mpi_why.h"
 #include "jobdir/mpi_why_json.h"
 #include "jobdir/report.h"
@@ -121,7 +124,8 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
     if (rank->where || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
         return;
-    if (!why_processes_blocked(&text, rank->stats->pid, tid)) {
+    rank->blocked = why_processes_blocked(&text, rank->stats->pid, tid);
+    if (!rank->blocked) {
         buf_puts(&text, "in ");
         if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
             buf_clear(&text);
@@ -131,6 +135,7 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     }
     if (text.len && !text.failed)
         rank->where = arena_dup(&why->arena, text.data, text.len);
+    rank->blocked &= rank->where != NULL;
     buf_done(&text);
 }
 
@@ -145,6 +150,37 @@ static void find_wheres(struct why *why)
             find_where(why, &why->mpi.ranks[i]);
             asked++;
         }
+    mpi_why_found_where(&why->mpi, &why->arena);
+}
+
+/* Of ranks that wait it matters whether they look. What they are in is read again behind that. */
+static int look_twice(struct why *why, const char *path, struct err *err)
+{
+    struct mpi_look *look;
+    struct mpi_stats_set again;
+    struct err unread = {0};
+    const struct timespec pause = {.tv_nsec = MPI_LOOK_MS * 1000000L};
+    int code = mpi_look_begin(&look, &why->set, why->report.info.host);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    nanosleep(&pause, NULL);
+    flush(path, &why->note);
+    code = mpi_stats_read(&again, path, &unread);
+    if (code < 0 || !again.count) { /* as the first time, then */
+        if (code >= 0)
+            mpi_stats_set_done(&again);
+        mpi_look_end(look, NULL);
+        return 0;
+    }
+    mpi_stats_set_done(&why->set);
+    why->set = again;
+    if (mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns) < 0) {
+        mpi_look_end(look, NULL);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    forget_ended_programs(&why->set);
+    mpi_look_end(look, &why->set);
+    return 0;
 }
 
 static int look_at_mpi(struct why *why, struct err *err)
@@ -163,7 +199,12 @@ static int look_at_mpi(struct why *why, struct err *err)
         return code;
     if (code > 0)
         why->note = *err;
+    code = mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
     forget_ended_programs(&why->set);
+    if (runs && is_here(why) && (code = look_twice(why, path, err)) < 0)
+        return code;
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
     struct mpi_why_options options = {.settled_ns = why->settled_ns};
     code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
@@ -195,13 +236,28 @@ static pid_t *other_processes(const struct why *why, size_t *ret_count)
     return list;
 }
 
+/* Their launcher was killed, but not they. */
+static size_t still_running(const struct mpi_stats_set *set)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        count += set->ranks[i].running;
+    return count;
+}
+
 static void put_text(struct buf *out, const struct why *why)
 {
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
     buf_printf(out, " %s%s", runs ? "is " : "", job_state_name(why->report.state));
-    buf_puts(out, runs ? "\n" : ": nothing of it is to go on\n");
+    size_t left = runs ? 0 : still_running(&why->set);
+    if (left)
+        buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
+                   left == 1 ? "s" : "");
+    else
+        buf_puts(out, runs ? "\n" : ": nothing of it is to go on\n");
+    mpi_ends_text(out, &why->set, "");
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs && (!why->has_mpi || why->all)) {
@@ -277,7 +333,7 @@ static int why(const char *job, struct why *why, bool json)
 int cmd_why(int argc, char **argv)
 {
     struct why what = {0};
-    const char *job = NULL;
+    const char *job = NULL, *value;
     bool json = false;
     log_open("scry why", 0);
     for (int i = 1; i < argc; i++) {
@@ -288,11 +344,9 @@ int cmd_why(int argc, char **argv)
             json = true;
         } else if (strcmp(argv[i], "--all") == 0 || strcmp(argv[i], "-a") == 0) {
             what.all = true;
-        } else if (strcmp(argv[i], "--settled") == 0 || strncmp(argv[i], "--settled=", 10) == 0) {
-            const char *value = argv[i][9] ? argv[i] + 10 : i + 1 < argc ? argv[++i] : "";
-            char *end;
-            long number = strtol(value, &end, 10);
-            if (!*value || *end || number <= 0 || number > INT_MAX)
+        } else if ((value = cli_option(argc, argv, &i, "--settled"))) {
+            int number;
+            if (!cli_number(value, 1, &number))
                 return cli_usage_error("why", "--settled needs milliseconds, not \"%s\"", value);
             what.settled_ns = (uint64_t)number * 1000000;
         } else if (argv[i][0] == '-') {

@@ -22,6 +22,7 @@ enum { THREADS_MOST = 65536, POLLED_SHOWN = 6, FUTEX_COMMAND = 0x7f, FUTEX_OWNER
 enum about { /* what the first argument is */
              ABOUT_NOTHING,
              ABOUT_FD,
+             ABOUT_PATH, /* of openat */
              ABOUT_FUTEX,
              ABOUT_POLL,
              ABOUT_EPOLL,
@@ -57,7 +58,7 @@ static const struct call {
     {SYS_accept, "accept", "waits for a connection at", ABOUT_FD},
     {SYS_accept4, "accept4", "waits for a connection at", ABOUT_FD},
     {SYS_connect, "connect", "connects", ABOUT_FD},
-    {SYS_openat, "openat", "opens a file", ABOUT_NOTHING},
+    {SYS_openat, "openat", "opens", ABOUT_PATH},
     {SYS_close, "close", "closes", ABOUT_FD},
     {SYS_futex, "futex", "waits", ABOUT_FUTEX},
     {SYS_wait4, "wait4", "waits for the end of", ABOUT_CHILD},
@@ -259,6 +260,21 @@ static bool read_memory(pid_t pid, uint64_t address, void *room, size_t size)
     return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
+/* Of a name that ends beside memory that cannot be read as much is read as there is. */
+static void put_path(struct buf *out, pid_t pid, uint64_t address)
+{
+    char path[PATH_MAX];
+    struct iovec here = {path, sizeof path};
+    uint64_t to_page = 4096 - address % 4096;
+    struct iovec there[] = {{(void *)(uintptr_t)address, to_page}, /* NOLINT: an address over there */
+                            {(void *)(uintptr_t)(address + to_page), sizeof path - to_page}}; /* NOLINT */
+    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < sizeof path ? 2 : 1, 0);
+    if (size > 0 && memchr(path, 0, (size_t)size))
+        text_show(out, path);
+    else
+        buf_puts(out, "a file");
+}
+
 static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
 {
     char path[64], name[64];
@@ -301,6 +317,10 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const 
         buf_puts(out, "waits for the end of ");
         put_thread(out, thread, pid, (pid_t)args[2]);
     } else if (command == WAIT && args[2] == 2 && readable && words[0] == 2 && is_thread(pid, words[2])) {
+        if (words[2] == thread->tid) {
+            buf_puts(out, "waits for a mutex that it holds itself: it will wait for ever");
+            return;
+        }
         buf_puts(out, "waits for a mutex that is held by ");
         put_thread(out, thread, pid, words[2]);
     } else {
@@ -392,6 +412,10 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         thread->fd = (int)args[0];
         buf_printf(out, "%s ", call->text);
         put_fd(out, thread, pid, thread->fd, reads);
+        break;
+    case ABOUT_PATH:
+        buf_printf(out, "%s ", call->text);
+        put_path(out, pid, args[1]);
         break;
     case ABOUT_FUTEX:
         put_futex(out, thread, pid, args);

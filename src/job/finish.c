@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "job/crash.h"
 #include "job/mpi_names.h"
+#include "jobdir/mpi_ends.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
@@ -141,7 +142,11 @@ static void warn_traces(struct job *job)
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
     bool nothing = !has_traces(job);
-    if (traces->problem[0] && nothing) { /* problems of traces are told with them */
+    if (traces->events && nothing && job->dir[0])
+        recorder_warn(&job->recorder, "trace",
+                      "the calls that were recorded (%llu records) are gone: %s/trace was removed while the job ran",
+                      (unsigned long long)traces->events, job->dir);
+    else if (traces->problem[0] && nothing) { /* problems of traces are told with them */
         if (!strstr(traces->note, traces->problem))
             recorder_warn(&job->recorder, "trace", "%s", traces->problem);
     } else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] &&
@@ -153,6 +158,41 @@ static void warn_traces(struct job *job)
         recorder_warn(&job->recorder, "trace", "%s", traces->note);
     if (watch->was_up && watch->rules.err.code)
         recorder_warn(&job->recorder, "rule", "not in force to the end: %s", watch->rules.err.text);
+    if (job->options->trace_wanted && !job->options->trace_off && !job->dir[0])
+        recorder_warn(&job->recorder, "trace",
+                      "no function was recorded: there is no job directory that a trace could be written to");
+}
+
+static bool is_mpi_launcher(const char *command)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+    const char *name = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && (name[length] == '\0' || name[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* MPI was meant, and no process with MPI was met. */
+static void warn_mpi(struct job *job)
+{
+    const struct run_options *options = job->options;
+    char path[PATH_MAX + 16];
+    bool meant = (options->mpi != RUN_MPI_AUTO && options->mpi != RUN_MPI_OFF) ||
+                 (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
+    snprintf(path, sizeof path, "%s/stats", job->dir);
+    if (meant && !job->dir[0])
+        recorder_warn(
+            &job->recorder, "mpi",
+            "calls of MPI were not counted: there is no job directory that their numbers could be written to");
+    else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end && access(path, F_OK) < 0 &&
+             !strstr(job->watch.traces.note, "calls of MPI of"))
+        recorder_warn(
+            &job->recorder, "mpi",
+            "no calls of MPI were counted: the program made none, or its MPI is linked statically, or LD_PRELOAD "
+            "was replaced on the way to its ranks (set yours before scry run: both are loaded then)");
 }
 
 static void add_warnings(struct job *job)
@@ -175,6 +215,7 @@ static void add_warnings(struct job *job)
                       : job->watch.gap_open ? job->watch.lost_why
                                             : "the monitor did not answer");
     warn_traces(job);
+    warn_mpi(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);
     if (spool->stopped)
@@ -226,6 +267,8 @@ static void load_mpi(const struct job *job, struct job_report *report)
     int code = mpi_names_report(&report->mpi, job->dir, MPI_NAMES_MS, &err);
     if (code < 0 && code != -ENOENT)
         log_debug("%s: its statistics of MPI cannot be read: %s", job->dir, err.text);
+    if (code == 0)
+        mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
 }
 
 void finish(struct job *job, int exit_code, struct buf *text)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/units.h"
 #include "lang/request.h"
 #include "symbols/index.h"
 
@@ -35,54 +36,6 @@ struct option_row {
     const char *doc;
     unsigned use; /* enum option_use */
 };
-
-bool size_parse(const char *text, uint64_t *ret_bytes)
-{
-    static const char units[] = "KMGTP";
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || errno || !(value >= 0) || !isfinite(value))
-        return false;
-    while (*end == ' ')
-        end++;
-    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    if (unit) {
-        value = ldexp(value, 10 * (int)(unit - units + 1));
-        end++;
-        if (*end == 'i')
-            end++;
-    }
-    if (*end == 'B' || *end == 'b')
-        end++;
-    if (*end || value >= ldexp(1, 63))
-        return false;
-    *ret_bytes = (uint64_t)value;
-    return true;
-}
-
-bool time_parse(const char *text, uint64_t *ret_ns)
-{
-    static const struct {
-        const char *name;
-        double ns;
-    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || errno || !(value >= 0) || !isfinite(value))
-        return false;
-    while (*end == ' ')
-        end++;
-    double ns = value == 0 && !*end ? 1 : 0; /* "0" needs no unit, other numbers would be guesses */
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].name) == 0)
-            ns = units[i].ns;
-    if (ns == 0 || value * ns > 1e18)
-        return false;
-    *ret_ns = (uint64_t)(value * ns);
-    return true;
-}
 
 static const char *set_dir(struct run_options *options, const char *value)
 {
@@ -310,7 +263,7 @@ static const struct option_row rows[] = {
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"mpi-resolution", 0, "N", check_parts, "parts of a doubling, of distributions (default 8)",
      FOR_RUN | FOR_SET | FOR_MONITOR},
-    {"mpi-distributions", 0, "LIST", check_list, "whose are taken: MPI_*send; all, none",
+    {"mpi-distributions", 0, "LIST", check_list, "calls: MPI_*send; all (default), none",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"mpi-stall", 0, "SECONDS", set_stall, "ranks that stand still so long are told (default 60)", FOR_RUN},
     {"rule", 0, "REQUEST", add_rule, "'EVENT : ACTIONS', a conditional request for the job", FOR_RUN | MANY},
@@ -519,6 +472,8 @@ int run_options_parse(struct run_options *ret_options, int argc, char **argv, st
     if (at >= argc)
         return err_set(err, -EINVAL, "no command: scry run [OPTION...] [--] COMMAND [ARG...]");
     ret_options->command = argv + at;
+    if (ret_options->mpi == RUN_MPI_OFF)
+        ret_options->loaded = ret_options->trace_off ? "nothing" : "functions";
     return 0;
 }
 
@@ -529,7 +484,11 @@ void run_options_done(struct run_options *options)
 
 static void put_row(struct buf *out, const char *form, const char *doc)
 {
-    buf_printf(out, "  %-24s %s\n", form, doc);
+    enum { FORM = 24 };
+    if (strlen(form) > FORM)
+        buf_printf(out, "  %s\n  %-*s %s\n", form, FORM, "", doc);
+    else
+        buf_printf(out, "  %-*s %s\n", FORM, form, doc);
 }
 
 void run_options_help(struct buf *out)

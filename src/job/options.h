@@ -31,6 +31,7 @@ struct run_options {
     enum run_mpi mpi;
     double stall_seconds; /* without progress of all ranks, to be told; 0: not */
     bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
+    const char *loaded;   /* so what is loaded: nothing, functions; NULL: all. As it was at the start */
     bool trace_wanted;    /* an option of tracing was given: that nothing comes is worth a word */
     struct run_setting settings[RUN_SETTINGS];
     size_t setting_count;
@@ -54,10 +55,5 @@ int run_setting_check(const char *key, const char *value, struct err *err);
 int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err);
 /* The keys, one a line, for --help. */
 void run_settings_help(struct buf *out);
-
-/* "512", "64K", "1.5G", "2 GB": binary multiples. */
-bool size_parse(const char *text, uint64_t *ret_bytes);
-/* "500us", "2ms", "1.5s", "800ns", "0". */
-bool time_parse(const char *text, uint64_t *ret_ns);
 
 #endif

@@ -106,9 +106,9 @@ static int open_directory(struct job *job, struct err *err)
     return 0;
 }
 
-static void say(const struct job *job, const struct buf *text)
+static void put(const struct buf *text)
 {
-    if (job->options->quiet || text->failed || !text->data)
+    if (text->failed || !text->data)
         return;
     for (size_t put = 0; put < text->len;) {
         ssize_t got = write(STDERR_FILENO, text->data + put, text->len - put);
@@ -120,8 +120,37 @@ static void say(const struct job *job, const struct buf *text)
     }
 }
 
+static void say(const struct job *job, const struct buf *text)
+{
+    if (!job->options->quiet)
+        put(text);
+}
+
+/* That nobody watches the job is said even if it is to run quietly: there will be hardly a report. */
+static void announce_unwatched(const struct job *job)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    size_t index;
+    const json_t *warning;
+    json_array_foreach(job->recorder.model.warnings, index, warning)
+    {
+        const char *kind = json_string_value(json_object_get(warning, "kind"));
+        const char *said = json_string_value(json_object_get(warning, "text"));
+        if (!kind || !said || strcmp(kind, "monitor") != 0)
+            continue;
+        buf_puts(&text, "scry: ");
+        text_show(&text, said);
+        buf_putc(&text, '\n');
+    }
+    put(&text);
+}
+
 static void announce(const struct job *job)
 {
+    if (job->options->quiet) {
+        announce_unwatched(job);
+        return;
+    }
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "scry: job %s", job->id);
     if (!job->dir[0]) {

@@ -185,21 +185,6 @@ static void test_changes(void **state)
     run_options_done(&options);
 }
 
-static void test_time(void **state)
-{
-    uint64_t ns;
-    assert_true(time_parse("500us", &ns) && ns == 500000);
-    assert_true(time_parse("1.5s", &ns) && ns == 1500000000);
-    assert_true(time_parse("2 ms", &ns) && ns == 2000000);
-    assert_true(time_parse("80ns", &ns) && ns == 80);
-    assert_true(time_parse("0", &ns) && ns == 0);
-    assert_false(time_parse("5", &ns));
-    assert_false(time_parse("", &ns));
-    assert_false(time_parse("-1s", &ns));
-    assert_false(time_parse("1h", &ns));
-    assert_false(time_parse("1e30s", &ns));
-}
-
 static void write_config(const char *path, const char *text)
 {
     FILE *file = fopen(path, "w");
@@ -238,29 +223,12 @@ static void test_precedence(void **state)
     unlink(path);
 }
 
-static void test_size(void **state)
-{
-    uint64_t bytes;
-    assert_true(size_parse("512", &bytes) && bytes == 512);
-    assert_true(size_parse("64K", &bytes) && bytes == 65536);
-    assert_true(size_parse("64k", &bytes) && bytes == 65536);
-    assert_true(size_parse("2GiB", &bytes) && bytes == UINT64_C(2) << 30);
-    assert_true(size_parse("2 GB", &bytes) && bytes == UINT64_C(2) << 30);
-    assert_true(size_parse("0", &bytes) && bytes == 0);
-    assert_false(size_parse("", &bytes));
-    assert_false(size_parse("-1", &bytes));
-    assert_false(size_parse("1e30", &bytes));
-    assert_false(size_parse("12x", &bytes));
-    assert_false(size_parse("inf", &bytes));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_command_line), cmocka_unit_test(test_errors),
         cmocka_unit_test(test_tracing),      cmocka_unit_test(test_tracing_from_the_environment),
-        cmocka_unit_test(test_changes),      cmocka_unit_test(test_time),
-        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_size),
+        cmocka_unit_test(test_changes),      cmocka_unit_test(test_precedence),
     };
     return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }

@@ -92,6 +92,18 @@ static bool same(const struct place *place, const struct line_frame *frame, cons
                                     : !place->function && module && place->module && strcmp(place->module, module) == 0;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Our own part of a call is no place of the program's. */
+static bool is_ours(const char *module)
+{
+    return strncmp(base_name(module), "libscry-", 8) == 0;
+}
+
 /* The function with the most samples, and the first of its lines that was seen. In the child. */
 static json_t *name_samples(const void *ctx)
 {
@@ -103,8 +115,12 @@ static json_t *name_samples(const void *ctx)
         return NULL;
     for (size_t i = 0; i < samples->count; i++) {
         struct line_location where = {0};
-        if (lines_find(lines, samples->at[i], &where) < 0 || !where.module)
+        if (lines_find(lines, samples->at[i], &where) < 0)
             continue;
+        if (!where.module || is_ours(where.module)) {
+            line_location_done(&where);
+            continue;
+        }
         const struct line_frame *frame = where.count ? &where.frames[where.count - 1] : NULL; /* not the inlined ones */
         size_t at = 0;
         while (at < used && !same(&places[at], frame, where.module))
@@ -126,12 +142,6 @@ static json_t *name_samples(const void *ctx)
     if (places[best].file)
         json_object_set_new(json, "file", text_json(places[best].file));
     return json;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)

@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "jobdir/trace.h"
 
+struct mpi_stats_site;
+
 struct call {
     uint32_t function, stack;
     uint32_t depth; /* of shown calls around it on its stack */
@@ -23,9 +25,10 @@ struct call {
     bool shown;
     bool from_exit; /* its beginning is not recorded, but when that was */
     /* the visitor's */
-    struct buf text; /* empty at the beginning */
-    uint32_t mark;   /* 0 at the beginning */
-    uint64_t value;  /* likewise */
+    struct buf text;                   /* empty at the beginning */
+    uint32_t mark;                     /* 0 at the beginning */
+    uint64_t value;                    /* likewise */
+    const struct mpi_stats_site *site; /* where a call of MPI came from; NULL at the beginning */
     struct call *previous, *next;
 };
 

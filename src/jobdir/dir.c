@@ -200,6 +200,19 @@ void jobdir_list_free(char **paths, size_t count)
     free(paths);
 }
 
+/* The latest one that `scry run --name` gave that name; NULL. */
+static const char *find_named(char **paths, size_t count, const char *name)
+{
+    for (size_t i = count; i--;) {
+        struct job_info info;
+        bool same = job_info_read(paths[i], &info, NULL) == 0 && info.name && strcmp(info.name, name) == 0;
+        job_info_done(&info);
+        if (same)
+            return base_name(paths[i]);
+    }
+    return NULL;
+}
+
 static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
 {
     size_t matches = 0;
@@ -219,6 +232,10 @@ static int match_prefix(char **paths, size_t count, const char *job, const char 
     if (matches > 1)
         return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id", matches,
                        job, base_name(first), base_name(second));
+    const char *named = matches ? NULL : find_named(paths, count, job);
+    if (named)
+        return err_set(err, -ENOENT, "'%s' is the name of a job, whose id is %s: give that, or a prefix of it", job,
+                       named);
     if (!matches)
         return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
     *ret_match = first;

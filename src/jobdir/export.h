@@ -13,6 +13,7 @@
 
 #include "jobdir/calls.h"
 #include "jobdir/mpi_messages.h"
+#include "jobdir/mpi_trace.h"
 
 struct exporter {
     FILE *out;
@@ -26,7 +27,8 @@ struct exporter {
     void *state; /* the format's own */
     /* of the trace that is read */
     const struct trace *trace;
-    size_t number; /* which it is, from 0 */
+    size_t number;         /* which it is, from 0 */
+    struct mpi_trace *mpi; /* its rank, and where its calls of MPI come from; NULL: not known */
 };
 
 enum export_messages {

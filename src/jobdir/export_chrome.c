@@ -209,6 +209,8 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
     buf_puts(&exporter->text, ",\"args\":{");
     bool any = put_part(exporter, "arguments", true, event->layout, LAYOUT_ARGS, event->values, event->values_size);
     const char *caller = event->caller_layout ? layout_function(event->caller_layout, LAYOUT_CALLER) : NULL;
+    const struct mpi_stats_site *site = mpi_trace_site(exporter->mpi, event); /* of a call of MPI: where it came from */
+    caller = !caller && site && *site->function ? site->function : caller;
     any |= put_part(exporter, "caller_locals", !any, event->caller_layout, LAYOUT_CALLER, event->caller_values,
                     event->caller_size);
     if (caller) {
@@ -216,9 +218,10 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
         put_string(exporter, caller);
         any = true;
     }
-    if (known && known->file[0]) {
+    const char *file = site ? site->file : known ? known->file : "";
+    if (*file) {
         _cleanup_(buf_done) struct buf source = BUF_INIT;
-        buf_printf(&source, "%s:%u", known->file, known->line);
+        buf_printf(&source, "%s:%u", file, site ? site->line : known->line);
         buf_puts(&exporter->text, any ? ",\"source\":" : "\"source\":");
         put_string(exporter, source.data ? source.data : "");
     }
@@ -258,13 +261,14 @@ static void put_arrow(struct exporter *exporter, const struct trace_event *event
     const struct mpi_end *end = sent ? &rank->sent[at] : &rank->got[at];
     if (end->other >= MPI_OTHER_FOREIGN)
         return;
+    ptrdiff_t other = mpi_messages_at(messages, rank->world, end->comm, end->peer);
+    if (other < 0)
+        return;
     if (!sent) {
-        from = mpi_messages_rank(messages, rank->world, end->peer);
+        from = &messages->ranks[other];
         at = end->other;
     }
-    const struct mpi_end *send = &from->sent[at], *receive = sent ? NULL : end;
-    if (sent)
-        receive = &mpi_messages_rank(messages, rank->world, end->peer)->got[end->other];
+    const struct mpi_end *send = &from->sent[at], *receive = sent ? &messages->ranks[other].got[end->other] : end;
     if (send->begin < exporter->from_ns || receive->begin < exporter->from_ns || send->begin > exporter->to_ns ||
         receive->begin > exporter->to_ns)
         return; /* the call at one of its ends is not shown */

@@ -8,14 +8,18 @@
 
 static int begin(struct exporter *exporter)
 {
-    buf_puts(&exporter->text, "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result\r\n");
+    buf_puts(&exporter->text,
+             "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank\r\n");
     return 0;
 }
 
 static void enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
+    call->site = mpi_trace_site(exporter->mpi, event);
     call_put_values(&call->text, exporter->trace, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    if (mpi_trace_is_call(exporter->mpi, call->function))
+        mpi_trace_show_values(&call->text, 0, call->site != NULL);
 }
 
 static void put_values(struct exporter *exporter, const struct trace_event *event, enum layout_part part)
@@ -37,15 +41,21 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     buf_printf(out, "%d,%u,%u,", (int)trace_pid(exporter->trace), call->thread->tid, call->depth);
     export_put_field(out, name, strlen(name));
     buf_putc(out, ',');
-    export_put_field(out, known ? known->file : "", known ? strlen(known->file) : 0);
-    buf_printf(out, ",%u,%" PRIu64 ".%09" PRIu64 ",", known ? known->line : 0, start / 1000000000, start % 1000000000);
+    const struct mpi_stats_site *site = call->site; /* of a call of MPI: where it came from */
+    const char *file = site ? site->file : known ? known->file : "";
+    uint32_t line = site ? site->line : known ? known->line : 0;
+    export_put_field(out, file, strlen(file));
+    buf_printf(out, ",%u,%" PRIu64 ".%09" PRIu64 ",", line, start / 1000000000, start % 1000000000);
     if (event->how != TRACE_EXIT_LOST)
         buf_printf(out, "%.0f", trace_ticks_ns(exporter->trace, event->time - event->entry_time));
     buf_printf(out, ",%s,", call_how(event->how));
     export_put_field(out, call->text.data ? call->text.data : "", call->text.len);
     put_values(exporter, event, LAYOUT_LOCALS);
     put_values(exporter, event, LAYOUT_RESULT);
-    buf_puts(out, "\r\n");
+    if (mpi_trace_number(exporter->mpi) >= 0)
+        buf_printf(out, ",%d\r\n", mpi_trace_number(exporter->mpi));
+    else
+        buf_puts(out, ",\r\n");
     export_flush(exporter, false);
 }
 

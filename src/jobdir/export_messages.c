@@ -36,6 +36,8 @@ static const char *state_of(uint64_t other, bool got)
         return "ambiguous";
     if (other == MPI_OTHER_FOREIGN)
         return "other_program";
+    if (other == MPI_OTHER_FAILED)
+        return "failed";
     return other != MPI_OTHER_NONE ? "matched" : got ? "unsent" : "unreceived";
 }
 
@@ -62,14 +64,17 @@ static void put_line(struct exporter *exporter, const struct line *line)
     const struct mpi_message_rank *rank = &messages->ranks[line->rank], *other = NULL;
     const struct mpi_end *own = line->got ? &rank->got[line->index] : &rank->sent[line->index], *peer = NULL;
     struct buf *out = &exporter->text;
-    if (own->other < MPI_OTHER_FOREIGN)
-        other = mpi_messages_rank(messages, rank->world, own->peer);
-    if (other)
+    ptrdiff_t at = mpi_messages_at(messages, rank->world, own->comm, own->peer);
+    if (at >= 0)
+        other = &messages->ranks[at];
+    if (other && own->other < MPI_OTHER_FOREIGN)
         peer = &other->got[own->other];
+    int32_t far = other ? other->rank : mpi_rank_shown(own->peer);
+    const struct mpi_message_rank *from = line->got ? other : rank, *to = line->got ? rank : other;
     const struct mpi_end *sent = line->got ? NULL : own, *got = line->got ? own : peer;
     const char *comm = messages->comm_list[own->comm]->name;
-    buf_printf(out, "%" PRIu32 ",%d,%d,", rank->world + 1, line->got ? own->peer : rank->rank,
-               line->got ? rank->rank : own->peer);
+    buf_printf(out, "%" PRIu32 ",%d,%d,", (from ? from : rank)->world + 1, line->got ? far : rank->rank,
+               line->got ? rank->rank : far);
     export_put_field(out, comm, strlen(comm));
     buf_printf(out, ",%d,%" PRIu64 ",", own->tag, own->bytes);
     if (sent)
@@ -83,6 +88,9 @@ static void put_line(struct exporter *exporter, const struct line *line)
     buf_printf(out, ",%s", state_of(own->other, line->got));
     put_place(out, messages, sent);
     put_place(out, messages, got);
+    buf_putc(out, ',');
+    if (to)
+        buf_printf(out, "%" PRIu32, to->world + 1);
     buf_puts(out, "\r\n");
     export_flush(exporter, false);
 }
@@ -119,7 +127,7 @@ static size_t gather(const struct exporter *exporter, struct line *lines)
 static int write_messages(struct exporter *exporter)
 {
     buf_puts(&exporter->text, "program,from,to,comm,tag,bytes,sent_s,received_s,latency_ns,state,send_call,send_at,"
-                              "receive_call,receive_at\r\n");
+                              "receive_call,receive_at,to_program\r\n");
     size_t count = gather(exporter, NULL);
     _cleanup_(freep) struct line *lines = malloc((count + 1) * sizeof *lines);
     if (!lines)

@@ -118,18 +118,45 @@ static uint64_t bytes_of(const struct mpi_matrix_cell *cell)
     return cell->sent_count ? cell->sent_bytes : cell->got_bytes;
 }
 
-static void put_cell_size(struct buf *out, uint64_t bytes)
+/* Both of one program. */
+static bool is_inside(const struct mpi_matrix_cell *cell)
+{
+    return cell->from >= 0 && cell->to >= 0 && messages_of(cell);
+}
+
+static void put_cell_size(struct buf *out, uint64_t bytes, int columns)
 {
     struct buf text = BUF_INIT;
     text_size(&text, bytes);
-    buf_printf(out, " %9s", text.data ? text.data : "");
+    buf_printf(out, " %*s", columns, text.data ? text.data : "");
     buf_done(&text);
 }
 
-static void put_table(struct buf *out, const struct mpi_matrix_cell *cells, size_t count, int32_t size, bool bytes)
+enum measure { MESSAGES, BYTES, ONE_SIDED, MEASURES };
+
+static bool is_measured(const struct mpi_matrix_cell *cell, enum measure measure)
 {
-    buf_printf(out, "\n%s, from (down) to (across)\n      ",
-               bytes ? "Bytes of the user's messages" : "Messages of the user");
+    bool inside = cell->from >= 0 && cell->to >= 0;
+    return measure == ONE_SIDED ? inside && cell->put_count : is_inside(cell);
+}
+
+/* Ranks that send or receive: below that. */
+static int32_t size_of(const struct mpi_matrix_cell *cells, size_t count, enum measure measure)
+{
+    int32_t size = 0;
+    for (size_t i = 0; i < count; i++) {
+        size = is_measured(&cells[i], measure) && cells[i].from >= size ? cells[i].from + 1 : size;
+        size = is_measured(&cells[i], measure) && cells[i].to >= size ? cells[i].to + 1 : size;
+    }
+    return size;
+}
+
+static void put_table(struct buf *out, const struct mpi_matrix_cell *cells, size_t count, int32_t size,
+                      enum measure measure)
+{
+    static const char *const titles[MEASURES] = {"Messages of the user", "Bytes of the user's messages",
+                                                 "Bytes of one-sided operations"};
+    buf_printf(out, "\n%s, from (down) to (across)\n      ", titles[measure]);
     for (int32_t to = 0; to < size; to++)
         buf_printf(out, " %9d", to);
     buf_putc(out, '\n');
@@ -138,14 +165,14 @@ static void put_table(struct buf *out, const struct mpi_matrix_cell *cells, size
         for (int32_t to = 0; to < size; to++) {
             const struct mpi_matrix_cell *found = NULL;
             for (size_t i = 0; i < count && !found; i++)
-                if (cells[i].from == from && cells[i].to == to && messages_of(&cells[i]))
+                if (cells[i].from == from && cells[i].to == to && is_measured(&cells[i], measure))
                     found = &cells[i];
             if (!found)
                 buf_printf(out, " %9s", ".");
-            else if (bytes)
-                put_cell_size(out, bytes_of(found));
-            else
+            else if (measure == MESSAGES)
                 buf_printf(out, " %9" PRIu64, messages_of(found));
+            else
+                put_cell_size(out, measure == BYTES ? bytes_of(found) : found->put_bytes, 9);
         }
         buf_putc(out, '\n');
     }
@@ -197,7 +224,7 @@ static void put_pairs(struct buf *out, const struct mpi_matrix_cell *cells, size
     _cleanup_(freep) const struct mpi_matrix_cell **list = calloc(count + 1, sizeof *list);
     size_t used = 0;
     for (size_t i = 0; i < count && list; i++)
-        if (messages_of(&cells[i]))
+        if (is_inside(&cells[i]))
             list[used++] = &cells[i];
     if (!used)
         return;
@@ -205,7 +232,7 @@ static void put_pairs(struct buf *out, const struct mpi_matrix_cell *cells, size
     buf_puts(out, "\nMost bytes    from      to     messages       bytes\n");
     for (size_t i = 0; i < used && i < PAIRS_SHOWN; i++) {
         buf_printf(out, "            %6d  %6d  %11" PRIu64 "  ", list[i]->from, list[i]->to, messages_of(list[i]));
-        put_cell_size(out, bytes_of(list[i]));
+        put_cell_size(out, bytes_of(list[i]), 9);
         buf_putc(out, '\n');
     }
     if (used > PAIRS_SHOWN)
@@ -220,7 +247,8 @@ static void find_world(const struct mpi_matrix *matrix, size_t *ret_first, size_
     for (size_t i = 0, next; i < matrix->count; i = next) {
         uint64_t bytes = 1;
         for (next = i; next < matrix->count && matrix->cells[next].world == matrix->cells[i].world; next++)
-            bytes += bytes_of(&matrix->cells[next]);
+            bytes += (is_inside(&matrix->cells[next]) ? bytes_of(&matrix->cells[next]) : 0) +
+                     (is_measured(&matrix->cells[next], ONE_SIDED) ? matrix->cells[next].put_bytes : 0);
         if (bytes > most) {
             most = bytes;
             *ret_first = i;
@@ -229,31 +257,55 @@ static void find_world(const struct mpi_matrix *matrix, size_t *ret_first, size_
     }
 }
 
+/* Between programs: which of their ranks it was is not counted. */
+static void put_foreign(struct buf *out, const struct mpi_matrix *matrix)
+{
+    uint64_t sent = 0, sent_bytes = 0, got = 0, got_bytes = 0;
+    for (size_t i = 0; i < matrix->count; i++) {
+        const struct mpi_matrix_cell *cell = &matrix->cells[i];
+        if (cell->to < 0) {
+            sent += cell->sent_count;
+            sent_bytes += cell->sent_bytes;
+        } else if (cell->from < 0) {
+            got += cell->got_count;
+            got_bytes += cell->got_bytes;
+        }
+    }
+    if (!sent && !got)
+        return;
+    buf_printf(out, "\nMessages to other programs: %" PRIu64 " of", sent);
+    put_cell_size(out, sent_bytes, 0);
+    buf_printf(out, "; from other programs: %" PRIu64 " of", got);
+    put_cell_size(out, got_bytes, 0);
+    buf_putc(out, '\n');
+}
+
 void mpi_matrix_text(struct buf *out, const struct mpi_matrix *matrix, uint32_t worlds)
 {
     size_t first, count;
-    int32_t size = 0;
     find_world(matrix, &first, &count);
     const struct mpi_matrix_cell *cells = matrix->cells + first;
-    for (size_t i = 0; i < count; i++) {
-        size = messages_of(&cells[i]) && cells[i].from >= size ? cells[i].from + 1 : size;
-        size = messages_of(&cells[i]) && cells[i].to >= size ? cells[i].to + 1 : size;
-    }
-    if (!size)
+    int32_t size = size_of(cells, count, MESSAGES), puts = size_of(cells, count, ONE_SIDED);
+    put_foreign(out, matrix);
+    if (!size && !puts)
         return;
     if (worlds > 1)
         buf_printf(out, "\nOf the %u MPI programs of this job the one with the most bytes (program %u):\n", worlds,
-                   cells[0].world);
-    if (size <= TABLE_RANKS) {
-        put_table(out, cells, count, size, false);
-        put_table(out, cells, count, size, true);
-    } else {
+                   cells[0].world + 1);
+    if (size && size <= TABLE_RANKS) {
+        put_table(out, cells, count, size, MESSAGES);
+        put_table(out, cells, count, size, BYTES);
+    } else if (size) {
         put_picture(out, cells, count, size);
         put_pairs(out, cells, count);
     }
+    if (puts && puts <= TABLE_RANKS)
+        put_table(out, cells, count, puts, ONE_SIDED);
+    else if (puts)
+        buf_puts(out, "\nOne-sided operations by pairs of ranks: --json lists them\n");
     if (matrix->messages != matrix->got_messages && matrix->messages && matrix->got_messages) {
         uint64_t lost = matrix->messages > matrix->got_messages ? matrix->messages - matrix->got_messages : 0;
         if (lost)
-            buf_printf(out, "  %" PRIu64 " message%s that were sent were not received\n", lost, lost == 1 ? "" : "s");
+            buf_printf(out, "  %" PRIu64 " message%s sent, but not received\n", lost, lost == 1 ? " was" : "s were");
     }
 }

@@ -11,31 +11,10 @@
 #include "base/cleanup.h"
 #include "jobdir/mpi_messages_internal.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/mpi_trace.h"
 #include "shm/mpi_told.h"
 
 /* ---- who is which rank ---- */
-
-/* "NODE/PID-N" of a trace's directory. */
-static const char *name_of(const struct trace *trace)
-{
-    const char *path = trace_path(trace), *slash = strrchr(path, '/');
-    while (slash && slash > path && slash[-1] != '/')
-        slash--;
-    return slash ? slash : path;
-}
-
-static const struct mpi_stats *stats_of(const struct mpi_stats_set *set, const struct trace *trace)
-{
-    const struct mpi_stats *found = NULL;
-    for (size_t i = 0; set && i < set->count; i++) {
-        const struct mpi_stats *stats = &set->ranks[i];
-        if (strcmp(stats->name, name_of(trace)) == 0)
-            return stats;
-        if (stats->pid == trace_pid(trace) && strcmp(stats->node, trace_node(trace)) == 0)
-            found = stats;
-    }
-    return found;
-}
 
 static bool has_calls(const struct trace *trace)
 {
@@ -88,11 +67,9 @@ static uint32_t free_world(struct worlds *worlds, const struct mpi_messages *mes
 static int add_rank(struct mpi_messages *messages, struct worlds *worlds, const struct trace *trace, size_t number,
                     const struct mpi_stats_set *set)
 {
-    const struct mpi_stats *stats = stats_of(set, trace);
-    const char *said = trace_value(trace, "mpi_rank"), *world = trace_value(trace, "mpi_world");
-    char *end = NULL;
-    long rank = said ? strtol(said, &end, 10) : stats ? stats->rank : -1;
-    if ((said && (!*said || *end)) || rank < 0 || rank > INT32_MAX) {
+    const struct mpi_stats *stats = mpi_trace_stats(set, trace);
+    int32_t rank = mpi_trace_rank(trace, stats);
+    if (rank < 0) {
         messages->unranked++;
         return 0;
     }
@@ -103,15 +80,17 @@ static int add_rank(struct mpi_messages *messages, struct worlds *worlds, const 
     char *node = strdup(trace_node(trace));
     if (!node)
         return -ENOMEM;
-    world = world ? world : stats ? stats->namespace : "";
-    uint32_t free = free_world(worlds, messages, world, (int32_t)rank);
+    uint32_t free = free_world(worlds, messages, mpi_trace_world(trace, stats), rank);
     ranks[messages->rank_count++] = (struct mpi_message_rank){.trace = number,
                                                               .pid = trace_pid(trace),
-                                                              .rank = (int32_t)rank,
+                                                              .rank = rank,
                                                               .world = free,
                                                               .node = node,
+                                                              .stats = stats,
                                                               .begin = INT64_MIN,
                                                               .finish = INT64_MIN,
+                                                              .gap_end = INT64_MIN,
+                                                              .init_begin = INT64_MIN,
                                                               .init_end = INT64_MIN,
                                                               .final_begin = INT64_MIN};
     return 0;
@@ -130,6 +109,8 @@ static int find_ranks(struct mpi_messages *messages, struct trace *const *traces
 {
     struct worlds worlds = {0};
     int code = 0;
+    for (size_t i = 0; set && i < set->count; i++) /* programs are counted as in the report */
+        world_of(&worlds, set->ranks[i].namespace);
     for (size_t i = 0; code == 0 && i < count; i++)
         if (has_calls(traces[i]))
             code = add_rank(messages, &worlds, traces[i], i, set);
@@ -156,6 +137,15 @@ ptrdiff_t mpi_messages_find(const struct mpi_messages *messages, uint32_t world,
     return found ? (ptrdiff_t)low : -1;
 }
 
+ptrdiff_t mpi_messages_at(const struct mpi_messages *messages, uint32_t world, uint32_t comm, int32_t peer)
+{
+    if (peer >= 0)
+        return mpi_messages_find(messages, world, peer);
+    const struct mpi_message_comm *in = messages->comm_list[comm];
+    size_t i = peer <= MPIA_RANK_OTHERS ? (size_t)((int64_t)MPIA_RANK_OTHERS - peer) : SIZE_MAX;
+    return i < in->other_count && in->others[i] != UINT32_MAX ? (ptrdiff_t)in->others[i] : -1;
+}
+
 const struct mpi_message_rank *mpi_messages_rank(const struct mpi_messages *messages, uint32_t world, int32_t rank)
 {
     ptrdiff_t at = mpi_messages_find(messages, world, rank);
@@ -172,15 +162,33 @@ const struct mpi_message_rank *mpi_messages_of_trace(const struct mpi_messages *
 
 /* ---- names ---- */
 
+uint32_t mpi_messages_program(const char *exe)
+{
+    uint32_t hash = 0;
+    for (const char *c = exe; c && *c; c++)
+        hash = hash * 31 + (unsigned char)*c;
+    return hash;
+}
+
+/* By the first rank of its program that knows it. The same place in two files has no name: which it is, is not known.
+ */
 static void name_place(struct mpi_place *place, const struct mpi_stats_set *set)
 {
     struct buf where = BUF_INIT;
-    for (size_t i = 0; place->key.site && set && !where.len && i < set->count; i++)
-        for (size_t k = 0; k < set->ranks[i].site_count && !where.len; k++) {
-            const struct mpi_stats_site *site = &set->ranks[i].sites[k];
-            if (site->offset == place->key.site && site->call == place->key.call)
-                mpi_text_site(&where, site);
-        }
+    const struct mpi_stats_site *found = NULL;
+    bool several = false;
+    for (size_t i = 0; place->key.site && set && !found && i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        if (mpi_messages_program(stats->exe) != place->key.program)
+            continue;
+        for (size_t k = 0; k < stats->site_count; k++)
+            if (stats->sites[k].offset == place->key.site && stats->sites[k].call == place->key.call) {
+                several |= found != NULL;
+                found = &stats->sites[k];
+            }
+    }
+    if (found && !several)
+        mpi_text_site(&where, found);
     place->where = where.len && !where.failed ? buf_take(&where) : strdup("");
     buf_done(&where);
 }
@@ -218,6 +226,7 @@ static int make_lists(struct mpi_messages *messages, const struct mpi_stats_set 
     for (struct mpi_message_comm *comm = messages->comms; comm; comm = comm->hh.next) {
         name_comm(comm, messages, set);
         messages->comm_list[comm->index] = comm;
+        comm->same = comm->index;
         if (!comm->name)
             return -ENOMEM;
     }
@@ -248,12 +257,38 @@ static int read_ranks(struct mpi_messages *messages, struct trace *const *traces
     return code;
 }
 
+static void each_end(struct mpi_end *list, size_t count, mpi_time_fn *fn, void *ctx)
+{
+    for (size_t i = 0; i < count; i++) {
+        list[i].begin = fn(ctx, list[i].begin);
+        list[i].end = fn(ctx, list[i].end);
+    }
+}
+
+void mpi_messages_each_time(struct mpi_message_rank *rank, mpi_time_fn *fn, void *ctx)
+{
+    each_end(rank->sent, rank->sent_count, fn, ctx);
+    each_end(rank->got, rank->got_count, fn, ctx);
+    each_end(rank->probes, rank->probe_count, fn, ctx);
+    for (size_t i = 0; i < rank->part_count; i++) {
+        rank->parts[i].begin = fn(ctx, rank->parts[i].begin);
+        rank->parts[i].end = fn(ctx, rank->parts[i].end);
+    }
+    for (size_t i = 0; i < rank->post_count; i++)
+        rank->posts[i].begin = fn(ctx, rank->posts[i].begin);
+    for (size_t i = 0; i < rank->done_count; i++) {
+        rank->dones[i].begin = fn(ctx, rank->dones[i].begin);
+        rank->dones[i].end = fn(ctx, rank->dones[i].end);
+    }
+}
+
 static void make_common(struct mpi_messages *messages)
 {
     for (size_t i = 0; i < messages->rank_count; i++) {
         struct mpi_message_rank *rank = &messages->ranks[i];
         rank->begin = timeline_map(&messages->timeline, rank->trace, rank->begin);
         rank->finish = timeline_map(&messages->timeline, rank->trace, rank->finish);
+        rank->in_since = rank->in_call ? timeline_map(&messages->timeline, rank->trace, rank->in_since) : 0;
         if (rank->init_end != INT64_MIN)
             rank->init_end = timeline_map(&messages->timeline, rank->trace, rank->init_end);
         if (rank->final_begin != INT64_MIN)
@@ -275,6 +310,8 @@ int mpi_messages_load(struct mpi_messages **ret_messages, struct trace *const *t
     if (code == 0)
         code = make_lists(messages, options->stats);
     if (code == 0)
+        code = mpi_messages_join(messages);
+    if (code == 0)
         code = mpi_messages_match(messages);
     if (code == 0)
         code = timeline_estimate(messages);
@@ -282,6 +319,8 @@ int mpi_messages_load(struct mpi_messages **ret_messages, struct trace *const *t
         code = timeline_correct(messages);
     if (code == 0) {
         make_common(messages);
+        for (size_t i = 0; i < messages->rank_count; i++)
+            messages->ranks[i].stats = NULL;
         code = mpi_messages_waits(messages);
     }
     if (code < 0) {
@@ -332,6 +371,11 @@ void mpi_messages_free(struct mpi_messages *messages)
         free(messages->ranks[i].sent);
         free(messages->ranks[i].got);
         free(messages->ranks[i].parts);
+        free(messages->ranks[i].before);
+        free(messages->ranks[i].probes);
+        free(messages->ranks[i].posts);
+        free(messages->ranks[i].dones);
+        free(messages->ranks[i].waited);
     }
     free(messages->ranks);
     struct mpi_place *place, *next_place;
@@ -346,6 +390,7 @@ void mpi_messages_free(struct mpi_messages *messages)
     {
         HASH_DEL(messages->comms, comm);
         free(comm->name);
+        free(comm->others);
         free(comm);
     }
     free(messages->place_list);

@@ -29,17 +29,27 @@ static json_t *hosts_json(const struct timeline *timeline)
     return list;
 }
 
+static json_t *in_json(const struct mpi_messages *messages, const struct mpi_message_rank *rank)
+{
+    if (!rank->in_call)
+        return json_null();
+    json_t *json = place_json(messages, rank->in_place);
+    json_object_set_new(json, "since_seconds", json_real((double)rank->in_since / 1e9));
+    return json;
+}
+
 static json_t *ranks_json(const struct mpi_messages *messages)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < messages->rank_count; i++) {
         const struct mpi_message_rank *rank = &messages->ranks[i];
-        json_array_append_new(list,
-                              json_pack("{s:I, s:i, s:o, s:i, s:o, s:o, s:o, s:b, s:o}", "program",
-                                        (json_int_t)rank->world, "rank", rank->rank, "node", text_json(rank->node),
-                                        "pid", (int)rank->pid, "sent", number(rank->sent_count), "received",
-                                        number(rank->got_count), "collectives", number(rank->part_count), "from_start",
-                                        rank->from_start, "missing_records", number(rank->lost)));
+        json_array_append_new(
+            list, json_pack("{s:I, s:i, s:o, s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "program",
+                            (json_int_t)rank->world, "rank", rank->rank, "node", text_json(rank->node), "pid",
+                            (int)rank->pid, "sent", number(rank->sent_count - rank->failed), "received",
+                            number(rank->got_count), "collectives", number(rank->part_count), "from_start",
+                            rank->from_start, "interrupted", rank->from_start && rank->gap_end != INT64_MIN,
+                            "missing_records", number(rank->lost), "ends_in", in_json(messages, rank)));
     }
     return list;
 }
@@ -60,6 +70,18 @@ static json_t *waits_json(const struct mpi_messages *messages)
                                               json_integer(wait->max_ns), "for_rank", messages->ranks[most].rank,
                                               "for_rank_ns", number((uint64_t)wait->by_rank[most])));
     }
+    return list;
+}
+
+static json_t *unjudged_json(const struct mpi_messages *messages)
+{
+    json_t *list = json_array();
+    for (uint32_t call = 0; call < CALL_COUNT; call++)
+        if (messages->unjudged[call].count)
+            json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:I}", "call", mpi_text_call(call), "blocks",
+                                                  mpi_waiting_of(call) == MPI_WAITS, "count",
+                                                  number(messages->unjudged[call].count), "total_ns",
+                                                  (json_int_t)messages->unjudged[call].ns));
     return list;
 }
 
@@ -115,6 +137,8 @@ void mpi_messages_json(json_t *report, const struct mpi_messages *messages)
     json_object_set_new(json, "clocks", clocks);
     json_object_set_new(json, "ranks", ranks_json(messages));
     json_object_set_new(json, "waits", waits_json(messages));
+    json_object_set_new(json, "waits_judged_ns", json_integer(messages->judged_ns));
+    json_object_set_new(json, "waits_not_judged", unjudged_json(messages));
     json_object_set_new(json, "slowest", slowest_json(messages));
     json_object_set_new(json, "channels_with_unmatched", left_json(messages));
     json_object_set_new(json, "channels_with_unmatched_count", number(messages->left_channels));

@@ -17,6 +17,14 @@ struct sorted { /* one rank's */
 struct match {
     struct mpi_messages *messages;
     struct sorted *sorted;
+    struct { /* of the pair of ranks looked at last: since when nothing is unknown */
+        size_t from, to;
+        uint32_t comm;
+        bool looked;
+        int known; /* as mpi_messages_quiet says */
+        int64_t since;
+    } quiet;
+    int code;
 };
 
 /* ---- what is certain ---- */
@@ -31,7 +39,9 @@ static int by_number(const void *a, const void *b)
  * that failed, was cancelled or never completed: then too little is called certain, never too much). */
 static int find_certain(struct mpi_message_rank *rank)
 {
-    rank->certain = !rank->from_start ? 0 : UINT64_MAX;
+    bool gap = rank->gap_end != INT64_MIN;
+    rank->counted = (gap ? rank->counted : rank->from_start) && !rank->lost;
+    rank->certain = !rank->from_start ? 0 : gap ? rank->gap_order + 1 : UINT64_MAX;
     if (!rank->lost || !rank->from_start)
         return 0;
     size_t count = rank->sent_count + rank->got_count, at = 0;
@@ -46,7 +56,7 @@ static int find_certain(struct mpi_message_rank *rank)
     uint64_t next = 1;
     for (size_t i = 0; i < count && orders[i] <= next; i++)
         next += orders[i] == next;
-    rank->certain = next;
+    rank->certain = next < rank->certain ? next : rank->certain;
     free(orders);
     return 0;
 }
@@ -68,7 +78,9 @@ static int by_channel(const void *a, const void *b, void *ctx)
     int order = compare_channel(left->comm, left->peer, left->tag, right);
     if (order)
         return order;
-    return left->order < right->order ? -1 : left->order > right->order;
+    int64_t first = (int64_t)left->order,
+            second = (int64_t)right->order; /* negative: posted before there were numbers */
+    return first < second ? -1 : first > second;
 }
 
 static uint32_t *sort_ends(struct mpi_end *ends, size_t count)
@@ -92,8 +104,8 @@ static size_t run_end(const struct mpi_end *ends, const uint32_t *list, size_t c
     return at;
 }
 
-static size_t run_find(const struct mpi_end *ends, const uint32_t *list, size_t count, uint32_t comm, int32_t peer,
-                       int32_t tag)
+static size_t run_begin(const struct mpi_end *ends, const uint32_t *list, size_t count, uint32_t comm, int32_t peer,
+                        int32_t tag)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -103,15 +115,23 @@ static size_t run_find(const struct mpi_end *ends, const uint32_t *list, size_t 
         else
             high = middle;
     }
-    bool found = low < count && compare_channel(comm, peer, tag, &ends[list[low]]) == 0;
-    return found ? low : count;
+    return low;
+}
+
+static size_t run_find(const struct mpi_end *ends, const uint32_t *list, size_t count, uint32_t comm, int32_t peer,
+                       int32_t tag)
+{
+    size_t at = run_begin(ends, list, count, comm, peer, tag);
+    bool found = at < count && compare_channel(comm, peer, tag, &ends[list[at]]) == 0;
+    return found ? at : count;
 }
 
 static size_t certain_of(const struct mpi_message_rank *rank, const struct mpi_end *ends, const uint32_t *list,
                          size_t count)
 {
     size_t certain = 0;
-    while (certain < count && ends[list[certain]].order < rank->certain)
+    while (certain < count && ends[list[certain]].order < rank->certain &&
+           ends[list[certain]].order != MPI_ORDER_UNKNOWN)
         certain++;
     return certain;
 }
@@ -149,41 +169,168 @@ static void leave_alone(struct mpi_end *ends, const uint32_t *list, size_t count
 
 /* ---- channels ---- */
 
-static void pair(struct mpi_messages *messages, struct mpi_message_rank *from, const uint32_t *sent,
-                 struct mpi_message_rank *to, const uint32_t *got, size_t count)
+struct side {      /* of a channel */
+    size_t rank;   /* in the list of ranks */
+    uint32_t comm; /* as the ends of that rank have it; UINT32_MAX: it is in no trace of that program */
+    int32_t peer;  /* likewise: the other rank */
+    const uint32_t *list;
+    size_t count;
+};
+
+static void pair(struct mpi_messages *messages, struct mpi_end *send, uint32_t sent, struct mpi_end *receive,
+                 uint32_t got)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct mpi_end *send = &from->sent[sent[i]], *receive = &to->got[got[i]];
-        send->other = got[i];
-        receive->other = sent[i];
-        messages->matched++;
-        messages->matched_bytes += send->bytes;
+    send->other = got;
+    receive->other = sent;
+    messages->matched++;
+    messages->matched_bytes += send->bytes;
+}
+
+/* The ends between two ranks on a communicator, of all tags. */
+static void run_of_pair(const struct mpi_end *ends, const uint32_t *list, size_t count, const struct side *side,
+                        const uint32_t **ret_list, size_t *ret_count)
+{
+    size_t low = run_begin(ends, list, count, side->comm, side->peer, INT32_MIN), high = low;
+    while (high < count && ends[list[high]].comm == side->comm && ends[list[high]].peer == side->peer)
+        high++;
+    *ret_list = list + low;
+    *ret_count = high - low;
+}
+
+static void before_of(const struct mpi_message_rank *rank, const struct side *side, uint64_t *ret_sent,
+                      uint64_t *ret_got)
+{
+    for (size_t i = 0; i < rank->before_count; i++)
+        if (rank->before[i].comm == side->comm && rank->before[i].peer == side->peer) {
+            *ret_sent += rank->before[i].sent;
+            *ret_got += rank->before[i].got;
+        }
+}
+
+static bool quiet_since(struct match *match, const struct side *sends, const struct side *gets, int64_t *ret_ns)
+{
+    const struct mpi_messages *messages = match->messages;
+    if (!match->quiet.looked || match->quiet.from != sends->rank || match->quiet.to != gets->rank ||
+        match->quiet.comm != sends->comm) {
+        struct mpi_pair pair = {.from = &messages->ranks[sends->rank], .to = &messages->ranks[gets->rank]};
+        uint64_t unused = 0;
+        run_of_pair(pair.from->sent, match->sorted[sends->rank].sent, pair.from->sent_count, sends, &pair.sent,
+                    &pair.sends);
+        run_of_pair(pair.to->got, match->sorted[gets->rank].got, pair.to->got_count, gets, &pair.got, &pair.gets);
+        before_of(pair.from, sends, &pair.sent_before, &unused);
+        before_of(pair.to, gets, &unused, &pair.got_before);
+        match->quiet.looked = true;
+        match->quiet.from = sends->rank;
+        match->quiet.to = gets->rank;
+        match->quiet.comm = sends->comm;
+        match->quiet.known = mpi_messages_quiet(messages, &pair, &match->quiet.since);
+    }
+    if (match->quiet.known < 0)
+        match->code = match->quiet.known;
+    *ret_ns = match->quiet.since;
+    return match->quiet.known > 0;
+}
+
+static bool all_have_orders(const struct mpi_end *ends, const struct side *side, size_t from, int64_t since)
+{
+    for (size_t i = from; i < side->count; i++)
+        if (ends[side->list[i]].end > since && ends[side->list[i]].order == MPI_ORDER_UNKNOWN)
+            return false;
+    return true;
+}
+
+/* Of what is not certain from the start: what was sent, and received, after a moment of silence. */
+static void match_late(struct match *match, const struct side *sends, const struct side *gets, size_t done,
+                       struct mpi_left *left)
+{
+    struct mpi_messages *messages = match->messages;
+    struct mpi_end *sent = messages->ranks[sends->rank].sent, *got = messages->ranks[gets->rank].got;
+    int64_t since = INT64_MAX;
+    bool known = quiet_since(match, sends, gets, &since) && all_have_orders(got, gets, done, since);
+    size_t i = done, k = done;
+    while (i < sends->count || k < gets->count) {
+        struct mpi_end *send = i < sends->count ? &sent[sends->list[i]] : NULL;
+        struct mpi_end *receive = k < gets->count ? &got[gets->list[k]] : NULL;
+        if (send && (!known || send->begin <= since)) {
+            send->other = MPI_OTHER_AMBIGUOUS;
+            left->sent_unsure++;
+            i++;
+        } else if (receive && (!known || receive->end <= since)) {
+            receive->other = MPI_OTHER_AMBIGUOUS;
+            left->got_unsure++;
+            k++;
+        } else if (send && receive) {
+            pair(messages, send, sends->list[i++], receive, gets->list[k++]);
+        } else if (send) {
+            send->other = MPI_OTHER_NONE;
+            left->sent++;
+            i++;
+        } else {
+            receive->other = MPI_OTHER_NONE;
+            left->got++;
+            k++;
+        }
     }
 }
 
 /* Ranks that have a trace and a channel between them. */
-static void match_channel(struct match *match, size_t from_index, size_t to_index, const uint32_t *sent, size_t sends,
-                          const uint32_t *got, size_t gets)
+static void match_channel(struct match *match, const struct side *sends, const struct side *gets, int32_t tag)
 {
     struct mpi_messages *messages = match->messages;
-    struct mpi_message_rank *from = &messages->ranks[from_index], *to = &messages->ranks[to_index];
-    const struct mpi_end *first = sends ? &from->sent[sent[0]] : &to->got[got[0]];
-    struct mpi_left left = {
-        .world = from->world, .comm = first->comm, .from = from->rank, .to = to->rank, .tag = first->tag};
-    size_t sure = certain_of(from, from->sent, sent, sends), sure_got = certain_of(to, to->got, got, gets);
-    bool whole = sure == sends && sure_got == gets && from->certain == UINT64_MAX && to->certain == UINT64_MAX;
+    struct mpi_message_rank *from = &messages->ranks[sends->rank], *to = &messages->ranks[gets->rank];
+    struct mpi_left left = {.world = from->world,
+                            .to_world = to->world,
+                            .comm = sends->count ? sends->comm : gets->comm,
+                            .from = from->rank,
+                            .to = to->rank,
+                            .tag = tag};
+    size_t sure = certain_of(from, from->sent, sends->list, sends->count),
+           sure_got = certain_of(to, to->got, gets->list, gets->count);
+    bool whole =
+        sure == sends->count && sure_got == gets->count && from->certain == UINT64_MAX && to->certain == UINT64_MAX;
     size_t count = sure < sure_got ? sure : sure_got;
-    pair(messages, from, sent, to, got, count);
-    leave_alone(from->sent, sent + count, sends - count, whole ? MPI_OTHER_NONE : MPI_OTHER_AMBIGUOUS);
-    leave_alone(to->got, got + count, gets - count, whole ? MPI_OTHER_NONE : MPI_OTHER_AMBIGUOUS);
-    *(whole ? &left.sent : &left.sent_unsure) = sends - count;
-    *(whole ? &left.got : &left.got_unsure) = gets - count;
+    for (size_t i = 0; i < count; i++)
+        pair(messages, &from->sent[sends->list[i]], sends->list[i], &to->got[gets->list[i]], gets->list[i]);
+    if (whole) {
+        leave_alone(from->sent, sends->list + count, sends->count - count, MPI_OTHER_NONE);
+        leave_alone(to->got, gets->list + count, gets->count - count, MPI_OTHER_NONE);
+        left.sent = sends->count - count;
+        left.got = gets->count - count;
+    } else {
+        match_late(match, sends, gets, count, &left);
+    }
     note_left(messages, &left);
 }
 
-static bool has_no_other(const struct mpi_messages *messages, const struct mpi_end *end, ptrdiff_t other)
+/* What the rank at `other` has in place of this side's communicator and of its rank. */
+static struct side far_side(const struct mpi_messages *messages, const struct side *side, size_t other)
 {
-    return other < 0 || messages->comm_list[end->comm]->key.identity == 0;
+    uint32_t world = messages->ranks[other].world, same = messages->comm_list[side->comm]->same;
+    struct side far = {.rank = other, .comm = side->comm, .peer = messages->ranks[side->rank].rank};
+    if (world == messages->ranks[side->rank].world)
+        return far;
+    far.comm = UINT32_MAX;
+    for (const struct mpi_message_comm *comm = messages->comms; comm; comm = comm->hh.next)
+        for (size_t i = 0; comm->same == same && comm->key.world == world && i < comm->other_count; i++)
+            if (comm->others[i] == side->rank) {
+                far.comm = comm->index;
+                far.peer = MPIA_RANK_OTHERS - (int32_t)i;
+            }
+    return far;
+}
+
+/* Nothing is matched of ends that failed, or whose other rank is not here. */
+static bool has_no_other(struct mpi_messages *messages, struct mpi_end *ends, const struct side *side, ptrdiff_t other)
+{
+    if (side->peer == MPIA_RANK_NULL) {
+        leave_alone(ends, side->list, side->count, MPI_OTHER_FAILED);
+        return true;
+    }
+    if (other >= 0 && messages->comm_list[side->comm]->key.identity != 0)
+        return false;
+    messages->foreign += side->count;
+    leave_alone(ends, side->list, side->count, MPI_OTHER_FOREIGN);
+    return true;
 }
 
 static void match_sends(struct match *match, size_t rank_index)
@@ -194,17 +341,18 @@ static void match_sends(struct match *match, size_t rank_index)
     for (size_t at = 0, end; at < rank->sent_count; at = end) {
         end = run_end(rank->sent, list, rank->sent_count, at);
         const struct mpi_end *first = &rank->sent[list[at]];
-        ptrdiff_t other = mpi_messages_find(messages, rank->world, first->peer);
-        if (has_no_other(messages, first, other)) {
-            messages->foreign += end - at;
-            leave_alone(rank->sent, list + at, end - at, MPI_OTHER_FOREIGN);
+        const struct side sends = {rank_index, first->comm, first->peer, list + at, end - at};
+        int32_t tag = first->tag;
+        ptrdiff_t other = mpi_messages_at(messages, rank->world, first->comm, first->peer);
+        if (has_no_other(messages, rank->sent, &sends, other))
             continue;
-        }
+        struct side gets = far_side(messages, &sends, (size_t)other);
         const struct mpi_message_rank *to = &messages->ranks[other];
         const uint32_t *got = match->sorted[other].got;
-        size_t found = run_find(to->got, got, to->got_count, first->comm, rank->rank, first->tag);
-        size_t gets = found < to->got_count ? run_end(to->got, got, to->got_count, found) - found : 0;
-        match_channel(match, rank_index, (size_t)other, list + at, end - at, got + found, gets);
+        size_t found = run_find(to->got, got, to->got_count, gets.comm, gets.peer, tag);
+        gets.list = got + found;
+        gets.count = found < to->got_count ? run_end(to->got, got, to->got_count, found) - found : 0;
+        match_channel(match, &sends, &gets, tag);
     }
 }
 
@@ -217,22 +365,21 @@ static void match_rest(struct match *match, size_t rank_index)
     for (size_t at = 0, end; at < rank->got_count; at = end) {
         end = run_end(rank->got, list, rank->got_count, at);
         const struct mpi_end *first = &rank->got[list[at]];
-        ptrdiff_t other = mpi_messages_find(messages, rank->world, first->peer);
-        if (has_no_other(messages, first, other)) {
-            messages->foreign += end - at;
-            leave_alone(rank->got, list + at, end - at, MPI_OTHER_FOREIGN);
+        const struct side gets = {rank_index, first->comm, first->peer, list + at, end - at};
+        ptrdiff_t other = mpi_messages_at(messages, rank->world, first->comm, first->peer);
+        if (has_no_other(messages, rank->got, &gets, other))
             continue;
-        }
+        struct side sends = far_side(messages, &gets, (size_t)other);
         const struct mpi_message_rank *from = &messages->ranks[other];
-        const uint32_t *sent = match->sorted[other].sent;
-        if (run_find(from->sent, sent, from->sent_count, first->comm, rank->rank, first->tag) == from->sent_count)
-            match_channel(match, (size_t)other, rank_index, sent, 0, list + at, end - at);
+        const uint32_t *sent = sends.list = match->sorted[other].sent; /* none of them */
+        if (run_find(from->sent, sent, from->sent_count, sends.comm, sends.peer, first->tag) == from->sent_count)
+            match_channel(match, &sends, &gets, first->tag);
     }
 }
 
 int mpi_messages_match(struct mpi_messages *messages)
 {
-    struct match match = {messages, calloc(messages->rank_count + 1, sizeof *match.sorted)};
+    struct match match = {.messages = messages, .sorted = calloc(messages->rank_count + 1, sizeof *match.sorted)};
     int code = match.sorted ? 0 : -ENOMEM;
     for (size_t i = 0; code == 0 && i < messages->rank_count; i++) {
         struct mpi_message_rank *rank = &messages->ranks[i];
@@ -241,12 +388,15 @@ int mpi_messages_match(struct mpi_messages *messages)
         match.sorted[i].got = sort_ends(rank->got, rank->got_count);
         if (!match.sorted[i].sent || !match.sorted[i].got)
             code = -ENOMEM;
+        else
+            mpi_messages_probes(rank, match.sorted[i].got);
     }
     /* Orders give way to the other ends only where a channel was dealt with, so bisection over channels stays right. */
     for (size_t i = 0; code == 0 && i < messages->rank_count; i++)
         match_sends(&match, i);
     for (size_t i = 0; code == 0 && i < messages->rank_count; i++)
         match_rest(&match, i);
+    code = code ? code : match.code;
     for (size_t i = 0; match.sorted && i < messages->rank_count; i++) {
         free(match.sorted[i].sent);
         free(match.sorted[i].got);
@@ -305,7 +455,8 @@ int mpi_messages_each_operation(const struct mpi_messages *messages, mpi_operati
             const struct mpi_part *part = &messages->ranks[i].parts[k];
             uint64_t identity = messages->comm_list[part->comm]->key.identity;
             if (identity != 0 && identity != 2) /* MPI_COMM_SELF is each one's own */
-                list[count++] = (struct part_at){part->order, part->comm, (uint32_t)i, (uint32_t)k};
+                list[count++] =
+                    (struct part_at){part->order, messages->comm_list[part->comm]->same, (uint32_t)i, (uint32_t)k};
         }
     if (count)
         qsort(list, count, sizeof *list, by_operation);

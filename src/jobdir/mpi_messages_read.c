@@ -24,7 +24,7 @@ struct pending { /* its end is that of the call */
 struct track {    /* one stack of calls, and the outermost call of MPI on it */
     uint64_t key; /* thread index << 32 | stack */
     bool inside, any;
-    uint32_t depth, place;
+    uint32_t depth, place, call;
     int64_t begin;
     struct pending *pending;
     size_t count, room;
@@ -48,6 +48,7 @@ struct reader {
     size_t call_room;
     struct track *tracks, *last;
     struct site_at *sites;
+    struct mpi_posted *posted;
     size_t *kept, limit; /* ends and parts, of all ranks */
     uint64_t events;
     int code;
@@ -181,17 +182,58 @@ static int64_t *end_of(struct mpi_message_rank *rank, const struct pending *pend
         return &rank->sent[pending->index].end;
     if (pending->kind == MESSAGE_RECEIVED)
         return &rank->got[pending->index].end;
+    if (pending->kind == MESSAGE_PROBED)
+        return &rank->probes[pending->index].end;
+    if (pending->kind == MESSAGE_SENT_DONE)
+        return &rank->dones[pending->index].end;
     return &rank->parts[pending->index].end;
 }
+
+/* ---- what one call begins and another one completes ---- */
+
+/* The receive that is complete now. */
+static void add_post(struct reader *reader, uint64_t order, size_t got)
+{
+    struct mpi_message_rank *rank = reader->rank;
+    struct mpi_post post = {.got = (uint32_t)got};
+    if (!mpi_posted_take(&reader->posted, order, &post))
+        return;
+    struct mpi_post *larger = grown(rank->posts, rank->post_count, &rank->post_room, sizeof *larger);
+    if (!larger) {
+        reader->code = -ENOMEM;
+        return;
+    }
+    rank->posts = larger;
+    larger[rank->post_count++] = post;
+}
+
+/* In a call for completion: others note it when they find out by the way. */
+static void add_done(struct reader *reader, struct track *track, size_t index, bool part, int64_t now)
+{
+    struct mpi_message_rank *rank = reader->rank;
+    if (!track->inside || call_infos[track->call].class != CALL_CLASS_COMPLETION)
+        return;
+    struct mpi_done *larger = grown(rank->dones, rank->done_count, &rank->done_room, sizeof *larger);
+    if (!larger) {
+        reader->code = -ENOMEM;
+        return;
+    }
+    rank->dones = larger;
+    larger[rank->done_count] = (struct mpi_done){track->begin, now, track->place, (uint32_t)index, part};
+    wait_for_end(reader, track, MESSAGE_SENT_DONE, rank->done_count++);
+}
+
+/* ---- ends and parts ---- */
 
 static void add_end(struct reader *reader, struct track *track, const struct record_message *message,
                     const struct mpi_end *end)
 {
     struct mpi_message_rank *rank = reader->rank;
-    bool sent = message->kind == MESSAGE_SENT;
-    struct mpi_end **list = sent ? &rank->sent : &rank->got;
-    size_t *count = sent ? &rank->sent_count : &rank->got_count;
-    struct mpi_end *larger = grown(*list, *count, sent ? &rank->sent_room : &rank->got_room, sizeof *larger);
+    bool sent = message->kind == MESSAGE_SENT, probed = message->kind == MESSAGE_PROBED;
+    struct mpi_end **list = sent ? &rank->sent : probed ? &rank->probes : &rank->got;
+    size_t *count = sent ? &rank->sent_count : probed ? &rank->probe_count : &rank->got_count;
+    size_t *room = sent ? &rank->sent_room : probed ? &rank->probe_room : &rank->got_room;
+    struct mpi_end *larger = grown(*list, *count, room, sizeof *larger);
     if (!larger) {
         reader->code = -ENOMEM;
         return;
@@ -200,6 +242,8 @@ static void add_end(struct reader *reader, struct track *track, const struct rec
     larger[*count] = *end;
     if (track->inside)
         wait_for_end(reader, track, message->kind, *count);
+    if (message->kind == MESSAGE_RECEIVED && reader->posted)
+        add_post(reader, message->order, *count);
     ++*count;
 }
 
@@ -238,17 +282,104 @@ static void complete_part(struct reader *reader, struct track *track, const stru
         part->end = now;
         if (track->inside)
             wait_for_end(reader, track, MESSAGE_COLLECTIVE, i - 1);
+        add_done(reader, track, i - 1, true, now);
         return;
+    }
+}
+
+static void complete_send(struct reader *reader, struct track *track, uint64_t order, int64_t now)
+{
+    const struct mpi_message_rank *rank = reader->rank;
+    for (size_t i = rank->sent_count; i && rank->sent_count - i < DONE_LOOK_BACK; i--)
+        if (rank->sent[i - 1].order == order) {
+            add_done(reader, track, i - 1, false, now);
+            return;
+        }
+}
+
+/* ---- recording begins while the program runs ---- */
+
+static void begin_late(struct mpi_message_rank *rank, const struct record_message *message, int64_t now)
+{
+    rank->gap_twice = rank->gap_end != INT64_MIN || rank->from_start;
+    if (rank->gap_end == INT64_MIN)
+        rank->gap_order = rank->from_start ? message->order : 0;
+    rank->gap_end = now;
+    rank->gap_sent = rank->sent_count;
+    rank->gap_got = rank->got_count;
+    rank->counted = message->bytes == 1;
+    rank->before_count = 0;
+}
+
+static void take_before(struct reader *reader, const struct record_message *message)
+{
+    struct mpi_message_rank *rank = reader->rank;
+    struct mpi_message_before *larger = grown(rank->before, rank->before_count, &rank->before_room, sizeof *larger);
+    if (!larger) {
+        reader->code = -ENOMEM;
+        return;
+    }
+    bool sent = message->kind == MESSAGE_SENT_BEFORE;
+    rank->before = larger;
+    larger[rank->before_count++] = (struct mpi_message_before){.comm = comm_of(reader, message->comm),
+                                                               .peer = message->peer,
+                                                               .sent = sent ? message->order : 0,
+                                                               .got = sent ? 0 : message->order};
+}
+
+/* A send that was recorded as posted, and has failed. */
+static void take_back(struct mpi_message_rank *rank, uint64_t order)
+{
+    for (size_t i = rank->sent_count; i && rank->sent_count - i < DONE_LOOK_BACK; i--)
+        if (rank->sent[i - 1].order == order) {
+            rank->sent[i - 1].peer = MPIA_RANK_NULL;
+            rank->failed++;
+            return;
+        }
+    rank->lost++; /* which one is not known */
+}
+
+/* What was posted before there were numbers has its time in place of one; that is before all numbers, unless there was
+ * a time with numbers before. */
+static uint64_t order_of(const struct mpi_message_rank *rank, const struct record_message *message)
+{
+    bool before = message->order >> 63;
+    return message->order == 0 || (before && rank->gap_twice) ? MPI_ORDER_UNKNOWN : message->order;
+}
+
+static bool take_other(struct reader *reader, struct track *track, const struct record_message *message, int64_t now)
+{
+    switch (message->kind) {
+    case MESSAGE_COLLECTIVE_DONE:
+        complete_part(reader, track, message, now);
+        return true;
+    case MESSAGE_POSTED:
+        if (track->inside && !mpi_posted_add(&reader->posted, message->order, track->begin, track->place))
+            reader->code = -ENOMEM;
+        return true;
+    case MESSAGE_SENT_DONE:
+        complete_send(reader, track, message->order, now);
+        return true;
+    case MESSAGE_UNSENT:
+        take_back(reader->rank, message->order);
+        return true;
+    case MESSAGE_BEGIN:
+        begin_late(reader->rank, message, now);
+        return true;
+    case MESSAGE_SENT_BEFORE:
+    case MESSAGE_RECEIVED_BEFORE:
+        take_before(reader, message);
+        return true;
+    default:
+        return false;
     }
 }
 
 static void take_message(struct reader *reader, struct track *track, const struct trace_event *event, int64_t now)
 {
     const struct record_message *message = event->message;
-    if (message->kind == MESSAGE_COLLECTIVE_DONE) {
-        complete_part(reader, track, message, now);
+    if (take_other(reader, track, message, now))
         return;
-    }
     if (*reader->kept >= reader->limit) {
         reader->rank->unkept++;
         reader->rank->lost++; /* what comes later cannot be matched */
@@ -264,10 +395,12 @@ static void take_message(struct reader *reader, struct track *track, const struc
                           .place = track->inside ? track->place : place_of(reader, call, 0),
                           .peer = message->peer,
                           .tag = message->tag};
-    if (message->kind == MESSAGE_COLLECTIVE)
+    if (message->kind == MESSAGE_COLLECTIVE) {
         add_part(reader, track, message, &end);
-    else
+    } else {
+        end.order = order_of(reader->rank, message);
         add_end(reader, track, message, &end);
+    }
 }
 
 static bool is_init(uint32_t call)
@@ -280,14 +413,29 @@ static void take_entry(struct reader *reader, struct track *track, const struct 
     uint32_t call = call_of(reader, event->function);
     if (call == CALL_NONE || (track->inside && event->depth > track->depth))
         return;
-    reader->rank->from_start |= is_init(call);
+    if (is_init(call)) {
+        reader->rank->from_start = true;
+        reader->rank->init_begin = now;
+    }
     if (call == CALL_MPI_Finalize)
         reader->rank->final_begin = now;
     track->inside = track->any = true;
     track->depth = event->depth;
     track->begin = now;
+    track->call = call;
     track->place = place_of(reader, call, site_of(reader, event));
     track->count = 0;
+}
+
+/* Nothing says that the call is over: the process was killed in it, or is in it still. Of several threads the one that
+ * is in it for the longest time. */
+static void note_open(struct mpi_message_rank *rank, const struct track *track)
+{
+    if (rank->in_call && rank->in_since <= track->begin)
+        return;
+    rank->in_call = true;
+    rank->in_place = track->place;
+    rank->in_since = track->begin;
 }
 
 static void take_exit(struct reader *reader, struct track *track, const struct trace_event *event, int64_t now)
@@ -298,8 +446,12 @@ static void take_exit(struct reader *reader, struct track *track, const struct t
     }
     if (!track->inside || event->depth > track->depth)
         return;
+    if (event->how == TRACE_OPEN)
+        note_open(reader->rank, track);
     for (size_t i = 0; i < track->count; i++)
         *end_of(reader->rank, &track->pending[i]) = now;
+    if (!track->count)
+        mpi_messages_unjudged(reader->messages, track->call, now - track->begin);
     track->inside = false;
     track->count = 0;
 }
@@ -309,7 +461,7 @@ static void take_event(struct reader *reader, const struct trace_event *event)
     if (event->kind == TRACE_GAP)
         reader->rank->lost += event->lost;
     else if (event->kind == TRACE_THINNED && call_of(reader, event->function) != CALL_NONE)
-        reader->rank->lost++;
+        reader->rank->thinned = true;
     if (event->kind != TRACE_ENTRY && event->kind != TRACE_EXIT && event->kind != TRACE_MESSAGE)
         return;
     struct track *track = track_of(reader, event);
@@ -341,20 +493,28 @@ static void reader_done(struct reader *reader)
         HASH_DEL(reader->sites, site);
         free(site);
     }
+    mpi_posted_free(&reader->posted);
     free(reader->calls);
     reader->calls = NULL;
     reader->last = NULL;
 }
 
-/* What the writer says is missing. */
+/* What the writer says is missing. Calls that the user has left out are not: their messages are there. */
 static uint64_t lost_by_writer(const struct trace *trace)
 {
     uint64_t lost = 0;
     for (; trace; trace = trace_rest(trace))
-        lost += trace_number(trace, "discarded") + trace_number(trace, "overwritten") + trace_number(trace, "thinned") +
-                trace_number(trace, "threads_omitted") + (trace_number(trace, "min_time") != 0) +
-                (trace_number(trace, "max_depth") != 0);
+        lost += trace_number(trace, "discarded") + trace_number(trace, "overwritten") +
+                trace_number(trace, "threads_omitted");
     return lost;
+}
+
+static bool calls_left_out(const struct trace *trace)
+{
+    for (; trace; trace = trace_rest(trace))
+        if (trace_number(trace, "thinned") || trace_number(trace, "min_time") || trace_number(trace, "max_depth"))
+            return true;
+    return false;
 }
 
 /* Of `count` traces the share of the time that this one takes is told. */
@@ -388,19 +548,20 @@ static int read_events(struct reader *reader, size_t count, struct err *err)
 int mpi_messages_read(struct mpi_messages *messages, struct mpi_message_rank *rank, struct trace *trace, size_t count,
                       size_t *kept, const struct mpi_messages_options *options, struct err *err)
 {
-    const char *exe = trace_value(trace, "exe");
     struct reader reader = {.messages = messages,
                             .options = options,
                             .rank = rank,
                             .trace = trace,
                             .kept = kept,
-                            .limit = options->limit ? options->limit : MPI_ENDS_LIMIT};
-    for (const char *c = exe ? exe : ""; *c; c++)
-        reader.program = reader.program * 31 + (unsigned char)*c;
+                            .limit = options->limit ? options->limit : MPI_ENDS_LIMIT,
+                            .program = mpi_messages_program(trace_value(trace, "exe"))};
     int code = read_events(&reader, count, err);
     uint64_t said = lost_by_writer(trace);
     if (said > rank->lost)
         rank->lost = said;
+    rank->thinned |= calls_left_out(trace);
+    /* MPI_Init may be one of those; had others gone by before, a record would say so */
+    rank->from_start |= rank->thinned && rank->gap_end == INT64_MIN && !rank->lost;
     reader_done(&reader);
     return code;
 }

@@ -9,7 +9,7 @@
 #include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
 
-enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, PLACE = 56 };
+enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, SHOWN_OPEN = 20, SHOWN_UNJUDGED = 6, PLACE = 56 };
 
 static const char *plural(uint64_t count)
 {
@@ -49,23 +49,37 @@ static void tell(const struct telling *telling, struct buf *line)
 static void tell_missing(const struct telling *telling, struct buf *line)
 {
     const struct mpi_messages *messages = telling->messages;
-    uint64_t late = 0, lossy = 0, lost = 0;
+    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0;
     for (size_t i = 0; i < messages->rank_count; i++) {
         late += !messages->ranks[i].from_start;
+        broken += messages->ranks[i].from_start && messages->ranks[i].gap_end != INT64_MIN;
         lossy += messages->ranks[i].lost != 0;
         lost += messages->ranks[i].lost;
+        thinned += messages->ranks[i].thinned;
     }
-    if (late) {
-        buf_printf(line,
-                   "the trace of %" PRIu64 " rank%s begins after MPI_Init: which messages were under way then is not "
-                   "known, so theirs are not matched",
-                   late, plural(late));
+    if (late || broken) {
+        if (late)
+            buf_printf(line, "the trace of %" PRIu64 " rank%s begins after MPI_Init", late, plural(late));
+        if (broken)
+            buf_printf(line, "%s%" PRIu64 " rank%s not traced for some time", late ? ", " : "", broken,
+                       broken == 1 ? " was" : "s were");
+        buf_puts(line,
+                 ": messages of two ranks are matched from the moment on when, by what both have counted, none was "
+                 "under way between them; `scry run --mpi trace` records all from the start");
         tell(telling, line);
     }
     if (lossy) {
         buf_printf(line,
                    "records of %" PRIu64 " rank%s are missing (%" PRIu64 "): their channels are matched up to there",
                    lossy, plural(lossy), lost);
+        tell(telling, line);
+    }
+    if (thinned) {
+        buf_printf(line,
+                   "calls of %" PRIu64
+                   " rank%s were left out (--min-time, --rate, --max-depth), but none of their messages: "
+                   "waiting is judged of recorded calls only",
+                   thinned, plural(thinned));
         tell(telling, line);
     }
     if (messages->sent_unsure || messages->got_unsure) {
@@ -219,6 +233,64 @@ static void put_waits(struct buf *out, const struct mpi_messages *messages)
         buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", shown - SHOWN_WAITS);
 }
 
+/* Of the calls that block, or of those that only look: the most time first. */
+static size_t sort_unjudged(const struct mpi_messages *messages, enum mpi_waiting waiting, uint32_t *calls,
+                            double *ret_ns)
+{
+    size_t count = 0;
+    *ret_ns = 0;
+    for (uint32_t call = 0; call < CALL_COUNT; call++) {
+        if (!messages->unjudged[call].count || mpi_waiting_of(call) != waiting)
+            continue;
+        size_t place = count++;
+        for (; place && messages->unjudged[calls[place - 1]].ns < messages->unjudged[call].ns; place--)
+            calls[place] = calls[place - 1];
+        calls[place] = call;
+        *ret_ns += (double)messages->unjudged[call].ns;
+    }
+    return count;
+}
+
+static void put_unjudged_calls(struct buf *out, const struct mpi_messages *messages, const uint32_t *calls,
+                               size_t count)
+{
+    for (size_t i = 0; i < count && i < SHOWN_UNJUDGED; i++) {
+        buf_printf(out, "%s%s ", i ? ", " : "", mpi_text_call(calls[i]));
+        call_put_ns(out, (double)messages->unjudged[calls[i]].ns);
+        buf_printf(out, " (%" PRIu64 ")", messages->unjudged[calls[i]].count);
+    }
+    if (count > SHOWN_UNJUDGED)
+        buf_printf(out, ", %zu more", count - SHOWN_UNJUDGED);
+    buf_putc(out, '\n');
+}
+
+/* What the table does not show, so that nobody takes it for nothing. */
+static void put_unjudged(struct buf *out, const struct mpi_messages *messages)
+{
+    uint32_t calls[CALL_COUNT];
+    double ns, all = (double)messages->judged_ns;
+    size_t count = sort_unjudged(messages, MPI_WAITS, calls, &ns);
+    if (!messages->judged_ns && !count)
+        return;
+    if (!messages->waits)
+        buf_puts(out, "\nNo rank waited for another one, in the calls that can be judged\n");
+    if (count) {
+        buf_puts(out, "  not judged: ");
+        call_put_ns(out, ns);
+        buf_puts(out, " of ");
+        call_put_ns(out, all + ns);
+        buf_puts(out, " in blocking calls: ");
+        put_unjudged_calls(out, messages, calls, count);
+    }
+    count = sort_unjudged(messages, MPI_WAITS_LOOKS, calls, &ns);
+    if (count) {
+        buf_puts(out, "  not judged: ");
+        call_put_ns(out, ns);
+        buf_puts(out, " in calls that looked in vain: ");
+        put_unjudged_calls(out, messages, calls, count);
+    }
+}
+
 static void put_slowest(struct buf *out, const struct mpi_messages *messages)
 {
     if (!messages->slowest_count)
@@ -243,6 +315,25 @@ static void put_slowest(struct buf *out, const struct mpi_messages *messages)
     }
 }
 
+static void put_open(struct buf *out, const struct mpi_messages *messages)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        if (!rank->in_call || shown++ >= SHOWN_OPEN)
+            continue;
+        if (shown == 1)
+            buf_puts(out, "\nRanks whose trace ends inside of a call of MPI   since\n");
+        _cleanup_(buf_done) struct buf who = BUF_INIT;
+        put_rank(&who, messages, rank->world, rank->rank);
+        buf_printf(out, "  %-42s %8.4f s  ", who.data ? who.data : "", (double)rank->in_since / 1e9);
+        mpi_messages_place(out, messages, rank->in_place);
+        buf_putc(out, '\n');
+    }
+    if (shown > SHOWN_OPEN)
+        buf_printf(out, "  ... and %zu more\n", shown - SHOWN_OPEN);
+}
+
 static void put_left(struct buf *out, const struct mpi_messages *messages)
 {
     if (!messages->left_count)
@@ -253,7 +344,12 @@ static void put_left(struct buf *out, const struct mpi_messages *messages)
         buf_printf(out, "%35" PRIu64 " %8" PRIu64 " %12" PRIu64 " %13" PRIu64 "  ", left->sent, left->got,
                    left->sent_unsure, left->got_unsure);
         put_rank(out, messages, left->world, left->from);
-        buf_printf(out, " to %d, tag %d on %s\n", left->to, left->tag, messages->comm_list[left->comm]->name);
+        buf_puts(out, " to ");
+        if (left->to_world != left->world)
+            put_rank(out, messages, left->to_world, left->to);
+        else
+            buf_printf(out, "%d", left->to);
+        buf_printf(out, ", tag %d on %s\n", left->tag, messages->comm_list[left->comm]->name);
     }
     if (messages->left_channels > SHOWN_LEFT)
         buf_printf(out, "  ... and %" PRIu64 " more channels\n", messages->left_channels - SHOWN_LEFT);
@@ -283,6 +379,8 @@ void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
     }
     mpi_messages_notes(messages, put_note, out);
     put_waits(out, messages);
+    put_unjudged(out, messages);
     put_slowest(out, messages);
     put_left(out, messages);
+    put_open(out, messages);
 }

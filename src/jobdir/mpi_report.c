@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "jobdir/mpi_ends.h"
+#include "shm/mpi_told.h"
 
 int mpi_report_read(struct mpi_report **ret_report, const char *jobdir, struct err *err)
 {
@@ -41,6 +43,21 @@ const struct mpi_stats_thread *mpi_report_main(const struct mpi_stats *stats)
     return stats->thread_count ? &stats->threads[0] : NULL;
 }
 
+bool mpi_report_is_outside(uint32_t call)
+{
+    return mpi_call_is_untimed(call);
+}
+
+void mpi_report_others(const struct mpi_stats *stats, uint64_t *ret_count, uint64_t *ret_ns)
+{
+    *ret_count = *ret_ns = 0;
+    for (size_t i = 0; i < stats->row_count; i++)
+        if (!mpi_report_is_outside(stats->rows[i].call)) {
+            *ret_count += stats->rows[i].others_count;
+            *ret_ns += stats->rows[i].others_ns;
+        }
+}
+
 const char *mpi_report_fate(const struct mpi_stats *stats)
 {
     if (stats->aborted)
@@ -49,7 +66,7 @@ const char *mpi_report_fate(const struct mpi_stats *stats)
         return "running";
     switch (stats->state) {
     case MPIA_LOADED:
-        return "never called MPI_Init";
+        return mpi_ended_before(stats);
     case MPIA_RUNNING:
         return "died without MPI_Finalize";
     case MPIA_OFF:
@@ -59,10 +76,46 @@ const char *mpi_report_fate(const struct mpi_stats *stats)
     }
 }
 
+struct ordered {
+    uint64_t start_ns;
+    size_t index;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct ordered *left = a, *right = b;
+    if (left->start_ns != right->start_ns)
+        return left->start_ns < right->start_ns ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Programs are counted as they started: those that another one spawned come after it. */
+static int order_worlds(struct mpi_report *report)
+{
+    const struct mpi_stats_set *set = &report->set;
+    _cleanup_(freep) struct ordered *order = calloc(set->count + 1, sizeof *order);
+    struct mpi_stats *ranks = arena_zalloc(set->arena, set->count + 1, sizeof *ranks);
+    if (!order || !ranks)
+        return -ENOMEM;
+    for (size_t i = 0, next; i < set->count; i = next) { /* they are in the order of their namespaces */
+        uint64_t start_ns = UINT64_MAX;
+        for (next = i; next < set->count && strcmp(set->ranks[next].namespace, set->ranks[i].namespace) == 0; next++)
+            if (set->ranks[next].started_wall_ns && set->ranks[next].started_wall_ns < start_ns)
+                start_ns = set->ranks[next].started_wall_ns;
+        for (size_t k = i; k < next; k++)
+            order[k] = (struct ordered){start_ns, k};
+    }
+    qsort(order, set->count, sizeof *order, by_start);
+    for (size_t i = 0; i < set->count; i++)
+        ranks[i] = set->ranks[order[i].index];
+    report->set.ranks = ranks;
+    return 0;
+}
+
 static void find_worlds(struct mpi_report *report)
 {
     const struct mpi_stats_set *set = &report->set;
-    for (size_t i = 0; i < set->count; i++) { /* they are in the order of their namespaces */
+    for (size_t i = 0; i < set->count; i++) {
         if (i > 0 && strcmp(set->ranks[i].namespace, set->ranks[i - 1].namespace) != 0)
             report->worlds++;
         report->world_of[i] = report->worlds;
@@ -84,6 +137,8 @@ static void add_row(struct mpi_stats_row *into, const struct mpi_stats_row *row)
     into->args_bytes += row->args_bytes;
     into->sent_bytes += row->sent_bytes;
     into->got_bytes += row->got_bytes;
+    into->others_count += row->others_count;
+    into->others_ns += row->others_ns;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -115,6 +170,10 @@ static void add_rows(struct mpi_report *report, const struct mpi_stats *stats)
     for (size_t i = 0; i < stats->span_count; i++)
         if (stats->spans[i].call < CALL_COUNT)
             add_row(&report->spans[stats->spans[i].call], &stats->spans[i]);
+    uint64_t count, ns;
+    mpi_report_others(stats, &count, &ns);
+    report->others_count += count;
+    report->others_ns += ns;
     const struct mpi_stats_thread *thread = mpi_report_main(stats);
     if (thread) {
         add_clock(&report->outermost, &thread->outermost);
@@ -179,7 +238,8 @@ static int add_sites(struct mpi_report *report)
         return -ENOMEM;
     for (size_t i = 0; i < report->set.count; i++)
         for (size_t j = 0; j < report->set.ranks[i].site_count; j++)
-            list[used++] = (struct ranked_site){&report->set.ranks[i].sites[j], i};
+            if (report->set.ranks[i].sites[j].count)
+                list[used++] = (struct ranked_site){&report->set.ranks[i].sites[j], i};
     qsort(list, used, sizeof *list, by_site);
     for (size_t i = 0; i < used; i++) {
         const struct mpi_stats_site *site = list[i].site;
@@ -192,6 +252,8 @@ static int add_sites(struct mpi_report *report)
         into->count += site->count;
         into->total_ns += site->total_ns;
         into->args_bytes += site->args_bytes;
+        into->others_count += site->others_count;
+        into->others_ns += site->others_ns;
         into->min_ns = site->min_ns < into->min_ns ? site->min_ns : into->min_ns;
         into->max_ns = site->max_ns > into->max_ns ? site->max_ns : into->max_ns;
     }
@@ -204,15 +266,24 @@ static int add_sites(struct mpi_report *report)
 struct comm_use { /* of one rank */
     const struct mpi_stats *stats;
     uint32_t index, world;
-    uint64_t path[4]; /* of what it is made: from its own identity up to the world */
+    uint64_t path[4]; /* its identity, or of what it is made: from its own up to the world */
     struct mpi_report_comm sums;
 };
 
-/* As in mpi_why.h: kind, ordinal, lowest rank, and those of its parents, of which four suffice for a report. */
+/* As in mpi_why.h: by its identity, which is the same on all ranks, also where those have it from parents that differ
+ * (both groups of an intercommunicator). Without one by kind, ordinal, lowest rank, and those of its parents, of which
+ * four suffice for a report. */
 static void identify(struct comm_use *use)
 {
     uint32_t index = use->index;
     const struct mpi_stats *stats = use->stats;
+    uint64_t identity = stats->comms[index].identity;
+    if (identity) {
+        use->path[0] = (uint64_t)stats->comms[index].kind;
+        use->path[1] = identity;
+        use->path[2] = identity == MPI_IDENTITY_SELF ? (uint64_t)stats->rank : 0;
+        return;
+    }
     for (unsigned depth = 0; depth < 4 && index < stats->comm_count; depth++) {
         const struct mpi_stats_comm *comm = &stats->comms[index];
         bool first = comm->parent == UINT32_MAX;
@@ -302,7 +373,7 @@ static int add_comms(struct mpi_report *report)
 int mpi_report_add_up(struct mpi_report *report)
 {
     report->world_of = arena_zalloc(&report->arena, report->set.count + 1, sizeof *report->world_of);
-    if (!report->world_of)
+    if (!report->world_of || order_worlds(report) < 0)
         return -ENOMEM;
     find_worlds(report);
     for (size_t i = 0; i < report->set.count; i++)

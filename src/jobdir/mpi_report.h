@@ -19,6 +19,7 @@ struct mpi_report_site {
     const struct mpi_stats_site *site; /* its names; borrowed of the first rank that has it */
     uint32_t call, ranks;              /* how many ranks called from there */
     uint64_t count, total_ns, min_ns, max_ns, args_bytes;
+    uint64_t others_count, others_ns; /* of that, in threads that are not the rank */
 };
 
 struct mpi_report_comm {           /* one over all ranks that have it */
@@ -39,8 +40,9 @@ struct mpi_report {
     uint32_t *world_of;                                        /* by rank of the set, from 0 */
     struct mpi_stats_row calls[CALL_COUNT], spans[CALL_COUNT]; /* over all ranks */
     struct mpi_stats_clock outermost, blocking;                /* sums over the ranks' own threads */
-    uint64_t finalized;            /* ranks that called MPI_Finalize: each computed once more than it communicated */
-    struct mpi_report_site *sites; /* by total time */
+    uint64_t others_count, others_ns; /* calls of threads that are not the rank, whose clocks these are not in */
+    uint64_t finalized;               /* ranks that called MPI_Finalize: each computed once more than it communicated */
+    struct mpi_report_site *sites;    /* by total time */
     size_t site_count;
     struct mpi_report_comm *comms;
     size_t comm_count;
@@ -55,6 +57,10 @@ void mpi_report_free(struct mpi_report *report); /* NULL is fine */
 
 /* The thread that is the rank; NULL: it never called MPI. */
 const struct mpi_stats_thread *mpi_report_main(const struct mpi_stats *stats);
+/* Calls of MPI of a process's threads that are not the rank: they are in the rows, but in none of its clocks. */
+void mpi_report_others(const struct mpi_stats *stats, uint64_t *ret_count, uint64_t *ret_ns);
+/* Calls that are in no clock, MPI_Init and MPI_Finalize, as its time is between them. */
+bool mpi_report_is_outside(uint32_t call);
 /* "", or what became of a rank: "died", "aborted", "running", "never called MPI_Init" ... */
 const char *mpi_report_fate(const struct mpi_stats *stats);
 
@@ -62,6 +68,9 @@ const char *mpi_report_fate(const struct mpi_stats *stats);
 void mpi_report_summary(struct buf *out, const struct mpi_report *report);
 /* All sections; `rank` >= 0: those of this one. */
 void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank);
+/* Two runs; either may be NULL: nothing (null) if both are. */
+void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b);
+json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b);
 /* Adds the member "mpi" (null: no MPI). */
 void mpi_report_json(json_t *json, const struct mpi_report *report);
 

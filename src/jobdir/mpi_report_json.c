@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What MPI programs did, for programs: .mpi of doc/reference/report.schema.json. */
+#include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
@@ -12,11 +13,12 @@ static json_t *number(uint64_t value)
 /* .bytes: as the arguments say. */
 static json_t *row_json(const struct mpi_stats_row *row)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", mpi_text_call(row->call), "class",
-                     call_class_names[call_infos[row->call].class], "calls", number(row->count), "bytes",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", mpi_text_call(row->call),
+                     "class", call_class_names[call_infos[row->call].class], "calls", number(row->count), "bytes",
                      number(row->args_bytes), "sent_bytes", number(row->sent_bytes), "received_bytes",
                      number(row->got_bytes), "total_ns", number(row->total_ns), "min_ns", number(row->min_ns), "max_ns",
-                     number(row->max_ns));
+                     number(row->max_ns), "other_threads_calls", number(row->others_count), "other_threads_ns",
+                     number(row->others_ns));
 }
 
 static json_t *rows_json(const struct mpi_stats_row *rows, size_t count)
@@ -52,6 +54,19 @@ static json_t *threads_json(const struct mpi_stats *stats)
     return list;
 }
 
+/* As the records of the job have it; null: it runs, or they do not know. */
+static json_t *end_json(const struct mpi_stats *stats)
+{
+    const struct mpi_stats_end *end = &stats->end;
+    if (!end->known)
+        return json_null();
+    bool way = end->status != JOB_STATUS_UNKNOWN;
+    return json_pack("{s:f, s:o, s:o, s:b}", "seconds", end->seconds, "signal",
+                     way && WIFSIGNALED(end->status) ? json_integer(WTERMSIG(end->status)) : json_null(), "exit_code",
+                     way && WIFEXITED(end->status) ? json_integer(WEXITSTATUS(end->status)) : json_null(), "first",
+                     end->first);
+}
+
 static json_t *rank_json(const struct mpi_report *report, size_t index)
 {
     static const struct mpi_stats_clock none;
@@ -68,10 +83,14 @@ static json_t *rank_json(const struct mpi_report *report, size_t index)
     if (!json)
         return NULL;
     json_object_set_new(json, "state", json_string(*fate ? fate : "ended"));
+    json_object_set_new(json, "end", end_json(stats));
     json_object_set_new(json, "spawned", json_boolean(stats->spawned));
     json_object_set_new(json, "abort_code", stats->aborted ? json_integer(stats->abort_code) : json_null());
     json_object_set_new(json, "fault", stats->fault && *stats->fault ? text_json(stats->fault) : json_null());
     json_object_set_new(json, "omitted", number(stats->omitted));
+    json_object_set_new(json, "resets", number(stats->resets));
+    json_object_set_new(json, "reset_ns", stats->resets ? number(stats->reset_ns) : json_null());
+    json_object_set_new(json, "paused_ns", number(stats->paused_ns));
     json_object_set_new(json, "init_ns", number(stats->init_ns));
     json_object_set_new(json, "finalize_ns", number(stats->finalize_ns));
     json_object_set_new(json, "started_seconds", json_real((double)stats->started_wall_ns / 1e9));
@@ -90,15 +109,17 @@ static json_t *sites_json(const struct mpi_report *report)
         const struct mpi_report_site *site = &report->sites[i];
         const struct mpi_stats_site *names = site->site;
         bool file = names->file && *names->file;
-        json_array_append_new(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "name", mpi_text_call(site->call),
-                      "function", names->function && *names->function ? text_json(names->function) : json_null(),
-                      "file", file ? text_json(names->file) : json_null(), "line",
-                      names->line ? json_integer(names->line) : json_null(), "module",
-                      text_json(names->module ? names->module : ""), "offset", number(names->offset), "ranks",
-                      (int)site->ranks, "calls", number(site->count), "bytes", number(site->args_bytes), "total_ns",
-                      number(site->total_ns), "min_ns", number(site->min_ns), "max_ns", number(site->max_ns)));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                        "name", mpi_text_call(site->call), "function",
+                                        names->function && *names->function ? text_json(names->function) : json_null(),
+                                        "file", file ? text_json(names->file) : json_null(), "line",
+                                        names->line ? json_integer(names->line) : json_null(), "module",
+                                        text_json(names->module ? names->module : ""), "offset", number(names->offset),
+                                        "ranks", (int)site->ranks, "calls", number(site->count), "bytes",
+                                        number(site->args_bytes), "total_ns", number(site->total_ns), "min_ns",
+                                        number(site->min_ns), "max_ns", number(site->max_ns), "other_threads_calls",
+                                        number(site->others_count), "other_threads_ns", number(site->others_ns)));
     }
     return list;
 }
@@ -154,10 +175,11 @@ void mpi_report_json(json_t *json, const struct mpi_report *report)
     json_t *ranks = json_array();
     for (size_t i = 0; i < report->set.count; i++)
         json_array_append_new(ranks, rank_json(report, i));
-    json_t *mpi = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "ranks", ranks, "calls",
+    json_t *mpi = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:{s:o, s:o}}", "ranks", ranks, "calls",
                             rows_json(report->calls, CALL_COUNT), "spans", rows_json(report->spans, CALL_COUNT), "time",
                             clock_json(&report->outermost), "blocking", clock_json(&report->blocking), "sites",
                             sites_json(report), "matrix", matrix_json(&report->matrix), "communicators",
-                            comms_json(report), "unreadable", (int)report->unreadable_count);
+                            comms_json(report), "unreadable", (int)report->unreadable_count, "other_threads", "calls",
+                            number(report->others_count), "total_ns", number(report->others_ns));
     json_object_set_new(json, "mpi", mpi ? mpi : json_null());
 }

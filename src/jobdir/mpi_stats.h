@@ -33,6 +33,7 @@ struct mpi_stats_row {
     uint32_t call; /* enum call_id */
     uint64_t count, total_ns, min_ns, max_ns;
     uint64_t args_bytes, sent_bytes, got_bytes;
+    uint64_t others_count, others_ns; /* of count and total_ns, by threads that are not the rank */
 };
 
 struct mpi_stats_clock { /* total_ns = compute_ns + communicate_ns, to the nanosecond */
@@ -48,7 +49,8 @@ struct mpi_stats_site {
     uint64_t offset;             /* of the return address, as the file of the module has it; without module: itself */
     const char *function, *file; /* "" until they were looked up */
     uint32_t line;
-    uint64_t count, total_ns, min_ns, max_ns, args_bytes;
+    uint64_t count, total_ns, min_ns, max_ns, args_bytes; /* count 0: of calls that are told, but not counted by site */
+    uint64_t others_count, others_ns;                     /* as of a row */
 };
 
 /* `comm` of what follows is an index in comms; UINT32_MAX: none, or not known. */
@@ -66,6 +68,7 @@ struct mpi_stats_comm {
     uint32_t size, rank, remote_size;
     bool ended;
     uint32_t collectives;
+    uint32_t held;               /* windows: locks that it holds on it */
     const int32_t *ranks;        /* world rank of each; NULL: 0 .. size - 1 */
     const int32_t *remote_ranks; /* remote_size of them; NULL: there are none, or they are not known */
     const char *name;
@@ -91,6 +94,13 @@ struct mpi_stats_now { /* what a thread is in, since when */
     struct mpi_stats_site site; /* without counts */
 };
 
+enum mpi_attends { /* to what a thread waits for (jobdir/mpi_look.h) */
+                   MPI_ATTENDS_UNKNOWN,
+                   MPI_ATTENDS,
+                   MPI_STARVED, /* it had no processor */
+                   MPI_STOPPED, /* by a signal or a debugger */
+};
+
 struct mpi_stats_thread {
     int32_t tid;
     bool is_main;
@@ -99,6 +109,8 @@ struct mpi_stats_thread {
     struct mpi_stats_clock outermost, blocking;
     struct mpi_stats_now now;
     uint64_t errors;
+    enum mpi_attends attends; /* not in the file */
+    int32_t joins;            /* the thread of its process whose end it waits for, outside of MPI; 0: none. Likewise */
 };
 
 struct mpi_stats_distribution {
@@ -109,6 +121,13 @@ struct mpi_stats_distribution {
     struct mpi_stats_bucket {
         uint64_t from, to, count;
     } * buckets; /* only those that are not empty */
+};
+
+struct mpi_stats_end { /* of a process that has ended, by the records of its job (jobdir/mpi_ends.h) */
+    bool known;
+    int status;     /* wait status, or JOB_STATUS_UNKNOWN */
+    double seconds; /* since the start of the job */
+    bool first;     /* of its MPI_COMM_WORLD the first that ended, and before MPI_Finalize */
 };
 
 struct mpi_stats {
@@ -122,10 +141,15 @@ struct mpi_stats {
     int32_t abort_code;
     bool spawned;                       /* by MPI_Comm_spawn: its MPI_COMM_WORLD has a parent */
     bool uncounted;                     /* counting is switched off just now: what it is in is not known */
+    uint64_t resets;                    /* how often counting began anew: what was before is in no number */
+    uint64_t reset_ns;                  /* after MPI_Init's return, of the last time */
+    uint64_t paused_ns;                 /* between MPI_Init and MPI_Finalize, in which nothing was counted; but before a
+                                           reset */
     uint64_t started_wall_ns;           /* CLOCK_REALTIME at MPI_Init's return */
     uint64_t taken_wall_ns;             /* of when this is */
     uint64_t init_ns, finalize_ns;      /* how long those took */
     uint64_t omitted;                   /* calls, requests, bytes of the pool that found no room: > 0 is said */
+    struct mpi_stats_end end;           /* not in the file */
     struct mpi_stats_row *rows, *spans; /* calls that occurred, summed over threads */
     size_t row_count, span_count;
     struct mpi_stats_site *sites;

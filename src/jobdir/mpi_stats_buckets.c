@@ -176,7 +176,7 @@ static int of_clocks(const struct take *take, struct mpi_stats *stats, struct me
         size_t count = 0;
         for (uint32_t i = 0; i < MPIA_THREADS; i++) {
             const struct mpi_thread *thread = take_thread(take, i);
-            if (thread && (!has_main || ONCE(thread->is_main)))
+            if (thread && !take_is_shared(thread) && (!has_main || ONCE(thread->is_main)))
                 count += parts_of(thread, kind, at + count);
         }
         merge(take, merged, at, count);

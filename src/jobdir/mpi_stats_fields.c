@@ -39,6 +39,9 @@ const struct mpi_field mpi_stats_fields[] = {
     F(init_ns, FIELD_U64),
     F(finalize_ns, FIELD_U64),
     F(omitted, FIELD_U64),
+    F(resets, FIELD_U64),
+    F(reset_ns, FIELD_U64),
+    F(paused_ns, FIELD_U64),
     F(fault, FIELD_TEXT),
 #undef F
     END,
@@ -103,6 +106,8 @@ static const struct mpi_field row_fields[] = {
     F(args_bytes, FIELD_U64),
     F(sent_bytes, FIELD_U64),
     F(got_bytes, FIELD_U64),
+    F(others_count, FIELD_U64),
+    F(others_ns, FIELD_U64),
 #undef F
     END,
 };
@@ -121,6 +126,8 @@ static const struct mpi_field site_fields[] = {
     F(min_ns, FIELD_U64),
     F(max_ns, FIELD_U64),
     F(args_bytes, FIELD_U64),
+    F(others_count, FIELD_U64),
+    F(others_ns, FIELD_U64),
 #undef F
     END,
 };
@@ -156,6 +163,7 @@ static const struct mpi_field comm_fields[] = {
     F(remote_ranks, FIELD_REMOTE_RANKS),
     F(name, FIELD_TEXT),
     F(identity, FIELD_U64),
+    F(held, FIELD_U32),
 #undef F
     END,
 };

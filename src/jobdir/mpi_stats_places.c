@@ -76,6 +76,7 @@ static int by_time(const void *a, const void *b)
 struct gathered {
     void *rows; /* 64 bytes each; malloc'ed */
     size_t count;
+    size_t main_from, main_count; /* those of the thread that is the rank */
     bool failed;
 };
 
@@ -87,6 +88,8 @@ static void gather(const struct take *take, struct gathered *out, bool sites)
         const struct mpi_thread *thread = take_thread(take, i);
         if (!thread)
             continue;
+        if (i == take->main)
+            out->main_from = out->count;
         uint32_t mask = sites ? ONCE(thread->sites_mask) : ONCE(thread->peers_mask);
         uint32_t at = sites ? ONCE(thread->sites_at) : ONCE(thread->peers_at);
         const uint8_t *table = at ? table_at(take, at, mask, sites ? MPIA_SITES_MOST : MPIA_PEERS_MOST) : NULL;
@@ -100,8 +103,7 @@ static void gather(const struct take *take, struct gathered *out, bool sites)
             if (sites ? !ONCE(site->address) : !ONCE(peer->used))
                 continue;
             take_stable(&row, site, sizeof row);
-            if (sites ? row.site.call == CALL_NONE || row.site.call >= CALL_COUNT || !row.site.count
-                      : row.peer.call >= CALL_COUNT)
+            if (sites ? row.site.call == CALL_NONE || row.site.call >= CALL_COUNT : row.peer.call >= CALL_COUNT)
                 continue;
             if (out->count == room) {
                 room = room ? 2 * room : 256;
@@ -113,7 +115,20 @@ static void gather(const struct take *take, struct gathered *out, bool sites)
                 out->rows = grown;
             }
             memcpy((uint8_t *)out->rows + 64 * out->count++, &row, 64);
+            out->main_count += i == take->main;
         }
+    }
+}
+
+/* What of each site, which are by place, is not the rank's own. */
+static void take_others(const struct take *take, struct mpi_stats_site *stats, const struct mpi_site *own,
+                        size_t own_count)
+{
+    for (size_t i = 0; i < take->site_count; i++) {
+        const struct mpi_site *all = &take->sites[i];
+        const struct mpi_site *rank = own_count ? bsearch(all, own, own_count, sizeof *own, by_place) : NULL;
+        stats[i].others_count = all->count - (rank ? rank->count : 0);
+        stats[i].others_ns = take_ns(take, all->ticks - (rank ? rank->ticks : 0));
     }
 }
 
@@ -122,7 +137,12 @@ int take_sites(struct take *take, struct mpi_stats *stats)
     struct gathered all;
     gather(take, &all, true);
     struct mpi_site *sites = all.rows;
+    struct mpi_site *own = arena_alloc(take->arena, (all.main_count + 1) * sizeof *own);
     size_t count = 0;
+    if (own && all.main_count) {
+        memcpy(own, sites + all.main_from, all.main_count * sizeof *own);
+        qsort(own, all.main_count, sizeof *own, by_place);
+    }
     if (all.count)
         qsort(sites, all.count, sizeof *sites, by_place);
     for (size_t i = 0; i < all.count; i++) {
@@ -133,6 +153,10 @@ int take_sites(struct take *take, struct mpi_stats *stats)
             continue;
         }
         struct mpi_site *sum = &sites[count - 1];
+        if (!sites[i].count)
+            continue;
+        if (!sum->count)
+            sum->min = sites[i].min;
         sum->count = take_plus(sum->count, sites[i].count);
         sum->ticks = take_plus(sum->ticks, sites[i].ticks);
         sum->args_bytes = take_plus(sum->args_bytes, sites[i].args_bytes);
@@ -141,7 +165,7 @@ int take_sites(struct take *take, struct mpi_stats *stats)
     }
     stats->sites = arena_zalloc(take->arena, count + 1, sizeof *stats->sites);
     take->sites = arena_alloc(take->arena, (count + 1) * sizeof *take->sites);
-    if (all.failed || !stats->sites || !take->sites) {
+    if (all.failed || !own || !stats->sites || !take->sites) {
         free(sites);
         return -ENOMEM;
     }
@@ -158,6 +182,7 @@ int take_sites(struct take *take, struct mpi_stats *stats)
         put_place(take, &stats->sites[i], from->module, from->address, from->offset);
     }
     free(sites);
+    take_others(take, stats->sites, own, all.main_count);
     qsort(stats->sites, count, sizeof *stats->sites, by_time);
     return 0;
 }

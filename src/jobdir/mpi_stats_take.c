@@ -76,7 +76,28 @@ static uint64_t span_ticks(uint64_t from, uint64_t to)
 const struct mpi_thread *take_thread(const struct take *take, uint32_t index)
 {
     const struct mpi_thread *thread = mpi_thread_at((void *)(uintptr_t)take->area, index);
-    return ORDERED(thread->state) == MPIA_THREAD_USED ? thread : NULL;
+    uint32_t state = ORDERED(thread->state);
+    return state == MPIA_THREAD_USED || state == MPIA_THREAD_SHARED ? thread : NULL;
+}
+
+bool take_is_shared(const struct mpi_thread *thread)
+{
+    return ORDERED(thread->state) == MPIA_THREAD_SHARED;
+}
+
+/* As mpi_report_main(). */
+static uint32_t find_main(const struct take *take)
+{
+    uint32_t first = MPIA_THREADS;
+    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+        const struct mpi_thread *thread = take_thread(take, i);
+        if (!thread || take_is_shared(thread))
+            continue;
+        if (ONCE(thread->is_main))
+            return i;
+        first = i < first ? i : first;
+    }
+    return first;
 }
 
 /* The clock never runs backwards, but memory that was written over may say anything. */
@@ -89,10 +110,10 @@ static void see_time(struct take *take, uint64_t ticks)
 /* ---- rows ---- */
 
 struct sum {
-    uint64_t count, ticks, min, max, args, sent, got;
+    uint64_t count, ticks, min, max, args, sent, got, others_count, others_ticks;
 };
 
-static void add_row(struct sum *sum, const struct mpi_row *live)
+static void add_row(struct sum *sum, const struct mpi_row *live, bool is_main)
 {
     struct mpi_row row;
     if (!ONCE(live->count))
@@ -111,6 +132,10 @@ static void add_row(struct sum *sum, const struct mpi_row *live)
     sum->args = take_plus(sum->args, row.args_bytes);
     sum->sent = take_plus(sum->sent, row.sent_bytes);
     sum->got = take_plus(sum->got, row.got_bytes);
+    if (is_main)
+        return;
+    sum->others_count = take_plus(sum->others_count, row.count);
+    sum->others_ticks = take_plus(sum->others_ticks, row.ticks);
 }
 
 static int take_rows(const struct take *take, bool spans, struct mpi_stats_row **ret_rows, size_t *ret_count)
@@ -120,7 +145,7 @@ static int take_rows(const struct take *take, bool spans, struct mpi_stats_row *
     for (uint32_t i = 0; i < MPIA_THREADS; i++) {
         const struct mpi_thread *thread = take_thread(take, i);
         for (uint32_t call = 1; thread && call < CALL_COUNT; call++)
-            add_row(&sums[call], spans ? &thread->spans[call] : &thread->rows[call]);
+            add_row(&sums[call], spans ? &thread->spans[call] : &thread->rows[call], i == take->main);
     }
     for (uint32_t call = 1; call < CALL_COUNT; call++)
         count += sums[call].count != 0;
@@ -138,7 +163,9 @@ static int take_rows(const struct take *take, bool spans, struct mpi_stats_row *
                                              .max_ns = take_ns(take, sums[call].max),
                                              .args_bytes = sums[call].args,
                                              .sent_bytes = sums[call].sent,
-                                             .got_bytes = sums[call].got};
+                                             .got_bytes = sums[call].got,
+                                             .others_count = sums[call].others_count,
+                                             .others_ns = take_ns(take, sums[call].others_ticks)};
     return 0;
 }
 
@@ -185,6 +212,7 @@ static int take_comms(struct take *take, struct mpi_stats *stats)
             .remote_size = from.remote_size,
             .ended = from.ended != 0,
             .collectives = from.collectives,
+            .held = from.held,
             .ranks = take->brief ? NULL : take_ranks(take, from.ranks_at, from.size),
             .remote_ranks = take->brief ? NULL : take_ranks(take, from.remote_at, from.remote_size),
             .name = take_text(take->arena, from.name, sizeof from.name),
@@ -229,7 +257,7 @@ static int take_requests(struct take *take, struct mpi_stats *stats)
             .call = from.call,
             .comm = take_comm(take, from.comm),
             .flags = from.flags,
-            .peer = from.peer,
+            .peer = mpi_rank_shown(from.peer),
             .tag = from.tag,
             .thread = from.thread < MPIA_THREADS ? take->thread_index[from.thread] : UINT32_MAX,
             .ordinal = from.ordinal,
@@ -285,9 +313,9 @@ static void take_now(const struct take *take, struct mpi_stats_now *ret_now, con
     if (!in_call)
         return;
     ret_now->call = from->call;
-    ret_now->peer = from->peer;
+    ret_now->peer = mpi_rank_shown(from->peer);
     ret_now->tag = from->tag;
-    ret_now->source_peer = from->source_peer;
+    ret_now->source_peer = mpi_rank_shown(from->source_peer);
     ret_now->source_tag = from->source_tag;
     ret_now->comm = take_comm(take, from->comm);
     ret_now->ordinal = from->ordinal;
@@ -324,17 +352,37 @@ static int take_threads(struct take *take, struct mpi_stats *stats)
     if (!stats->threads)
         return -ENOMEM;
     for (uint32_t i = 0; i < MPIA_THREADS; i++) {
-        const struct mpi_thread *live = take_thread(take, i);
+        const struct mpi_thread *live = mpi_thread_at((void *)(uintptr_t)take->area, i);
+        bool used = take_thread(take, i), shared = i == MPIA_THREADS - 1;
         take->thread_index[i] = UINT32_MAX;
-        if (!live)
+        if (used && !take_is_shared(live)) {
+            take->thread_index[i] = (uint32_t)stats->thread_count;
+            take_one(take, live, &stats->threads[stats->thread_count++]);
+        }
+        if (!used && !shared) /* the shared one says, too, how many calls of threads found no room at all */
             continue;
-        take->thread_index[i] = (uint32_t)stats->thread_count;
-        take_one(take, live, &stats->threads[stats->thread_count++]);
         stats->omitted = take_plus(stats->omitted, ONCE(live->sites_omitted));
         stats->omitted = take_plus(stats->omitted, ONCE(live->peers_omitted));
         stats->omitted = take_plus(stats->omitted, ONCE(live->requests_omitted));
     }
     return 0;
+}
+
+/* The rank's clock stands while nothing is counted: its begin is moved on by that. */
+static uint64_t take_paused(const struct take *take)
+{
+    const struct mpi_area *area = take->area;
+    const struct mpi_thread *live = take->main < MPIA_THREADS ? take_thread(take, take->main) : NULL;
+    struct moment moment;
+    if (!live || !copy_moment(&moment, live) || !moment.outermost.first)
+        return 0;
+    uint64_t init_return = ONCE(area->init_return), finalize_enter = ONCE(area->finalize_enter), ticks = 0;
+    bool runs = ORDERED(area->state) == MPIA_RUNNING && !(ORDERED(area->on) && !ORDERED(area->pcontrol));
+    if (init_return && !ORDERED(area->reset))
+        ticks = span_ticks(init_return, moment.outermost.first);
+    if (finalize_enter || runs)
+        ticks = take_plus(ticks, span_ticks(moment.outermost.last, finalize_enter ? finalize_enter : take->now));
+    return take_ns(take, ticks);
 }
 
 /* ---- the whole ---- */
@@ -349,7 +397,7 @@ static void find_latest(struct take *take)
     see_time(take, ONCE(area->finalize_return));
     for (uint32_t i = 0; i < MPIA_THREADS; i++) {
         const struct mpi_thread *thread = take_thread(take, i);
-        if (!thread)
+        if (!thread || take_is_shared(thread))
             continue;
         see_time(take, ONCE(thread->outermost.last));
         see_time(take, ONCE(thread->now.since));
@@ -392,6 +440,9 @@ static void take_head(struct take *take, struct mpi_stats *stats)
                     ORDERED(area->metrics) & MPIA_METRIC_CLOCKS;
     if (init_enter)
         stats->init_ns = take_ns(take, span_ticks(init_enter, init_return ? init_return : take->now));
+    stats->resets = ORDERED(area->reset);
+    if (init_return && ORDERED(area->reset_at))
+        stats->reset_ns = take_ns(take, span_ticks(init_return, ORDERED(area->reset_at)));
     if (finalize_enter)
         stats->finalize_ns = take_ns(take, span_ticks(finalize_enter, finalize_return ? finalize_return : take->now));
 }
@@ -406,6 +457,7 @@ static int take_begin(struct take *take, struct mpi_stats *stats, const void *ar
     take->rate = ORDERED(take->area->ticks_per_second);
     if (take->rate < RATE_LEAST)
         take->rate = NS_PER_SECOND;
+    take->main = find_main(take);
     if (!now_ticks)
         find_latest(take);
     take_head(take, stats);
@@ -448,6 +500,8 @@ int mpi_stats_take(struct mpi_stats *ret_stats, const void *area, uint64_t now_t
         code = take_peers(&take, &stats);
     if (code == 0)
         code = take_threads(&take, &stats);
+    if (code == 0)
+        stats.paused_ns = take_paused(&take);
     if (code == 0)
         code = take_requests(&take, &stats);
     if (code == 0)

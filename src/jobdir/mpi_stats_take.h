@@ -21,12 +21,16 @@ struct take {
     uint32_t module_count;
     struct mpi_site *sites; /* copies, by address */
     size_t site_count;
+    uint32_t main;                       /* the thread that is the rank: its block; MPIA_THREADS: none has called MPI */
     uint32_t comm_index[MPIA_COMMS];     /* by number: index in stats.comms */
     uint32_t thread_index[MPIA_THREADS]; /* likewise, in stats.threads */
 };
 
 uint64_t take_ns(const struct take *take, uint64_t ticks);
-const struct mpi_thread *take_thread(const struct take *take, uint32_t index); /* NULL: not in use */
+/* NULL: not in use. The last one may be that of all threads that found no other: it has counts, but no clocks, and
+ * is in no call. */
+const struct mpi_thread *take_thread(const struct take *take, uint32_t index);
+bool take_is_shared(const struct mpi_thread *thread);
 
 /* At most 128 bytes, until they are the same twice: then nobody wrote to it meanwhile, or only the last time of many.
  */

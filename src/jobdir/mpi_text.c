@@ -16,11 +16,11 @@ void mpi_text_rank(struct buf *out, int32_t rank)
     if (rank >= 0)
         buf_printf(out, "rank %d", rank);
     else
-        buf_puts(out, rank == MPIA_RANK_ANY       ? "any rank"
-                      : rank == MPIA_RANK_NULL    ? "nobody (MPI_PROC_NULL)"
-                      : rank == MPIA_RANK_ROOT    ? "the other group (MPI_ROOT)"
-                      : rank == MPIA_RANK_FOREIGN ? "a process of another MPI_COMM_WORLD"
-                                                  : "nobody in particular");
+        buf_puts(out, rank == MPIA_RANK_ANY                       ? "any rank"
+                      : rank == MPIA_RANK_NULL                    ? "nobody (MPI_PROC_NULL)"
+                      : rank == MPIA_RANK_ROOT                    ? "the other group (MPI_ROOT)"
+                      : mpi_rank_shown(rank) == MPIA_RANK_FOREIGN ? "a process of another MPI_COMM_WORLD"
+                                                                  : "nobody in particular");
 }
 
 static int by_rank(const void *a, const void *b)

@@ -7,7 +7,7 @@
 
 #include "jobdir/mpi_why_internal.h"
 
-static const char *const state_names[] = {"computes", "moves", "waits", "io", "starts", "ended", "died"};
+static const char *const state_names[] = {"computes", "moves", "waits", "io", "stopped", "starts", "ended", "died"};
 static const char *const kind_names[] = {"mismatch", "deadlock", "dead_peer", "unmatched", "straggler", "died"};
 
 const char *mpi_why_state_name(enum mpi_why_state state)
@@ -36,6 +36,8 @@ static bool may_act(const struct why_work *work, const struct mpi_why_thread *th
     bool some_sure = false;
     if (thread->state != MPI_WHY_WAITS)
         return thread->state <= MPI_WHY_STARTS;
+    if (thread->thread->attends == MPI_STARVED)
+        return true; /* what it waits for may lie there */
     if (thread->stuck)
         return false; /* in a collective that cannot come to an end */
     if (thread->condition_count == 0)
@@ -53,15 +55,27 @@ static bool may_act(const struct why_work *work, const struct mpi_why_thread *th
     return !any;
 }
 
+static const struct mpi_why_thread *thread_with(const struct mpi_why_rank *rank, int32_t tid)
+{
+    for (size_t i = 0; i < rank->thread_count; i++)
+        if (rank->threads[i].thread->tid == tid)
+            return &rank->threads[i];
+    return NULL;
+}
+
 static bool rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live)
 {
     if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
         return false;
     if (rank->thread_count == 0)
         return true;
-    for (size_t i = 0; i < rank->thread_count; i++)
-        if (may_act(work, &rank->threads[i], live))
+    for (size_t i = 0; i < rank->thread_count; i++) {
+        const struct mpi_why_thread *thread = &rank->threads[i];
+        for (size_t hops = 0; thread && thread->state == MPI_WHY_COMPUTES && thread->thread->joins; hops++)
+            thread = hops < rank->thread_count ? thread_with(rank, thread->thread->joins) : NULL;
+        if (thread && may_act(work, thread, live))
             return true;
+    }
     return false;
 }
 

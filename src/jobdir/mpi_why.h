@@ -32,16 +32,17 @@ enum mpi_why_state {
     MPI_WHY_MOVES, /* in a call, but not for long, or one that waits for nobody (a test, a poll) */
     MPI_WHY_WAITS, /* conditions say for whom; none: not known (one-sided synchronisation, dynamic processes) */
     MPI_WHY_IO,
-    MPI_WHY_STARTS, /* MPI_Init has not returned, or not been called */
-    MPI_WHY_ENDED,  /* MPI_Finalize returned, or the process ended after it was entered */
-    MPI_WHY_DIED,   /* the process ended without MPI_Finalize */
+    MPI_WHY_STOPPED, /* by a signal or a debugger, wherever it is */
+    MPI_WHY_STARTS,  /* MPI_Init has not returned, or not been called */
+    MPI_WHY_ENDED,   /* MPI_Finalize returned, or the process ended after it was entered */
+    MPI_WHY_DIED,    /* the process ended without MPI_Finalize */
 };
 
 enum mpi_why_reason {
     MPI_WHY_FOR_SEND,       /* receives: for the peer to send */
     MPI_WHY_FOR_RECEIVE,    /* sends: for the peer to receive */
     MPI_WHY_FOR_COLLECTIVE, /* for a rank that has not entered it */
-    MPI_WHY_FOR_TARGET,     /* one-sided: for the target */
+    MPI_WHY_FOR_TARGET,     /* one-sided: for who holds a lock on the window, or for the target */
     MPI_WHY_FOR_FINALIZE,   /* for a rank to enter MPI_Finalize (MPI_Init: to start) */
 };
 
@@ -53,7 +54,8 @@ struct mpi_why_condition {
     uint32_t for_count;        /* 0: there is nobody that could */
     int32_t peer, tag;         /* world rank or MPIA_RANK_...; MPIA_TAG_... */
     uint32_t call, comm;       /* of the operation; index in the rank's comms, MPI_WHY_NONE */
-    uint64_t unmatched;        /* receives: messages the peer sent on this communicator that have not been received */
+    uint64_t unmatched;        /* receives: messages sent to it on this communicator by whom it waits for, and not
+                                  received */
 };
 
 struct mpi_why_thread {
@@ -73,6 +75,7 @@ struct mpi_why_rank {
     size_t thread_count, shown; /* shown: the rank's own (MPI_Init) thread, unless only another one waits */
     uint32_t root;     /* index of the rank that it waits for in the end, over any number of others; MPI_WHY_NONE */
     const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
+    bool blocked;      /* likewise: `where` says what it is blocked in, outside of MPI: "sleeps" */
 };
 
 enum mpi_why_kind {                    /* gravest first */
@@ -110,6 +113,9 @@ struct mpi_why_options {
 /* Borrows `set`, which must outlive the result; all memory from `arena`. 0 or -ENOMEM. */
 int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const struct mpi_why_options *options,
                  struct arena *arena);
+
+/* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
+void mpi_why_found_where(struct mpi_why *why, struct arena *arena);
 
 const char *mpi_why_state_name(enum mpi_why_state state); /* "computes", "waits", ... */
 const char *mpi_why_kind_name(enum mpi_why_kind kind);    /* "deadlock", "straggler", ... */

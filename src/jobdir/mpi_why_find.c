@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_why_internal.h"
 
 struct marks { /* of ranks, by index */
@@ -211,6 +212,18 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
 
 /* ---- waiting for those that are no more, or for what nobody will do ---- */
 
+static const char *died_text(struct why_work *work, const struct mpi_stats *stats, size_t victims)
+{
+    struct buf end = BUF_INIT;
+    mpi_end_text(&end, stats);
+    const char *how = end.len && !end.failed ? end.data : "died without MPI_Finalize";
+    const char *text = victims ? arena_printf(work->arena, "rank %d %s, and %zu rank%s wait%s for it", stats->rank, how,
+                                              victims, victims == 1 ? "" : "s", victims == 1 ? "s" : "")
+                               : arena_printf(work->arena, "rank %d %s", stats->rank, how);
+    buf_done(&end);
+    return text;
+}
+
 static void find_dead_peers(struct why_work *work, struct marks *marks, bool *explained)
 {
     struct mpi_why *why = work->why;
@@ -228,12 +241,7 @@ static void find_dead_peers(struct why_work *work, struct marks *marks, bool *ex
         *one = i;
         finding.ranks = one;
         finding.kind = finding.victim_count ? MPI_WHY_DEAD_PEER : MPI_WHY_DIED_RANK;
-        bool plural = finding.victim_count != 1;
-        finding.text =
-            finding.victim_count
-                ? arena_printf(work->arena, "rank %d died without MPI_Finalize, and %zu rank%s wait%s for it",
-                               rank->stats->rank, finding.victim_count, plural ? "s" : "", plural ? "" : "s")
-                : arena_printf(work->arena, "rank %d died without MPI_Finalize", rank->stats->rank);
+        finding.text = died_text(work, rank->stats, finding.victim_count);
         why_add_finding(work, &finding);
         for (size_t k = 0; k < why->count; k++)
             explained[k] |= marks->done[k];
@@ -378,17 +386,41 @@ static size_t late_with(const struct why_work *work, const struct mpi_why_rank *
     return with_root ? count : 0;
 }
 
-static const char *doing(enum mpi_why_state state)
+static const char *doing(const struct mpi_why_rank *rank)
 {
-    switch (state) {
+    switch (rank->state) {
     case MPI_WHY_IO:
         return "does I/O";
+    case MPI_WHY_STOPPED:
+        return "is stopped (by a signal or a debugger)";
     case MPI_WHY_STARTS:
-        return "has not come out of MPI_Init";
+        return rank->shown < rank->thread_count && rank->threads[rank->shown].thread->now.call != CALL_NONE
+                   ? "has not come out of MPI_Init"
+                   : "has not called MPI_Init";
     case MPI_WHY_MOVES:
         return "is in a call of MPI that just began";
     default:
-        return "computes";
+        return rank->blocked ? rank->where : "computes";
+    }
+}
+
+static const char *straggler_text(struct arena *arena, const struct mpi_why *why, const struct mpi_why_finding *finding)
+{
+    bool plural = finding->victim_count != 1;
+    const struct mpi_why_rank *rank = &why->ranks[finding->ranks[0]];
+    if (finding->rank_count == 1)
+        return arena_printf(arena, "%zu rank%s wait%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
+                            plural ? "" : "s", rank->stats->rank, doing(rank));
+    return arena_printf(arena, "%zu rank%s wait%s for %zu ranks that are later than the others", finding->victim_count,
+                        plural ? "s" : "", plural ? "" : "s", finding->rank_count);
+}
+
+void mpi_why_found_where(struct mpi_why *why, struct arena *arena)
+{
+    for (size_t i = 0; i < why->finding_count; i++) {
+        struct mpi_why_finding *finding = &why->findings[i];
+        const char *text = finding->kind == MPI_WHY_STRAGGLER ? straggler_text(arena, why, finding) : NULL;
+        finding->text = text ? text : finding->text;
     }
 }
 
@@ -414,14 +446,7 @@ static void find_stragglers(struct why_work *work)
             told[ranks[k]] = true;
         finding.ranks = ranks;
         finding.victims = victims;
-        bool plural = finding.victim_count != 1;
-        const struct mpi_why_rank *rank = &why->ranks[root];
-        if (finding.rank_count == 1)
-            finding.text = arena_printf(work->arena, "%zu rank%s wait%s for rank %d, which %s", finding.victim_count,
-                                        plural ? "s" : "", plural ? "" : "s", rank->stats->rank, doing(rank->state));
-        else
-            finding.text = arena_printf(work->arena, "%zu rank%s wait%s for %zu ranks that are later than the others",
-                                        finding.victim_count, plural ? "s" : "", plural ? "" : "s", finding.rank_count);
+        finding.text = straggler_text(work->arena, why, &finding);
         why_add_finding(work, &finding);
     }
 }

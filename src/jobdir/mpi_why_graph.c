@@ -5,7 +5,9 @@
 
 #include "jobdir/mpi_why_internal.h"
 
-enum { SLOW_FACTOR = 25 }; /* of the time after which calls count as waiting: for messages that were sent */
+/* Of the time after which calls count as waiting, for messages that were sent: so much later those that lie there are
+ * others than what is waited for; sooner where the thread is known to have looked meanwhile. */
+enum { SLOW_FACTOR = 25, LOOKED_FACTOR = 5 };
 
 static const struct {
     const char *shape;
@@ -200,14 +202,37 @@ static void need_message(struct why_work *work, struct list *list, uint32_t inde
     condition->comm = comm;
     condition->peer = peer;
     condition->tag = tag;
-    if (peer == MPIA_RANK_ANY) {
+    if (peer == MPIA_RANK_ANY)
         wait_for_any(work, condition, index, group);
-        return;
+    else
+        wait_for_one(work, condition, rank_index(work, index, peer));
+    for (uint32_t i = 0; receive && group && i < condition->for_count && !work->failed; i++)
+        condition->unmatched += under_way(work, condition->for_ranks[i], index, group);
+}
+
+/* A message may lie there that the receive takes as soon as its thread looks, or is on its way. */
+static bool may_have_come(const struct why_work *work, const struct mpi_stats_thread *thread,
+                          const struct mpi_why_condition *condition)
+{
+    if (condition->reason != MPI_WHY_FOR_SEND || !condition->unmatched)
+        return false;
+    bool looked = thread->attends == MPI_ATTENDS;
+    return condition->tag == MPIA_TAG_ANY ||
+           thread->now.age_ns < (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
+}
+
+/* The conditions are void where a receive may have its message, and the call ends by that; or may, as far as it is
+ * known. */
+static void forget_what_may_have_come(const struct why_work *work, const struct mpi_stats_thread *thread,
+                                      struct list *list, bool all)
+{
+    size_t sure = 0, come = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        come += may_have_come(work, thread, &list->items[i]);
+        sure += !list->items[i].maybe;
     }
-    uint32_t other = rank_index(work, index, peer);
-    wait_for_one(work, condition, other);
-    if (receive && other != MPI_WHY_NONE && group)
-        condition->unmatched = under_way(work, other, index, group);
+    if (come && !(all && sure))
+        list->count = 0;
 }
 
 /* ---- collectives ---- */
@@ -308,8 +333,44 @@ static void need_requests(struct why_work *work, struct list *list, uint32_t ind
     }
     if (list->count == 1 && now->waiting == 1)
         list->items[0].maybe = false; /* the only one: it is open, for the call waits */
-    if (list->count == 1 && list->items[0].unmatched && now->age_ns < SLOW_FACTOR * work->settled_ns)
-        list->count = 0; /* on its way */
+}
+
+/* ---- one-sided ---- */
+
+static bool computes(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
+            return false;
+    return true;
+}
+
+/* Of a target: for those that hold a lock on the window (MPI_Win_lock, and where the library takes locks late, what
+ * comes after it), or for the target itself as long as it is outside of MPI: its library answers only inside. One that
+ * waits in a call answers, whatever it waits for. Nobody of these: not known for whom. */
+static void need_target(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct why_group *group = why_group_of(work, index, now->comm);
+    uint32_t target = now->peer >= 0 ? rank_index(work, index, now->peer) : MPI_WHY_NONE, count = 0;
+    uint32_t *ranks = alloc(work, (group ? group->count : 0) + 1, sizeof *ranks);
+    if (work->failed)
+        return;
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        uint32_t member = group->members[i], comm = why_group_in(work, member, group);
+        const struct mpi_stats *stats = &work->set->ranks[member];
+        if (member != index && stats->running && comm != MPI_WHY_NONE && stats->comms[comm].held)
+            ranks[count++] = member;
+    }
+    if (!count && target != MPI_WHY_NONE && target != index && computes(&work->set->ranks[target]))
+        ranks[count++] = target;
+    if (!count)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_TARGET);
+    condition->call = now->call;
+    condition->comm = now->comm;
+    condition->peer = now->peer;
+    condition->for_ranks = ranks;
+    condition->for_count = count;
 }
 
 /* ---- threads and ranks ---- */
@@ -332,6 +393,34 @@ static void need_finalize(struct why_work *work, struct list *list, uint32_t ind
     condition->for_count = count;
 }
 
+static bool calls_something(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
+            return true;
+    return false;
+}
+
+/* MPI_Init takes its time, and most have all ranks meet in it: after that long, for those that have not called it. */
+static void need_start(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct why_world *world = work->world_of[index];
+    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
+        uint32_t other = world->by_rank[rank];
+        const struct mpi_stats *stats = other == MPI_WHY_NONE ? NULL : &work->set->ranks[other];
+        if (stats && other != index && stats->running && stats->state == MPIA_LOADED && !calls_something(stats))
+            others[count++] = other;
+    }
+    if (!count || now->age_ns < LOOKED_FACTOR * work->settled_ns)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    condition->all = true;
+    condition->call = CALL_MPI_Init;
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
 static void find_conditions(struct why_work *work, struct mpi_why_thread *thread, uint32_t index)
 {
     const struct mpi_stats_now *now = &thread->thread->now;
@@ -347,20 +436,20 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
         break;
     case WHY_SHAPE_RECEIVE:
         need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, true);
-        /* What was sent may be on its way yet; after so long it is of another tag. */
-        if (list.count && list.items[0].unmatched && now->age_ns < SLOW_FACTOR * work->settled_ns)
-            list.count = 0;
+        forget_what_may_have_come(work, thread->thread, &list, false);
         break;
     case WHY_SHAPE_BOTH:
         need_message(work, &list, index, now->call, now->comm, now->source_peer, now->source_tag, true);
         need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
         for (size_t i = 0; i < list.count && list.count > 1; i++) /* one of the halves may be done */
             list.items[i].maybe = list.items[i].reason == MPI_WHY_FOR_RECEIVE || list.items[i].unmatched;
+        forget_what_may_have_come(work, thread->thread, &list, false);
         break;
     case WHY_SHAPE_REQUESTS:
     case WHY_SHAPE_ANY_REQUEST:
         thread->any = shape == WHY_SHAPE_ANY_REQUEST;
         need_requests(work, &list, index, now);
+        forget_what_may_have_come(work, thread->thread, &list, !thread->any && list.count > 1);
         break;
     case WHY_SHAPE_COLLECTIVE:
         need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
@@ -369,18 +458,14 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
         need_finalize(work, &list, index);
         break;
     case WHY_SHAPE_START:
-        thread->state = MPI_WHY_STARTS;
+        need_start(work, &list, index, now);
+        thread->state = list.count ? MPI_WHY_WAITS : MPI_WHY_STARTS;
         break;
     case WHY_SHAPE_TARGET:
-        if (now->ordinal) {
+        if (now->ordinal)
             need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
-        } else if (now->peer >= 0) {
-            struct mpi_why_condition *condition = add(work, &list, MPI_WHY_FOR_TARGET);
-            condition->call = now->call;
-            condition->comm = now->comm;
-            condition->peer = now->peer;
-            wait_for_one(work, condition, rank_index(work, index, now->peer));
-        }
+        else
+            need_target(work, &list, index, now);
         break;
     case WHY_SHAPE_IO:
         thread->state = MPI_WHY_IO;
@@ -425,21 +510,24 @@ static void look_at(struct why_work *work, uint32_t index)
             continue;
         }
         const struct mpi_stats_now *now = &thread->thread->now;
-        if (now->call == CALL_NONE)
+        if (thread->thread->attends == MPI_STOPPED)
+            thread->state = MPI_WHY_STOPPED;
+        else if (now->call == CALL_NONE)
             thread->state = MPI_WHY_COMPUTES;
         else if (now->age_ns < work->settled_ns)
             thread->state = MPI_WHY_MOVES;
         else
             find_conditions(work, thread, index);
-        if (thread->thread->is_main)
+        if (thread->thread->is_main || (stats->state == MPIA_LOADED && now->call != CALL_NONE))
             rank->shown = i;
     }
     for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++)
         if (threads[rank->shown].state == MPI_WHY_COMPUTES &&
             (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO))
             rank->shown = i; /* the one to tell of */
-    if (stats->thread_count && stats->state != MPIA_LOADED)
-        rank->state = threads[rank->shown].state;
+    enum mpi_why_state shown = stats->thread_count ? threads[rank->shown].state : rank->state;
+    if (stats->state != MPIA_LOADED || shown == MPI_WHY_WAITS || shown == MPI_WHY_STOPPED)
+        rank->state = shown;
     if (stats->state == MPIA_ENDED && rank->state == MPI_WHY_COMPUTES)
         rank->state = MPI_WHY_ENDED; /* MPI_Finalize returned, the process goes on without MPI */
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_text.h"
 #include "jobdir/mpi_why.h"
 #include "jobdir/text.h"
@@ -15,10 +16,16 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
 {
     (void)why;
     if (!thread || thread->thread->now.call == CALL_NONE) {
-        buf_puts(out, rank->state == MPI_WHY_DIED     ? "died without MPI_Finalize"
-                      : rank->state == MPI_WHY_ENDED  ? "has ended"
-                      : rank->state == MPI_WHY_STARTS ? "has not come out of MPI_Init"
-                                                      : "computes");
+        size_t before = out->len;
+        if (rank->state == MPI_WHY_DIED || rank->state == MPI_WHY_ENDED)
+            mpi_end_text(out, rank->stats);
+        if (out->len == before)
+            buf_puts(out, rank->state == MPI_WHY_DIED      ? "died without MPI_Finalize"
+                          : rank->state == MPI_WHY_ENDED   ? "ended"
+                          : rank->state == MPI_WHY_STARTS  ? "has not called MPI_Init"
+                          : rank->state == MPI_WHY_STOPPED ? "stopped by a signal or a debugger, outside of MPI"
+                          : rank->blocked                  ? "outside of MPI"
+                                                           : "computes");
         if (rank->where) {
             buf_puts(out, ": ");
             buf_puts(out, rank->where);
@@ -27,12 +34,19 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
     }
     mpi_text_now(out, rank->stats, &thread->thread->now);
     for (size_t i = 0; i < thread->condition_count; i++) {
-        uint64_t unmatched = thread->conditions[i].unmatched;
-        if (unmatched && thread->condition_count == 1)
-            buf_printf(out, "; %llu message%s that rank %d sent there %s not been received: another tag?",
-                       (unsigned long long)unmatched, unmatched == 1 ? "" : "s", thread->conditions[i].peer,
-                       unmatched == 1 ? "has" : "have");
+        const struct mpi_why_condition *condition = &thread->conditions[i];
+        if (!condition->unmatched || thread->condition_count != 1)
+            continue;
+        buf_printf(out, "; %llu message%s that ", (unsigned long long)condition->unmatched,
+                   condition->unmatched == 1 ? "" : "s");
+        if (condition->peer >= 0)
+            buf_printf(out, "rank %d sent there %s", condition->peer, condition->unmatched == 1 ? "has" : "have");
+        else
+            buf_puts(out, condition->unmatched == 1 ? "was sent there has" : "were sent there have");
+        buf_puts(out, " not been received: another tag?");
     }
+    if (thread->state == MPI_WHY_STOPPED)
+        buf_puts(out, "; stopped by a signal or a debugger");
 }
 
 static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank)

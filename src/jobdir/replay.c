@@ -4,7 +4,7 @@
  * or for a moment (HOLD_NS; if short calls are left out, until it is not one). Those that wait form a list in the order
  * of their beginnings, over all threads.
  */
-#include "jobdir/replay.h"
+#include "jobdir/replay_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,18 +27,6 @@ enum {
 };
 
 enum mark { WAITING = 1, OPENED };
-
-struct replay {
-    struct replay_options options;
-    const struct trace *trace;
-    struct calls *calls;
-    struct call_visitor visitor;
-    uint64_t hold_ticks, min_ticks;
-    struct call *first, *last; /* that wait */
-    struct buf out;
-    FILE *file;
-    bool failed;
-};
 
 /* ---- pieces of a line ---- */
 
@@ -102,10 +90,18 @@ static void put_duration(struct replay *replay, uint64_t ticks)
         call_put_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
 }
 
-static void put_source(struct replay *replay, uint32_t function)
+/* Where the function is; of a call of MPI where it came from. */
+static void put_source(struct replay *replay, const struct call *call)
 {
-    const struct trace_function *known = trace_function(replay->trace, function);
-    const char *file = call_file(replay->trace, function);
+    const struct trace_function *known = trace_function(replay->trace, call->function);
+    const char *file = call_file(replay->trace, call->function);
+    if (call->site) {
+        buf_puts(&replay->out, "  ");
+        dim(replay, &replay->out, true);
+        mpi_text_site(&replay->out, call->site);
+        dim(replay, &replay->out, false);
+        return;
+    }
     if (!*file)
         return;
     buf_puts(&replay->out, "  ");
@@ -122,23 +118,45 @@ static void put_name(struct buf *out, const struct trace *trace, uint32_t functi
     text_function(out, call_name(trace, function, room, sizeof room), call_file(trace, function));
 }
 
-/* Values, as long as they may be. */
-static void put_values(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
-                       const void *bytes, size_t size)
+/* Cuts what begins at `start` to as much as may be. */
+static void cut_values(struct replay *replay, struct buf *out, size_t start)
 {
-    size_t start = out->len, room = replay->options.value_columns;
-    if (!room || !layout) {
-        call_put_values(out, replay->trace, layout, part, bytes, size);
+    size_t room = replay->options.value_columns;
+    if (!room)
         return;
-    }
-    struct layout_style style = {
-        .name_address = trace_name_address, .ctx = (void *)(uintptr_t)replay->trace, .known_first = true};
-    layout_format(layout, part, bytes, size, &style, out);
     size_t len = out->len - start;
     if (out->data && text_fit(out->data + start, len, room) < len) {
         out->len = start + text_fit(out->data + start, len, room > 3 ? room - 3 : 1);
         buf_puts(out, "...");
     }
+}
+
+/* Values, as long as they may be. */
+static void put_values(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
+                       const void *bytes, size_t size)
+{
+    size_t start = out->len;
+    struct layout_style style = {.name_address = trace_name_address,
+                                 .ctx = (void *)(uintptr_t)replay->trace,
+                                 .known_first = replay->options.value_columns != 0};
+    if (layout)
+        layout_format(layout, part, bytes, size, &style, out);
+    cut_values(replay, out, start);
+}
+
+/* Arguments. Where a call of MPI came from stands at the end of its line, if that is known. */
+static void put_args(struct replay *replay, struct call *call, const struct trace_event *event)
+{
+    struct layout_style style = {.name_address = trace_name_address,
+                                 .ctx = (void *)(uintptr_t)replay->trace,
+                                 .known_first = replay->options.value_columns != 0};
+    size_t start = call->text.len;
+    call->site = mpi_trace_site(replay->options.mpi, event);
+    if (event->layout)
+        layout_format(event->layout, LAYOUT_ARGS, event->values, event->values_size, &style, &call->text);
+    if (mpi_trace_is_call(replay->options.mpi, call->function))
+        mpi_trace_show_values(&call->text, start, call->site != NULL);
+    cut_values(replay, &call->text, start);
 }
 
 /* `  {name = value, ...}`, or nothing if there are none. */
@@ -212,7 +230,7 @@ static void put_beginning(struct replay *replay, struct call *call)
     put_start(replay, call->entry_time, call->thread, call->stack, call->depth);
     buf_append(&replay->out, call->text.data, call->text.len);
     buf_clear(&call->text); /* messages that come yet stand at the end */
-    put_source(replay, call->function);
+    put_source(replay, call);
     buf_putc(&replay->out, '\n');
 }
 
@@ -267,7 +285,7 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
         put_beginnings_around(replay, call);
     put_name(&call->text, replay->trace, call->function);
     buf_putc(&call->text, '(');
-    put_values(replay, &call->text, event->layout, LAYOUT_ARGS, event->values, event->values_size);
+    put_args(replay, call, event);
     buf_putc(&call->text, ')');
     put_caller(replay, &call->text, event);
     wait_for_end(replay, call);
@@ -298,7 +316,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
         buf_printf(&replay->out, "  and %" PRIu64 " more", call->value - MESSAGES_SHOWN);
     put_end(replay, event);
     if (waiting || event->alone)
-        put_source(replay, call->function);
+        put_source(replay, call);
     buf_putc(&replay->out, '\n');
 }
 
@@ -331,14 +349,16 @@ static void put_mark(struct replay *replay, const struct trace_event *event)
 static void put_message(struct replay *replay, struct call *call, const struct record_message *message)
 {
     struct buf *out = &call->text;
-    if (call->value++ >= MESSAGES_SHOWN)
-        return;
+    if (message->kind > MESSAGE_UNSENT || call->value++ >= MESSAGES_SHOWN)
+        return; /* counts of what was before the trace */
     buf_puts(out, "  ");
     dim(replay, out, true);
     if (message->kind == MESSAGE_SENT || message->kind == MESSAGE_RECEIVED) {
         buf_puts(out, message->kind == MESSAGE_SENT ? "-> " : "<- ");
         mpi_text_rank(out, message->peer);
         buf_printf(out, " tag %d %" PRIu64 " bytes", message->tag, message->bytes);
+    } else if (message->kind == MESSAGE_UNSENT) {
+        buf_puts(out, "not sent");
     } else {
         buf_printf(out, "%s number %" PRIu64,
                    message->kind == MESSAGE_COLLECTIVE ? "all:" : "all are done:", message->order);
@@ -378,119 +398,6 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
     buf_putc(&replay->out, '\n');
 }
 
-/* ---- JSON ---- */
-
-static void put_json_head(struct replay *replay, const struct trace_event *event, uint64_t ticks)
-{
-    uint64_t wall = trace_wall_ns(replay->trace, ticks);
-    buf_printf(&replay->out, "{\"process\":%d,\"node\":", (int)trace_pid(replay->trace));
-    const char *node = trace_node(replay->trace);
-    call_put_string(&replay->out, node, strlen(node));
-    buf_printf(
-        &replay->out, ",\"thread\":%u,\"stack\":%u,\"start_seconds\":%s%.9f", event->thread->tid, event->stack,
-        wall < replay->options.start_ns ? "-" : "",
-        (double)(wall < replay->options.start_ns ? replay->options.start_ns - wall : wall - replay->options.start_ns) /
-            1e9);
-}
-
-static void put_json_part(struct buf *out, const struct trace *trace, const char *name, const struct layout *layout,
-                          enum layout_part part, const void *bytes, size_t size)
-{
-    size_t before = out->len;
-    buf_printf(out, ",\"%s\":", name);
-    if (!call_put_json(out, trace, layout, part, bytes, size))
-        out->len = before;
-}
-
-static void json_enter(void *ctx, struct call *call, const struct trace_event *event)
-{
-    struct replay *replay = ctx;
-    put_json_part(&call->text, replay->trace, "args", event->layout, LAYOUT_ARGS, event->values, event->values_size);
-    put_json_part(&call->text, replay->trace, "caller_locals", event->caller_layout, LAYOUT_CALLER,
-                  event->caller_values, event->caller_size);
-    const char *caller = event->caller_layout ? layout_function(event->caller_layout, LAYOUT_CALLER) : NULL;
-    if (caller) {
-        buf_puts(&call->text, ",\"caller_locals_of\":");
-        call_put_string(&call->text, caller, strlen(caller));
-    }
-}
-
-static void json_leave(void *ctx, struct call *call, const struct trace_event *event)
-{
-    struct replay *replay = ctx;
-    struct buf *out = &replay->out;
-    char room[32];
-    if (event->time - event->entry_time < replay->min_ticks && event->how == TRACE_RETURNED)
-        return;
-    put_json_head(replay, event, call->entry_time);
-    const char *name = call_name(replay->trace, call->function, room, sizeof room);
-    const struct trace_function *known = trace_function(replay->trace, call->function);
-    buf_printf(out, ",\"depth\":%u,\"event\":\"call\",\"function\":", call->depth);
-    call_put_string(out, name, strlen(name));
-    buf_puts(out, ",\"file\":");
-    call_put_string(out, known ? known->file : "", known ? strlen(known->file) : 0);
-    buf_printf(out, ",\"line\":%u,\"caller\":", known ? known->line : 0);
-    if (event->caller == UINT32_MAX) {
-        buf_puts(out, "null");
-    } else {
-        name = call_name(replay->trace, event->caller, room, sizeof room);
-        call_put_string(out, name, strlen(name));
-    }
-    if (event->how == TRACE_EXIT_LOST)
-        buf_puts(out, ",\"duration_ns\":null");
-    else
-        buf_printf(out, ",\"duration_ns\":%.0f", trace_ticks_ns(replay->trace, event->time - event->entry_time));
-    buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how),
-               event->alone || call->from_exit ? "false" : "true");
-    buf_append(out, call->text.data ? call->text.data : "", call->text.len);
-    put_json_part(out, replay->trace, "locals", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
-    put_json_part(out, replay->trace, "result", event->layout, LAYOUT_RESULT, event->values, event->values_size);
-    buf_puts(out, "}\n");
-}
-
-static void put_json_message(struct replay *replay, const struct trace_event *event)
-{
-    static const char *const kinds[] = {"sent", "received", "collective", "collective_done"};
-    const struct record_message *message = event->message;
-    put_json_head(replay, event, event->time);
-    buf_printf(&replay->out, ",\"event\":\"message\",\"kind\":\"%s\",\"call\":\"%s\",\"comm\":\"%016" PRIx64 "\"",
-               kinds[message->kind], mpi_text_call(message->call), message->comm);
-    if (message->peer >= 0)
-        buf_printf(&replay->out, ",\"peer\":%d", message->peer);
-    else
-        buf_puts(&replay->out, ",\"peer\":null");
-    if (message->kind <= MESSAGE_RECEIVED)
-        buf_printf(&replay->out, ",\"tag\":%d", message->tag);
-    buf_printf(&replay->out, ",\"bytes\":%" PRIu64 ",\"order\":%" PRIu64 "}\n", message->bytes, message->order);
-}
-
-static void json_other(void *ctx, const struct call *innermost, const struct trace_event *event)
-{
-    struct replay *replay = ctx;
-    struct buf *out = &replay->out;
-    char room[32];
-    if (event->kind == TRACE_MESSAGE) {
-        if (innermost && innermost->shown)
-            put_json_message(replay, event);
-        return;
-    }
-    put_json_head(replay, event, event->time);
-    if (event->kind == TRACE_SIGNAL) {
-        buf_printf(out, ",\"event\":\"signal\",\"signal\":%d,\"code\":%d,\"address\":%" PRIu64 ",\"pc\":%" PRIu64,
-                   event->number, event->code, event->address, event->pc);
-    } else if (event->kind == TRACE_MARK) {
-        buf_puts(out, ",\"event\":\"mark\",\"text\":");
-        call_put_string(out, event->text, event->text_len);
-    } else if (event->kind == TRACE_GAP) {
-        buf_printf(out, ",\"event\":\"gap\",\"missing\":%" PRIu64, event->lost);
-    } else {
-        const char *name = call_name(replay->trace, event->function, room, sizeof room);
-        buf_puts(out, ",\"event\":\"thinned\",\"function\":");
-        call_put_string(out, name, strlen(name));
-    }
-    buf_puts(out, "}\n");
-}
-
 /* ---- feeding ---- */
 
 int replay_new(struct replay **ret_replay, const struct trace *trace, const struct replay_options *options, FILE *out)
@@ -504,9 +411,8 @@ int replay_new(struct replay **ret_replay, const struct trace *trace, const stru
     double ns_per_tick = trace_ticks_ns(trace, 1);
     replay->min_ticks = (uint64_t)((double)options->min_ns / ns_per_tick);
     replay->hold_ticks = (uint64_t)((double)(options->min_ns > HOLD_NS ? options->min_ns : HOLD_NS) / ns_per_tick);
-    replay->visitor = options->json
-                          ? (struct call_visitor){.enter = json_enter, .leave = json_leave, .other = json_other}
-                          : (struct call_visitor){.enter = enter, .leave = leave, .other = other};
+    replay->visitor =
+        options->json ? replay_json : (struct call_visitor){.enter = enter, .leave = leave, .other = other};
     replay->visitor.ctx = replay;
     if (calls_new(&replay->calls, trace, &options->filter, &replay->visitor) < 0) {
         free(replay);

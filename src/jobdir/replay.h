@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "jobdir/calls.h"
+#include "jobdir/mpi_trace.h"
 
 struct replay_options {
     struct call_filter filter;
@@ -24,6 +25,7 @@ struct replay_options {
     bool full_times;   /* wall time to the nanosecond, durations in ns */
     bool threads;      /* a column says which thread */
     bool colour;
+    struct mpi_trace *mpi;     /* of the trace, where calls of MPI come from; borrowed; NULL: not known */
     size_t value_columns;      /* arguments, locals and results are cut to so many characters each; 0: they are not */
     void (*before)(void *ctx); /* called each time before something is written; NULL: none */
     void *ctx;

@@ -55,6 +55,7 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
 {
     struct job_functions_options with_start = *options;
     with_start.start_ns = report->info.started_ns;
+    with_start.stats = report->mpi ? &report->mpi->set : NULL;
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
     with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;

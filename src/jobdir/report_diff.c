@@ -36,10 +36,10 @@ json_t *job_report_diff_json(const struct job_report *a, const struct job_report
         json_array_append_new(values,
                               json_pack("{s:s, s:f, s:f, s:o}", "name", rows[i].name, "a", rows[i].a, "b", rows[i].b,
                                         "ratio", rows[i].a > 0 ? json_real(rows[i].b / rows[i].a) : json_null()));
-    return json_pack("{s:{s:s, s:s, s:i}, s:{s:s, s:s, s:i}, s:o, s:o}", "a", "id", a->info.id, "status",
+    return json_pack("{s:{s:s, s:s, s:i}, s:{s:s, s:s, s:i}, s:o, s:o, s:o}", "a", "id", a->info.id, "status",
                      job_report_status(a), "exit_code", job_report_result(a).exit_code, "b", "id", b->info.id, "status",
                      job_report_status(b), "exit_code", job_report_result(b).exit_code, "values", values, "functions",
-                     job_functions_diff_json(a->functions, b->functions));
+                     job_functions_diff_json(a->functions, b->functions), "mpi", mpi_report_diff_json(a->mpi, b->mpi));
 }
 
 static void put_value(struct buf *out, const struct compared *row, double value)
@@ -87,5 +87,6 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
             buf_printf(out, " %+9.1f%%", 100 * (rows[i].b / rows[i].a - 1));
         buf_putc(out, '\n');
     }
+    mpi_report_diff_text(out, a->mpi, b->mpi);
     job_functions_diff_text(out, a->functions, b->functions);
 }

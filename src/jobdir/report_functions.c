@@ -272,6 +272,7 @@ static void reading_free(struct reading *reading)
     profile_free(reading->profile);
     free(reading->recent);
     free(reading->known);
+    mpi_trace_free(reading->mpi);
     trace_close(reading->trace);
     free(reading);
 }
@@ -292,6 +293,8 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
     struct job_functions *all = reading->all;
     reading->least_slow_ns = all->slowest_count == FUNCTIONS_SLOWEST ? all->slowest[FUNCTIONS_SLOWEST - 1].ns : 0;
     int code = profile_new(&reading->profile, 0);
+    if (code == 0)
+        code = mpi_trace_new(&reading->mpi, reading->trace, mpi_trace_stats(reading->options->stats, reading->trace));
     if (code == 0)
         code = calls_new(&reading->calls, reading->trace, &(struct call_filter){0}, &visitor);
     if (code == 0)

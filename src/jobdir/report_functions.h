@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "jobdir/mpi_stats.h"
 
 enum {
     FUNCTIONS_SLOWEST = 10,
@@ -50,6 +51,8 @@ struct job_slow_call {
     uint32_t tid;
     const char *how;          /* "returned", "unwound", "open" */
     char *arguments, *result; /* as text; NULL: not recorded */
+    char *where;              /* a call of MPI came from there; NULL: it is none, or that is not known */
+    int32_t rank;             /* of MPI; -1 */
 };
 
 struct job_crash_calls {
@@ -88,6 +91,7 @@ struct job_functions_options {
     double cpu_seconds;                        /* that the job used in all; 0: not known */
     bool all_ended;                            /* no process of the job lives: its traces are complete */
     uint64_t budget_ns;                        /* give up after so long; 0: never */
+    const struct mpi_stats_set *stats;         /* of its ranks, with the names of sites; NULL: none */
     void (*progress)(void *ctx, double share); /* NULL: none */
     void *ctx;
 };

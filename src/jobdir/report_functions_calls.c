@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "jobdir/mpi_text.h"
 #include "jobdir/report_functions_internal.h"
 #include "jobdir/text.h"
 
@@ -32,20 +33,30 @@ void report_call_begins(void *ctx, struct call *call, const struct trace_event *
     buf_append(&call->text, event->values, event->values_size);
 }
 
-static void put_arguments(struct buf *out, const struct trace *trace, const struct call *call)
+/* Returns where a call of MPI came from, or NULL. */
+static const struct mpi_stats_site *put_arguments(struct buf *out, const struct reading *reading,
+                                                  const struct call *call)
 {
     const struct layout *layout = (const struct layout *)(uintptr_t)call->value;
-    call_put_values(out, trace, layout, LAYOUT_ARGS, call->text.data, call->text.len);
+    const struct trace_event begin = {
+        .function = call->function, .layout = layout, .values = call->text.data, .values_size = call->text.len};
+    const struct mpi_stats_site *site = mpi_trace_site(reading->mpi, &begin);
+    size_t start = out->len;
+    call_put_values(out, reading->trace, layout, LAYOUT_ARGS, call->text.data, call->text.len);
+    if (mpi_trace_is_call(reading->mpi, call->function))
+        mpi_trace_show_values(out, start, site != NULL);
     if (out->len > SHOWN_TEXT) {
         out->len = text_fit(out->data, out->len, SHOWN_TEXT);
         buf_puts(out, "...");
     }
+    return site;
 }
 
 static void slow_call_done(struct job_slow_call *call)
 {
     free(call->arguments);
     free(call->result);
+    free(call->where);
     *call = (struct job_slow_call){0};
 }
 
@@ -89,8 +100,10 @@ static void keep_slow(struct reading *reading, const struct call *call, const st
     size_t place = slow_place(all, function, ns);
     if (place == FUNCTIONS_SLOWEST)
         return;
-    _cleanup_(buf_done) struct buf arguments = BUF_INIT, result = BUF_INIT;
-    put_arguments(&arguments, reading->trace, call);
+    _cleanup_(buf_done) struct buf arguments = BUF_INIT, result = BUF_INIT, where = BUF_INIT;
+    const struct mpi_stats_site *site = put_arguments(&arguments, reading, call);
+    if (site)
+        mpi_text_site(&where, site);
     call_put_values(&result, reading->trace, event->layout, LAYOUT_RESULT, event->values, event->values_size);
     all->slowest[place] = (struct job_slow_call){.function = function,
                                                  .ns = ns,
@@ -99,7 +112,9 @@ static void keep_slow(struct reading *reading, const struct call *call, const st
                                                  .tid = event->thread->tid,
                                                  .how = call_how(event->how),
                                                  .arguments = arguments.len ? strdup(arguments.data) : NULL,
-                                                 .result = result.len ? strdup(result.data) : NULL};
+                                                 .result = result.len ? strdup(result.data) : NULL,
+                                                 .where = where.len ? strdup(where.data) : NULL,
+                                                 .rank = mpi_trace_number(reading->mpi)};
     reading->least_slow_ns = all->slowest_count == FUNCTIONS_SLOWEST ? all->slowest[FUNCTIONS_SLOWEST - 1].ns : 0;
 }
 
@@ -148,10 +163,13 @@ static char *stack_text(const struct reading *reading, const struct call *innerm
             continue; /* only counted */
         put_label(&out, reading->trace, call->function);
         _cleanup_(buf_done) struct buf arguments = BUF_INIT;
-        put_arguments(&arguments, reading->trace, call);
+        const struct mpi_stats_site *site = put_arguments(&arguments, reading, call);
         buf_printf(&out, "(%s)", arguments.data ? arguments.data : "");
         const char *file = call_file(reading->trace, call->function);
-        if (*file) {
+        if (site) {
+            buf_puts(&out, "  ");
+            mpi_text_site(&out, site);
+        } else if (*file) {
             buf_puts(&out, "  ");
             text_show(&out, file);
             buf_printf(&out, ":%" PRIu32, trace_function(reading->trace, call->function)->line);

@@ -5,6 +5,7 @@
 #define SCRY_JOBDIR_REPORT_FUNCTIONS_INTERNAL_H
 
 #include "jobdir/calls.h"
+#include "jobdir/mpi_trace.h"
 #include "jobdir/profile.h"
 #include "jobdir/report_functions.h"
 #include "jobdir/trace.h"
@@ -27,6 +28,7 @@ struct reading {
     struct job_functions *all;
     const struct job_functions_options *options;
     struct trace *trace;
+    struct mpi_trace *mpi;
     struct profile *profile;
     struct calls *calls;
     struct recent *recent; /* by thread */

@@ -74,6 +74,14 @@ static void put_remarks(struct buf *out, const struct job_function *function)
 
 /* ---- cost and problems ---- */
 
+static bool has_mpi(const struct job_functions *functions)
+{
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
+        if (!*each->file && strncmp(each->name, "MPI_", 4) == 0)
+            return true;
+    return false;
+}
+
 static void put_cost(struct buf *out, const struct job_functions *functions)
 {
     uint64_t counted = 0;
@@ -118,7 +126,8 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
         call_put_ns(out, (double)functions->min_time_ns);
-        buf_puts(out, " are left out (--min-time)");
+        buf_puts(out, has_mpi(functions) ? " are left out (--min-time), but those of MPI that have messages are not"
+                                         : " are left out (--min-time)");
     }
     if (functions->max_depth && !only_counted)
         buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
@@ -319,9 +328,13 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
         if (call->result)
             put_values(out, " = ", call->result, "");
         put_source(out, call->function);
+        if (call->where)
+            buf_printf(out, "  %s", call->where);
         if (strcmp(call->how, "returned") != 0)
             buf_printf(out, "  %s", strcmp(call->how, "open") == 0 ? "still open at the end" : call->how);
-        if (functions->processes > 1 || call->tid != (uint32_t)call->pid)
+        if (call->rank >= 0)
+            buf_printf(out, "  rank %d", (int)call->rank);
+        else if (functions->processes > 1 || call->tid != (uint32_t)call->pid)
             buf_printf(out, "  pid %d", (int)call->pid);
         if (call->tid != (uint32_t)call->pid)
             buf_printf(out, " thread %u", call->tid);
@@ -418,11 +431,13 @@ static json_t *edge_json(const struct job_edge *edge)
 
 static json_t *slow_json(const struct job_slow_call *call)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o}", "name", text_json(call->function->name),
-                     "file", text_json(call->function->file), "line", (json_int_t)call->function->line, "duration_ns",
-                     (json_int_t)call->ns, "start_seconds", call->start_seconds, "pid", (int)call->pid, "thread",
-                     (json_int_t)call->tid, "how", call->how, "arguments", text_json(call->arguments), "result",
-                     text_json(call->result));
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o}", "name",
+                     text_json(call->function->name), "file", text_json(call->function->file), "line",
+                     (json_int_t)call->function->line, "duration_ns", (json_int_t)call->ns, "start_seconds",
+                     call->start_seconds, "pid", (int)call->pid, "thread", (json_int_t)call->tid, "how", call->how,
+                     "arguments", text_json(call->arguments), "result", text_json(call->result), "where",
+                     call->where ? text_json(call->where) : json_null(), "rank",
+                     call->rank >= 0 ? json_integer(call->rank) : json_null());
 }
 
 static json_t *lines_json(const char *lines)

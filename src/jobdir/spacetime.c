@@ -14,6 +14,7 @@ enum { CALL_NOT_LOOKED = UINT16_MAX, MARGIN_SHARE = 50 };
 struct gathering {
     struct spacetime spacetime;
     struct spacetime_lane *lane; /* of the trace that is read; NULL: it is no rank's */
+    uint32_t thread;             /* that is the rank; 0: not known yet */
     uint16_t *calls;             /* by function */
     size_t call_room;
 };
@@ -22,9 +23,8 @@ enum spacetime_class spacetime_class_of(uint32_t call)
 {
     switch (call_infos[call].class) {
     case CALL_CLASS_P2P:
-        return SPACETIME_P2P;
     case CALL_CLASS_COMPLETION:
-        return SPACETIME_WAIT;
+        return SPACETIME_P2P;
     case CALL_CLASS_COLLECTIVE:
         return SPACETIME_COLLECTIVE;
     case CALL_CLASS_ONESIDED:
@@ -105,6 +105,7 @@ static int trace_begin(struct exporter *exporter)
     struct gathering *gathering = exporter->state;
     const struct mpi_message_rank *rank = mpi_messages_of_trace(exporter->messages, exporter->number);
     gathering->lane = rank ? &gathering->spacetime.lanes[rank - exporter->messages->ranks] : NULL;
+    gathering->thread = mpi_trace_thread(exporter->mpi);
     free(gathering->calls);
     gathering->call_room = trace_function_count(exporter->trace);
     gathering->calls = malloc((gathering->call_room + 1) * sizeof *gathering->calls);
@@ -173,6 +174,45 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
     (void)event;
 }
 
+static double in_window(const struct spacetime *spacetime, int64_t from, int64_t to)
+{
+    from = from > spacetime->from ? from : spacetime->from;
+    to = to < spacetime->to ? to : spacetime->to;
+    return to > from ? (double)(to - from) : 0;
+}
+
+/* What of that is in the window. */
+static void add_time(const struct spacetime *spacetime, struct spacetime_lane *lane, int64_t from, int64_t to,
+                     enum spacetime_class class)
+{
+    from = from > spacetime->from ? from : spacetime->from;
+    to = to < spacetime->to ? to : spacetime->to;
+    if (from >= to)
+        return;
+    lane->total_ns[class] += (double)(to - from);
+    add_to_columns(spacetime, lane, from, to, class);
+}
+
+/* Whether, and for whom, the call waited. */
+static void find_waited(const struct spacetime *spacetime, const struct spacetime_lane *lane,
+                        struct spacetime_call *call)
+{
+    const struct mpi_waited *list = lane->rank->waited;
+    size_t low = 0, high = lane->rank->waited_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list[middle].begin < call->begin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < lane->rank->waited_count && list[low].begin == call->begin; low++)
+        if (list[low].call == call->call) {
+            call->waited = list[low].until < call->end ? list[low].until : call->end;
+            call->rank = spacetime->messages->ranks[list[low].rank].rank;
+        }
+}
+
 static void leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
@@ -186,14 +226,22 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     struct spacetime_call kept = {.begin = timeline_ns(timeline, exporter->number, event->entry_time),
                                   .end = timeline_ns(timeline, exporter->number, event->time),
                                   .call = number};
+    if (!gathering->thread) /* without statistics it is the one with the first call, be that MPI_Init or not */
+        gathering->thread = call->thread->tid;
+    kept.other = call->thread->tid != gathering->thread;
+    kept.waited = kept.begin;
     if (kept.end < spacetime->from || kept.begin > spacetime->to)
         return;
     lane->all_calls++;
-    int64_t from = kept.begin > spacetime->from ? kept.begin : spacetime->from;
-    int64_t to = kept.end < spacetime->to ? kept.end : spacetime->to;
-    enum spacetime_class class = spacetime_class_of(number);
-    lane->total_ns[class] += (double)(to - from);
-    add_to_columns(spacetime, lane, from, to, class);
+    find_waited(spacetime, lane, &kept);
+    if (kept.other) {
+        lane->other_calls++;
+        lane->other_ns += in_window(spacetime, kept.begin, kept.end);
+    } else {
+        lane->outside_ns += mpi_call_is_untimed(number) ? in_window(spacetime, kept.begin, kept.end) : 0;
+        add_time(spacetime, lane, kept.begin, kept.waited, SPACETIME_WAIT);
+        add_time(spacetime, lane, kept.waited, kept.end, spacetime_class_of(number));
+    }
     keep_call(gathering, lane, &kept);
 }
 

@@ -19,8 +19,8 @@
 
 enum spacetime_class {
     SPACETIME_COMPUTE, /* outside of calls of MPI */
-    SPACETIME_P2P,     /* sends and receives */
-    SPACETIME_WAIT,    /* completion: MPI_Wait ... */
+    SPACETIME_P2P,     /* sends and receives, and their completion: MPI_Wait ... */
+    SPACETIME_WAIT,    /* in whatever call, for another rank, where that can be judged (mpi_messages_waits.c) */
     SPACETIME_COLLECTIVE,
     SPACETIME_ONESIDED,
     SPACETIME_IO,
@@ -39,7 +39,10 @@ enum {
 
 struct spacetime_call {
     int64_t begin, end;
+    int64_t waited; /* until then, from its begin; begin: not */
     uint32_t call;
+    int32_t rank; /* for that one */
+    bool other;   /* in a thread that is not the rank */
 };
 
 struct spacetime_lane {
@@ -49,7 +52,10 @@ struct spacetime_lane {
     uint64_t all_calls;                  /* in the window */
     float (*columns)[SPACETIME_CLASSES]; /* ns in each */
     double total_ns[SPACETIME_CLASSES];  /* in the window; of computation it is what remains */
-    int64_t begin, end;                  /* of the process, in the window */
+    double outside_ns;    /* of that, in MPI_Init and MPI_Finalize: in no time in MPI, as in the report */
+    uint64_t other_calls; /* of threads that are not the rank: these are in all_calls only */
+    double other_ns;
+    int64_t begin, end; /* of the process, in the window */
 };
 
 struct spacetime {

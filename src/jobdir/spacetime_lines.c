@@ -20,9 +20,10 @@ static const struct mpi_end *seen(const struct spacetime *spacetime, const struc
 {
     if (got->other >= MPI_OTHER_FOREIGN || got->end < spacetime->from)
         return NULL;
-    *ret_from = mpi_messages_rank(spacetime->messages, rank->world, got->peer);
-    if (!*ret_from)
+    ptrdiff_t from = mpi_messages_at(spacetime->messages, rank->world, got->comm, got->peer);
+    if (from < 0)
         return NULL;
+    *ret_from = &spacetime->messages->ranks[from];
     const struct mpi_end *sent = &(*ret_from)->sent[got->other];
     return sent->begin <= spacetime->to ? sent : NULL;
 }

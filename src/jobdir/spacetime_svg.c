@@ -168,20 +168,39 @@ static void put_axis(const struct spacetime_frame *frame)
 
 /* ---- lanes ---- */
 
+static void put_bar(const struct spacetime_frame *frame, double y, int64_t from, int64_t to, enum spacetime_class class)
+{
+    double left = spacetime_x(frame, from), right = spacetime_x(frame, to);
+    left = left < frame->left ? frame->left : left;
+    right = right > frame->right ? frame->right : right;
+    double width = right - left > 0.12 ? right - left : 0.12;
+    buf_printf(&frame->exporter->text,
+               "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"c%u\"><title>", left, y, width,
+               frame->bar, (unsigned)class);
+}
+
 static void put_call(const struct spacetime_frame *frame, double y, const struct spacetime_call *call)
 {
     const struct spacetime *spacetime = frame->spacetime;
     struct buf *out = &frame->exporter->text;
-    double left = spacetime_x(frame, call->begin), right = spacetime_x(frame, call->end);
-    left = left < frame->left ? frame->left : left;
-    right = right > frame->right ? frame->right : right;
-    double width = right - left > 0.12 ? right - left : 0.12;
-    buf_printf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"c%u\"><title>%s, ", left, y,
-               width, frame->bar, spacetime_class_of(call->call), mpi_text_call(call->call));
+    struct spacetime_frame lower = *frame;
+    if (call->other) {
+        lower.bar /= 3;
+        y += frame->bar - lower.bar;
+        frame = &lower;
+    }
+    put_bar(frame, y, call->begin, call->end, spacetime_class_of(call->call));
+    buf_printf(out, "%s%s, ", mpi_text_call(call->call), call->other ? " in another thread" : "");
     call_put_ns(out, (double)(call->end - call->begin));
     buf_puts(out, " from ");
     spacetime_put_time(out, spacetime, call->begin);
     buf_puts(out, "</title></rect>\n");
+    if (call->waited > call->begin && call->waited > spacetime->from) {
+        put_bar(frame, y, call->begin, call->waited, SPACETIME_WAIT);
+        buf_printf(out, "waiting for rank %d in %s, ", call->rank, mpi_text_call(call->call));
+        call_put_ns(out, (double)(call->waited - call->begin));
+        buf_puts(out, "</title></rect>\n");
+    }
     export_flush(frame->exporter, false);
 }
 
@@ -232,6 +251,13 @@ static double share_of(const struct spacetime_lane *lane, double part)
     return lane->end > lane->begin ? 100 * part / (double)(lane->end - lane->begin) : 0;
 }
 
+/* As the report has it: of the time between MPI_Init and MPI_Finalize. */
+static double share_in_mpi(const struct spacetime_lane *lane)
+{
+    double whole = (double)(lane->end - lane->begin) - lane->outside_ns;
+    return whole > 0 ? 100 * (whole - lane->total_ns[SPACETIME_COMPUTE]) / whole : 0;
+}
+
 static void put_lane_title(struct buf *out, const struct spacetime_lane *lane)
 {
     buf_printf(out, "<title>rank %d, process %d on ", lane->rank->rank, (int)lane->rank->pid);
@@ -242,6 +268,10 @@ static void put_lane_title(struct buf *out, const struct spacetime_lane *lane)
         buf_printf(out, "\n%s: ", looks[class].name);
         call_put_ns(out, lane->total_ns[class]);
         buf_printf(out, " (%.1f %%)", share_of(lane, lane->total_ns[class]));
+    }
+    if (lane->other_calls) {
+        buf_printf(out, "\n%" PRIu64 " calls in other threads: ", lane->other_calls);
+        call_put_ns(out, lane->other_ns);
     }
     buf_puts(out, "</title>");
 }
@@ -277,8 +307,7 @@ static void put_label(const struct spacetime_frame *frame, size_t index)
         buf_puts(out, "</text>");
     }
     buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"share\" font-size=\"%.0f\">%.1f %%</text>\n",
-               frame->right + 62, y + size * 0.36, size,
-               share_of(lane, (double)(lane->end - lane->begin) - lane->total_ns[SPACETIME_COMPUTE]));
+               frame->right + 62, y + size * 0.36, size, share_in_mpi(lane));
 }
 
 static void put_lane(const struct spacetime_frame *frame, size_t index)
@@ -296,8 +325,10 @@ static void put_lane(const struct spacetime_frame *frame, size_t index)
         buf_puts(out, "</rect>\n");
     }
     if (lane->all_calls <= spacetime->lane_calls) {
-        for (size_t i = 0; i < lane->call_count; i++)
-            put_call(frame, y, &lane->calls[i]);
+        for (int other = 0; other < 2; other++) /* those on top */
+            for (size_t i = 0; i < lane->call_count; i++)
+                if (lane->calls[i].other == other)
+                    put_call(frame, y, &lane->calls[i]);
     } else {
         buf_puts(out, "<g>");
         put_lane_title(out, lane);
@@ -405,6 +436,7 @@ static void note_thinned(struct notes *notes, const struct spacetime *spacetime,
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     size_t dense = 0, threads = 0;
+    double others_ns = 0;
     for (size_t i = 0; i < spacetime->lane_count; i++)
         dense += spacetime->lanes[i].all_calls > spacetime->lane_calls;
     buf_printf(&line, "%" PRIu64 " message%s", drawn->messages, drawn->messages == 1 ? "" : "s");
@@ -425,10 +457,14 @@ static void note_thinned(struct notes *notes, const struct spacetime *spacetime,
         put_note(notes, line.data);
     buf_clear(&line);
     for (size_t i = 0; i < spacetime->lane_count; i++)
-        threads += spacetime->lanes[i].rank->threads > 1;
-    if (threads)
-        buf_printf(&line, "%zu rank%s calls of MPI in several threads: they lie over each other in one lane.", threads,
-                   threads == 1 ? " has" : "s have");
+        threads += spacetime->lanes[i].other_calls != 0;
+    for (size_t i = 0; i < spacetime->lane_count; i++)
+        others_ns += spacetime->lanes[i].other_ns;
+    if (threads) {
+        buf_printf(&line, "%zu rank%s calls of MPI in other threads, ", threads, threads == 1 ? " has" : "s have");
+        call_put_ns(&line, others_ns);
+        buf_puts(&line, ": they are in no percentage; where single calls are drawn, theirs are the lower bars.");
+    }
     if (line.len)
         put_note(notes, line.data);
 }

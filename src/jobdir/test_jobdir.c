@@ -350,6 +350,9 @@ static void test_find(void **state)
     assert_int_equal(jobdir_find("20260102", path, sizeof path, &err), -ENOTUNIQ);
     assert_non_null(strstr(err.text, "2 jobs"));
     assert_int_equal(jobdir_find("2027", path, sizeof path, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "no job '2027' here"));
+    assert_int_equal(jobdir_find(example_info(NULL).name, path, sizeof path, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "' is the name of a job, whose id is 20260102T000000-h-1-aaaaaa: give that"));
     assert_int_equal(jobdir_find("", path, sizeof path, &err), -ENOENT);
     assert_int_equal(jobdir_find(place->root, path, sizeof path, &err), -ENOENT);
     assert_non_null(strstr(err.text, "job.json"));

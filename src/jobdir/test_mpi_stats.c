@@ -215,6 +215,86 @@ static void test_finalized(void **state)
     assert_int_equal(stats.state, MPIA_ENDED);
 }
 
+/* What other threads than the rank do is counted with all, and apart; also of those that share the last block. */
+static void test_other_threads(void **state)
+{
+    (void)state;
+    fill();
+    fake_area_thread(area, 1, 78, START);
+    struct mpi_thread *shared = fake_area_thread(area, MPIA_THREADS - 1, 79, START);
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t block = i ? MPIA_THREADS - 1 : 1;
+        fake_area_call(area, block,
+                       &(struct fake_call){CALL_MPI_Send, 1, 3, 10, START + 100, START + 700, SITE + 128 * i});
+    }
+    shared->sites_omitted = 5;
+    ((struct mpi_site *)mpi_pool_at(area, shared->sites_at, 64))[200] = /* of a call that is only told */
+        (struct mpi_site){.address = SITE + 200, .call = CALL_MPI_Comm_rank, .offset = 0x10c8};
+    ((struct mpi_site *)mpi_pool_at(area, shared->sites_at, 64))[201] =
+        (struct mpi_site){.address = SITE, .call = CALL_MPI_Send, .offset = 0x1000};
+    atomic_store(&shared->state, (uint32_t)MPIA_THREAD_SHARED);
+    struct mpi_stats stats = take(START + 6001);
+    assert_int_equal(stats.thread_count, 2); /* the shared block is no thread */
+    assert_int_equal(stats.threads[0].outermost.communicate_ns, 400);
+    const struct mpi_stats_row *recv = &stats.rows[0], *send = &stats.rows[1];
+    assert_int_equal(send->count, 6);
+    assert_int_equal(send->total_ns, 1000);
+    assert_int_equal(send->others_count, 2);
+    assert_int_equal(send->others_ns, 600);
+    assert_int_equal(recv->others_count, 0);
+    assert_int_equal(stats.site_count, 4);
+    assert_int_equal(stats.sites[0].offset, 0x1000);
+    assert_int_equal(stats.sites[0].count, 5);
+    assert_int_equal(stats.sites[0].min_ns, 100);
+    assert_int_equal(stats.sites[0].others_count, 1);
+    assert_int_equal(stats.sites[0].others_ns, 300);
+    assert_int_equal(stats.sites[1].offset, 0x1080);
+    assert_int_equal(stats.sites[1].others_count, 1);
+    assert_int_equal(stats.sites[2].others_ns, 0);
+    assert_int_equal(stats.sites[3].offset, 0x10c8);
+    assert_int_equal(stats.sites[3].count, 0);
+    assert_int_equal(stats.peers[0].sent_count, 6);
+    assert_int_equal(stats.omitted, 5);
+    atomic_store(&shared->state, (uint32_t)MPIA_THREAD_FREE); /* all of its threads found no room */
+    stats = take(START + 6001);
+    assert_int_equal(stats.omitted, 5);
+    assert_int_equal(stats.rows[1].count, 5);
+}
+
+/* Since when the counts are. */
+static void test_resets(void **state)
+{
+    struct mpi_area *head = area;
+    (void)state;
+    fill();
+    assert_int_equal(take(0).resets, 0);
+    atomic_store(&head->reset_at, START + 3000);
+    atomic_store(&head->reset, 2u);
+    struct mpi_stats stats = take(0);
+    assert_int_equal(stats.resets, 2);
+    assert_int_equal(stats.reset_ns, 1500);
+}
+
+/* How long nothing was counted. */
+static void test_paused(void **state)
+{
+    struct mpi_area *head = area;
+    struct mpi_outermost *clock;
+    (void)state;
+    fill();
+    clock = &mpi_thread_at(area, 0)->outermost;
+    assert_int_equal(take(START + 6001).paused_ns, 0);
+    clock->first += 400; /* in between */
+    assert_int_equal(take(START + 6001).paused_ns, 200);
+    atomic_store(&head->pcontrol, 1u); /* and since its last call */
+    assert_int_equal(take(START + 6001).paused_ns, 700);
+    head->finalize_enter = START + 8001;
+    atomic_store(&head->state, (uint32_t)MPIA_ENDED);
+    assert_int_equal(take(START + 9001).paused_ns, 1700);
+    atomic_store(&head->reset, 1u); /* before which it is not known */
+    assert_int_equal(take(START + 9001).paused_ns, 1500);
+}
+
 static void test_requests(void **state)
 {
     (void)state;
@@ -481,6 +561,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resolutions, start, stop),
         cmocka_unit_test_setup_teardown(test_open_call, start, stop),
         cmocka_unit_test_setup_teardown(test_finalized, start, stop),
+        cmocka_unit_test_setup_teardown(test_other_threads, start, stop),
+        cmocka_unit_test_setup_teardown(test_resets, start, stop),
+        cmocka_unit_test_setup_teardown(test_paused, start, stop),
         cmocka_unit_test_setup_teardown(test_requests, start, stop),
         cmocka_unit_test_setup_teardown(test_no_area, start, stop),
         cmocka_unit_test_setup_teardown(test_concurrent, start, stop),

@@ -7,12 +7,15 @@
 #include "shm/mpi_area.h"
 #include "shm/mpi_told.h"
 
-enum { MADE_WORLD = 1, MADE_FUNCTIONS = 12 };
+enum { MADE_WORLD = 1, MADE_FUNCTIONS = 24 };
 
 /* Function ids are their place here, from 1 on. */
 static const uint32_t made_calls[MADE_FUNCTIONS] = {
-    CALL_MPI_Init, CALL_MPI_Send,    CALL_MPI_Recv,      CALL_MPI_Isend, CALL_MPI_Irecv,    CALL_MPI_Waitall,
-    CALL_MPI_Wait, CALL_MPI_Barrier, CALL_MPI_Allreduce, CALL_MPI_Bcast, CALL_MPI_Ibarrier, CALL_MPI_Finalize};
+    CALL_MPI_Init,      CALL_MPI_Send,     CALL_MPI_Recv,           CALL_MPI_Isend,     CALL_MPI_Irecv,
+    CALL_MPI_Waitall,   CALL_MPI_Wait,     CALL_MPI_Barrier,        CALL_MPI_Allreduce, CALL_MPI_Bcast,
+    CALL_MPI_Ibarrier,  CALL_MPI_Finalize, CALL_MPI_Probe,          CALL_MPI_Mprobe,    CALL_MPI_Mrecv,
+    CALL_MPI_Issend,    CALL_MPI_Waitsome, CALL_MPI_Test,           CALL_MPI_Reduce,    CALL_MPI_Comm_dup,
+    CALL_MPI_Win_fence, CALL_MPI_Win_lock, CALL_MPI_File_write_all, CALL_MPI_File_open};
 
 struct made_rank {
     struct made made;

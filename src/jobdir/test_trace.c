@@ -8,108 +8,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/test_trace.h"
-#include "jobdir/trace.h"
-
-struct place {
-    char root[64], dir[256];
-    struct made made;
-    struct buf problems;
-};
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof *place);
-    made_root(place->root, place->dir);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-    made_root_remove(place->root);
-    made_done(&place->made);
-    buf_done(&place->problems);
-    free(place);
-    return 0;
-}
-
-static void note(void *ctx, const char *text)
-{
-    struct place *place = ctx;
-    buf_printf(&place->problems, "%s\n", text + strlen(place->dir));
-}
-
-static struct trace *open_it(struct place *place)
-{
-    struct trace *trace;
-    struct err err = {0};
-    place->problems.len = 0;
-    assert_int_equal(trace_open(&trace, place->dir, note, place, &err), 0);
-    return trace;
-}
-
-static const char *how_name(enum trace_exit how)
-{
-    static const char *const names[] = {"returned", "unwound", "lost", "open"};
-    return names[how];
-}
-
-/* One line an event: time thread[/stack] depth what. */
-static void put_event(struct buf *out, const struct trace *trace, const struct trace_event *event)
-{
-    const struct trace_function *function = trace_function(trace, event->function);
-    const struct trace_function *caller = trace_function(trace, event->caller);
-    const char *name = function ? function->name : "?";
-    buf_printf(out, "%llu %u", (unsigned long long)event->time, event->thread->tid);
-    if (event->stack)
-        buf_printf(out, "/%u", event->stack);
-    buf_printf(out, " %u ", event->depth);
-    if (event->kind == TRACE_ENTRY)
-        buf_printf(out, "+%s <%s", name, caller ? caller->name : "-");
-    else if (event->kind == TRACE_EXIT)
-        buf_printf(out, "-%s %s %llu%s", name, how_name(event->how),
-                   (unsigned long long)(event->time - event->entry_time), event->alone ? " alone" : "");
-    else if (event->kind == TRACE_GAP)
-        buf_printf(out, "gap %llu", (unsigned long long)event->lost);
-    else if (event->kind == TRACE_SIGNAL)
-        buf_printf(out, "signal %d %llx", event->number, (unsigned long long)event->address);
-    else if (event->kind == TRACE_MARK)
-        buf_printf(out, "mark %.*s", (int)event->text_len, event->text);
-    else
-        buf_printf(out, "thinned %s", name);
-    if (event->values)
-        buf_printf(out, " v%d%s", *(const unsigned char *)event->values, event->layout ? "" : "?");
-    if (event->caller_values)
-        buf_printf(out, " c%d%s", *(const unsigned char *)event->caller_values, event->caller_layout ? "" : "?");
-    buf_putc(out, '\n');
-}
-
-static void put_all(struct buf *out, const struct trace *trace, struct trace_cursor *cursor)
-{
-    struct trace_event event;
-    int code;
-    while ((code = trace_next(cursor, &event)) == 1)
-        put_event(out, trace, &event);
-    assert_int_equal(code, 0);
-}
-
-static void check(struct place *place, const char *expected, const char *problems)
-{
-    struct trace *trace = open_it(place);
-    struct trace_cursor *cursor;
-    struct err err = {0};
-    struct buf out = BUF_INIT;
-    assert_int_equal(trace_cursor_new(&cursor, trace, false, &err), 0);
-    put_all(&out, trace, cursor);
-    assert_string_equal(out.data ? out.data : "", expected);
-    if (problems)
-        assert_string_equal(place->problems.data && place->problems.len ? place->problems.data : "", problems);
-    trace_cursor_free(cursor);
-    trace_close(trace);
-    buf_done(&out);
-}
+#include "jobdir/test_trace_events.h"
 
 static void test_description(void **state)
 {
@@ -192,10 +91,7 @@ static void test_packets(void **state)
 {
     struct place *place = *state;
     struct made *made = &place->made;
-    made_begin(made, 7, 100);
-    made_enter(made, 100, 1);
-    made_enter(made, 110, 2);
-    made_enter(made, 115, 3);
+    begin_in_step(made);
     made_end(made);
     made->head.events_discarded = 4;
     made_begin(made, 7, 200);
@@ -216,71 +112,6 @@ static void test_packets(void **state)
           "");
 }
 
-/* Packets are missing: what had been open is over unless its end comes later, and what ends later began in the gap. */
-static void test_missing_packets(void **state)
-{
-    struct place *place = *state;
-    struct made *made = &place->made;
-    made_begin(made, 7, 100);
-    made_enter(made, 100, 1);
-    made_enter(made, 110, 2);
-    made_enter(made, 115, 3);
-    made_enter(made, 120, 4);
-    made_end(made);
-    made->head.events_discarded = 9;
-    made_begin(made, 7, 300);
-    made->head.packet_seq = 5;
-    made->head.depth = 4; /* main, solve and two that began in the gap */
-    made_end(made);
-    made_begin(made, 7, 300);
-    made->head.packet_seq = 6;
-    made->head.depth = 4;
-    made_enter(made, 310, 4);
-    made_exit(made, 311);
-    made_count(made, 315, RECORD_UNWOUND, 1); /* which one is not known */
-    made_enter(made, 316, 4);
-    made_exit(made, 317);
-    made_exit_of(made, 320, 3, 250);
-    made_enter(made, 330, 3);
-    made_end(made);
-    made_begin(made, 7, 400);
-    made->head.packet_seq = 7;
-    made->head.depth = 3;
-    made_exit_of(made, 410, 3, 330);
-    made_exit_of(made, 420, 2, 110);
-    made_exit_of(made, 430, 1, 100);
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place,
-          "100 7 0 +main <-\n110 7 1 +solve <main\n115 7 2 +step <solve\n120 7 3 +norm <step\n"
-          "120 7 3 -norm lost 0\n120 7 2 -step lost 5\n120 7 2 gap 9\n250 7 2 +step <solve\n"
-          "310 7 4 +norm <-\n311 7 4 -norm returned 1\n316 7 3 +norm <step\n317 7 3 -norm returned 1\n"
-          "320 7 2 -step returned 70\n330 7 2 +step <solve\n410 7 2 -step returned 80\n"
-          "420 7 1 -solve returned 310\n430 7 0 -main returned 330\n",
-          "");
-}
-
-/* The same at the end of a thread: nothing is known to be open. */
-static void test_missing_to_the_end(void **state)
-{
-    struct place *place = *state;
-    struct made *made = &place->made;
-    made_begin(made, 7, 100);
-    made_enter(made, 100, 1);
-    made_record(made, RECORD_STACK, 110);
-    buf_put_u32(&made->records, 5);
-    buf_put_u32(&made->records, 0);
-    made_enter(made, 120, 2);
-    made_end(made);
-    made->head.events_discarded = 1;
-    made_begin(made, 7, 300);
-    made->head.packet_seq = 3;
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place,
-          "100 7 0 +main <-\n120 7/5 0 +solve <-\n120 7/5 0 -solve lost 0\n120 7 0 -main lost 20\n120 7 0 gap 1\n", "");
-}
-
 static void test_unwinding(void **state)
 {
     struct place *place = *state;
@@ -292,13 +123,9 @@ static void test_unwinding(void **state)
     made_count(made, 130, RECORD_UNWOUND, 2);
     made_enter(made, 140, 2);
     made_count(made, 150, RECORD_LOST, 1);
-    made_record(made, RECORD_STACK, 160);
-    buf_put_u32(&made->records, 5);
-    buf_put_u32(&made->records, 0);
+    made_stack(made, 160, 5, 0);
     made_enter(made, 170, 4);
-    made_record(made, RECORD_STACK, 180);
-    buf_put_u32(&made->records, 0);
-    buf_put_u32(&made->records, 1);
+    made_stack(made, 180, 0, 1);
     made_enter(made, 190, 3);
     made_record(made, RECORD_SIGNAL, 200);
     buf_put_u32(&made->records, 11);
@@ -545,8 +372,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nesting, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_packets, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_missing_packets, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_missing_to_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unwinding, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_time_never_goes_back, set_up, tear_down),

@@ -97,6 +97,14 @@ static inline void made_count(struct made *made, uint64_t time, uint32_t id, uin
     buf_put_u32(&made->records, count);
 }
 
+/* What follows happens on this stack, where so many calls are open. */
+static inline void made_stack(struct made *made, uint64_t time, uint32_t stack, uint32_t depth)
+{
+    made_record(made, RECORD_STACK, time);
+    buf_put_u32(&made->records, stack);
+    buf_put_u32(&made->records, depth);
+}
+
 static inline void made_end(struct made *made)
 {
     made->head.time_end = made->time;

@@ -356,22 +356,22 @@ static void count_early(struct mpi_messages *messages)
     }
 }
 
+struct shift {
+    const struct timeline *timeline;
+    size_t trace;
+};
+
+static int64_t shift_time(void *ctx, int64_t ns)
+{
+    const struct shift *shift = ctx;
+    return timeline_shift_host(shift->timeline, shift->trace, ns);
+}
+
 static void shift_ranks(struct mpi_messages *messages)
 {
-    const struct timeline *timeline = &messages->timeline;
     for (size_t i = 0; i < messages->rank_count; i++) {
-        struct mpi_message_rank *rank = &messages->ranks[i];
-        struct mpi_end *const lists[2] = {rank->sent, rank->got};
-        const size_t counts[2] = {rank->sent_count, rank->got_count};
-        for (unsigned which = 0; which < 2; which++)
-            for (size_t k = 0; k < counts[which]; k++) {
-                lists[which][k].begin = timeline_shift_host(timeline, rank->trace, lists[which][k].begin);
-                lists[which][k].end = timeline_shift_host(timeline, rank->trace, lists[which][k].end);
-            }
-        for (size_t k = 0; k < rank->part_count; k++) {
-            rank->parts[k].begin = timeline_shift_host(timeline, rank->trace, rank->parts[k].begin);
-            rank->parts[k].end = timeline_shift_host(timeline, rank->trace, rank->parts[k].end);
-        }
+        struct shift shift = {&messages->timeline, messages->ranks[i].trace};
+        mpi_messages_each_time(&messages->ranks[i], shift_time, &shift);
     }
 }
 

@@ -149,24 +149,18 @@ static int walk(struct correction *correction)
     return 0;
 }
 
+static int64_t with_knots(void *ctx, int64_t ns)
+{
+    return timeline_with_knots(ctx, ns);
+}
+
 /* The times are on the common line but for the knots. */
 static void apply(struct mpi_messages *messages)
 {
     for (size_t i = 0; i < messages->rank_count; i++) {
-        struct mpi_message_rank *rank = &messages->ranks[i];
-        const struct timeline_trace *trace = &messages->timeline.traces[rank->trace];
-        for (size_t k = 0; trace->knot_count && k < rank->sent_count; k++) {
-            rank->sent[k].begin = timeline_with_knots(trace, rank->sent[k].begin);
-            rank->sent[k].end = timeline_with_knots(trace, rank->sent[k].end);
-        }
-        for (size_t k = 0; trace->knot_count && k < rank->got_count; k++) {
-            rank->got[k].begin = timeline_with_knots(trace, rank->got[k].begin);
-            rank->got[k].end = timeline_with_knots(trace, rank->got[k].end);
-        }
-        for (size_t k = 0; trace->knot_count && k < rank->part_count; k++) {
-            rank->parts[k].begin = timeline_with_knots(trace, rank->parts[k].begin);
-            rank->parts[k].end = timeline_with_knots(trace, rank->parts[k].end);
-        }
+        struct timeline_trace *trace = &messages->timeline.traces[messages->ranks[i].trace];
+        if (trace->knot_count)
+            mpi_messages_each_time(&messages->ranks[i], with_knots, trace);
     }
 }
 

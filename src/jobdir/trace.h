@@ -110,7 +110,8 @@ struct trace_event {
     uint64_t time; /* ticks */
     const struct trace_thread *thread;
     uint32_t stack; /* 0: the thread's own */
-    uint32_t depth; /* calls around this one on its stack, as far as recorded: 0 the outermost */
+    uint32_t depth; /* calls around this one on its stack, as far as recorded: 0 the outermost. With those that began
+                       where packets are missing and end later without a name: they have no events of their own */
     uint32_t function;
     uint32_t caller;     /* function id around this call; UINT32_MAX: none recorded */
     uint64_t entry_time; /* of exits */

@@ -67,16 +67,22 @@ static bool stack_grow(struct trace_cursor *cursor, struct trace_stack *stack)
 
 /* ---- events ---- */
 
+static inline bool is_unknown(const struct trace_call *call)
+{
+    return call->packet == TRACE_UNKNOWN_CALLS;
+}
+
 static inline void event_init(struct trace_event *event, enum trace_event_kind kind, uint64_t time,
                               const struct trace_thread_state *thread, const struct trace_stack *stack)
 {
+    const struct trace_call *around = stack->depth ? &stack->calls[stack->depth - 1] : NULL;
     *event = (struct trace_event){.kind = kind,
                                   .time = time,
                                   .thread = &thread->thread,
                                   .stack = stack->number,
-                                  .depth = (uint32_t)stack->depth,
+                                  .depth = (uint32_t)(stack->depth + stack->more),
                                   .function = UINT32_MAX,
-                                  .caller = stack->depth ? stack->calls[stack->depth - 1].function : UINT32_MAX};
+                                  .caller = around && !is_unknown(around) ? around->function : UINT32_MAX};
 }
 
 /* The innermost call of a stack ends. */
@@ -95,9 +101,16 @@ bool trace_pop_next(struct trace_cursor *cursor, struct trace_event *event)
     struct trace_pops *pops = &cursor->pops;
     struct trace_stack *stack = pops->stack;
     /* those that nothing is known of have told no beginning */
-    while (pops->count && stack->depth && stack->calls[stack->depth - 1].packet == TRACE_UNKNOWN_CALL) {
-        stack->depth--;
-        pops->count--;
+    while (pops->count && stack->depth && is_unknown(&stack->calls[stack->depth - 1])) {
+        struct trace_call *calls = &stack->calls[stack->depth - 1];
+        uint32_t over = pops->count < calls->unknown ? (uint32_t)pops->count : calls->unknown;
+        pops->count -= over;
+        calls->unknown -= over;
+        stack->more -= over;
+        if (!calls->unknown) {
+            stack->more++; /* that one was counted by the depth */
+            stack->depth--;
+        }
     }
     if (!pops->count || !stack->depth) {
         pops->count = 0;
@@ -114,16 +127,26 @@ void trace_pop_later(struct trace_cursor *cursor, struct trace_thread_state *thr
     uint64_t beyond = stack->beyond < count ? stack->beyond : count;
     stack->beyond -= beyond;
     count -= beyond;
-    size_t depth = stack->depth;
-    cursor->pops = (struct trace_pops){thread, stack, count < depth ? (size_t)count : depth, how, time, false};
+    uint64_t open = stack->depth + stack->more;
+    cursor->pops = (struct trace_pops){thread, stack, count < open ? count : open, how, time, false};
+}
+
+/* What the calls from an index on stand for, but for one each. */
+static uint64_t more_from(const struct trace_stack *stack, size_t index)
+{
+    uint64_t more = 0;
+    for (size_t i = index; stack->more && i < stack->depth; i++)
+        more += is_unknown(&stack->calls[i]) ? stack->calls[i].unknown - 1 : 0;
+    return more;
 }
 
 /* Calls beyond so many on the stack are over. */
 static void pop_down_to(struct trace_cursor *cursor, struct trace_stream *stream, uint32_t depth, enum trace_exit how)
 {
     struct trace_stack *stack = stream->stack;
-    if (stack->depth + stack->beyond > depth)
-        trace_pop_later(cursor, stream->thread, stack, stack->depth + stack->beyond - depth, how, stream->time);
+    uint64_t open = stack->depth + stack->more + stack->beyond;
+    if (open > depth)
+        trace_pop_later(cursor, stream->thread, stack, open - depth, how, stream->time);
 }
 
 /* ---- records ---- */
@@ -172,7 +195,7 @@ static bool take_entry(struct trace_cursor *cursor, struct trace_stream *stream,
     if (!trace_function(cursor->first, function))
         tell_unknown(cursor, &cursor->function_told, ".functions", "function", function);
     event->entry_time = stream->time;
-    stack->calls[stack->depth++] = (struct trace_call){function, stream->packet_number, stream->time};
+    stack->calls[stack->depth++] = (struct trace_call){{function}, stream->packet_number, stream->time};
     if (stream->has_caller) {
         stream->has_caller = false;
         event->caller_layout = layout_of(cursor, stream->caller_layout);
@@ -204,7 +227,7 @@ static size_t depth_of(const struct trace_stack *stack, uint32_t function, uint6
     while (depth && stack->calls[depth - 1].entry_time > entry_time)
         depth--;
     for (size_t at = depth; at && stack->calls[at - 1].entry_time == entry_time; at--)
-        if (stack->calls[at - 1].function == function) {
+        if (stack->calls[at - 1].function == function && !is_unknown(&stack->calls[at - 1])) {
             *ret_known = true;
             return at - 1;
         }
@@ -218,18 +241,21 @@ static bool take_exit_of(struct trace_cursor *cursor, struct trace_stream *strea
 {
     struct trace_stack *stack = stream->stack;
     bool known;
-    if (stack->beyond && entry_time > stack->calls[stack->depth - 1].entry_time) {
+    if (stack->beyond && (!stack->depth || entry_time > stack->calls[stack->depth - 1].entry_time)) {
         stack->beyond--;
         return false;
     }
-    size_t stay = depth_of(stack, function, entry_time, &known), inside = stack->depth - stay - known;
+    size_t stay = depth_of(stack, function, entry_time, &known);
+    uint64_t more = more_from(stack, stay), inside = stack->depth - stay - known + more;
     stack->beyond = 0;
     if (inside)
         trace_pop_later(cursor, stream->thread, stack, inside, TRACE_EXIT_LOST, stream->time);
     size_t depth = stack->depth;
     stack->depth = stay;
+    stack->more -= more;
     event_init(event, TRACE_EXIT, stream->time, stream->thread, stack);
     stack->depth = depth;
+    stack->more += more;
     event->function = function;
     event->entry_time = entry_time < stream->time ? entry_time : stream->time;
     event->alone = !known;
@@ -465,6 +491,19 @@ static void match_restored(struct trace_cursor *cursor, struct trace_stream *str
     stream->restored_count = left;
 }
 
+/* Calls of which nothing is known but that they end. They are there so that those around them do not end for them. */
+static void open_unknown(struct trace_cursor *cursor, struct trace_stack *stack, uint32_t count, uint64_t time)
+{
+    bool fits = !stack->beyond && stack->more + count <= TRACE_DEPTH;
+    if (!fits || (stack->depth == stack->room && !stack_grow(cursor, stack))) {
+        stack->beyond += count;
+        return;
+    }
+    stack->calls[stack->depth++] =
+        (struct trace_call){.unknown = count, .packet = TRACE_UNKNOWN_CALLS, .entry_time = time};
+    stack->more += count - 1;
+}
+
 /* The next of the calls that began in the gap. */
 static bool step_restored(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
 {
@@ -476,19 +515,24 @@ static bool step_restored(struct trace_cursor *cursor, struct trace_stream *stre
         stack->calls[stack->depth - 1].entry_time = call->entry_time;
         event->alone = true;
         found = true;
-    } else if (stack && call->unknown && (stack->depth < stack->room || stack_grow(cursor, stack))) {
-        stack->calls[stack->depth++] = (struct trace_call){UINT32_MAX, TRACE_UNKNOWN_CALL, stream->time};
+    } else if (stack && call->unknown) {
+        open_unknown(cursor, stack, call->unknown, stream->time);
     }
     if (stream->restored_at == stream->restored_count)
         stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
     return found;
 }
 
-static uint64_t take_discarded(struct trace_stream *stream)
+/* How many records are missing before the packet, if any are. */
+static bool take_gap(struct trace_stream *stream, struct trace_event *event)
 {
     uint64_t before = stream->discarded;
     stream->discarded = stream->head.events_discarded;
-    return stream->discarded > before ? stream->discarded - before : 0;
+    if (stream->discarded <= before)
+        return false;
+    event_init(event, TRACE_GAP, stream->time, stream->thread, stream->stack ? stream->stack : &stream->thread->own);
+    event->lost = stream->discarded - before;
+    return true;
 }
 
 /* Packets are missing before this one: calls that are not known to be open afterwards have ended; then comes how many
@@ -502,7 +546,8 @@ static bool step_gap(struct trace_cursor *cursor, struct trace_stream *stream, s
     }
     struct trace_stack *stack = stream->gap_closed ? NULL : stack_beyond_gap(stream->thread);
     if (stack) {
-        trace_pop_later(cursor, stream->thread, stack, stack->depth + stack->beyond - stack->keep, TRACE_EXIT_LOST,
+        trace_pop_later(cursor, stream->thread, stack,
+                        stack->depth - stack->keep + more_from(stack, stack->keep) + stack->beyond, TRACE_EXIT_LOST,
                         stream->time);
         return false;
     }
@@ -511,12 +556,7 @@ static bool step_gap(struct trace_cursor *cursor, struct trace_stream *stream, s
         return step_restored(cursor, stream, event);
     stream->gap_closed = true;
     stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
-    uint64_t lost = take_discarded(stream);
-    if (!lost)
-        return false;
-    event_init(event, TRACE_GAP, stream->time, stream->thread, stream->stack ? stream->stack : &stream->thread->own);
-    event->lost = lost;
-    return true;
+    return take_gap(stream, event);
 }
 
 bool trace_step_packet(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
@@ -534,17 +574,9 @@ bool trace_step_packet(struct trace_cursor *cursor, struct trace_stream *stream,
     stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
     if (stream->stack)
         pop_down_to(cursor, stream, stream->head.depth, TRACE_EXIT_LOST);
-    uint64_t lost = take_discarded(stream);
-    if (!lost)
+    if (cursor->pops.count) {
+        cursor->go_on = false; /* once more when these have ended */
         return false;
-    struct trace_event gap;
-    event_init(&gap, TRACE_GAP, stream->time, stream->thread, stream->stack ? stream->stack : &stream->thread->own);
-    gap.lost = lost;
-    if (!cursor->pops.count) {
-        *event = gap;
-        return true;
     }
-    cursor->held = gap;
-    cursor->has_held = true;
-    return false;
+    return take_gap(stream, event);
 }

@@ -260,7 +260,7 @@ static bool step_close(struct trace_cursor *cursor)
 static void leave_packets(struct trace_stack *stack)
 {
     for (size_t i = 0; i < stack->depth; i++)
-        if (stack->calls[i].packet != TRACE_UNKNOWN_CALL)
+        if (stack->calls[i].packet != TRACE_UNKNOWN_CALLS)
             stack->calls[i].packet = 0;
 }
 

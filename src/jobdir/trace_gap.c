@@ -20,7 +20,8 @@ struct ahead {
     struct trace_stream *stream; /* that is read; begins at the gap */
     struct trace_stream *to;
     uint64_t begin; /* calls entered before it are those in question */
-    size_t room, head_count;
+    size_t room;
+    uint64_t head_count;
     struct open_now stacks[STACKS], *at;
     size_t stack_count;
     bool full;
@@ -52,7 +53,8 @@ static void add(struct ahead *ahead, const struct trace_restored *call)
         ahead->room = room;
     }
     to->restored[to->restored_count++] = *call;
-    ahead->head_count += call->stack == to->head.stack;
+    if (call->stack == to->head.stack)
+        ahead->head_count += call->unknown ? call->unknown : 1;
 }
 
 static void end_of(struct ahead *ahead, uint32_t function, uint64_t entry_time)
@@ -62,16 +64,19 @@ static void end_of(struct ahead *ahead, uint32_t function, uint64_t entry_time)
         return;
     }
     ahead->at->count = 0;
-    add(ahead, &(struct trace_restored){ahead->at->stack, function, entry_time, false});
+    add(ahead, &(struct trace_restored){ahead->at->stack, function, entry_time, 0});
 }
 
 /* Calls that end without being named. */
 static void ends(struct ahead *ahead, uint64_t count)
 {
     uint64_t inner = count < ahead->at->count ? count : ahead->at->count;
+    uint64_t depth = ahead->to->head.depth, most = depth > ahead->head_count ? depth - ahead->head_count : 0;
     ahead->at->count -= inner;
-    for (count -= inner; count && !ahead->full && ahead->head_count < ahead->to->head.depth; count--)
-        add(ahead, &(struct trace_restored){ahead->at->stack, UINT32_MAX, 0, true});
+    count -= inner;
+    most = most < TRACE_DEPTH ? most : TRACE_DEPTH;
+    if (count && most)
+        add(ahead, &(struct trace_restored){ahead->at->stack, UINT32_MAX, 0, (uint32_t)(count < most ? count : most)});
 }
 
 /* Returns the bytes of the payload; SIZE_MAX: it is no record. */

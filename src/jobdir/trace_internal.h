@@ -70,10 +70,13 @@ void trace_tell(struct trace *trace, const char *format, ...) __attribute__((for
 
 /* ---- calls ---- */
 
-#define TRACE_UNKNOWN_CALL UINT32_MAX /* for its packet: of a call that ended without a name after a gap */
+#define TRACE_UNKNOWN_CALLS UINT32_MAX /* for the packet: of calls that end after a gap without a name */
 
 struct trace_call {
-    uint32_t function;
+    union {
+        uint32_t function;
+        uint32_t unknown; /* TRACE_UNKNOWN_CALLS: it stands for so many */
+    };
     uint32_t packet; /* in which it was entered: number in its stream */
     uint64_t entry_time;
 };
@@ -81,9 +84,10 @@ struct trace_call {
 struct trace_stack {
     uint32_t number;
     struct trace_call *calls;
-    size_t depth, room;
-    uint64_t beyond; /* open calls that are not kept */
-    size_t keep;     /* at a gap: so many outermost calls are open after it, too */
+    size_t depth, room; /* of `calls` */
+    uint64_t more;      /* calls than `depth`: what TRACE_UNKNOWN_CALLS stand for beyond one each */
+    uint64_t beyond;    /* open calls that are not kept */
+    size_t keep;        /* at a gap: so many outermost calls are open after it, too */
     UT_hash_handle hh;
 };
 
@@ -102,7 +106,7 @@ enum trace_step { STEP_END, STEP_THREAD_ENDS, STEP_PACKET, STEP_RECORD };
 struct trace_restored { /* a call that began where packets are missing, and ends later */
     uint32_t stack, function;
     uint64_t entry_time;
-    bool unknown; /* all that is known is that it ended */
+    uint32_t unknown; /* so many calls: all that is known is that they ended */
 };
 
 struct trace_stream {
@@ -159,7 +163,7 @@ void trace_gap_look(struct trace_stream *stream);
 struct trace_pops {
     struct trace_thread_state *thread;
     struct trace_stack *stack;
-    size_t count;
+    uint64_t count;
     enum trace_exit how;
     uint64_t time;
     bool drop; /* the call around them ends by the held event */

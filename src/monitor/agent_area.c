@@ -36,7 +36,6 @@ enum {
     BRIEF_NS = 100 * 1000 * 1000,
     BRIEF_BYTES = 32 << 10,
     FORK_THREADS = 4,
-    ROOM_PART = 8,    /* of its address space that a program with a limit gives */
     MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
 };
 
@@ -260,17 +259,10 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
 
 void agent_area_note(const struct agent *agent)
 {
-    char path[PATH_MAX + 8];
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    snprintf(path, sizeof path, "%s.job", agent->area_path);
     buf_printf(&text, "%s\n%s\n%s\n", agent->job ? agent->job->dir : "", agent->exe,
                agent->writer ? trace_writer_path(agent->writer) : "");
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    if (text.failed || write(fd, text.data, text.len) != (ssize_t)text.len)
-        unlink(path);
-    close(fd);
+    agent_sidecar_write(agent->area_path, &text);
 }
 
 static int make_in(struct agent *agent, const struct agent *parent, bool on_disk)
@@ -291,8 +283,8 @@ static int make_in(struct agent *agent, const struct agent *parent, bool on_disk
         agent_memory_give_back(agent, agent->memory_taken);
         area_plan(&plan, attempt ? AREA_BUFFER_MIN : buffer, attempt ? 1024 : slots,
                   attempt ? THREADS_RESERVED : AREA_THREADS);
-        if (plan.size > agent->room / ROOM_PART)
-            area_plan_within(&plan, agent->room / ROOM_PART);
+        if (plan.size > agent->room)
+            area_plan_within(&plan, agent->room);
         if (agent->in_memory && !memory_dir_has_room(&agents->memory, plan.size))
             return -ENOSPC; /* on disk it can grow */
         plan.pid = agent->pid;
@@ -350,14 +342,10 @@ void agent_area_remove(struct agent *agent)
 
 static int take_over(struct agent *agent, const char *path)
 {
-    struct stat st;
-    agent->area_path = strdup(path);
-    agent->area_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (!agent->area_path || agent->area_fd < 0)
-        return -errno;
-    if (fstat(agent->area_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
-        return -EBADMSG;
-    int code = map_area(agent, (uint64_t)st.st_size);
+    uint64_t size;
+    int code = agent_area_open(path, &agent->area_path, &agent->area_fd, &size);
+    if (code == 0)
+        code = map_area(agent, size);
     if (code < 0)
         return code;
     /* what the other monitor kept for itself cannot be told from what it was just reading: the tail stays unused */
@@ -371,6 +359,7 @@ static int take_over(struct agent *agent, const char *path)
         agent->released++;
     }
     agent->threads_reserved = THREADS_RESERVED;
+    agent_demands_adopt(agent);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "shm/capture.h"
+#include "symbols/helper.h"
 
 enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
 
@@ -26,6 +27,7 @@ struct compiled_set {
     struct helper_job *job; /* NULL: complete */
     struct buf answers;     /* struct stored_answer, each with its text or code behind it */
     char problem[128];      /* of parameters: the first */
+    uint64_t bare;          /* the first function by address that has no values because of -g1; 0: none */
     bool done;              /* the helper came to its end */
     bool telling;           /* it is being put into processes */
     uint64_t used;
@@ -79,71 +81,13 @@ uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
     return at;
 }
 
-/* Layouts to come have greater numbers, those of a later monitor, too. */
-static void number_after(struct agent *agent, uint32_t id)
+/* Its calls are recorded with values. */
+static bool is_recorded(const struct agent *agent, uint32_t slot)
 {
-    if (id >= TRACE_IDS || id < agent->next_layout)
-        return;
-    agent->next_layout = id + 1;
-    agent->view.area->next_layout = agent->next_layout;
+    return agent->modes && agent->modes[slot] != MODE_OWN && (agent->modes[slot] & AREA_VALUES);
 }
 
-static bool keep_layout(struct agent *agent, uint32_t id, const char *text, bool unused)
-{
-    struct agent_layout_text *layout;
-    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
-    if (layout || id >= TRACE_IDS)
-        return false;
-    layout = calloc(1, sizeof *layout);
-    if (!layout || !(layout->text = strdup(text))) {
-        free(layout);
-        return false;
-    }
-    layout->id = id;
-    layout->unused = unused;
-    HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
-    number_after(agent, id);
-    return true;
-}
-
-static void add_layout(struct agent *agent, uint32_t id, const char *text)
-{
-    if (keep_layout(agent, id, text, false) && agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
-        log_warning("the layout of values '%.100s' is not understood", text);
-}
-
-uint32_t agent_layout_new(struct agent *agent, const char *text)
-{
-    uint32_t id = agent->next_layout;
-    return keep_layout(agent, id, text, true) ? id : RECORD_NO_LAYOUT;
-}
-
-void agent_layout_keep(struct agent *agent, uint32_t id, const char *text)
-{
-    keep_layout(agent, id, text, true);
-}
-
-void agent_layout_used(struct agent *agent, uint32_t id)
-{
-    struct agent_layout_text *layout;
-    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
-    if (!layout || !layout->unused || !agent->writer)
-        return;
-    layout->unused = false;
-    agent->layouts_new = true;
-    if (trace_writer_layout(agent->writer, id, layout->text) < 0)
-        log_warning("the layout of values '%.100s' is not understood", layout->text);
-}
-
-const char *agent_layout(struct agent *agent, uint32_t id)
-{
-    struct agent_layout_text *layout;
-    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
-    return layout ? layout->text : NULL;
-}
-
-/* Both words at once: a thread must never take the bytes of one program for those of another. */
-static void set_values(struct area_site *site, uint32_t values, uint32_t layout)
+void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout)
 {
     _Static_assert(offsetof(struct area_site, values) % 8 == 0 &&
                        offsetof(struct area_site, layout) == offsetof(struct area_site, values) + 4,
@@ -153,7 +97,7 @@ static void set_values(struct area_site *site, uint32_t values, uint32_t layout)
 
 void agent_site_clear(struct area_site *site)
 {
-    set_values(site, 0, 0);
+    agent_site_values(site, 0, 0);
     atomic_store(&site->params, 0);
     atomic_store(&site->unwind, 0);
 }
@@ -165,14 +109,14 @@ void agent_site_put_back(struct agent *agent, const struct area_site *was)
         return;
     atomic_store(&site->unwind, atomic_load(&was->unwind));
     atomic_store(&site->params, atomic_load(&was->params));
-    set_values(site, atomic_load(&was->values), atomic_load(&was->layout));
+    agent_site_values(site, atomic_load(&was->values), atomic_load(&was->layout));
 }
 
 bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout)
 {
     struct area_site *site = area_site_find(&agent->view, address, true);
     if (site)
-        set_values(site, program, layout);
+        agent_site_values(site, program, layout);
     return site != NULL;
 }
 
@@ -189,7 +133,7 @@ static void take_site(struct compile_run *run, const struct stored_answer *answe
     else if (answer->site == HELPER_UNWIND)
         atomic_store_explicit(&site->unwind, at, memory_order_release);
     else if (agent_layout(agent, answer->id))
-        set_values(site, at, answer->id);
+        agent_site_values(site, at, answer->id);
 }
 
 static void take_answers(struct compile_run *run, bool layouts)
@@ -200,7 +144,7 @@ static void take_answers(struct compile_run *run, bool layouts)
         memcpy(&answer, answers->data + at, sizeof answer);
         const char *bytes = answers->data + at + sizeof answer;
         if (answer.kind == HELPER_LAYOUT && layouts)
-            add_layout(run->agent, answer.id, bytes);
+            agent_layout_add(run->agent, answer.id, bytes);
         else if (answer.kind != HELPER_LAYOUT && !layouts)
             take_site(run, &answer, bytes);
         at += sizeof answer + answer.size;
@@ -214,6 +158,35 @@ static bool module_is_there(const struct compile_run *run)
         if (agent->modules[i].bias == run->bias && strcmp(agent->modules[i].key, run->key) == 0)
             return true;
     return false;
+}
+
+/* The slot of the function, if its values are to be recorded; -1: they are not, or it is not one of these. */
+static int64_t recorded_slot(const struct compile_run *run, uint64_t address)
+{
+    const struct agent *agent = run->agent;
+    for (size_t i = 0; i < run->count; i++)
+        if (area_slot_address(&agent->view.slots[run->slots[i]]) == address)
+            return is_recorded(agent, run->slots[i]) ? (int64_t)run->slots[i] : -1;
+    return -1;
+}
+
+/* Somebody asked for values, and there are none of this function: told once, with the remedy. */
+static void tell_bare(struct agent *agent, const struct compile_run *run)
+{
+    struct index_function function = {.name = ""};
+    const struct module *module = NULL;
+    uint64_t address = run->set->bare + run->bias;
+    int64_t slot = run->set->bare ? recorded_slot(run, address) : -1;
+    char text[PROBLEM_SIZE];
+    if (slot < 0 || agent->bare_told || !agent->writer)
+        return;
+    agent_function(agent, (uint32_t)slot, &function, &address, &module);
+    snprintf(text, sizeof text,
+             "%.100s: it has no debug information about the values of %s%.200s: compile with -g (not -g1) to see them",
+             module ? module->name : agent->exe, *function.name ? "functions such as " : "some functions",
+             function.name);
+    trace_writer_problem(agent->writer, text);
+    agent->bare_told = true;
 }
 
 /* Puts what was compiled into one process. */
@@ -230,6 +203,7 @@ static void finish_run(struct compile_run *run)
         take_answers(run, false);
     if (*run->set->problem)
         agent_demands_problem(agent, run->set->problem);
+    tell_bare(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
         agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
     if (!run->set->done)
@@ -293,9 +267,11 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
         store(&set->answers, answer);
     else if (answer->kind == HELPER_PROBLEM && !*set->problem && strstr(answer->text, "no such"))
         snprintf(set->problem, sizeof set->problem, "%.*s", (int)sizeof set->problem - 1, answer->text);
-    else if (answer->kind == HELPER_PROBLEM)
+    else if (answer->kind == HELPER_PROBLEM) {
+        if (strcmp(answer->text, HELPER_LINES_ONLY) == 0 && (!set->bare || answer->address < set->bare))
+            set->bare = answer->address;
         log_info("values of the function at 0x%llx: %s", (unsigned long long)answer->address, answer->text);
-    else if (answer->kind == HELPER_DONE)
+    } else if (answer->kind == HELPER_DONE)
         set->done = true;
     else if (answer->kind == HELPER_FAILED)
         log_warning("scry-symbols: %s", answer->text);
@@ -331,8 +307,7 @@ static bool wants_compiling(const struct agent *agent, uint32_t slot)
 {
     if (agent->compiled[slot >> 6] >> (slot & 63) & 1)
         return false;
-    bool chosen = agent->modes && agent->modes[slot] != MODE_OWN && (agent->modes[slot] & AREA_VALUES);
-    return chosen || agent_demand_wants(agent, slot);
+    return is_recorded(agent, slot) || agent_demand_wants(agent, slot);
 }
 
 /* The first module that has functions to be compiled; all of them. */
@@ -477,38 +452,6 @@ void agent_compile_again(struct agent *agent)
         agent->compile_run->stale = true;
 }
 
-/* Of an area that another monitor made: its sites, and records in its packets, go by the numbers of that one's trace.
- * What is not told there is not captured again. */
-void agent_layouts_adopt(struct agent *agent, const struct trace *former)
-{
-    const struct area_view *view = &agent->view;
-    uint64_t next = view->area->next_layout;
-    for (uint32_t id = 0; former && id < trace_layout_count(former); id++)
-        if (trace_layout(former, id))
-            add_layout(agent, id, trace_layout_text(former, id));
-    if (next && next <= TRACE_IDS)
-        number_after(agent, (uint32_t)next - 1);
-    for (uint32_t i = 0; i <= view->site_mask; i++) {
-        struct area_site *site = &view->sites[i];
-        uint32_t layout = atomic_load(&site->layout);
-        if (!atomic_load(&site->values))
-            continue;
-        number_after(agent, layout);
-        if (!agent_layout(agent, layout))
-            agent_mpi_adopt(agent, atomic_load(&site->address), layout);
-        if (!agent_layout(agent, layout))
-            set_values(site, 0, 0);
-    }
-    agent->layouts_lost = next != agent->next_layout || HASH_COUNT(agent->layouts) < next - 1;
-}
-
-void agent_layouts_write(struct agent *agent)
-{
-    for (struct agent_layout_text *layout = agent->layouts; agent->writer && layout; layout = layout->hh.next)
-        if (!layout->unused)
-            trace_writer_layout(agent->writer, layout->id, layout->text);
-}
-
 static bool copy_programs(struct agent *agent, const struct agent *parent)
 {
     const struct area_view *view = &agent->view, *from = &parent->view;
@@ -536,7 +479,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
         struct area_site *own = address ? area_site_find(view, address, true) : NULL;
         if (!own)
             continue;
-        set_values(own, atomic_load(&site->values), atomic_load(&site->layout));
+        agent_site_values(own, atomic_load(&site->values), atomic_load(&site->layout));
         atomic_store(&own->unwind, atomic_load(&site->unwind));
     }
     for (uint32_t i = 0; i <= from->slot_mask; i++) {
@@ -547,13 +490,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
         if (slot)
             agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);
     }
-    for (const struct agent_layout_text *layout = parent->layouts; layout; layout = layout->hh.next)
-        if (layout->unused)
-            agent_layout_keep(agent, layout->id, layout->text);
-        else
-            add_layout(agent, layout->id, layout->text);
-    if (parent->next_layout)
-        number_after(agent, parent->next_layout - 1);
+    agent_layouts_inherit(agent, parent);
     return true;
 }
 
@@ -561,12 +498,6 @@ void agent_compile_free(struct agent *agent)
 {
     free(agent->compile_run); /* what it waited for is for others, too */
     agent->compile_run = NULL;
-    struct agent_layout_text *layout, *next;
-    HASH_ITER(hh, agent->layouts, layout, next)
-    {
-        HASH_DELETE(hh, agent->layouts, layout);
-        free(layout->text);
-        free(layout);
-    }
+    agent_layouts_free(agent);
     free(agent->compiled);
 }

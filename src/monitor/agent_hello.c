@@ -107,6 +107,13 @@ static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct g
     return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
 }
 
+/* Of its address space, for the area. */
+static uint64_t room_to_take(const struct greeting *hello)
+{
+    uint32_t part = hello->flags & (AGENT_HAS_MPI | AGENT_BY_MPI) ? AREA_ROOM_PART_MPI : AREA_ROOM_PART;
+    return hello->room == UINT64_MAX ? UINT64_MAX : hello->room / part;
+}
+
 static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct greeting *hello,
                                 struct agent **ret_parent, struct err *err)
 {
@@ -128,7 +135,7 @@ static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, con
         return NULL;
     agent->ppid = stat.ppid;
     agent->start_ticks = stat.start_ticks;
-    agent->room = hello->room;
+    agent->room = room_to_take(hello);
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
     *ret_parent = parent_of(agents, stat.ppid, hello);
@@ -193,6 +200,11 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
     }
     mpi_exec_seen(agents, peer.pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
+    if (hello->flags & AGENT_MPI_NO_ROOM) {
+        if (job && !job->mpi_no_room++)
+            job->mpi_room = hello->room;
+        return;
+    }
     if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
         if (job)
             job_note_program(job, hello->exe);
@@ -204,7 +216,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         no_room(agents, peer.pid, job, hello);
         return;
     }
-    if (hello->room < AREA_SMALLEST + AREA_BESIDE) {
+    if (room_to_take(hello) < AREA_SMALLEST) {
         no_room(agents, peer.pid, job, hello);
         send_welcome(fd, NULL, -ENOMEM, "there is not enough address space");
         return;

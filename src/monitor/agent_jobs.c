@@ -2,6 +2,7 @@
 /* The jobs that traced processes belong to: their settings, how it stands with them, and why nothing is traced. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -9,13 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "lang/value.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
+#include "probe/proc.h"
+
+enum { START_EXACT_NS = 30 * 1000000 }; /* when a process started is known to a tick of the system */
 
 void job_set_problem(struct trace_job *job, const char *format, ...)
 {
@@ -49,12 +56,71 @@ static void add_tree(const char *path, unsigned depth, uint64_t *bytes)
     closedir(dir);
 }
 
+static bool place_find(const char *dir, struct job_place *ret_place)
+{
+    struct statx st;
+    if (statx(AT_FDCWD, dir, 0, STATX_INO | STATX_BTIME, &st) < 0 || !(st.stx_mask & STATX_BTIME))
+        return false;
+    *ret_place = (struct job_place){.device = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
+                                    .inode = st.stx_ino,
+                                    .born_ns = st.stx_btime.tv_sec * NS_PER_SECOND + st.stx_btime.tv_nsec};
+    return true;
+}
+
+/* A directory of the same name that was made later is another job's. Where it is not known when it was made (some
+ * network file systems give numbers to files as they like), it is taken for the same. */
+static bool is_replaced(struct trace_job *job)
+{
+    struct job_place now;
+    if (!place_find(job->dir, &now))
+        return false;
+    if (!job->place.born_ns)
+        job->place = now;
+    return now.device != job->place.device || now.inode != job->place.inode || now.born_ns != job->place.born_ns;
+}
+
+/* Those that still belong to it keep it, but nobody finds it any more. */
+static void job_leave(struct agents *agents, struct trace_job *job)
+{
+    HASH_DELETE(hh, agents->jobs, job);
+    job->replaced = job->ended = true;
+    job->agents++;
+    mpi_job_leave(agents, job);
+    job->agents--;
+    job_put(agents, job);
+}
+
+bool job_is_older(const struct trace_job *job, pid_t pid)
+{
+    struct proc_stat stat;
+    struct timespec boot;
+    if (!job->replaces || !job->place.born_ns || proc_stat_read(pid, 0, &stat) < 0)
+        return false;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    int64_t boot_ns = (int64_t)clock_wall_ns() - (boot.tv_sec * NS_PER_SECOND + boot.tv_nsec);
+    int64_t started_ns = boot_ns + (int64_t)(stat.start_ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK)));
+    return started_ns + START_EXACT_NS < job->place.born_ns;
+}
+
+bool agents_job_has(struct agents *agents, const char *dir, pid_t pid)
+{
+    struct trace_job *job = NULL;
+    if (agents)
+        HASH_FIND_STR(agents->jobs, dir, job);
+    return !job || !job_is_older(job, pid);
+}
+
 struct trace_job *job_get(struct agents *agents, const char *dir)
 {
     struct trace_job *job;
+    bool replaces = false;
     HASH_FIND_STR(agents->jobs, dir, job);
-    if (job)
+    if (job && !is_replaced(job))
         return job;
+    if (job) {
+        job_leave(agents, job);
+        replaces = true;
+    }
     job = calloc(1, sizeof *job);
     if (!job || trace_settings_init(&job->settings) < 0 || !(job->dir = strdup(dir))) {
         if (job)
@@ -67,6 +133,8 @@ struct trace_job *job_get(struct agents *agents, const char *dir)
         add_tree(path, 2, &job->bytes_before);
     job->disk.reserve = -1;
     job->ended = true; /* until somebody follows it */
+    job->replaces = replaces;
+    place_find(dir, &job->place);
     HASH_ADD_KEYPTR(hh, agents->jobs, job->dir, strlen(job->dir), job);
     return job;
 }
@@ -75,7 +143,8 @@ void job_put(struct agents *agents, struct trace_job *job)
 {
     if (!job || job->agents || !job->ended)
         return;
-    HASH_DELETE(hh, agents->jobs, job);
+    if (!job->replaced)
+        HASH_DELETE(hh, agents->jobs, job);
     collect_release_reserve(job);
     trace_settings_done(&job->settings);
     for (size_t i = 0; i < job->noted_count; i++)
@@ -258,11 +327,19 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     if (job->refused)
         snprintf(ret_state->note, sizeof ret_state->note, "%u process%s not traced: %s", job->refused,
                  job->refused == 1 ? " was" : "es were", job->refused_why);
-    size_t len = job->late && job->refused ? strlen(ret_state->note) : 0;
+    size_t len = job->refused ? strlen(ret_state->note) : 0;
     if (job->late)
         snprintf(ret_state->note + len, sizeof ret_state->note - len,
                  "%s%u process%s not traced: the monitor did not answer in time on this busy node, or was stopped",
                  len ? "; " : "", job->late, job->late == 1 ? " was" : "es were");
+    len = strlen(ret_state->note);
+    if (job->mpi_no_room)
+        snprintf(
+            ret_state->note + len, sizeof ret_state->note - len,
+            "%scalls of MPI of %u process%s were not counted: the limit of address space (ulimit -v) leaves no more "
+            "than %llu MB, which MPI may need",
+            len ? "; " : "", job->mpi_no_room, job->mpi_no_room == 1 ? "" : "es",
+            (unsigned long long)job->mpi_room >> 20);
     return 0;
 }
 

@@ -120,9 +120,7 @@ static void argument_put(struct maker *maker, const struct call_param *param, un
         field_put(maker, param->name, "i4", 4, AT(comm));
         return;
     default:
-        if (is_text(param))
-            string_put(maker, param->name, PAR(i));
-        else if (size && !(bytes && is_count(param->role)))
+        if (size && !(bytes && is_count(param->role)))
             field_put(maker, param->name, size == 4 ? "i4" : "i8", size, PAR(i));
     }
 }
@@ -138,6 +136,9 @@ static void entry_make(struct maker *maker, const struct call_info *info)
     if (bytes)
         field_put(maker, "bytes", "u8", 8, AT(bytes));
     field_put(maker, "site", "p", 8, AT(site));
+    for (unsigned i = 0; i < info->param_count && i < MPI_TOLD_PARS; i++) /* what comes behind is at no fixed place */
+        if (is_text(&info->params[i]))
+            string_put(maker, info->params[i].name, PAR(i + 1));
     text_put(maker, ")", "", "");
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands beside an area, of a process's calls or of its MPI, for a monitor that comes after this one. */
+/* An area, of a process's calls or of its MPI, and what stands beside it, as a monitor that comes later takes them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "monitor/agents_internal.h"
@@ -26,4 +28,29 @@ bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *r
         text = end + 1;
     }
     return true;
+}
+
+void agent_sidecar_write(const char *area_path, const struct buf *text)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s.job", area_path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    if (text->failed || write(fd, text->data, text->len) != (ssize_t)text->len)
+        unlink(path);
+    close(fd);
+}
+
+int agent_area_open(const char *path, char **ret_path, int *ret_fd, uint64_t *ret_size)
+{
+    struct stat st;
+    *ret_path = strdup(path);
+    *ret_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (!*ret_path || *ret_fd < 0)
+        return -errno;
+    if (fstat(*ret_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return -EBADMSG;
+    *ret_size = (uint64_t)st.st_size;
+    return 0;
 }

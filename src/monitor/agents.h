@@ -32,6 +32,9 @@ struct process;
 
 enum trace_mpi { TRACE_MPI_AUTO, TRACE_MPI_OFF, TRACE_MPI_STATS, TRACE_MPI_TRACE, TRACE_MPI_MESSAGES };
 
+/* What the job's processes got at their start: nothing else can be switched on while it runs. */
+enum trace_loaded { TRACE_LOADED_ALL, TRACE_LOADED_FUNCTIONS, TRACE_LOADED_NOTHING };
+
 struct trace_settings {
     bool enabled;    /* --trace was given: that nothing comes is worth a word */
     bool off;        /* --trace off: nothing is recorded */
@@ -45,6 +48,7 @@ struct trace_settings {
     enum area_policy policy;
     unsigned wait_us;
     enum area_reader reader;
+    enum trace_loaded loaded;
     enum trace_mpi mpi;      /* of MPI programs: off, nothing is counted */
     uint32_t mpi_metrics;    /* enum mpi_metric */
     unsigned mpi_bits;       /* of distributions: 2^bits parts of each doubling */
@@ -54,10 +58,10 @@ struct trace_settings {
 int trace_settings_init(struct trace_settings *settings);
 void trace_settings_done(struct trace_settings *settings);
 /* One setting by its option's name: trace args locals count-only depth min-time max-depth buffer overflow rate max-size
- * read-by on mpi mpi-metrics mpi-resolution mpi-distributions. 0, or -EINVAL with err: what was expected. Unknown keys:
- * -ENOENT. */
+ * read-by on mpi mpi-metrics mpi-resolution mpi-distributions; and loaded, which scry run says: all functions nothing.
+ * 0, or -EINVAL with err: what was expected, or why it is refused. Unknown keys: -ENOENT. */
 int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err);
-/* All of them, as trace_settings_set takes them. */
+/* All of them but loaded, as trace_settings_set takes them. */
 void trace_settings_each(const struct trace_settings *settings,
                          void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
 
@@ -73,6 +77,9 @@ void agents_job_end(struct agents *agents, const char *dir);
 /* Appends "key","value",... as the request language writes strings and agents_job_set takes them. -ENOENT: no such job.
  */
 int agents_job_settings(struct agents *agents, const char *dir, struct buf *out);
+/* A process that has the directory in its environment belongs to its job, not to one before that had another directory
+ * of that name. */
+bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
 
 /* How it stands with a job's traces: for its end and its summary. */
 struct agents_job_state {

@@ -39,7 +39,13 @@ enum {
 struct trace_job {
     char *dir;
     struct trace_settings settings;
+    struct job_place {
+        uint64_t device, inode;
+        int64_t born_ns; /* wall time; 0: the file system does not say, or it is not known */
+    } place;
     bool ended;                           /* nobody follows it any more; goes with its last agent */
+    bool replaced;                        /* its directory was removed, and another made of that name */
+    bool replaces;                        /* this is the other one */
     bool limited;                         /* max_bytes is reached, or the disk is full */
     unsigned agents;                      /* living and draining ones */
     uint64_t bytes_before;                /* of traces that were there before */
@@ -64,8 +70,10 @@ struct trace_job {
         char reason[160];
     } rule_notes[RULE_NOTES];
     unsigned rule_note_count;
-    unsigned late;    /* processes that went on untraced because the monitor did not answer in time */
-    unsigned refused; /* those that could not be traced for another reason, */
+    unsigned mpi_no_room; /* processes whose calls of MPI are not counted, for a limit of address space; */
+    uint64_t mpi_room;    /* what that leaves the first */
+    unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
+    unsigned refused;     /* those that could not be traced for another reason, */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */
     char problem[PROBLEM_SIZE];
     char unmatched[PROBLEM_SIZE]; /* worth a word if nothing was recorded at all */
@@ -145,7 +153,7 @@ struct agent {
     bool forked;     /* from a traced process */
     bool starting;   /* its buffer is as small as can be yet */
     bool opens_late; /* a child of fork: its trace is made after it was let go */
-    uint64_t room;   /* of address space in the process */
+    uint64_t room;   /* of address space that the area may take */
     uint64_t ended_ns;
 
     struct area_view view;
@@ -163,6 +171,7 @@ struct agent {
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
     uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
     uint64_t partial_ns, synced_ns, opened_ns;
+    bool bare_told;                                      /* that functions have no values because of -g1 */
     bool counts;                                         /* some function is only counted */
     bool rated;                                          /* there was a --rate: calls may be missing */
     bool more;                                           /* packets were left for the next turn */
@@ -273,6 +282,8 @@ void agent_open(struct agent *agent); /* its trace, if that is still to be made 
 void agent_set_problem(struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void job_set_problem(struct trace_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct trace_job *job_get(struct agents *agents, const char *dir);
+/* The process was there before the directory, which replaces that of the job it belonged to. */
+bool job_is_older(const struct trace_job *job, pid_t pid);
 void job_put(struct agents *agents, struct trace_job *job); /* frees it if nobody needs it */
 void agent_ended(struct agent *agent);
 void agent_free(struct agent *agent);
@@ -345,10 +356,26 @@ bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_mod
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
 void agent_former_free(struct agent *agent);
 
+/* agent_layouts.c */
+void agent_layout_add(struct agent *agent, uint32_t id, const char *text);
+void agent_layouts_write(struct agent *agent);                             /* to a trace made after them */
+void agent_layouts_adopt(struct agent *agent, const struct trace *former); /* NULL: it cannot be read */
+void agent_layouts_inherit(struct agent *agent, const struct agent *parent);
+void agent_layouts_free(struct agent *agent);
+/* Layouts of calls that may never come: in the trace from their first use. A new one's number, or RECORD_NO_LAYOUT. */
+uint32_t agent_layout_new(struct agent *agent, const char *text);
+void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
+void agent_layout_used(struct agent *agent, uint32_t id);
+
 /* agent_sidecar.c */
 enum { SIDECAR_LIMIT = 3 * 4096 };
-/* What stands beside an area, for the next monitor: the three lines of AREA.job, in `text`. false: it is not whole. */
+/* What stands beside an area, for the next monitor: the three lines of AREA.job. */
+void agent_sidecar_write(const char *area_path, const struct buf *text);
+/* false: it is not whole. */
 bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[3]);
+/* Opens a file of an area that an earlier monitor made, which must be ours. 0 or -errno; path and descriptor are the
+ * caller's in any case. */
+int agent_area_open(const char *path, char **ret_path, int *ret_fd, uint64_t *ret_size);
 
 /* agent_select.c */
 void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
@@ -371,16 +398,12 @@ void agent_select_free(struct agent *agent);
 /* Captures of the slots whose modes want values and that have none yet, in the background. */
 void agent_compile(struct agent *agent);
 bool agent_compiling(const struct agent *agent);
-void agent_compile_again(struct agent *agent);                                /* the settings of values changed */
-bool agent_compiled_inherit(struct agent *agent, const struct agent *parent); /* programs, sites and layouts */
-void agent_layouts_write(struct agent *agent);                                /* to a trace made after them */
-void agent_layouts_adopt(struct agent *agent, const struct trace *former);    /* NULL: it cannot be read */
-/* Layouts of calls that may never come: in the trace from their first use. A new one's number, or RECORD_NO_LAYOUT. */
-uint32_t agent_layout_new(struct agent *agent, const char *text);
-void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
-void agent_layout_used(struct agent *agent, uint32_t id);
+void agent_compile_again(struct agent *agent);                                  /* the settings of values changed */
+bool agent_compiled_inherit(struct agent *agent, const struct agent *parent);   /* programs, sites and layouts */
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size); /* offset of it with its size; 0 */
 bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout);
+/* Both at once: a thread must never take the bytes of one program for those of another. */
+void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout);
 void agent_site_clear(struct area_site *site);
 void agent_site_put_back(struct agent *agent, const struct area_site *was);
 void agent_compile_free(struct agent *agent);
@@ -397,6 +420,9 @@ bool agent_demands_wait(const struct agent *agent);                /* some is no
 void agent_demands_indexed(struct agent *agent);                   /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
 void agent_raises(struct agent *agent); /* hands raised events over */
+/* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it
+ * go on. */
+void agent_demands_adopt(struct agent *agent);
 
 /* agent_mpi_demand.c: what the sites of an MPI call emit for action lists, by names (mpi_params.h). 0 or -ENOSPC. */
 int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *names, unsigned count);

@@ -63,6 +63,7 @@ int mpi_process_flush(struct mpi_process *process, struct err *err)
 
 void mpi_process_reset(struct mpi_process *process)
 {
+    atomic_store(&process->head->reset_at, agent_clock_ticks());
     atomic_fetch_add(&process->head->reset, 1);
 }
 
@@ -121,10 +122,26 @@ void mpi_past_each(struct mpi_registry *registry, const char *dir, void (*fn)(vo
             fn(ctx, past);
 }
 
+/* Started with others by a launcher that its MPI does not understand (mpirun of another one): each is a program of its
+ * own, as MPI_COMM_WORLD has it. */
+static void find_alone(struct mpi_process *process)
+{
+    struct mpi_area *area = process->head;
+    if (area->world_size == 1 && process->hint_size > 1)
+        snprintf(area->namespace, sizeof area->namespace, "pid %d", process->pid);
+}
+
 /* Of one that has ended. false: try again later. */
 static bool finish(struct mpi_process *process)
 {
     struct err err = {.text = ""};
+    struct mpi_area *area = process->head;
+    if (atomic_load(&area->state) == MPIA_LOADED && !atomic_load(&area->taken)) {
+        atomic_store(&area->state, MPIA_OFF);
+        snprintf(area->fault, sizeof area->fault,
+                 "the monitor did not answer in time on this busy node: nothing was counted");
+    }
+    find_alone(process);
     int code = process->job ? mpi_process_write(process, true, &err) : 0;
     if (code == 0)
         return true;
@@ -376,6 +393,7 @@ static void look_at(struct mpi_process *process)
     if (process->ended || state == process->told_state)
         return;
     process->told_state = state;
+    find_alone(process);
     if (state == MPIA_RUNNING)
         mpi_messages_started(process);
     if (state == MPIA_RUNNING && registry->on_change)

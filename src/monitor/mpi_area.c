@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -115,17 +114,10 @@ int mpi_area_make(struct mpi_process *process, const struct mpi_hello *hello, st
 
 void mpi_area_note(const struct mpi_process *process)
 {
-    char path[PATH_MAX + 8];
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    snprintf(path, sizeof path, "%s.job", process->path);
     buf_printf(&text, "%s\n%s\n%" PRId32 " %" PRId32 " %" PRId32 "\n", process->job ? process->job->dir : "",
                process->exe, process->incarnation, process->hint_rank, process->hint_size);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    if (text.failed || write(fd, text.data, text.len) != (ssize_t)text.len)
-        unlink(path);
-    close(fd);
+    agent_sidecar_write(process->path, &text);
 }
 
 void mpi_area_remove(struct mpi_process *process)
@@ -149,16 +141,13 @@ void mpi_area_close(struct mpi_process *process)
 
 static int take_over(struct mpi_process *process, const char *path)
 {
-    struct stat st;
-    process->path = strdup(path);
-    process->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (!process->path || process->fd < 0)
-        return -errno;
-    process->memory_taken = MPIA_AREA_SIZE;
-    process->registry->agents->memory_taken += MPIA_AREA_SIZE;
-    if (fstat(process->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size != MPIA_AREA_SIZE)
-        return -EBADMSG;
-    int code = map_head(process);
+    uint64_t size;
+    int code = agent_area_open(path, &process->path, &process->fd, &size);
+    if (code == 0) {
+        process->memory_taken = MPIA_AREA_SIZE;
+        process->registry->agents->memory_taken += MPIA_AREA_SIZE;
+        code = size == MPIA_AREA_SIZE ? map_head(process) : -EBADMSG;
+    }
     if (code < 0)
         return code;
     const struct mpi_area *area = process->head;

@@ -14,6 +14,7 @@
 #include "monitor/agent_mpi.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
+#include "monitor/mpi_message_internal.h"
 #include "probe/proc.h"
 
 /* ---- settings ---- */
@@ -102,8 +103,23 @@ static void job_free(struct agents *agents, struct trace_job *job)
 static void set_job(struct mpi_process *process, const char *dir)
 {
     process->job = *dir == '/' ? job_get(process->registry->agents, dir) : NULL;
+    if (process->job && job_is_older(process->job, process->pid))
+        process->job = NULL;
     if (process->job)
         process->job->agents++;
+}
+
+void mpi_job_leave(struct agents *agents, struct trace_job *job)
+{
+    struct mpi_registry *registry = agents->monitor->mpi;
+    if (registry)
+        mpi_past_free(registry, job->dir);
+    for (struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
+        if (process->job == job) {
+            process->job = NULL;
+            job->agents--;
+            mpi_area_note(process);
+        }
 }
 
 static struct mpi_process *make_process(struct mpi_registry *registry, pid_t pid, int pidfd,
@@ -185,6 +201,8 @@ static int adopt(struct mpi_process *process, const char *dir)
     set_job(process, dir);
     process->told_reports = atomic_load(&area->reports);
     agent_bell_start(process->registry->agents);
+    mpi_message_commands_adopt(process);
+    mpi_messages_adopt(process);
     mpi_process_came(process);
     return 0;
 }
@@ -203,6 +221,7 @@ int mpi_start(struct agents *agents, struct err *err)
     registry->known = agent_mpi_known;
     agents->monitor->mpi = registry;
     agents->monitor->has_queue = has_queue;
+    mpi_message_files_remove(agents);
     mpi_area_adopt_all(registry, adopt);
     return 0;
 }

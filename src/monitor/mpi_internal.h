@@ -94,6 +94,8 @@ void mpi_stop(struct agents *agents);
 void mpi_apply(struct agents *agents, struct trace_job *job); /* its settings changed */
 /* A program that said hello as an agent: if it is another than that of the area, that one has ended. */
 void mpi_exec_seen(struct agents *agents, pid_t pid, const char *exe);
+/* Its directory is another job's now: its processes belong to none. */
+void mpi_job_leave(struct agents *agents, struct trace_job *job);
 void mpi_job_state(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
 
 /* mpi_settings.c */

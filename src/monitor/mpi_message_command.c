@@ -3,6 +3,7 @@
  * What is to be done with messages by a process itself, at its next MPI call: one after the other. The content goes
  * through a file beside the areas, which is only there meanwhile.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +16,8 @@
 #include "monitor/mpi_internal.h"
 #include "monitor/mpi_message_internal.h"
 #include "monitor/monitor.h"
+
+#define FILE_PREFIX "message-"
 
 enum { MORE_NS = 500000000 /* for one that was begun */ };
 
@@ -160,8 +163,13 @@ void mpi_message_commands_look(struct mpi_process *process, struct mpim *block)
 {
     struct mpi_message_job *job = process->messages->first;
     struct mpim_command *command = &block->command;
-    if (!job || !job->put || atomic_load(&command->state) != MPIM_COMMAND_DONE)
+    if (atomic_load(&command->state) != MPIM_COMMAND_DONE)
         return;
+    if (!job || !job->put) { /* what a monitor before this one wanted */
+        atomic_store(&command->state, MPIM_COMMAND_FREE);
+        put_first(process);
+        return;
+    }
     struct mpi_message_result result = {
         .code = command->result, .done = command->done, .k = command->k, .bytes = command->bytes};
     snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof command->text - 1, command->text);
@@ -175,6 +183,26 @@ void mpi_message_commands_look(struct mpi_process *process, struct mpim *block)
     atomic_store(&command->state, MPIM_COMMAND_FREE);
     finish(job, &result);
     put_first(process);
+}
+
+void mpi_message_commands_adopt(struct mpi_process *process)
+{
+    struct mpim *block = mpi_messages_of(process);
+    uint32_t put = MPIM_COMMAND_PUT;
+    if (block && !atomic_compare_exchange_strong(&block->command.state, &put, MPIM_COMMAND_FREE))
+        mpi_message_commands_look(process, block);
+}
+
+void mpi_message_files_remove(struct agents *agents)
+{
+    char path[PATH_MAX];
+    DIR *dir = opendir(agents->rings);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strncmp(entry->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0 &&
+            snprintf(path, sizeof path, "%s/%s", agents->rings, entry->d_name) < (int)sizeof path)
+            unlink(path);
+    if (dir)
+        closedir(dir);
 }
 
 void mpi_message_commands_end(struct mpi_process *process)
@@ -197,7 +225,7 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
         return err_set(err, -ENOMEM, "out of memory");
     *job = (struct mpi_message_job){.process = process, .command = *command, .done = done, .ctx = ctx};
     if (command->wants_content || command->kind == MPIM_INSERT) {
-        int length = snprintf(job->path, sizeof job->path, "%s/message-%d-%llu", agents->rings, process->pid,
+        int length = snprintf(job->path, sizeof job->path, "%s/" FILE_PREFIX "%d-%llu", agents->rings, process->pid,
                               (unsigned long long)++agents->last_serial);
         code = length >= (int)sizeof job->path
                    ? -ENAMETOOLONG

@@ -153,6 +153,24 @@ static void watch_one(struct mpi_process *process, struct mpim *block)
     atomic_store(&block->events, events);
 }
 
+void mpi_messages_adopt(struct mpi_process *process)
+{
+    struct mpim *block = mpi_messages_of(process);
+    if (!block)
+        return;
+    atomic_store(&block->events, 0);
+    atomic_store(&block->watched_count, 0);
+    atomic_store(&block->closed, 0);
+    wake(&block->closed);
+    for (uint32_t i = 0; i < MPIM_RAISES; i++) {
+        _Atomic uint32_t *state = &block->raises[i].state;
+        uint32_t posted = MPIM_RAISE_POSTED, late = MPIM_RAISE_LATE;
+        if (atomic_compare_exchange_strong(state, &posted, MPIM_RAISE_FREE) ||
+            atomic_compare_exchange_strong(state, &late, MPIM_RAISE_FREE))
+            wake(state);
+    }
+}
+
 void mpi_message_watch_all(struct mpi_process *process)
 {
     uint64_t world = mpi_process_world(process);

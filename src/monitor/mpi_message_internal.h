@@ -22,6 +22,10 @@ struct mpi_messages {
 bool mpi_open_fits(const struct mpim_open *open, const struct message_id *id);
 void mpi_message_commands_look(struct mpi_process *process, struct mpim *block);
 void mpi_message_commands_end(struct mpi_process *process);
+/* A monitor before this one may have been killed over a command: it is taken back, or its answer thrown away; and the
+ * files of content that it left are removed, before any process is adopted. */
+void mpi_message_commands_adopt(struct mpi_process *process);
+void mpi_message_files_remove(struct agents *agents);
 /* A queue of the job is watched, or is not any more: its ranks are told which. */
 void mpi_message_watch_all(struct mpi_process *process);
 

@@ -102,6 +102,8 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
 
 struct mpi_messages;
 void mpi_messages_look(struct mpi_process *process); /* it may have something to tell */
+/* What a monitor before this one wanted to hear of nobody wants to any more, and who waits for it goes on. */
+void mpi_messages_adopt(struct mpi_process *process);
 /* MPI_Init has returned in it: its job may be watched already. */
 void mpi_messages_started(struct mpi_process *process);
 void mpi_messages_free(struct mpi_process *process);

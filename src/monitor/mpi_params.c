@@ -197,7 +197,7 @@ void mpi_params_print(struct buf *out, uint32_t call, bool ended)
     for (unsigned i = info->param_count + 1; i <= mpi_param_last(call); i++) {
         struct mpi_param param = mpi_param_at(call, ended, i);
         if (param.kind != MPI_PARAM_NONE)
-            buf_printf(out, "par%u %s, ", i, param.kind >= MPI_PARAM_SENT ? "message" : "length");
+            buf_printf(out, "par%u (%s), ", i, param.kind >= MPI_PARAM_SENT ? "the message" : "its length");
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (mpi_param_is_about(call, ended, span_str(names[i])))
@@ -314,4 +314,15 @@ int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64
     if (!any)
         choose(span_str("all"), ret_calls);
     return 0;
+}
+
+int mpi_calls_unknown(const char *param, struct span wrong, const char *const near[MPI_NEAR], struct err *err)
+{
+    struct buf names = BUF_INIT;
+    for (size_t i = 0; i < MPI_NEAR && near[i]; i++)
+        buf_printf(&names, "%s%s", i ? ", " : ": is it ", near[i]);
+    int code = err_set(err, -EINVAL, "%s: MPI has no call \"%.*s\"%.*s%s", param, SPAN_ARG(wrong), (int)names.len,
+                       names.data ? names.data : "", names.len ? "?" : "");
+    buf_done(&names);
+    return code;
 }

@@ -15,6 +15,7 @@
 #define SCRY_MONITOR_MPI_PARAMS_H
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/span.h"
 #include "shm/mpi_told.h"
 
@@ -56,5 +57,7 @@ enum { MPI_NEAR = 3 };
  */
 int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64], struct span *ret_wrong,
                      const char *ret_near[MPI_NEAR]);
+/* That it chose none, for people: the parameter that named it, and what is near. -EINVAL. */
+int mpi_calls_unknown(const char *param, struct span wrong, const char *const near[MPI_NEAR], struct err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "monitor/agents.h"
 #include "monitor/agents_internal.h"
 #include "monitor/mpi_internal.h"
@@ -49,54 +50,6 @@ void trace_settings_done(struct trace_settings *settings)
     settings->selection = settings->mpi_distributions = NULL;
 }
 
-/* A number with one of the units behind it. false: it is none. */
-struct unit {
-    const char *name;
-    double factor;
-};
-
-static bool parse_unit(const char *text, const struct unit *units, double most, uint64_t *ret_value)
-{
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || errno || !(value >= 0) || !isfinite(value))
-        return false;
-    while (*end == ' ')
-        end++;
-    for (; units->name; units++)
-        if (strcasecmp(end, units->name) == 0 && value * units->factor <= most) {
-            *ret_value = (uint64_t)(value * units->factor);
-            return true;
-        }
-    return value == 0 && !*end && (*ret_value = 0, true);
-}
-
-static bool parse_size(const char *text, uint64_t *ret_bytes)
-{
-    static const struct unit units[] = {{"", 1},
-                                        {"b", 1},
-                                        {"k", 1024},
-                                        {"kb", 1024},
-                                        {"kib", 1024},
-                                        {"m", 1048576.},
-                                        {"mb", 1048576.},
-                                        {"mib", 1048576.},
-                                        {"g", 1073741824.},
-                                        {"gb", 1073741824.},
-                                        {"gib", 1073741824.},
-                                        {"t", 1099511627776.},
-                                        {"tb", 1099511627776.},
-                                        {NULL, 0}};
-    return parse_unit(text, units, 9e18, ret_bytes);
-}
-
-static bool parse_time(const char *text, uint64_t *ret_ns)
-{
-    static const struct unit units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
-    return parse_unit(text, units, 1e18, ret_ns);
-}
-
 static bool parse_count(const char *text, uint64_t most, unsigned *ret_count)
 {
     char *end;
@@ -131,6 +84,7 @@ static int parse_word(const char *text, const char *const *words)
 static const char *const policies[] = {"drop", "wait", "flight", NULL};
 static const char *const readers[] = {"direct", "syscall", "victim", NULL};
 
+static const char *const loaded_words[] = {"all", "functions", "nothing", NULL};
 static const char *const mpi_words[] = {"auto", "off", "stats", "trace", "messages", NULL};
 
 enum setting_kind {
@@ -141,6 +95,7 @@ enum setting_kind {
     SET_SIZE,
     SET_POLICY,
     SET_READER,
+    SET_LOADED,
     SET_MPI,
     SET_METRICS,
     SET_PARTS,
@@ -168,9 +123,10 @@ static const struct setting {
     {"overflow", SET_POLICY, AT(policy), 0, "drop, wait or flight"},
     {"read-by", SET_READER, AT(reader), 0, "direct, syscall or victim"},
     {"on", SET_SWITCH, AT(on), 0, "yes or no"},
+    {"loaded", SET_LOADED, AT(loaded), 0, "all, functions or nothing"},
     {"mpi", SET_MPI, AT(mpi), 0, "auto, off, stats, trace or messages"},
     {"mpi-metrics", SET_METRICS, AT(mpi_metrics), 0,
-     "all, none, or some of clocks, distributions, sites, peers, requests, with commas"},
+     "all, none, or some of clocks, distributions, sites, peers, requests, messages, with commas"},
     {"mpi-resolution", SET_PARTS, AT(mpi_bits), 0, "parts of each doubling: 1, 2, 4, 8, 16, 32 or 64"},
     {"mpi-distributions", SET_CALLS, AT(mpi_distributions), 0,
      "all, none, or names of MPI calls with commas, such as MPI_Send,MPI_*reduce"},
@@ -215,9 +171,9 @@ static bool set_row(struct trace_settings *settings, const struct setting *row, 
     case SET_COUNT:
         return parse_count(value, row->most, field);
     case SET_TIME:
-        return parse_time(value, field);
+        return time_parse(value, field);
     case SET_SIZE:
-        if (!parse_size(value, &bytes))
+        if (!size_parse(value, &bytes))
             return false;
         if (row->offset == offsetof(struct trace_settings, buffer_bytes) &&
             (bytes < AREA_BUFFER_MIN || bytes > UINT64_C(64) << 30))
@@ -234,6 +190,11 @@ static bool set_row(struct trace_settings *settings, const struct setting *row, 
         if (word >= 0)
             settings->reader = (enum area_reader)word;
         return word >= 0;
+    case SET_LOADED:
+        word = parse_word(value, loaded_words);
+        if (word >= 0)
+            settings->loaded = (enum trace_loaded)word;
+        return word >= 0;
     case SET_MPI:
         word = parse_word(value, mpi_words);
         if (word >= 0)
@@ -249,6 +210,23 @@ static bool set_row(struct trace_settings *settings, const struct setting *row, 
     return false;
 }
 
+/* What is refused, for nothing would come of it. */
+static int check_loaded(const struct trace_settings *settings, enum setting_kind kind, const char *value,
+                        struct err *err)
+{
+    if (strcmp(value, "off") == 0)
+        return 0;
+    if (kind == SET_MPI && settings->loaded != TRACE_LOADED_ALL)
+        return err_set(err, -EINVAL,
+                       "the job was started with --mpi off, so its processes have nothing that counts calls "
+                       "of MPI: start it without, and `scry set JOB mpi=off` switches that off and on");
+    if (kind == SET_TRACE && settings->loaded == TRACE_LOADED_NOTHING)
+        return err_set(err, -EINVAL,
+                       "the job was started with --trace off --mpi off, so its processes have nothing that "
+                       "records calls: start it with --trace fn:none");
+    return 0;
+}
+
 int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err)
 {
     for (size_t i = 0; i < ROWS; i++) {
@@ -261,14 +239,22 @@ int trace_settings_set(struct trace_settings *settings, const char *key, const c
                 return code;
             selection_free(selection);
         }
+        int code = check_loaded(settings, rows[i].kind, value, err);
+        if (code < 0)
+            return code;
         if (!set_row(settings, &rows[i], value))
-            return err_set(err, -EINVAL, "%s: expected %s, not '%s'", key, rows[i].expected, value);
+            return err_set(err, -EINVAL, "expected %s, not '%s'", rows[i].expected, value);
         return 0;
     }
     return err_set(err, -ENOENT, "there is no setting '%s' of tracing", key);
 }
 
 /* As people write it: in the largest unit of which it is a multiple. `units` have the largest first. */
+struct unit {
+    const char *name;
+    double factor;
+};
+
 static void print_unit(uint64_t value, const struct unit *units, char *ret_text, size_t size)
 {
     while (units->factor > 1 && value % (uint64_t)units->factor != 0)
@@ -311,6 +297,8 @@ void trace_settings_each(const struct trace_settings *settings,
         case SET_READER:
             value = readers[settings->reader];
             break;
+        case SET_LOADED:
+            continue;
         case SET_MPI:
             value = mpi_words[settings->mpi];
             break;

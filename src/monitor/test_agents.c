@@ -338,6 +338,34 @@ static void test_restart(void **state)
     assert_int_equal(rings(), 0);
 }
 
+/* What the other one wanted done at calls is wanted no longer, and the thread that waited for it goes on. */
+static void test_restart_lets_go(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'n', 7);
+    const struct area_view *view = agent_view(agents_find(agents, child.pid));
+    struct area_slot *slot = view->slots;
+    while (!area_slot_live(slot))
+        slot++;
+    size_t index = (size_t)(slot - view->slots);
+    uint32_t mode = atomic_fetch_or(&slot->mode, AREA_ACT_ENTER | AREA_ACT_EXIT);
+    atomic_store(&slot->enter_list, 64);
+    atomic_store(&slot->exit_list, 128);
+    atomic_store(&area_thread_at(view, 0)->raise.hold, AREA_HOLD_POSTED);
+    agents_free(agents);
+    fixture_agents();
+    view = agent_view(agents_find(agents, child.pid));
+    assert_int_equal(atomic_load(&area_thread_at(view, 0)->raise.hold), AREA_HOLD_RELEASED);
+    slot = &view->slots[index];
+    assert_int_equal(atomic_load(&slot->enter_list), 0);
+    assert_int_equal(atomic_load(&slot->exit_list), 0);
+    assert_int_equal(atomic_load(&slot->mode), mode);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
 /* What was set is in force until all is told again, and then all of it at once. */
 static void test_restart_keeps_settings(void **state)
 {
@@ -436,6 +464,14 @@ static void test_settings(void **state)
     assert_non_null(strstr(shown.data, "buffer=2M "));
     buf_done(&shown);
     assert_int_equal(trace_settings_set(&settings, "sample", "1", &err), -ENOENT);
+    assert_int_equal(trace_settings_set(&settings, "mpi", "trace", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "loaded", "functions", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "mpi", "stats", &err), -EINVAL);
+    assert_non_null(strstr(err.text, "started with --mpi off"));
+    assert_int_equal(trace_settings_set(&settings, "mpi", "off", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "loaded", "nothing", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), -EINVAL);
     trace_settings_done(&settings);
     struct buf text = BUF_INIT;
     assert_int_equal(agents_job_settings(agents, job, &text), 0);
@@ -455,6 +491,7 @@ int main(void)
         ROW(test_no_hooks),
         ROW(test_garbage),
         ROW(test_restart),
+        ROW(test_restart_lets_go),
         ROW(test_restart_keeps_settings),
         ROW(test_restart_after_death),
         ROW(test_limit),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -87,6 +88,18 @@ struct child child_new(void (*main_)(int fd))
     }
     close(fds[1]);
     return (struct child){pid, fds[0]};
+}
+
+void child_serve(int fd, bool (*serve)(void *ctx, const struct child_command *command), void *ctx)
+{
+    struct child_command command;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(fd, &command, sizeof command) == sizeof command) {
+        char done = serve(ctx, &command) ? command.letter : '!';
+        if (write(fd, &done, 1) != 1)
+            break;
+    }
+    _exit(1);
 }
 
 void step_until_readable(int fd)

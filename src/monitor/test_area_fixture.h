@@ -57,8 +57,10 @@ struct child_command {
     uint32_t number;
 };
 
-/* main_: what it does; it takes the commands from the descriptor, and writes a letter back when one is done. */
+/* main_: what it does. */
 struct child child_new(void (*main_)(int fd));
+/* In the child: does what it is told, and writes the letter back when that is done, or '!' when it could not. */
+void child_serve(int fd, bool (*serve)(void *ctx, const struct child_command *command), void *ctx);
 void child_send(const struct child *child, char letter, uint32_t number);
 void child_heard(const struct child *child, char letter); /* nobody turns the loop meanwhile */
 void child_tell(const struct child *child, char letter, uint32_t number);

@@ -16,18 +16,11 @@
 /* Bits of the services' flags that tell who answers. */
 enum { PROC_PID = 1 << 9, THREAD_PROCESS = 1 };
 
-static void has_text(const char *text, const char *part)
-{
-    assert_non_null(text);
-    if (!strstr(text, part))
-        fail_msg("\"%s\" has no \"%s\"", text, part);
-}
-
 static void attach(struct test_session *session, pid_t pid, const char *token)
 {
     char expected[64];
     snprintf(expected, sizeof expected, "=%s", token);
-    has_text(test_ask(session, ": proc_attach3([], %d, \"\")", pid), expected);
+    test_has_text(test_ask(session, ": proc_attach3([], %d, \"\")", pid), expected);
 }
 
 /* ---- conversion ---- */
@@ -57,16 +50,16 @@ static void tells_why_a_token_is_none(void **state)
     struct test_session *tool = test_open(NULL), *other = test_open(NULL);
     attach(tool, test_child(1), "p_1_1");
     test_ask(tool, ": user_event_create()");
-    has_text(test_ask(tool, ": proc_get_info([p_1_2], 1)"), "OMIS_UNKNOWN_OBJECT p_1_2=there is no object");
-    has_text(test_ask(tool, ": proc_get_info([u_0], 1)"), "OMIS_UNKNOWN_OBJECT u_0=");
-    has_text(test_ask(tool, ": proc_get_info([e_1_1], 1)"), "OMIS_TYPE_MISMATCH e_1_1=");
-    has_text(test_ask(other, ": proc_get_info([p_1_1], 1)"), "OMIS_UNKNOWN_OBJECT p_1_1=");
-    has_text(test_ask(other, ": proc_get_info([n_1], 1)"), "OMIS_UNKNOWN_OBJECT n_1=");
+    test_has_text(test_ask(tool, ": proc_get_info([p_1_2], 1)"), "OMIS_UNKNOWN_OBJECT p_1_2=there is no object");
+    test_has_text(test_ask(tool, ": proc_get_info([u_0], 1)"), "OMIS_UNKNOWN_OBJECT u_0=");
+    test_has_text(test_ask(tool, ": proc_get_info([e_1_1], 1)"), "OMIS_TYPE_MISMATCH e_1_1=");
+    test_has_text(test_ask(other, ": proc_get_info([p_1_1], 1)"), "OMIS_UNKNOWN_OBJECT p_1_1=");
+    test_has_text(test_ask(other, ": proc_get_info([n_1], 1)"), "OMIS_UNKNOWN_OBJECT n_1=");
     assert_string_equal(test_ask(other, ": proc_get_info([], 1)"), "OMIS_OK | OMIS_OK");
     /* the others of the list are served */
-    has_text(test_ask(tool, ": proc_get_info([p_1_7, p_1_1], %d)", PROC_PID), "OMIS_OK p_1_1=");
+    test_has_text(test_ask(tool, ": proc_get_info([p_1_7, p_1_1], %d)", PROC_PID), "OMIS_OK p_1_1=");
     test_ask(tool, ": user_event_destroy(e_1_1)");
-    has_text(test_ask(tool, ": user_event_raise(e_1_1, [], 1)"), "does not exist any more");
+    test_has_text(test_ask(tool, ": user_event_raise(e_1_1, [], 1)"), "does not exist any more");
     test_close(other);
     test_close(tool);
 }
@@ -78,8 +71,8 @@ static void converts_once_in_an_execution(void **state)
     attach(tool, test_child(1), "p_1_2");
     const char *text =
         test_ask(tool, ": proc_get_info([], %d) proc_detach([p_1_1]) proc_get_info([], %d)", PROC_PID, PROC_PID);
-    has_text(text, "| OMIS_OK p_1_1 | OMIS_UNKNOWN_OBJECT p_1_1=");
-    has_text(text, "OMIS_OK p_1_2=");
+    test_has_text(text, "| OMIS_OK p_1_1 | OMIS_UNKNOWN_OBJECT p_1_1=");
+    test_has_text(text, "OMIS_OK p_1_2=");
     assert_null(strstr(test_ask(tool, ": proc_get_info([], %d)", PROC_PID), "p_1_1"));
     test_close(tool);
 }
@@ -89,11 +82,11 @@ static void refuses_events_of_other_classes(void **state)
     struct test_session *tool = test_open(NULL);
     test_ask(tool, ": user_event_create()");
     test_send(tool, 0, "proc_has_terminated([e_1_1]): print([])");
-    has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED | OMIS_TYPE_MISMATCH=");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED | OMIS_TYPE_MISMATCH=");
     test_send(tool, 0, "user_event_has_been_raised(c_1_1): print([])");
-    has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED | OMIS_TYPE_MISMATCH=");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED | OMIS_TYPE_MISMATCH=");
     test_send(tool, 0, "proc_has_terminated([n_1]): print([])");
-    has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED=c_1_3 | OMIS_OK");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_DEFINED=c_1_3 | OMIS_OK");
     test_close(tool);
 }
 
@@ -123,7 +116,7 @@ static void chains_are_bounded(void **state)
     test_ask(tool, ": csr_enable([])");
     test_send(tool, 0, ": user_event_raise(e_1_1, [], 1)");
     assert_int_equal(drain(tool, last, sizeof last), EVENT_CHAIN_LIMIT + 1);
-    has_text(last, "OMIS_UNSPECIFIED_ERROR e_1_1=");
+    test_has_text(last, "OMIS_UNSPECIFIED_ERROR e_1_1=");
     test_send(tool, 0, ": user_event_raise(e_1_1, [], 1)"); /* and each begins anew */
     assert_int_equal(drain(tool, last, sizeof last), EVENT_CHAIN_LIMIT + 1);
     test_close(tool);
@@ -140,7 +133,7 @@ static void cascades_are_bounded(void **state)
     test_send(tool, 0, ": user_event_raise(e_1_1, [], 1)");
     size_t count = drain(tool, last, sizeof last);
     assert_in_range(count, 1000, EVENT_CASCADE_LIMIT + 10);
-    has_text(last, "OMIS_UNSPECIFIED_ERROR");
+    test_has_text(last, "OMIS_UNSPECIFIED_ERROR");
     test_close(tool);
 }
 
@@ -271,7 +264,7 @@ static void answers_later(void **state)
     test_send(patient, 0, ": print([1]) test_wait(1) print([2]) test_wait(2) print([3])");
     assert_null(patient->replies);
     assert_non_null(patient->session.waiting);
-    has_text(test_ask(other, ": print([4])"), "OMIS_OK=1,[4]");
+    test_has_text(test_ask(other, ": print([4])"), "OMIS_OK=1,[4]");
     call_later_begin(pending);
     call_later_end(pending, false); /* not yet */
     assert_non_null(patient->session.waiting);
@@ -291,8 +284,8 @@ static void answers_later(void **state)
 static void some_lists_are_not_interrupted(void **state)
 {
     struct test_session *patient = open_patient(), *plain = test_open(NULL);
-    has_text(test_ask(patient, ": {test_wait(1)}"), "OMIS_UNSPECIFIED_ERROR=at once");
-    has_text(test_ask(plain, ": test_wait(1)"), "OMIS_UNSPECIFIED_ERROR=at once"); /* nobody could tell it */
+    test_has_text(test_ask(patient, ": {test_wait(1)}"), "OMIS_UNSPECIFIED_ERROR=at once");
+    test_has_text(test_ask(plain, ": test_wait(1)"), "OMIS_UNSPECIFIED_ERROR=at once"); /* nobody could tell it */
     test_ask(patient, ": user_event_create()");
     test_send(patient, 0, "user_event_has_been_raised([e_1_1]): test_wait(1)");
     test_send(patient, 0, ": csr_enable([])");
@@ -300,8 +293,8 @@ static void some_lists_are_not_interrupted(void **state)
     char all[4096] = "";
     while (patient->replies)
         strncat(all, test_text(test_take(patient)), sizeof all - strlen(all) - 1);
-    has_text(all, "OMIS_CSR_TRIGGERED");
-    has_text(all, "OMIS_UNSPECIFIED_ERROR=at once");
+    test_has_text(all, "OMIS_CSR_TRIGGERED");
+    test_has_text(all, "OMIS_UNSPECIFIED_ERROR=at once");
     test_close(plain);
     test_close(patient);
 }

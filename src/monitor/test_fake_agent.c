@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/test_fake_agent.h"
 
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -150,54 +148,56 @@ static void fake_leave(struct fake *fake)
     fake->depth--;
 }
 
+static bool fake_hello(void)
+{
+    static struct agent_hello hello;
+    size_t size = hello_fill(&hello, 0, NULL);
+    int other = hello_dial();
+    bool sent = send(other, &hello, size, 0) == (ssize_t)size;
+    close(other);
+    return sent;
+}
+
+static bool fake_serve(void *ctx, const struct child_command *command)
+{
+    struct fake *fake = ctx;
+    switch (command->letter) {
+    case 'c':
+        return fake_connect(fake);
+    case 'e':
+        fake_enter(fake, command->number);
+        return true;
+    case 'x':
+        fake_leave(fake);
+        return true;
+    case 'n': /* calls */
+        for (uint32_t i = 0; i < command->number; i++) {
+            fake_enter(fake, i % FAKE_FUNCTIONS);
+            fake_leave(fake);
+        }
+        return true;
+    case 'f':
+        fake_close(fake);
+        return true;
+    case 'g': /* garbage over everything the monitor reads */
+        for (uint64_t i = fake->view.packets_at; i < fake->view.packets_at + 16 * fake->view.packet_size; i++)
+            if (i % fake->view.packet_size >= 4)
+                fake->view.base[i] = (uint8_t)(i * 2654435761u >> 13);
+        for (uint32_t i = 0; i < 16; i++)
+            atomic_store(&fake->view.states[i], (uint64_t)i << 8 | AREA_PACKET_FULL);
+        memset(&fake->thread->cursor, 0xee, sizeof fake->thread->cursor);
+        area_ring(fake->bell);
+        return true;
+    case 'h': /* no hooks */
+        return fake_hello();
+    case 'q':
+        _exit(0);
+    }
+    return true;
+}
+
 void fake_agent(int fd)
 {
     struct fake fake = {.packet = UINT32_MAX};
-    struct child_command command;
-    static struct agent_hello hello;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (read(fd, &command, sizeof command) == sizeof command) {
-        char done = command.letter;
-        switch (command.letter) {
-        case 'c':
-            done = fake_connect(&fake) ? 'c' : '!';
-            break;
-        case 'e':
-            fake_enter(&fake, command.number);
-            break;
-        case 'x':
-            fake_leave(&fake);
-            break;
-        case 'n': /* calls */
-            for (uint32_t i = 0; i < command.number; i++) {
-                fake_enter(&fake, i % FAKE_FUNCTIONS);
-                fake_leave(&fake);
-            }
-            break;
-        case 'f':
-            fake_close(&fake);
-            break;
-        case 'g': /* garbage over everything the monitor reads */
-            for (uint64_t i = fake.view.packets_at; i < fake.view.packets_at + 16 * fake.view.packet_size; i++)
-                if (i % fake.view.packet_size >= 4)
-                    fake.view.base[i] = (uint8_t)(i * 2654435761u >> 13);
-            for (uint32_t i = 0; i < 16; i++)
-                atomic_store(&fake.view.states[i], (uint64_t)i << 8 | AREA_PACKET_FULL);
-            memset(&fake.thread->cursor, 0xee, sizeof fake.thread->cursor);
-            area_ring(fake.bell);
-            break;
-        case 'h': { /* no hooks */
-            size_t size = hello_fill(&hello, 0, NULL);
-            int other = hello_dial();
-            done = send(other, &hello, size, 0) == (ssize_t)size ? 'h' : '!';
-            close(other);
-            break;
-        }
-        case 'q':
-            _exit(0);
-        }
-        if (write(fd, &done, 1) != 1)
-            break;
-    }
-    _exit(1);
+    child_serve(fd, fake_serve, &fake);
 }

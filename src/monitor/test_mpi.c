@@ -1,215 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The monitor's side of MPI with an interposer that is only a few lines: a child process that speaks the protocol of
- * shm/mpi_area.h, does what it is told through a pipe, and counts calls that are known.
- */
+/* The monitor's side of MPI, with an interposer that does what it is told (test_fake_interposer.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <x86intrin.h>
+#include <unistd.h>
 
 #include "base/dirs.h"
-#include "jobdir/test_mpi_area.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/mpi.h"
 #include "monitor/mpi_internal.h"
 #include "monitor/test_area_fixture.h"
-#include "shm/area.h"
-
-enum { SITE = 0x401234 };
+#include "monitor/test_fake_interposer.h"
 
 static unsigned came, started;
-
-/* ---- the interposer ---- */
-
-struct fake {
-    uint8_t *area;
-    struct doorbell *bell;
-};
-
-static void fill_hello(struct mpi_hello *hello)
-{
-    memset(hello, 0, sizeof *hello);
-    *hello = (struct mpi_hello){.magic = MPIA_HELLO_MAGIC,
-                                .version = MPIA_AREA_VERSION,
-                                .size = sizeof *hello,
-                                .calls_hash = CALLS_HASH,
-                                .pid = getpid(),
-                                .library = MPIA_LIBRARY_MPICH,
-                                .hint_rank = 1,
-                                .hint_size = 2};
-    strcpy(hello->namespace, "some job");
-    strcpy(hello->job, job);
-    ssize_t len = readlink("/proc/self/exe", hello->exe, sizeof hello->exe - 1);
-    hello->exe[len > 0 ? len : 0] = 0;
-}
-
-/* The status of the answer; its descriptors, or -1. */
-static int greet(const struct mpi_hello *hello, size_t size, int ret_fds[2])
-{
-    struct mpi_welcome welcome;
-    int fd = hello_dial();
-    ret_fds[0] = ret_fds[1] = -1;
-    if (fd < 0 || send(fd, hello, size, 0) != (ssize_t)size || !hello_hear(fd, &welcome, sizeof welcome, ret_fds, 2))
-        return 1;
-    close(fd);
-    return welcome.status;
-}
-
-static bool fake_connect(struct fake *fake)
-{
-    static struct mpi_hello hello;
-    int fds[2];
-    struct stat st;
-    fill_hello(&hello);
-    if (greet(&hello, sizeof hello, fds) != 0 || fstat(fds[0], &st) < 0 || st.st_size != MPIA_AREA_SIZE ||
-        st.st_blocks * 512 < MPIA_AREA_SIZE)
-        return false;
-    void *area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-    void *bell = mmap(NULL, AREA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-    close(fds[0]);
-    close(fds[1]);
-    if (area == MAP_FAILED || bell == MAP_FAILED)
-        return false;
-    fake->area = area;
-    fake->bell = bell;
-    return true;
-}
-
-/* What must be refused. */
-static bool fake_refused(void)
-{
-    static struct mpi_hello hello;
-    int fds[2];
-    bool ok = true;
-    for (unsigned i = 0; i < 7; i++) {
-        size_t size = sizeof hello;
-        fill_hello(&hello);
-        if (i == 0)
-            hello.version++;
-        else if (i == 1)
-            hello.calls_hash++;
-        else if (i == 2)
-            memset(hello.job, 'x', sizeof hello.job);
-        else if (i == 3)
-            strcpy(hello.job, "relative");
-        else if (i == 4)
-            strcpy(hello.exe, "two\nlines");
-        else if (i == 5)
-            hello.library = 7;
-        else
-            size = 20;
-        ok = greet(&hello, size, fds) == -EPROTO && fds[0] == -1 && ok;
-    }
-    return ok;
-}
-
-static bool fake_without_memory(void)
-{
-    static struct mpi_hello hello;
-    int fds[2];
-    fill_hello(&hello);
-    return greet(&hello, sizeof hello, fds) == -ENOMEM && fds[0] == -1;
-}
-
-static bool fake_agent_hello(bool other_program)
-{
-    static struct agent_hello hello;
-    size_t size = hello_fill(&hello, 0, other_program ? "/bin/other" : NULL);
-    int fd = hello_dial();
-    bool sent = send(fd, &hello, size, 0) == (ssize_t)size;
-    close(fd);
-    return sent;
-}
-
-static void fake_recv(const struct fake *fake, unsigned count, uint64_t bytes)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct fake_call call = {CALL_MPI_Recv, 0, 5, bytes, __rdtsc(), 0, SITE};
-        fake_area_enter(fake->area, 0, &call);
-        call.leave = __rdtsc();
-        fake_area_leave(fake->area, 0, &call);
-    }
-}
-
-/* A letter and a number a command; a letter back when it is done. */
-static void fake_main(int fd)
-{
-    struct fake fake = {NULL, NULL};
-    struct mpi_area *head = NULL;
-    struct child_command command;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (read(fd, &command, sizeof command) == sizeof command) {
-        char done = command.letter;
-        switch (command.letter) {
-        case 'c':
-            done = fake_connect(&fake) ? 'c' : '!';
-            head = (void *)fake.area;
-            break;
-        case 'r':
-            done = fake_refused() ? 'r' : '!';
-            break;
-        case 'm':
-            done = fake_without_memory() ? 'm' : '!';
-            break;
-        case 'i':
-            fake_area_start(fake.area, 1, 2, (uint32_t)getpid(), __rdtsc());
-            area_ring(fake.bell);
-            break;
-        case 'n':
-            fake_recv(&fake, command.number, 100);
-            break;
-        case 'e': { /* and stays there */
-            struct fake_call call = {CALL_MPI_Recv, 0, 5, 100, __rdtsc(), 0, SITE};
-            fake_area_enter(fake.area, 0, &call);
-            break;
-        }
-        case 'p':
-            atomic_fetch_add(&head->reports, 1);
-            area_ring(fake.bell);
-            break;
-        case 'o': /* how it was set */
-            done = atomic_load(&head->on) == (command.number & 1) && atomic_load(&head->bits) == command.number >> 1
-                       ? 'o'
-                       : '!';
-            break;
-        case 'd':
-            done = atomic_load(&head->metrics) == command.number &&
-                           atomic_load(&head->selected[CALL_MPI_Recv / 64]) ==
-                               (UINT64_C(1) << CALL_MPI_Recv % 64 |
-                                (CALL_MPI_Recv / 64 == CALL_MPI_Send / 64 ? UINT64_C(1) << CALL_MPI_Send % 64 : 0))
-                       ? 'd'
-                       : '!';
-            break;
-        case 'z':
-            done = atomic_load(&head->reset) == command.number ? 'z' : '!';
-            break;
-        case 'g': /* garbage over all that the monitor reads, but for what makes it an area */
-            for (size_t i = 512; i < MPIA_AREA_SIZE; i++)
-                fake.area[i] = (uint8_t)(i * 2654435761u >> 11);
-            area_ring(fake.bell);
-            break;
-        case 'a': /* as an agent without hooks, of this program or of another one */
-            done = fake_agent_hello(command.number) ? 'a' : '!';
-            break;
-        case 'q':
-            fake_area_finalize(fake.area, __rdtsc(), __rdtsc());
-            _exit(0);
-        }
-        if (write(fd, &done, 1) != 1)
-            break;
-    }
-    _exit(1);
-}
 
 /* ---- the monitor ---- */
 
@@ -276,11 +82,30 @@ static void check_counts(const struct mpi_stats *stats, uint64_t count)
     assert_int_equal(clock->count, count);
 }
 
+/* It is collected, and was the only one. */
+static void check_ended(uint64_t count)
+{
+    struct mpi_stats_set set;
+    step_until(draining(NULL) == 0);
+    assert_int_equal(read_all(&set), 1);
+    check_counts(&set.ranks[0], count);
+    assert_false(set.ranks[0].running);
+    mpi_stats_set_done(&set);
+}
+
+/* A child connects, initialises MPI and calls it so often. */
+static void begin_counting(const struct child *child, uint32_t count)
+{
+    child_tell(child, 'c', 0);
+    child_tell(child, 'i', 0);
+    child_tell(child, 'n', count);
+}
+
 /* ---- tests ---- */
 
 static void test_life(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats_set set;
     unsigned living;
     (void)state;
@@ -317,12 +142,10 @@ static void test_life(void **state)
 
 static void test_killed_in_a_call(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats_set set;
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 10);
+    begin_counting(&child, 10);
     child_tell(&child, 'e', 0);
     child_end(&child, SIGKILL);
     step_until(draining(NULL) == 0);
@@ -331,13 +154,13 @@ static void test_killed_in_a_call(void **state)
     assert_int_equal(set.ranks[0].state, MPIA_RUNNING);
     assert_int_equal(set.ranks[0].threads[0].now.call, CALL_MPI_Recv);
     assert_int_equal(set.ranks[0].threads[0].now.peer, 0);
-    assert_int_equal(set.ranks[0].threads[0].now.site.offset, SITE - 0x400000);
+    assert_int_equal(set.ranks[0].threads[0].now.site.offset, FAKE_SITE - 0x400000);
     mpi_stats_set_done(&set);
 }
 
 static void test_never_initialised(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats_set set;
     (void)state;
     child_tell(&child, 'c', 0);
@@ -350,17 +173,30 @@ static void test_never_initialised(void **state)
     mpi_stats_set_done(&set);
 }
 
+/* It had given up when its area came: that nothing was counted says nothing of what it did. */
+static void test_answered_too_late(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    struct mpi_stats_set set;
+    (void)state;
+    child_tell(&child, 'l', 0);
+    child_end(&child, SIGKILL);
+    step_until(draining(NULL) == 0);
+    assert_int_equal(read_all(&set), 1);
+    assert_int_equal(set.ranks[0].state, MPIA_OFF);
+    assert_non_null(strstr(set.ranks[0].fault, "did not answer in time"));
+    mpi_stats_set_done(&set);
+}
+
 static void test_live(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
     struct err err = {.text = ""};
     struct mpi_stats_set set;
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 7);
+    begin_counting(&child, 7);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
     assert_non_null(process);
     assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
@@ -391,7 +227,7 @@ static void test_live(void **state)
 
 static void test_settings(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct err err = {.text = ""};
     (void)state;
     assert_int_equal(agents_job_set(agents, job, "mpi-resolution", "64", &err), 0);
@@ -415,7 +251,7 @@ static void test_settings(void **state)
                                            {"mpi-distributions", ""}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(agents_job_set(agents, job, wrong[i][0], wrong[i][1], &err), -EINVAL);
-        assert_non_null(strstr(err.text, wrong[i][0]));
+        assert_int_equal(strncmp(err.text, "expected ", 9), 0); /* whose key it is, says who gave it */
     }
     struct buf text = BUF_INIT;
     assert_int_equal(agents_job_settings(agents, job, &text), 0);
@@ -438,7 +274,7 @@ static unsigned told(const struct mpi_process *process)
 
 static void test_who_wants_calls(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     uint64_t sends[MPI_CALL_WORDS] = {0}, both[MPI_CALL_WORDS] = {0};
     struct err err = {.text = ""};
     (void)state;
@@ -472,15 +308,13 @@ static void test_who_wants_calls(void **state)
 
 static void test_restart(void **state)
 {
-    struct child lives = child_new(fake_main), dies = child_new(fake_main);
+    struct child lives = child_new(fake_interposer), dies = child_new(fake_interposer);
     struct mpi_stats_set set;
     unsigned living;
     (void)state;
     child_tell(&lives, 'c', 0);
     child_tell(&lives, 'i', 0);
-    child_tell(&dies, 'c', 0);
-    child_tell(&dies, 'i', 0);
-    child_tell(&dies, 'n', 5);
+    begin_counting(&dies, 5);
     agents_free(agents);
     assert_null(monitor->mpi);
     assert_int_equal(read_all(&set), 2); /* of both as far as they were */
@@ -507,18 +341,12 @@ static void test_restart(void **state)
 
 static void test_exec(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats_set set;
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 4);
+    begin_counting(&child, 4);
     child_tell(&child, 'c', 0); /* another image of the process says hello */
-    step_until(draining(NULL) == 0);
-    assert_int_equal(read_all(&set), 1);
-    check_counts(&set.ranks[0], 4);
-    assert_false(set.ranks[0].running);
-    mpi_stats_set_done(&set);
+    check_ended(4);
     child_tell(&child, 'i', 0);
     child_tell(&child, 'n', 6);
     child_end(&child, 0);
@@ -532,28 +360,21 @@ static void test_exec(void **state)
 /* It says hello as an agent, because it executed a program that has no MPI in it. */
 static void test_exec_of_other_program(void **state)
 {
-    struct child child = child_new(fake_main);
-    struct mpi_stats_set set;
+    struct child child = child_new(fake_interposer);
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 4);
+    begin_counting(&child, 4);
     child_tell(&child, 'a', 0); /* the same program: a library with hooks was loaded */
     assert_non_null(mpi_process_find(monitor->mpi, child.pid));
     child_tell(&child, 'a', 1);
     step_until(!mpi_process_find(monitor->mpi, child.pid));
-    step_until(draining(NULL) == 0);
-    assert_int_equal(read_all(&set), 1);
-    check_counts(&set.ranks[0], 4);
-    assert_false(set.ranks[0].running);
-    mpi_stats_set_done(&set);
+    check_ended(4);
     child_end(&child, SIGKILL);
 }
 
 /* As in a job whose limit is nearly reached: it runs on without statistics, and that is said. */
 static void test_no_memory(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct agents_job_state job_state = {0};
     (void)state;
     agents->memory_taken = UINT64_MAX / 2;
@@ -568,14 +389,12 @@ static void test_no_memory(void **state)
 
 static void test_garbage(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
     struct err err = {.text = ""};
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 100);
+    begin_counting(&child, 100);
     child_tell(&child, 'g', 0);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
     assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
@@ -589,13 +408,11 @@ static void test_garbage(void **state)
 
 static void test_no_room_on_disk(void **state)
 {
-    struct child child = child_new(fake_main);
+    struct child child = child_new(fake_interposer);
     struct agents_job_state job_state = {0};
     char path[256];
     (void)state;
-    child_tell(&child, 'c', 0);
-    child_tell(&child, 'i', 0);
-    child_tell(&child, 'n', 100);
+    begin_counting(&child, 100);
     snprintf(path, sizeof path, "%s/stats", job);
     int fd = open(path, O_CREAT | O_WRONLY, 0600); /* a file where the folder should be */
     assert_true(fd >= 0);
@@ -613,6 +430,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_life, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_killed_in_a_call, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_never_initialised, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_answered_too_late, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_live, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_settings, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_who_wants_calls, start, fixture_stop),

@@ -105,7 +105,7 @@ static void names(void **state)
     buf_putc(&text, '\0');
     assert_string_equal(text.data,
                         "par0 result, par1 buf, par2 count, par3 datatype, par4 source, par5 tag, par6 comm, "
-                        "par7 status, par8 message, par9 length, peer, tag, comm, bytes, received");
+                        "par7 status, par8 (the message), par9 (its length), peer, tag, comm, bytes, received");
     buf_done(&text);
 }
 

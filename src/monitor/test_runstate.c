@@ -30,22 +30,9 @@ int __wrap_dirs_libexec(const char *name, char *ret_path, size_t size, struct er
 
 static int start(void **state)
 {
-    struct err err;
     fake_tracer_reset();
     memset(fake_children, 0, sizeof fake_children);
-    if (test_engine_start(state) < 0)
-        return -1;
-    strcpy(test_monitor->registry->registering, "pa");
-    int code = pa_register() == 0 && registry_add_extension(test_monitor->registry, "pa", &err) == 0 ? 0 : -1;
-    test_monitor->registry->registering[0] = 0;
-    return code;
-}
-
-static void has_text(const char *text, const char *part)
-{
-    assert_non_null(text);
-    if (!strstr(text, part))
-        fail_msg("\"%s\" has no \"%s\"", text, part);
+    return test_engine_start(state) < 0 ? -1 : test_engine_extend("pa", pa_register);
 }
 
 static void new_child(size_t index, unsigned threads)
@@ -66,7 +53,7 @@ static struct test_session *open_attached(size_t children)
 {
     struct test_session *tool = test_open(NULL);
     for (size_t i = 0; i < children; i++)
-        has_text(test_ask(tool, ": proc_attach3([], %d, \"\")", fake_children[i].pid), "=p_1_");
+        test_has_text(test_ask(tool, ": proc_attach3([], %d, \"\")", fake_children[i].pid), "=p_1_");
     test_ask(tool, ": thread_get_info([], 1)"); /* gives the threads their tokens */
     return tool;
 }
@@ -95,7 +82,7 @@ static void stops_are_one_switch_suspends_are_counted(void **state)
     test_ask(two, ": thread_continue([t_1_1])"); /* anybody may */
     assert_false(thread_of(0, 0)->stopped);
     test_ask(one, ": thread_suspend([t_1_1]) thread_suspend([t_1_1])");
-    has_text(test_ask(two, ": thread_resume([t_1_1])"), "OMIS_PARAMETER_ERROR t_1_1=");
+    test_has_text(test_ask(two, ": thread_resume([t_1_1])"), "OMIS_PARAMETER_ERROR t_1_1=");
     test_ask(two, ": thread_suspend([t_1_1])");
     test_ask(one, ": thread_resume([t_1_1]) thread_resume([t_1_1]) thread_continue([])");
     assert_true(thread_of(0, 0)->stopped); /* the other tool still wants it to wait */
@@ -112,16 +99,16 @@ static void what_fails_is_undone(void **state)
     new_child(0, 3);
     struct test_session *tool = open_attached(1);
     fake_tracer_mode(FAKE_PARTLY);
-    has_text(test_ask(tool, ": thread_stop([])"), "OMIS_OK t_1_1 OMIS_OS_ERROR t_1_2=");
+    test_has_text(test_ask(tool, ": thread_stop([])"), "OMIS_OK t_1_1 OMIS_OS_ERROR t_1_2=");
     assert_true(thread_of(0, 0)->stopped && !thread_of(0, 1)->stopped && thread_of(0, 2)->stopped);
     assert_null(strstr(test_ask(tool, ": thread_get_info([t_1_2], %d)", THREAD_STATE), "=3"));
     fake_tracer_mode(FAKE_DENIED);
-    has_text(test_ask(tool, ": thread_continue([])"), "OMIS_NO_PERMISSION t_1_1");
+    test_has_text(test_ask(tool, ": thread_continue([])"), "OMIS_NO_PERMISSION t_1_1");
     assert_true(thread_of(0, 0)->stopped && thread_of(0, 0)->claims->stopped); /* as it was, not half of it */
-    has_text(test_ask(tool, ": thread_suspend([t_1_2])"), "OMIS_NO_PERMISSION t_1_2");
+    test_has_text(test_ask(tool, ": thread_suspend([t_1_2])"), "OMIS_NO_PERMISSION t_1_2");
     fake_tracer_mode(FAKE_WORKS);
-    has_text(test_ask(tool, ": thread_resume([t_1_2])"), "OMIS_PARAMETER_ERROR t_1_2");
-    has_text(test_ask(tool, ": thread_continue([])"), "OMIS_OK t_1_1,t_1_2,t_1_3");
+    test_has_text(test_ask(tool, ": thread_resume([t_1_2])"), "OMIS_PARAMETER_ERROR t_1_2");
+    test_has_text(test_ask(tool, ": thread_continue([])"), "OMIS_OK t_1_1,t_1_2,t_1_3");
     assert_false(fake_children[0].seized);
     test_close(tool);
 }
@@ -137,15 +124,15 @@ static void changes_of_state_are_told(void **state)
         test_take(two);
     test_ask(two, ": csr_enable([])");
     test_ask(one, ": thread_stop([t_1_1])");
-    has_text(test_text(test_take(two)), "=1,[t_1_1]");
+    test_has_text(test_text(test_take(two)), "=1,[t_1_1]");
     test_ask(one, ": thread_stop([])");
-    has_text(test_text(test_take(two)), "=1,[t_1_2]");
-    has_text(test_text(test_take(two)), "=1,[p_1_1]");
+    test_has_text(test_text(test_take(two)), "=1,[t_1_2]");
+    test_has_text(test_text(test_take(two)), "=1,[p_1_1]");
     test_ask(one, ": thread_detach([t_1_1])");
-    has_text(test_text(test_take(two)), "=1,[t_1_1]");
+    test_has_text(test_text(test_take(two)), "=1,[t_1_1]");
     assert_null(two->replies);
     test_close(one);
-    has_text(test_text(test_take(two)), "=1,[t_1_2]");
+    test_has_text(test_text(test_take(two)), "=1,[t_1_2]");
     test_close(two);
 }
 
@@ -176,14 +163,14 @@ static void a_lost_tracer_is_replaced(void **state)
         assert_int_equal(loop_step(test_loop, 0), 0);
         assert_true(fake_children[0].seized && thread_of(0, 0)->stopped);
         happens_now(TRACER_BREAK, 0, 0, ADDRESS);
-        has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_1");
+        test_has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_1");
     }
     /* once too often: it is not started again, and nothing is pretended */
     fake_tracer_mode(FAKE_LOST);
     assert_int_equal(loop_step(test_loop, 0), 0);
     assert_false(thread_of(0, 0)->stopped || thread_of(0, 0)->claims->stopped);
-    has_text(test_text(test_take(tool)), "OMIS_CSR_DISABLED | OMIS_OS_ERROR p_1_1=");
-    has_text(test_ask(tool, ": thread_stop([])"), "OMIS_OS_ERROR t_1_1=");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_DISABLED | OMIS_OS_ERROR p_1_1=");
+    test_has_text(test_ask(tool, ": thread_stop([])"), "OMIS_OS_ERROR t_1_1=");
     test_close(tool);
 }
 
@@ -200,7 +187,7 @@ static void the_thread_is_held_until_the_lists_are_done(void **state)
     happens_now(TRACER_BREAK, 0, 0, ADDRESS); /* the other thread */
     assert_null(tool->replies);
     happens_now(TRACER_BREAK, 0, 1, ADDRESS); /* the double makes sure that it is not given back before the release */
-    has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_2 | OMIS_OK p_1_1");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_2 | OMIS_OK p_1_1");
     assert_true(fake_tracer_is_clean());
     test_close(tool);
 }
@@ -213,7 +200,7 @@ static void a_new_program_has_no_breakpoints(void **state)
     test_take(tool);
     test_ask(tool, ": csr_enable([]) thread_suspend([])");
     happens_now(TRACER_EXEC, 0, 0, 0);
-    has_text(test_text(test_take(tool)), "OMIS_CSR_DISABLED | OMIS_UNKNOWN_OBJECT p_1_1=");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_DISABLED | OMIS_UNKNOWN_OBJECT p_1_1=");
     fake_tracer_mode(FAKE_LOST); /* also when all is set up again */
     assert_int_equal(loop_step(test_loop, 0), 0);
     assert_true(fake_children[0].seized);
@@ -235,7 +222,7 @@ static struct test_session *open_counting(const char *action)
 {
     new_child(0, 2);
     struct test_session *tool = open_attached(1);
-    has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_1");
+    test_has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_1");
     test_send(tool, OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS, "thread_reached_addr([], %d): %s", ADDRESS, action);
     test_take(tool);
     test_ask(tool, ": csr_enable([])");
@@ -271,10 +258,10 @@ static void a_cell_that_is_reused_is_not_added_to(void **state)
 {
     struct test_session *tool = open_counting("pa_counter_add([pa_c_1_1], 2)");
     hit(1);
-    has_text(test_ask(tool, ": pa_counter_delete([pa_c_1_1])"), "OMIS_OK");
-    has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_2");
+    test_has_text(test_ask(tool, ": pa_counter_delete([pa_c_1_1])"), "OMIS_OK");
+    test_has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_2");
     hit(1);
-    has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_2 | OMIS_UNKNOWN_OBJECT pa_c_1_1=");
+    test_has_text(test_text(test_take(tool)), "OMIS_CSR_TRIGGERED t_1_2 | OMIS_UNKNOWN_OBJECT pa_c_1_1=");
     assert_string_equal(count_of(tool, "pa_c_1_2"), "0");
     test_close(tool);
 }
@@ -290,7 +277,7 @@ static void another_tools_counter_may_end_too(void **state)
     test_take(tool);
     test_ask(tool, ": csr_enable([])");
     test_close(owner);
-    has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_2");
+    test_has_text(test_ask(tool, ": pa_counter_create()"), "=pa_c_1_2");
     happens_now(TRACER_BREAK, 0, 0, ADDRESS);
     assert_string_equal(count_of(tool, "pa_c_1_2"), "0");
     test_close(tool);

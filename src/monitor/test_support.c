@@ -11,10 +11,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "monitor/registry.h"
 #include "service/service.h"
 
 enum { CHILDREN = 16 };
@@ -30,6 +32,16 @@ int test_engine_start(void **state)
     struct err err;
     (void)state;
     return loop_new(&test_loop) == 0 && monitor_new(&test_monitor, test_loop, service_register_all, &err) == 0 ? 0 : -1;
+}
+
+int test_engine_extend(const char *prefix, int (*register_all)(void))
+{
+    struct registry *registry = test_monitor->registry;
+    struct err err;
+    snprintf(registry->registering, sizeof registry->registering, "%s", prefix);
+    int code = register_all() == 0 && registry_add_extension(registry, prefix, &err) == 0 ? 0 : -1;
+    registry->registering[0] = 0;
+    return code;
 }
 
 static void free_reply(struct test_reply *reply)
@@ -138,6 +150,28 @@ const char *test_text(const struct test_reply *reply)
                                     result->result ? "=" : "", result->result ? result->result : "");
     }
     return text;
+}
+
+const char *test_next(struct test_session *session)
+{
+    return test_text(test_take(session));
+}
+
+uint32_t test_install(struct test_session *session, uint32_t flags, const char *token, const char *text)
+{
+    uint32_t id = test_send(session, flags, "%s", text);
+    char expected[64];
+    snprintf(expected, sizeof expected, "OMIS_CSR_DEFINED=%s | OMIS_OK", token);
+    assert_string_equal(test_next(session), expected);
+    test_send(session, 0, ": csr_enable([%s])", token);
+    return id;
+}
+
+void test_has_text(const char *text, const char *part)
+{
+    assert_non_null(text);
+    if (!strstr(text, part))
+        fail_msg("\"%s\" has no \"%s\"", text, part);
 }
 
 const char *test_ask(struct test_session *session, const char *format, ...)

@@ -28,6 +28,8 @@ extern struct loop *test_loop;
 
 int test_engine_start(void **state);
 int test_engine_stop(void **state);
+/* Adds the services of an extension that is linked with the test. 0 or -1. */
+int test_engine_extend(const char *prefix, int (*register_all)(void));
 
 struct test_session *test_open(struct test_session *other); /* NULL: as a tool of its own */
 void test_close(struct test_session *session);
@@ -44,6 +46,15 @@ const char *test_ask(struct test_session *session, const char *format, ...) __at
 
 /* A reply as text: "OMIS_OK p_1_1=...; ...", the actions separated by " | ". In a static buffer. */
 const char *test_text(const struct test_reply *reply);
+
+/* The oldest reply as text. */
+const char *test_next(struct test_session *session);
+
+/* Defines a request, whose token this will be, and enables it; its number. The reply that it is enabled comes next. */
+uint32_t test_install(struct test_session *session, uint32_t flags, const char *token, const char *text);
+
+/* Fails the test if `text` does not have `part`. */
+void test_has_text(const char *text, const char *part);
 
 /* A child of this program that does nothing, with as many threads; ended by test_engine_stop. */
 pid_t test_child(unsigned threads);

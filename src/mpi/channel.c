@@ -7,12 +7,14 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "agent/mpi_host.h"
 #include "agent/sys.h"
 #include "mpi/comm.h"
 #include "mpi/pool.h"
+#include "mpi/tell.h"
 #include "shm/area.h"
 
-enum { LOCK_SPINS = 1000, LOCK_YIELDS = 2000, SLICE_MS = 50, GATE_SLICES = 200 /* 10 s */ };
+enum { LOCK_SPINS = 1000, LOCK_YIELDS = 2000, GATE_SLICES = 10000 / PATIENCE_SLICE_MS };
 
 struct channels channels;
 
@@ -43,15 +45,14 @@ void channel_unlock(void)
 
 /* ---- telling the monitor ---- */
 
-static bool monitor_lives(void)
+static bool is_waited_for(struct patience *patience)
 {
-    int32_t pid = mpi_hot.bell ? atomic_load(&mpi_hot.bell->monitor_pid) : 0;
-    return pid > 0 && sys_call2(SYS_kill, pid, 0) != -ESRCH && atomic_load(&mpi_hot.area->on);
+    return atomic_load(&mpi_hot.area->on) && tell_host->lasts(patience);
 }
 
 static void wait_slice(void *word, uint32_t value)
 {
-    struct timespec slice = {0, SLICE_MS * 1000000L};
+    struct timespec slice = {0, PATIENCE_SLICE_MS * 1000000L};
     sys_call4(SYS_futex, (long)word, FUTEX_WAIT, value, (long)&slice);
 }
 
@@ -76,7 +77,9 @@ static void tell(const struct raise *about)
 {
     struct mpim *shared = channels.shared;
     struct mpim_raise *raise = NULL;
-    for (uint32_t i = 0; i < MPIM_RAISES && !raise && monitor_lives(); i++) {
+    struct patience patience = patience_begin(mpi_hot.bell);
+    bool heard = is_waited_for(&patience);
+    for (uint32_t i = 0; i < MPIM_RAISES && !raise && heard; i++) {
         uint32_t free = MPIM_RAISE_FREE;
         if (atomic_compare_exchange_strong(&shared->raises[i].state, &free, MPIM_RAISE_TAKEN))
             raise = &shared->raises[i];
@@ -100,7 +103,7 @@ static void tell(const struct raise *about)
     atomic_fetch_add(&shared->raised, 1);
     ring();
     while (about->wait && atomic_load(&raise->state) == posted) {
-        if (!monitor_lives()) {
+        if (!is_waited_for(&patience)) {
             atomic_compare_exchange_strong(&raise->state, &posted, MPIM_RAISE_FREE);
             break;
         }
@@ -187,7 +190,9 @@ void channel_tell_sent(struct mpi_self *self, const struct match_key *to, uint64
 static void wait_until_open(void)
 {
     struct mpim *shared = channels.shared;
-    for (int i = 0; atomic_load_explicit(&shared->closed, memory_order_acquire) && i < GATE_SLICES && monitor_lives();
+    struct patience patience = patience_begin(mpi_hot.bell);
+    for (int i = 0;
+         atomic_load_explicit(&shared->closed, memory_order_acquire) && i < GATE_SLICES && is_waited_for(&patience);
          i++)
         wait_slice(&shared->closed, 1);
 }

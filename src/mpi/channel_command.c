@@ -254,6 +254,15 @@ static void clear(struct mpi_self *self, struct mpim_command *command)
 
 /* ---- putting one in ---- */
 
+/* A tag that MPI does not take would end the program, whose error handler it is. */
+static bool is_tag(int32_t tag)
+{
+    int *most = NULL, found = 0;
+    return tag >= 0 &&
+           mpi_library.Comm_get_attr(mpi_library.comm_world, MPI_TAG_UB, (void *)&most, &found) == MPI_SUCCESS &&
+           found && most && tag <= *most;
+}
+
 static void insert(struct mpi_self *self, struct mpim_command *command)
 {
     int rank;
@@ -261,7 +270,16 @@ static void insert(struct mpi_self *self, struct mpim_command *command)
     struct comm_info *info = comm_of_command(command, &rank);
     if (!info || !channel_key(info->number, command->peer, command->tag, &key))
         return;
-    struct pending *entry = command->bytes <= INT_MAX ? pending_take(command->bytes) : NULL;
+    if (!is_tag(command->tag)) {
+        say(command, -EINVAL, "its tag is larger than MPI_TAG_UB");
+        return;
+    }
+    bool self_sent = command->peer == mpi_hot.area->rank;
+    if (command->bytes > (uint64_t)(self_sent ? MPIM_INSERT_SELF_MOST : MPIM_INSERT_MOST)) {
+        say(command, -EMSGSIZE, "it is too large to be sent without waiting for a receive");
+        return;
+    }
+    struct pending *entry = pending_take(command->bytes);
     if (!entry) {
         say(command, -ENOMEM, "there is no memory for it");
         return;

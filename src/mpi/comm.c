@@ -209,6 +209,9 @@ static bool ranks_take(MPI_Group group, uint32_t size, struct ranks *ranks)
     int32_t *list = ranks_allocate(ranks, size);
     for (uint32_t from = 0; list && from < size; from += CHUNK)
         translate(group, from, size - from < CHUNK ? size - from : CHUNK, list + from);
+    for (uint32_t i = 0; list && i < size; i++)
+        if (list[i] == MPIA_RANK_FOREIGN)
+            list[i] = MPIA_RANK_OTHERS - (int32_t)i;
     ranks->ranks = list;
     return list != NULL;
 }

@@ -122,8 +122,10 @@ static bool take_over(const int fds[FDS], const struct mpi_host *host)
         area_ring(bell);
         good = false;
     }
-    if (good && self_start(area, bell))
+    if (good && self_start(area, bell)) {
+        atomic_store(&area->taken, 1u);
         return true;
+    }
     if (area)
         sys_call2(SYS_munmap, (long)area, MPIA_AREA_SIZE);
     if (bell)

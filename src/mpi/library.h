@@ -22,6 +22,7 @@
     X(Comm_group) \
     X(Comm_remote_group) \
     X(Comm_get_parent) \
+    X(Comm_get_attr) \
     X(Group_size) \
     X(Group_free) \
     X(Group_translate_ranks) \

@@ -5,13 +5,15 @@
 #include "mpi/channel.h"
 #include "mpi/tell.h"
 
-extern const struct mpi_host *tell_host;
-
 static _Atomic uint64_t posts;
 
 uint64_t message_post(void)
 {
-    return atomic_fetch_add_explicit(&posts, 1, memory_order_relaxed) + 1;
+    if (mpi_hot.threads_multiple)
+        return atomic_fetch_add_explicit(&posts, 1, memory_order_relaxed) + 1;
+    uint64_t post = atomic_load_explicit(&posts, memory_order_relaxed) + 1; /* one thread at a time is in MPI */
+    atomic_store_explicit(&posts, post, memory_order_relaxed);
+    return post;
 }
 
 static uint64_t identity_of(uint32_t comm)
@@ -19,20 +21,42 @@ static uint64_t identity_of(uint32_t comm)
     return comm < MPIA_COMMS ? mpi_comm_at(mpi_hot.area, comm)->identity : MPI_IDENTITY_NONE;
 }
 
-static void record(const struct mpi_self *self, enum message_kind kind, const struct message_about *about,
-                   uint64_t identity, uint64_t time)
+uint64_t message_posts(void)
 {
-    const struct record_message message = {
-        .kind = (uint8_t)kind,
-        .call = about->call,
+    return atomic_load_explicit(&posts, memory_order_relaxed);
+}
+
+void message_flush(struct mpi_self *self)
+{
+    self->messages.time = 0;
+    tell_host->messages(&self->messages);
+    self->messages.count = 0;
+}
+
+ALWAYS void record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
+                   uint64_t time)
+{
+    struct mpi_messages *messages = &self->messages;
+    if (!(self->metrics & MPIA_METRIC_TELL))
+        return;
+    if (UNLIKELY(messages->count == MPI_MESSAGES))
+        message_flush(self);
+    messages->list[messages->count++] = (struct mpi_message){
+        .time = time,
         .comm = identity,
-        .peer = about->peer,
-        .tag = about->tag,
         .bytes = about->bytes,
         .order = about->order,
+        .kind = kind,
+        .call = about->call,
+        .peer = about->peer,
+        .tag = about->tag,
     };
-    if (self->metrics & MPIA_METRIC_TELL)
-        tell_host->message(&message, time);
+}
+
+void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
+                    uint64_t time)
+{
+    record(self, kind, about, identity, time);
 }
 
 void message_sent(struct mpi_self *self, const struct message_about *about)
@@ -43,16 +67,26 @@ void message_sent(struct mpi_self *self, const struct message_about *about)
     const struct mpi_told_message message = {
         .comm_id = identity_of(about->comm),
         .from = mpi_hot.area->rank,
-        .to = about->peer,
+        .to = mpi_rank_shown(about->peer),
         .tag = about->tag,
         .bytes = about->bytes,
         .number = channel_sends(self),
     };
-    channel_sent_bytes(self, about->bytes);
+    if (message.number)
+        channel_sent_bytes(self, about->bytes);
     if (!(told->flags & MPI_TOLD_SENT) || self->channel.posts)
         told->sent = message;
     told->flags |= MPI_TOLD_SENT;
     record(self, MESSAGE_SENT, about, message.comm_id, self->enter);
+}
+
+void message_unsent(struct mpi_self *self)
+{
+    const struct message_about about = {
+        self->said.call, UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE, 0, self->said.order,
+    };
+    self->said.order = 0;
+    record(self, MESSAGE_UNSENT, &about, MPI_IDENTITY_NONE, 0);
 }
 
 void message_got(struct mpi_self *self, const struct message_about *about)
@@ -64,7 +98,7 @@ void message_got(struct mpi_self *self, const struct message_about *about)
     const struct mpi_told_message message = {
         .number = post ? channel_done(self, post, about->peer, about->tag, about->bytes) : 0,
         .comm_id = identity_of(about->comm),
-        .from = about->peer,
+        .from = mpi_rank_shown(about->peer),
         .to = mpi_hot.area->rank,
         .tag = about->tag,
         .bytes = about->bytes,
@@ -78,6 +112,11 @@ void message_got(struct mpi_self *self, const struct message_about *about)
 
 void message_collective(struct mpi_self *self, const struct message_about *about, bool done)
 {
+    message_note_kind(self, done ? MESSAGE_COLLECTIVE_DONE : MESSAGE_COLLECTIVE, about);
+}
+
+void message_note_kind(struct mpi_self *self, enum message_kind kind, const struct message_about *about)
+{
     if (mpi_hot.area && self->told)
-        record(self, done ? MESSAGE_COLLECTIVE_DONE : MESSAGE_COLLECTIVE, about, identity_of(about->comm), 0);
+        record(self, kind, about, identity_of(about->comm), 0);
 }

@@ -103,7 +103,7 @@ uint32_t COLD module_of(uint64_t address, uint64_t *ret_offset)
 {
     struct wanted wanted = {.address = address};
     *ret_offset = 0;
-    if (!dl_iterate_phdr(look, &wanted))
+    if (mpi_hot.sealed || !dl_iterate_phdr(look, &wanted))
         return UINT32_MAX;
     *ret_offset = address - wanted.bias;
     return module_add(mpi_hot.area, &wanted.found);

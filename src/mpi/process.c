@@ -106,6 +106,7 @@ void self_pcontrol(struct mpi_self *self, int level)
             self_clocks_switch(self, true, ticks_now());
         break;
     case 2:
+        atomic_store(&area->reset_at, ticks_now());
         atomic_fetch_add(&area->reset, 1);
         break;
     case 3:

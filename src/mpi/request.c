@@ -13,6 +13,7 @@ static struct request_private {
     struct comm_info *comm;
     uint64_t sent, got, order, post; /* post: channel.h */
     uint32_t peer_call;
+    uint32_t row;   /* what is transferred counts for this call: that posted it, of persistent ones that started it */
     uint32_t owner; /* index of the thread's struct mpi_self */
 } privates[MPIA_REQUESTS];
 
@@ -120,7 +121,10 @@ static bool is_complete_at_once(uint64_t handle)
 static COLD void tell_got(struct mpi_self *self, const struct mpi_request *entry, const struct request_private *private,
                           int32_t peer, const MPI_Status *status, uint64_t bytes)
 {
-    const struct message_about about = {entry->call, entry->comm, peer, status->MPI_TAG, bytes, private->order};
+    const struct message_about about = {
+        entry->call,     entry->comm, peer,
+        status->MPI_TAG, bytes,       private->order ? private->order : message_post_before(entry->since),
+    };
     message_got(self, &about);
 }
 
@@ -130,6 +134,25 @@ static COLD void tell_collective_done(struct mpi_self *self, const struct mpi_re
                                         MPIA_TAG_NONE, entry->bytes, entry->ordinal};
     if (entry->ordinal && !(entry->flags & MPIA_REQUEST_PERSISTENT))
         message_collective(self, &about, true);
+}
+
+/* Calls that waited for a send are few, so of all others this is not recorded. */
+static COLD void tell_send_done(struct mpi_self *self, const struct mpi_request *entry,
+                                const struct request_private *private)
+{
+    const struct message_about about = {entry->call, entry->comm,  entry->peer,
+                                        entry->tag,  entry->bytes, private->order};
+    if (entry->flags & MPIA_REQUEST_SEND && private->order && self->leave - self->enter >= MESSAGE_WAIT_TICKS)
+        message_note_kind(self, MESSAGE_SENT_DONE, &about);
+}
+
+static COLD void tell_posted(struct mpi_self *self, const struct mpi_request *entry,
+                             const struct request_private *private)
+{
+    const struct message_about about = {entry->call, entry->comm,  entry->peer,
+                                        entry->tag,  entry->bytes, private->order};
+    if (entry->flags & MPIA_REQUEST_RECEIVE && private->peer_call == CALL_NONE && private->order)
+        message_note_kind(self, MESSAGE_POSTED, &about);
 }
 
 static int32_t source_of(const struct mpi_request *entry, const struct request_private *private,
@@ -184,7 +207,7 @@ static void arrived(struct mpi_self *self, const struct mpi_request *entry, cons
         self_got_from(self, entry->comm, entry->peer, private->peer_call, 1, bytes);
     }
     if (bytes && self->counts)
-        self_add(self, &self->thread->rows[entry->call].got_bytes, bytes);
+        self_add(self, &self->thread->rows[private->row].got_bytes, bytes);
 }
 
 /* A send that was cancelled was not sent after all. */
@@ -194,7 +217,7 @@ static void cancelled(struct mpi_self *self, const struct mpi_request *entry, co
         return;
     self_sent_to(self, entry->comm, entry->peer, private->peer_call, UINT64_MAX, -entry->bytes, -entry->bytes);
     channel_send_cancelled(self, entry->comm, entry->peer, entry->tag);
-    self_add(self, &self->thread->rows[entry->call].sent_bytes, -entry->bytes);
+    self_add(self, &self->thread->rows[private->row].sent_bytes, -entry->bytes);
 }
 
 /* Of an entry that nobody else has: claimed, or persistent (whose handle no other operation can have). */
@@ -213,6 +236,8 @@ static void finish(struct mpi_self *self, const struct mpi_request *entry, const
     if (UNLIKELY(self->told != NULL)) {
         self->told->completed++;
         tell_collective_done(self, entry);
+        if (!status || !status_cancelled(status))
+            tell_send_done(self, entry, private);
     }
     self_span(self, entry->call, entry->since, now, entry->bytes);
 }
@@ -257,8 +282,8 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
         self_add(self, &self->thread->requests_omitted, 1);
         return;
     }
-    *private_of(entry) =
-        (struct request_private){about->comm, about->sent, about->got, about->order, 0, about->peer_call, self->index};
+    *private_of(entry) = (struct request_private){about->comm, about->sent,      about->got, about->order,
+                                                  0,           about->peer_call, self->call, self->index};
     if (UNLIKELY(self->told != NULL))
         private_of(entry)->post = channel_take_post(self, handle);
     entry->peer = about->peer;
@@ -271,6 +296,8 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
     entry->site = self->site;
     entry->ordinal = about->ordinal;
     atomic_store_explicit(&entry->call, self->call, memory_order_release);
+    if (UNLIKELY(self->told != NULL))
+        tell_posted(self, entry, private_of(entry));
 }
 
 static COLD void tell_started(struct mpi_self *self, const struct mpi_request *entry)
@@ -286,9 +313,11 @@ static COLD void tell_started(struct mpi_self *self, const struct mpi_request *e
         self->channel.k = channel_send_started(self, entry->comm, entry->peer, entry->tag, entry->bytes);
         message_sent(self, &about);
         self->channel.k = 0;
-    } else
-    private->post = channel_receive_started(self, entry->comm, entry->peer, entry->tag,
-                                            atomic_load_explicit(&entry->handle, memory_order_relaxed));
+    } else {
+        private->post = channel_receive_started(self, entry->comm, entry->peer, entry->tag,
+                                                atomic_load_explicit(&entry->handle, memory_order_relaxed));
+        tell_posted(self, entry, private);
+    }
 }
 
 void request_start(struct mpi_self *self, MPI_Request request)
@@ -299,13 +328,18 @@ void request_start(struct mpi_self *self, MPI_Request request)
     if (!entry || !(entry->flags & MPIA_REQUEST_PERSISTENT))
         return;
     const struct request_private *private = private_of(entry);
+    private_of(entry)->row = self->call;
     entry->since = self->counts ? self->enter : ticks_now();
     entry->thread = block_of(self);
     entry->flags &= ~(uint32_t)MPIA_REQUEST_INACTIVE;
-    if (!self->counts)
+    if (!self->counts) {
+        private_of(entry)->order = 0;
         return;
+    }
     if (UNLIKELY(self->told != NULL))
         tell_started(self, entry);
+    else
+        private_of(entry)->order = 0;
     if (self->args_bytes == SELF_UNSIZED)
         self_bytes(self, 0, 0, 0);
     self->args_bytes += entry->bytes;

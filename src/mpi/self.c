@@ -7,12 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/sys.h"
 #include "mpi/channel.h"
 #include "mpi/comm.h"
+#include "mpi/message.h"
 #include "mpi/pool.h"
 #include "mpi/shape.h"
 #include "mpi/site.h"
 #include "mpi/tell.h"
+#include "shm/area.h"
 
 struct mpi_hot mpi_hot;
 _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
@@ -194,6 +197,7 @@ static COLD void self_look_for_init(struct mpi_self *self, uint32_t call)
         return;
     self->counts = false;
     self_init_return(self, true);
+    message_gap(self, true);
 }
 
 ALWAYS uint64_t pair_of(const _Atomic uint32_t *first)
@@ -208,12 +212,6 @@ _Static_assert(offsetof(struct mpi_area, pcontrol) == offsetof(struct mpi_area, 
 static COLD void self_switched(struct mpi_self *self, uint32_t call)
 {
     struct mpi_area *area = mpi_hot.area;
-    if (self->tells && pair_of(&area->on) == self->seen[0] && pair_of(&area->bits) == self->seen[1] &&
-        pair_of(&area->state) == self->seen[2]) {
-        if (UNLIKELY(channels.pending))
-            channel_commands(self);
-        return;
-    }
     if (atomic_load(&area->state) == MPIA_LOADED)
         self_look_for_init(self, call);
     self->switches[0] = pair_of(&area->on);
@@ -240,6 +238,28 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
         self_clocks_switch(self, self->timed, ticks_now());
     if (self->metrics & MPIA_METRIC_MESSAGES || channels.shared)
         channel_switched(self);
+    if (state == MPIA_RUNNING && !(self->tells && self->metrics & MPIA_METRIC_TELL))
+        message_gap(self, false);
+}
+
+/* It is looked at each time because the thread's calls are told, and nothing was switched. */
+ALWAYS bool is_seen(const struct mpi_self *self)
+{
+    const struct mpi_area *area = mpi_hot.area;
+    return self->tells && pair_of(&area->on) == self->seen[0] && pair_of(&area->bits) == self->seen[1] &&
+           pair_of(&area->state) == self->seen[2];
+}
+
+/* After is_switched. true: that took its time. */
+ALWAYS bool look_at_switches(struct mpi_self *self, uint32_t call)
+{
+    if (UNLIKELY(!is_seen(self)))
+        self_switched(self, call);
+    else if (UNLIKELY(channels.pending))
+        channel_commands(self);
+    else
+        return false;
+    return true;
 }
 
 static uintptr_t return_address(uintptr_t frame)
@@ -280,13 +300,28 @@ static bool call_is_told(const struct mpi_self *self, uint32_t call)
 /* NULL: the call is inside of another, or nothing is noted. */
 static struct mpi_self *begin_slow(uint32_t call, uint64_t site, uintptr_t frame)
 {
-    if (!mpi_hot.area)
+    if (!mpi_hot.area || UNLIKELY(mpi_hot.sealed))
         return NULL;
     struct mpi_self *self = mpi_tls.self ? mpi_tls.self : self_attach();
     if (!self || (self->frame > frame && is_nested(self, frame)))
         return NULL;
     begin(self, call, site, frame);
     return self;
+}
+
+bool self_seal(const char *why)
+{
+    struct mpi_area *area = mpi_hot.area;
+    if (!area)
+        return true;
+    if (area->pid != (int32_t)sys_call0(SYS_getpid))
+        return false;
+    mpi_hot.sealed = true;
+    for (size_t i = 0; why[i] && i < sizeof area->fault - 1; i++)
+        area->fault[i] = why[i];
+    atomic_store(&area->state, MPIA_OFF); /* every thread's next call goes the long way, and finds nothing to do */
+    area_ring(mpi_hot.bell);
+    return true;
 }
 
 void (*self_look)(void);
@@ -298,8 +333,10 @@ void self_opens(void)
         atomic_fetch_xor(&mpi_hot.area->metrics, MPIA_METRIC_POKE);
 }
 
-static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame)
+static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame,
+                                                             uint64_t enter)
 {
+    bool slow = !mpi_tls.self || mpi_tls.opened;
     struct mpi_self *self = begin_slow(call, site, frame);
     if (!self)
         return NULL;
@@ -308,10 +345,10 @@ static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint
         self_look();
     }
     if (is_switched(self, mpi_hot.area)) {
-        self_switched(self, call);
+        slow |= look_at_switches(self, call);
         self->telling = call_is_told(self, call);
     }
-    self->enter = ticks_now();
+    self->enter = slow ? ticks_now() : enter;
     return self->telling ? NULL : self;
 }
 
@@ -321,7 +358,7 @@ struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
     struct mpi_area *area = mpi_hot.area;
     struct mpi_self *self = mpi_tls.self;
     if (UNLIKELY(!area || !self || self->frame > frame || is_switched(self, area)))
-        return enter_slow(call, site, frame);
+        return enter_slow(call, site, frame, enter);
     begin(self, call, site, frame);
     self->enter = enter;
     return self;
@@ -331,7 +368,7 @@ COLD struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t fr
 {
     struct mpi_self *self = begin_slow(call, site, frame);
     if (self && is_switched(self, mpi_hot.area))
-        self_switched(self, call);
+        look_at_switches(self, call);
     if (!self || (self->metrics & MPIA_METRIC_TELL && call_is_told(self, call)))
         return self;
     self->frame = 0;

@@ -17,6 +17,7 @@
 #include <mpi.h>
 #include <stdatomic.h>
 
+#include "agent/mpi_host.h"
 #include "mpi/library.h"
 #include "shm/mpi_area.h"
 #include "shm/mpi_told.h"
@@ -79,10 +80,11 @@ struct mpi_self {
     bool fast; /* the common case: own block, everything on */
     bool clock_runs;
     uint32_t reset_seen, bits;
-    uint64_t switches[3];  /* as they were when `counts` to `fast` were decided */
-    bool tells, telling;   /* its calls are told: then `switches` never agree; this one is, see mpi_tells */
-    uint64_t seen[3];      /* while it tells: the switches */
-    struct mpi_told *told; /* of the call, if it is told */
+    uint64_t switches[3];         /* as they were when `counts` to `fast` were decided */
+    bool tells, telling;          /* its calls are told: then `switches` never agree; this one is, see mpi_tells */
+    uint64_t seen[3];             /* while it tells: the switches */
+    struct mpi_told *told;        /* of the call, if it is told */
+    struct mpi_messages messages; /* to be told with its begin, or its end */
     uint64_t enter, leave;
     uint64_t args_bytes, sent, got; /* goes to its row; args_bytes: SELF_UNSIZED if the call has no size */
     uint64_t computed, pended;      /* before the call; what was pending then (struct mpi_blocking) */
@@ -106,6 +108,10 @@ struct mpi_self {
         uint64_t k, post;
         uint32_t posts;
     } channel;
+    struct {                   /* a blocking send of the call, while it is told: its post's number, 0: none (tell.c) */
+        uint64_t posts, order; /* it is about to be said; it was */
+        uint32_t call;
+    } said;
     /* of completion calls */
     uint32_t wait_count;
     uint64_t *wait_handles; /* own_handles or memory of `scratch` */
@@ -127,6 +133,7 @@ struct mpi_hot {
     struct doorbell *bell;
     uint64_t type_generation; /* grows when a datatype is made or freed */
     uint64_t threads_multiple;
+    bool sealed; /* system calls may kill from now on: nothing is noted any more */
 } __attribute__((aligned(4096)));
 extern struct mpi_hot mpi_hot;
 
@@ -319,6 +326,9 @@ bool self_start(struct mpi_area *area, struct doorbell *bell);
  * if anybody has. */
 void self_opens(void);
 extern void (*self_look)(void);
+
+/* Before the program restricts its system calls; see agent/mpi_host.h. */
+bool self_seal(const char *why);
 
 /* Memory of the thread's own of at least `size` bytes, kept for the next time; NULL if there is none. */
 void *self_scratch(struct mpi_self *self, uint64_t size);

@@ -92,7 +92,7 @@ static enum volume_place place_of(const struct comm_info *comm, int root)
 
 static uint32_t count_null(uint64_t null)
 {
-    return (uint32_t)__builtin_popcountll(null);
+    return null ? (uint32_t)__builtin_popcountll(null) : 0;
 }
 
 /* Arguments that MPI does not look at here (those of the root elsewhere, those that IN_PLACE replaces) may be anything:
@@ -225,6 +225,14 @@ void coll_after(struct mpi_self *self, const struct mpi_args *args, int result)
         };
         request_begin(self, *args->request, &about);
     }
+}
+
+COLD void coll_short_rest(struct mpi_self *self, uint32_t rule, const void *sbuf, MPI_Count count, MPI_Datatype type,
+                          int root, MPI_Comm comm)
+{
+    const struct mpi_args args = {
+        .volume = rule, .sbuf = sbuf, .count = count, .datatype = type, .root = root, .comm = comm};
+    coll_after(self, &args, MPI_SUCCESS);
 }
 
 void coll_init_after(struct mpi_self *self, const struct mpi_args *args, int result)

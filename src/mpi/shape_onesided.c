@@ -54,3 +54,14 @@ void rma_after(struct mpi_self *self, const struct mpi_args *args, int result)
         request_begin(self, *args->request, &about);
     }
 }
+
+void window_held(struct mpi_self *self, uint64_t window, bool more)
+{
+    struct mpi_comm *shown = comm_find_handle(self, window)->shown;
+    uint32_t held = shown ? atomic_load_explicit(&shown->held, memory_order_relaxed) : 0;
+    /* Locks that were taken before anybody counted are given back, too. */
+    while (shown && (more || held) &&
+           !atomic_compare_exchange_weak_explicit(&shown->held, &held, more ? held + 1 : held - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}

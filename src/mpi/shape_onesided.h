@@ -62,6 +62,9 @@ static inline void shape_win_new_after(struct mpi_self *self, struct mpi_args *a
 }
 
 /* Those in which all processes of the window take part have an ordinal; the others (lock, flush, ...) a target. */
+/* The process got a lock on a window, or gave it back: whoever waits for one waits for those that hold them. */
+void window_held(struct mpi_self *self, uint64_t window, bool more);
+
 #define HAVE_SHAPE_win_sync
 static inline void shape_win_sync_before(struct mpi_self *self, struct mpi_args *args)
 {
@@ -79,6 +82,9 @@ static inline void shape_win_sync_before(struct mpi_self *self, struct mpi_args 
 
 static inline void shape_win_sync_after(struct mpi_self *self, struct mpi_args *args, int result)
 {
+    bool locks = args->call == CALL_MPI_Win_lock || args->call == CALL_MPI_Win_lock_all;
+    if ((locks || args->call == CALL_MPI_Win_unlock || args->call == CALL_MPI_Win_unlock_all) && result == MPI_SUCCESS)
+        window_held(self, HANDLE_OF(args->win), locks);
 }
 
 #define HAVE_SHAPE_win_free

@@ -74,6 +74,16 @@ ALWAYS void tell_post(struct mpi_args *args, int dest, int source)
         args->order_in = message_post();
 }
 
+/* Before a blocking send: it is recorded at once (tell.c), unless what it is is known only when it has succeeded. */
+ALWAYS void tell_sends(struct mpi_self *self, struct mpi_args *args, MPI_Count count, int tag)
+{
+    if (args->told && args->order && self->counts && args->found.comm->kind != MPIA_COMM_FREE &&
+        args->found.to != MPIA_RANK_NONE && args->found.size != TYPE_UNKNOWN && count >= 0 && tag >= 0) {
+        self->said.posts = args->order;
+        args->order = 0;
+    }
+}
+
 ALWAYS void tell_sent(struct mpi_self *self, const struct mpi_args *args, const struct comm_info *comm, int tag,
                       uint64_t bytes)
 {
@@ -109,6 +119,7 @@ ALWAYS void shape_send_before(struct mpi_self *self, struct mpi_args *args)
 {
     tell_post(args, args->dest, MPI_PROC_NULL);
     send_begin(self, args);
+    tell_sends(self, args, args->count, args->tag);
 }
 
 ALWAYS void shape_send_after(struct mpi_self *self, struct mpi_args *args, int result)
@@ -171,6 +182,7 @@ ALWAYS void shape_sendrecv_before(struct mpi_self *self, struct mpi_args *args)
 {
     status_provide(self, args);
     both_begin(self, args, args->scount, args->stype);
+    tell_sends(self, args, args->scount, args->stag);
 }
 
 ALWAYS void shape_sendrecv_after(struct mpi_self *self, struct mpi_args *args, int result)
@@ -183,6 +195,7 @@ ALWAYS void shape_sendrecv_replace_before(struct mpi_self *self, struct mpi_args
 {
     status_provide(self, args);
     both_begin(self, args, args->count, args->datatype);
+    tell_sends(self, args, args->count, args->stag);
 }
 
 ALWAYS void shape_sendrecv_replace_after(struct mpi_self *self, struct mpi_args *args, int result)
@@ -207,6 +220,7 @@ ALWAYS void request_of_send(struct mpi_self *self, struct mpi_args *args, uint32
         .bytes = bytes,
         .sent = args->dest == MPI_PROC_NULL ? 0 : bytes,
         .comm = comm,
+        .order = args->order,
     };
     request_begin(self, *args->request, &about);
 }
@@ -362,6 +376,18 @@ ALWAYS void probe_begin(struct mpi_self *self, struct mpi_args *args)
     self_begin(self, args->blocking, &target);
 }
 
+/* What a blocking one has waited for. */
+ALWAYS void tell_probed(struct mpi_self *self, const struct mpi_args *args, const struct comm_info *comm,
+                        uint64_t order)
+{
+    if (args->told && args->blocking && args->status->MPI_SOURCE != MPI_PROC_NULL) {
+        const struct message_about about = {
+            args->call, comm->number, comm_world_rank(comm, args->status->MPI_SOURCE), args->status->MPI_TAG, 0, order,
+        };
+        message_note_kind(self, MESSAGE_PROBED, &about);
+    }
+}
+
 ALWAYS void message_matched(struct mpi_self *self, struct mpi_args *args)
 {
     if (HANDLE_OF(*args->message) == HANDLE_OF(mpi_library.message_no_proc) ||
@@ -377,16 +403,21 @@ ALWAYS void message_matched(struct mpi_self *self, struct mpi_args *args)
     if (args->told)
         about.post = channel_matched(self, about.comm_number, about.peer, about.tag);
     message_note(*args->message, &about);
+    tell_probed(self, args, comm, about.order);
 }
 
 #define HAVE_SHAPE_probe
 ALWAYS void shape_probe_before(struct mpi_self *self, struct mpi_args *args)
 {
+    if (args->told)
+        status_provide(self, args);
     probe_begin(self, args);
 }
 
 ALWAYS void shape_probe_after(struct mpi_self *self, struct mpi_args *args, int result)
 {
+    if (args->told && self->counts && result == MPI_SUCCESS)
+        tell_probed(self, args, comm_after(self, args), message_posts() + 1);
 }
 
 #define HAVE_SHAPE_iprobe

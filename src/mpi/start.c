@@ -10,7 +10,8 @@
 
 __attribute__((visibility("default"))) const struct mpi_guest *scry_mpi_start(const struct mpi_host *from)
 {
-    static const struct mpi_guest guest = {.look = bind_look, .symbol = bind_symbol, .opens = self_opens};
+    static const struct mpi_guest guest = {
+        .look = bind_look, .symbol = bind_symbol, .opens = self_opens, .seal = self_seal};
     static struct mpi_host host;
     if (from->version != MPI_HOST_VERSION)
         return NULL;

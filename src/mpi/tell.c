@@ -59,13 +59,20 @@ static void site_fill(struct mpi_self *self, struct mpi_told *told)
     }
 }
 
-static bool begin(struct mpi_self *self, struct mpi_told *told)
+/* From here on messages can be told with its begin. */
+static void prepare(struct mpi_self *self, struct mpi_told *told)
 {
     site_fill(self, told);
     self->told = told;
+    self->messages.count = 0;
+}
+
+static void begin(struct mpi_self *self, struct mpi_told *told, uint64_t time)
+{
+    self->messages.time = time;
     if (self->metrics & MPIA_METRIC_TELL)
-        tell_host->call_begins(self->call, self->site, told);
-    return true;
+        tell_host->call_begins(self->call, self->site, told, &self->messages);
+    self->messages.count = 0;
 }
 
 /* What the call is at stands in `now`, which only this thread writes. */
@@ -73,9 +80,9 @@ static void fill(struct mpi_self *self, struct mpi_told *told)
 {
     const struct mpi_now *now = self->now;
     told->comm = now->comm == UINT32_MAX ? -1 : (int64_t)now->comm;
-    told->peer = now->peer;
+    told->peer = mpi_rank_shown(now->peer);
     told->tag = now->tag;
-    told->source_peer = now->source_peer;
+    told->source_peer = mpi_rank_shown(now->source_peer);
     told->source_tag = now->source_tag;
     told->bytes = now->bytes;
     told->ordinal = now->ordinal;
@@ -101,13 +108,43 @@ static void begin_again(struct mpi_self *self)
     atomic_store_explicit(&now->seq, seq + 2, memory_order_relaxed);
 }
 
+/* A blocking send is recorded before it blocks: what a rank waits for, or was killed in, is seen. */
+static void say_send(struct mpi_self *self)
+{
+    const struct mpi_now *now = self->now;
+    const struct message_about about = {
+        .call = self->call,
+        .comm = now->comm,
+        .peer = now->peer,
+        .tag = now->tag,
+        .bytes = now->bytes,
+        .order = self->said.posts,
+    };
+    message_sent(self, &about);
+    self->said.order = about.order;
+    self->said.call = about.call;
+    self->said.posts = 0;
+}
+
 bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
 {
-    if (!self->counts || !mpi_hot.area)
+    if (!self->counts || !mpi_hot.area) {
+        self->said.posts = 0;
         return false;
+    }
     fill(self, told);
-    channel_call_begins(self, told);
-    begin(self, told);
+    if (channels.shared)
+        channel_call_begins(self, told);
+    prepare(self, told);
+    bool begun = UNLIKELY(atomic_load_explicit(&message_gap_open, memory_order_relaxed));
+    if (begun) { /* that may be many */
+        begin(self, told, 0);
+        message_begin(self);
+    }
+    if (UNLIKELY(self->said.order)) /* left by longjmp */
+        message_unsent(self);
+    if (self->said.posts)
+        say_send(self);
     if (told->ordinal) {
         const struct mpi_now *now = self->now;
         const struct message_about about = {
@@ -120,22 +157,33 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
         };
         message_collective(self, &about, false);
     }
+    if (!begun) /* where messages are numbered, it may have been waited for the monitor */
+        begin(self, told, channels.shared ? 0 : self->enter);
+    else if (self->messages.count)
+        message_flush(self);
     begin_again(self);
     return true;
 }
 
 void mpi_tell_ends(struct mpi_self *self, struct mpi_told *told, int64_t result)
 {
+    if (UNLIKELY(self->said.order && result != MPI_SUCCESS)) {
+        message_unsent(self);
+        told->flags &= ~(uint64_t)MPI_TOLD_SENT;
+    }
+    self->said.order = 0;
     self->told = NULL;
     told->par[0] = result;
-    channel_call_ends(self, told, (int)result);
+    if (channels.shared)
+        channel_call_ends(self, told, (int)result);
     told->flags |= MPI_TOLD_ENDED | (result || told->completed || told->flags & MPI_TOLD_GOT ? MPI_TOLD_SAYS : 0);
     if (told->flags & MPI_TOLD_GOT) {
         told->peer = told->flags & MPI_TOLD_SOURCE ? told->peer : told->got.from;
         told->tag = told->flags & MPI_TOLD_SOURCE ? told->tag : told->got.tag;
     }
+    self->messages.time = channels.shared ? 0 : self->leave;
     if (mpi_hot.area && self->metrics & MPIA_METRIC_TELL)
-        tell_host->call_ends(self->call, self->site, told);
+        tell_host->call_ends(self->call, self->site, told, &self->messages);
 }
 
 /* ---- a call that is only counted ---- */
@@ -148,11 +196,14 @@ bool mpi_quick_begins(struct mpi_self *self, struct mpi_told *told, uint64_t com
     told->flags |= info->shown ? MPI_TOLD_COMM : 0;
     told->peer = told->source_peer = MPIA_RANK_NONE;
     told->tag = told->source_tag = MPIA_TAG_NONE;
-    return begin(self, told);
+    prepare(self, told);
+    begin(self, told, 0);
+    return true;
 }
 
 void mpi_quick_ends(struct mpi_self *self, struct mpi_told *told, int64_t result)
 {
+    self->leave = 0;
     mpi_tell_ends(self, told, result);
     self->frame = 0;
 }

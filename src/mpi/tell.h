@@ -15,6 +15,7 @@ struct mpi_host;
 
 /* Keeps the host; before anything is redirected. */
 void tell_start(const struct mpi_host *host);
+extern const struct mpi_host *tell_host;
 
 /* Whether calls are told, or their messages numbered, by the metrics; asks the agent when it is told so for the first
  * time. */

@@ -50,6 +50,9 @@
 
 #include "shm/mpi_calls.h"
 
+/* Where the rule is known to the compiler, nothing else is left of it. */
+#define VOLUME_INLINE static inline __attribute__((always_inline))
+
 enum volume_place {
     VOLUME_ELSEWHERE, /* of an intercommunicator: in the other group than the root */
     VOLUME_ROOT,
@@ -72,7 +75,7 @@ struct volume {
     uint64_t args, sent, got;
 };
 
-static inline bool volume_is_rooted(uint32_t rule)
+VOLUME_INLINE bool volume_is_rooted(uint32_t rule)
 {
     return rule == CALL_VOLUME_BCAST || rule == CALL_VOLUME_GATHER || rule == CALL_VOLUME_GATHERV ||
            rule == CALL_VOLUME_SCATTER || rule == CALL_VOLUME_SCATTERV || rule == CALL_VOLUME_REDUCE;
@@ -101,7 +104,7 @@ static inline struct volume volume_inter(uint32_t rule, const struct volume_in *
     }
 }
 
-static inline struct volume volume_rooted(uint32_t rule, const struct volume_in *in)
+VOLUME_INLINE struct volume volume_rooted(uint32_t rule, const struct volume_in *in)
 {
     uint64_t n = in->size, sent = in->block_sent, got = in->block_got;
     bool root = in->place == VOLUME_ROOT, stays = in->in_place;
@@ -128,7 +131,7 @@ static inline struct volume volume_scan(uint32_t rule, const struct volume_in *i
     return (struct volume){block, (in->size - in->rank - 1 + self) * block, (in->rank + self) * block};
 }
 
-static inline struct volume volume_of(uint32_t rule, const struct volume_in *in)
+VOLUME_INLINE struct volume volume_of(uint32_t rule, const struct volume_in *in)
 {
     uint64_t n = in->size - (in->in_place && !in->inter), sent = in->block_sent, got = in->block_got;
     uint64_t own_got = in->in_place && !in->inter ? got : 0;

@@ -21,6 +21,14 @@ HELPERS = re.compile(
     r"Buffer_detach)"
 )
 
+# Collectives that programs call most: all that is done for them stands in the wrapper, which so knows what is needed of
+# its arguments.
+SHORT = ("barrier", "bcast", "reduce", "allreduce")
+
+
+def with_shape(call):
+    return call._replace(shape="coll_short") if call.shape == "coll" and call.volume in SHORT else call
+
 
 def fields_of(path):
     with open(path, encoding="utf-8") as file:
@@ -84,7 +92,7 @@ def told_back(call):
 
 
 def told_begins(call):
-    lines = ["    struct mpi_told told_ = {.par = {0}};"]
+    lines = ["    struct mpi_told told_;", "    told_clear(&told_);"]
     lines += [f"    told_.par[{i}] = TOLD({param.name});" for i, param in enumerate(call.params, 1) if param.type != "..."]
     return lines
 
@@ -250,7 +258,7 @@ def main():
     if len(sys.argv) != 5 or sys.argv[3] not in mpi_calls.LIBRARIES:
         sys.exit(__doc__.splitlines()[0])
     table, shape, library, output = sys.argv[1:]
-    calls = [call for call in mpi_calls.read_table(table) if library in call.libraries]
+    calls = [with_shape(call) for call in mpi_calls.read_table(table) if library in call.libraries]
     with open(output, "w", encoding="utf-8") as file:
         file.write("\n".join(wrappers(calls, fields_of(shape), library)) + "\n")
 

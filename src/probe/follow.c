@@ -101,17 +101,10 @@ static size_t online_processors(int *cpus)
             cpus[count++] = cpu;
         return count;
     }
-    for (char *at = text; *at;) {
-        char *end;
-        long first = strtol(at, &end, 10), last = first;
-        if (end == at)
-            break;
-        if (*end == '-')
-            last = strtol(end + 1, &end, 10);
+    const char *at = text;
+    for (long first, last; node_next_range(&at, &first, &last);)
         for (long cpu = first; cpu <= last && count < CPUS_MAX; cpu++)
             cpus[count++] = (int)cpu;
-        at = *end == ',' ? end + 1 : end;
-    }
     return count;
 }
 

@@ -23,6 +23,8 @@ enum {
 
 /* Reads the beginning of a small file as a string without its last newline; false if there is none. */
 bool node_read_text(char *ret_text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The next range of a list of numbers such as "0-3,8", behind which *at moves. False: there is none. */
+bool node_next_range(const char **at, long *ret_first, long *ret_last);
 /* The same as a number; -1 when there is none. */
 int64_t node_read_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "NAME 12" or "NAME: 12" at the start of a line; -1 when there is none. */

@@ -54,6 +54,20 @@ int64_t node_read_number(const char *format, ...)
     return end == text || number < 0 ? -1 : number;
 }
 
+bool node_next_range(const char **at, long *ret_first, long *ret_last)
+{
+    char *end;
+    long first = strtol(*at, &end, 10), last = first;
+    if (end == *at)
+        return false;
+    if (*end == '-')
+        last = strtol(end + 1, &end, 10);
+    *at = *end == ',' ? end + 1 : end;
+    *ret_first = first;
+    *ret_last = last;
+    return true;
+}
+
 int64_t node_find_number(const char *text, const char *name)
 {
     size_t len = strlen(name);
@@ -72,16 +86,9 @@ static int64_t count_processors(void)
     int64_t count = 0;
     if (!node_read_text(text, sizeof text, "/sys/devices/system/cpu/present"))
         return sysconf(_SC_NPROCESSORS_CONF);
-    for (char *at = text; *at;) {
-        char *end;
-        long first = strtol(at, &end, 10), last = first;
-        if (end == at)
-            break;
-        if (*end == '-')
-            last = strtol(end + 1, &end, 10);
+    const char *at = text;
+    for (long first, last; node_next_range(&at, &first, &last);)
         count += last - first + 1;
-        at = *end == ',' ? end + 1 : end;
-    }
     return count > 0 ? count : sysconf(_SC_NPROCESSORS_CONF);
 }
 

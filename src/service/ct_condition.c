@@ -288,11 +288,12 @@ int ct_condition_compile(struct arena *arena, struct span text, struct ct_condit
         return err_set(err, -ENOMEM, "out of memory");
     skip_space(&reader);
     int code = *reader.at && *reader.at != ';' ? read_condition(&reader) : 0;
-    if (code == 0 && take(&reader, ";"))
+    bool more = code == 0 && take(&reader, ";");
+    if (more)
         code = read_more_params(&reader);
     skip_space(&reader);
     if (code == 0 && *reader.at)
-        code = expected(&reader, "a comparison, && or ||, or ';'");
+        code = expected(&reader, more ? "',' and another expression" : "a comparison, && or ||, or ';'");
     if (code < 0)
         return code;
     emit(&reader, &condition.program);

@@ -5,23 +5,19 @@
  * done, unless one of them stopped it: then it is stopped before it is let go.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/loop.h"
 #include "lang/request.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents.h"
 #include "monitor/call.h"
-#include "monitor/cells.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/lower.h"
+#include "service/call_event.h"
 #include "service/ct.h"
 #include "service/ct_condition.h"
 #include "service/lib_call.h"
@@ -100,19 +96,12 @@ static Omis_status define_returned(struct csr *csr, struct err *err)
 static int lower_condition(struct csr *csr, struct scry_code *code)
 {
     const struct definition *definition = csr->event_data;
-    for (uint32_t i = 0; i < definition->condition.program.count; i++) {
-        struct code_insn *insn = lower_insn(code, CODE_UNLESS);
-        if (!insn)
-            return -1;
-        *insn = definition->condition.program.insns[i];
-    }
-    return 0;
+    return call_event_lower(&definition->condition, code);
 }
 
 struct agent *ct_agent(const struct process *process, struct err *err)
 {
-    struct agents *agents = process->object.monitor->agents;
-    struct agent *agent = agents ? agents_find(agents, process->pid) : NULL;
+    struct agent *agent = call_event_agent(process);
     if (!agent)
         err_set(err, -EOPNOTSUPP,
                 "process %d has no agent: start it with `scry run` or `scry exec`, compiled with "
@@ -179,20 +168,9 @@ static int demand(struct csr *csr, struct process *process, struct err *err)
 
 static void undemand(struct csr *csr, struct process *process)
 {
-    struct agents *agents = process->object.monitor->agents;
-    struct agent *agent = agents ? agents_find(agents, process->pid) : NULL;
+    struct agent *agent = call_event_agent(process);
     if (agent)
         agent_undemand(agent, csr);
-}
-
-static void relowered(struct csr *csr, struct process *process)
-{
-    struct err err = {0};
-    int code = demand(csr, process, &err);
-    if (code >= 0)
-        return;
-    undemand(csr, process); /* the former program may not run on: its cells may be another counter's now */
-    csr_target_ready(csr, process, code, &err);
 }
 
 /* ---- what happened ---- */
@@ -200,13 +178,8 @@ static void relowered(struct csr *csr, struct process *process)
 static bool match(const struct csr *csr, const struct event *event)
 {
     const struct definition *definition = csr->event_data;
-    struct code_event params;
-    if (!event->seen || csr->program) /* a lowered request was served by the agent already */
-        return false;
-    code_cell *gate = cell_at(csr->object.monitor->cells, csr->gate);
-    if ((gate && !atomic_load(gate)) || !agent_event_params(event->seen, csr, &params))
-        return false;
-    return code_run(&definition->condition.program, &params, NULL) & CODE_PASSED;
+    /* a lowered request was served by the agent already */
+    return event->seen && !csr->program && call_event_holds(csr, &definition->condition, event);
 }
 
 static unsigned param_count(const struct csr *csr)
@@ -241,7 +214,8 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
 #define CALL_EVENT(define_) \
     { \
         .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .match = match, \
-        .lower = lower_condition, .relowered = relowered, .posts = true, .param_count = param_count, .param = param, \
+        .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
+        .param = param, \
     }
 const struct event_ops ct_called_ops = CALL_EVENT(define_called), ct_returned_ops = CALL_EVENT(define_returned);
 
@@ -332,33 +306,15 @@ static size_t build_outputs(struct arena *arena, const struct agent_event *seen,
 
 /* ---- agents tell ---- */
 
-/* The thread as the area names it; that memory is the program's. */
-static struct thread *thread_of(struct process *process, const struct agent_event *seen)
-{
-    pid_t tid = (pid_t)seen->thread->tid;
-    return tid > 0 && syscall(SYS_tgkill, process->pid, tid, 0) == 0 ? process_thread(process, tid) : NULL;
-}
-
 static void raise_seen(struct monitor *monitor, const struct agent_event *seen)
 {
-    struct event event = {
-        .service = registry_find(monitor->registry,
-                                 span_str(seen->raise.exit ? "ct_function_returned" : "ct_function_called")),
-        .process = process_find(monitor, agent_pid(seen->agent)),
-        .time_ns = ct_time_ns(seen->agent, seen->raise.time),
-        .seen = seen,
-    };
-    if (!event.service->enabled || !event.process)
+    struct event event;
+    if (!call_event_begin(monitor, seen, seen->raise.exit ? "ct_function_returned" : "ct_function_called", &event))
         return;
     struct arena arena = ARENA_INIT;
     struct value outputs[OUTPUTS];
-    event.thread = thread_of(event.process, seen);
-    event.object = event.thread ? &event.thread->object : &event.process->object;
-    event.outputs = outputs;
-    event.output_count = build_outputs(&arena, seen, outputs);
-    event_raise(monitor, &event);
-    /* the thread waits for the lists of user events that were raised, too */
-    event_run_queue(monitor);
+    size_t count = build_outputs(&arena, seen, outputs);
+    call_event_raise(monitor, &event, outputs, count);
     arena_done(&arena);
 }
 
@@ -388,16 +344,6 @@ static void raise_posts(void *ctx)
 
 /* ---- processes of jobs ---- */
 
-static void attach_to(struct tool *tool, struct agent *agent)
-{
-    struct monitor *monitor = tool->monitor;
-    struct session session = {.tool = tool};
-    struct err err = {0};
-    struct process *process = process_get(monitor, agent_pid(agent), &err);
-    if (!process || process_attach(&session, process, &err) < 0)
-        log_info("process %d of job %s: %s", agent_pid(agent), agent_job(agent), err.text);
-}
-
 static void on_change(void *ctx, struct agent *agent, bool came)
 {
     struct monitor *monitor = ctx;
@@ -412,13 +358,13 @@ static void on_change(void *ctx, struct agent *agent, bool came)
     }
     struct tool *tool = agent_job(agent)[0] ? job_tool(monitor, agent_job(agent)) : NULL;
     if (tool)
-        attach_to(tool, agent);
+        call_event_attach(tool, agent_pid(agent), agent_job(agent));
     monitor_leave(monitor);
 }
 
 static void attach_one(void *ctx, struct agent *agent)
 {
-    attach_to(ctx, agent);
+    call_event_attach(ctx, agent_pid(agent), agent_job(agent));
 }
 
 void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir)

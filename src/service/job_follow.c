@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/job_follow.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +12,11 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "lang/value.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
+#include "service/job_tree.h"
 
 enum { STATUS_UNKNOWN = -1 };
 /* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
@@ -72,11 +70,12 @@ static uint64_t max_count(uint64_t a, uint64_t b)
 static uint64_t ticks_to_ns(uint64_t ticks)
 {
     uint64_t since_boot = ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
-    uint64_t asleep = clock_ns(CLOCK_BOOTTIME) - clock_now_ns();
+    uint64_t now = clock_now_ns(), booted = clock_ns(CLOCK_BOOTTIME); /* in this order: it is never behind */
+    uint64_t asleep = booted > now ? booted - now : 0;
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
-static struct tracked *find(struct job_follow *follow, pid_t pid)
+static struct tracked *find(const struct job_follow *follow, pid_t pid)
 {
     struct tracked *process;
     HASH_FIND_INT(follow->alive, &pid, process);
@@ -348,91 +347,34 @@ static void sample_one(struct job_follow *follow, struct tracked *process, uint6
     }
 }
 
-/* A process of the table that scan_tree makes of /proc. */
-struct relation {
-    pid_t pid, ppid;
-    struct proc_stat stat;
-    bool ours;
-};
-
-static int by_pid(const void *a, const void *b)
+static bool is_known(const void *ctx, pid_t pid)
 {
-    const struct relation *left = a, *right = b;
-    return left->pid < right->pid ? -1 : left->pid > right->pid;
-}
-
-static size_t read_relations(struct relation **ret_list)
-{
-    struct relation *list = NULL;
-    size_t count = 0, room = 0;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        if (count == room) {
-            room = room ? room * 2 : 256;
-            struct relation *more = realloc(list, room * sizeof *list);
-            if (!more)
-                break;
-            list = more;
-        }
-        struct relation *relation = &list[count];
-        *relation = (struct relation){.pid = atoi(entry->d_name)};
-        if (proc_stat_read(relation->pid, 0, &relation->stat) < 0 || strcmp(relation->stat.comm, AGENT_NAME) == 0)
-            continue;
-        relation->ppid = relation->stat.ppid;
-        count++;
-    }
-    if (dir)
-        closedir(dir);
-    if (count)
-        qsort(list, count, sizeof *list, by_pid);
-    *ret_list = list;
-    return count;
-}
-
-/* A process is the job's when its parent is, or when it is the supervisor's and younger than the root: scry run has no
- * children but the job. */
-static bool belongs(struct job_follow *follow, struct relation *list, size_t count, const struct relation *relation,
-                    uint64_t root_ticks)
-{
-    if (relation->pid == follow->root || find(follow, relation->pid))
-        return true;
-    if (relation->ppid == follow->supervisor && follow->supervisor > 1)
-        return relation->stat.start_ticks >= root_ticks;
-    struct relation key = {.pid = relation->ppid};
-    const struct relation *parent = count ? bsearch(&key, list, count, sizeof *list, by_pid) : NULL;
-    return parent && parent->ours;
+    const struct job_follow *follow = ctx;
+    return pid == follow->root || find(follow, pid);
 }
 
 /* Adds what belongs to the job and is not known yet. */
 static size_t scan_tree(struct job_follow *follow)
 {
-    _cleanup_(freep) struct relation *list = NULL;
-    size_t count = read_relations(&list), found = 0;
+    struct job_tree tree = {0};
+    size_t found = 0;
     const struct tracked *root = find(follow, follow->root);
-    uint64_t root_ticks = root ? root->start_ticks : UINT64_MAX;
-    bool again = count > 0;
-    while (again) { /* children may have lower pids than their parents */
-        again = false;
-        for (size_t i = 0; i < count; i++)
-            if (!list[i].ours && belongs(follow, list, count, &list[i], root_ticks)) {
-                list[i].ours = true;
-                again = true;
-            }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!list[i].ours || find(follow, list[i].pid))
+    job_tree_read(&tree, AGENT_NAME);
+    job_tree_mark(&tree, is_known, follow, follow->supervisor, root ? root->start_ticks : UINT64_MAX);
+    for (size_t i = 0; i < tree.count; i++) {
+        const struct job_tree_process *seen = &tree.list[i];
+        if (!seen->ours || find(follow, seen->pid))
             continue;
-        struct tracked *process = add(follow, list[i].pid, list[i].ppid, ticks_to_ns(list[i].stat.start_ticks));
+        struct tracked *process = add(follow, seen->pid, seen->stat.ppid, ticks_to_ns(seen->stat.start_ticks));
         if (process) {
             process->settled = true;
-            apply_stat(follow, process, &list[i].stat);
+            apply_stat(follow, process, &seen->stat);
         } else {
             follow->lost++;
         }
         found++;
     }
+    job_tree_done(&tree);
     return found;
 }
 

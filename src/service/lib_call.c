@@ -9,19 +9,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents.h"
 #include "monitor/call.h"
-#include "monitor/cells.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/lower.h"
 #include "monitor/mpi.h"
 #include "monitor/mpi_params.h"
+#include "service/call_event.h"
 #include "service/ct.h"
 #include "service/ct_condition.h"
 #include "service/message.h"
@@ -129,15 +126,8 @@ static int choose(struct definition *definition, struct span text, struct err *e
 {
     struct span wrong;
     const char *near[MPI_NEAR];
-    if (mpi_calls_choose(text, definition->calls, &wrong, near) < 0) {
-        struct buf names = BUF_INIT;
-        for (size_t i = 0; i < MPI_NEAR && near[i]; i++)
-            buf_printf(&names, "%s%s", i ? ", " : ": is it ", near[i]);
-        int code = err_set(err, -EINVAL, "lib_call_name: MPI has no call \"%.*s\"%.*s%s", SPAN_ARG(wrong),
-                           (int)names.len, names.data ? names.data : "", names.len ? "?" : "");
-        buf_done(&names);
-        return code;
-    }
+    if (mpi_calls_choose(text, definition->calls, &wrong, near) < 0)
+        return mpi_calls_unknown("lib_call_name", wrong, near, err);
     definition->first = 1;
     while (!has_call(definition, definition->first))
         definition->first++;
@@ -182,13 +172,7 @@ static Omis_status define_ended(struct csr *csr, struct err *err)
 static int lower_condition(struct csr *csr, struct scry_code *code)
 {
     const struct definition *definition = csr->event_data;
-    for (uint32_t i = 0; i < definition->condition.program.count; i++) {
-        struct code_insn *insn = lower_insn(code, CODE_UNLESS);
-        if (!insn)
-            return -1;
-        *insn = definition->condition.program.insns[i];
-    }
-    return 0;
+    return call_event_lower(&definition->condition, code);
 }
 
 /* Numbers only; each has one place in all programs of the request. */
@@ -286,12 +270,6 @@ static int demand(struct csr *csr, struct agent *agent, struct err *err)
     return code;
 }
 
-static struct agent *agent_of(const struct process *process)
-{
-    struct agents *agents = process->object.monitor->agents;
-    return agents ? agents_find(agents, process->pid) : NULL;
-}
-
 static int arm(struct csr *csr, struct process *process, struct err *err)
 {
     struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
@@ -301,7 +279,7 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
             "process %d has no MPI that is watched: started with `scry run` or `scry exec`, it is as soon as it "
             "has loaded its MPI library",
             process->pid);
-    struct agent *agent = agent_of(process);
+    struct agent *agent = call_event_agent(process);
     int code = agent ? demand(csr, agent, err) : 0;
     if (code == 0 && want(csr, mpi) < 0)
         code = err_set(err, -ENOMEM, "out of memory");
@@ -316,20 +294,10 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
 
 static void disarm(struct csr *csr, struct process *process)
 {
-    struct agent *agent = agent_of(process);
+    struct agent *agent = call_event_agent(process);
     if (agent)
         agent_undemand(agent, csr);
     unwant(csr, process->pid, mpi_process_find(process->object.monitor->mpi, process->pid));
-}
-
-static void relowered(struct csr *csr, struct process *process)
-{
-    struct err err = {0};
-    int code = arm(csr, process, &err);
-    if (code >= 0)
-        return;
-    disarm(csr, process); /* the former program may not run on: its cells may be another counter's now */
-    csr_target_ready(csr, process, code, &err);
 }
 
 /* ---- what happened ---- */
@@ -342,14 +310,9 @@ static uint32_t call_of(const struct event *event)
 static bool match(const struct csr *csr, const struct event *event)
 {
     const struct definition *definition = csr->event_data;
-    struct code_event params;
     uint32_t call = call_of(event);
-    if (!call || runs_there(csr) || !has_call(definition, call))
-        return false;
-    code_cell *gate = cell_at(csr->object.monitor->cells, csr->gate);
-    if ((gate && !atomic_load(gate)) || !agent_event_params(event->seen, csr, &params))
-        return false;
-    return code_run(&definition->condition.program, &params, NULL) & CODE_PASSED;
+    return call && !runs_there(csr) && has_call(definition, call) &&
+           call_event_holds(csr, &definition->condition, event);
 }
 
 static unsigned param_count(const struct csr *csr)
@@ -427,18 +390,12 @@ static bool knows(struct span name)
 #define LIB_CALL_EVENT(define_) \
     { \
         .object_class = "t", .define = (define_), .arm = arm, .disarm = disarm, .match = match, \
-        .lower = lower_condition, .relowered = relowered, .posts = true, .param_count = param_count, .param = param, \
-        .knows = knows, .named = named, .lower_param = lower_param, \
+        .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
+        .param = param, .knows = knows, .named = named, .lower_param = lower_param, \
     }
 static const struct event_ops started_ops = LIB_CALL_EVENT(define_started), ended_ops = LIB_CALL_EVENT(define_ended);
 
 /* ---- agents tell ---- */
-
-static struct thread *thread_of(struct process *process, const struct agent_event *seen)
-{
-    pid_t tid = (pid_t)seen->thread->tid; /* that memory is the program's */
-    return tid > 0 && syscall(SYS_tgkill, process->pid, tid, 0) == 0 ? process_thread(process, tid) : NULL;
-}
 
 enum { OUTPUTS = 8 };
 
@@ -462,24 +419,12 @@ static size_t build_outputs(const struct agent_event *seen, uint32_t call, const
 
 void lib_call_raise(struct monitor *monitor, const struct agent_event *seen, const struct mpi_told *told)
 {
-    struct event event = {
-        .service = registry_find(monitor->registry, span_str(seen->raise.exit ? "thread_has_ended_lib_call"
-                                                                              : "thread_has_started_lib_call")),
-        .process = process_find(monitor, agent_pid(seen->agent)),
-        .time_ns = ct_time_ns(seen->agent, seen->raise.time),
-        .seen = seen,
-    };
+    const char *service = seen->raise.exit ? "thread_has_ended_lib_call" : "thread_has_started_lib_call";
+    struct event event;
     uint32_t call = agent_mpi_call(seen->agent, seen->raise.slot);
     struct value outputs[OUTPUTS];
-    if (!event.service->enabled || !event.process || !call)
-        return;
-    event.thread = thread_of(event.process, seen);
-    event.object = event.thread ? &event.thread->object : &event.process->object;
-    event.outputs = outputs;
-    event.output_count = build_outputs(seen, call, told, outputs);
-    event_raise(monitor, &event);
-    /* the thread waits for the lists of user events that were raised, too */
-    event_run_queue(monitor);
+    if (call_event_begin(monitor, seen, service, &event) && call)
+        call_event_raise(monitor, &event, outputs, build_outputs(seen, call, told, outputs));
 }
 
 /* ---- processes that come ---- */
@@ -493,15 +438,6 @@ static void renewed(struct process *process)
 void lib_call_agent_came(struct process *process)
 {
     renewed(process);
-}
-
-static void attach_to(struct tool *tool, const struct mpi_process *mpi)
-{
-    struct session session = {.tool = tool};
-    struct err err = {0};
-    struct process *process = process_get(tool->monitor, mpi_process_pid(mpi), &err);
-    if (!process || process_attach(&session, process, &err) < 0)
-        log_info("process %d of job %s: %s", mpi_process_pid(mpi), mpi_process_job(mpi), err.text);
 }
 
 static void forget(const struct service *service, pid_t pid)
@@ -524,13 +460,13 @@ static void on_change(void *ctx, struct mpi_process *mpi, enum mpi_change change
         renewed(process);
     struct tool *tool = *mpi_process_job(mpi) ? job_tool(monitor, mpi_process_job(mpi)) : NULL;
     if (tool)
-        attach_to(tool, mpi);
+        call_event_attach(tool, mpi_process_pid(mpi), mpi_process_job(mpi));
     monitor_leave(monitor);
 }
 
 static void attach_one(void *ctx, struct mpi_process *process)
 {
-    attach_to(ctx, process);
+    call_event_attach(ctx, mpi_process_pid(process), mpi_process_job(process));
 }
 
 void lib_call_job_created(struct monitor *monitor, struct tool *tool, const char *dir)

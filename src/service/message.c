@@ -476,6 +476,10 @@ static const char *check_insert(const struct message *message, const struct mpi_
         return "the message has no sender, receiver, communicator and tag: mpi_message_set_content gives it those";
     if (message->id.world != mpi_process_world(process) || message->id.to != mpi_process_head(process)->rank)
         return "the message is addressed to another process: mpi_message_set_content changes that";
+    if (message->bytes > (uint64_t)(message->id.from == message->id.to ? MPIM_INSERT_SELF_MOST : MPIM_INSERT_MOST))
+        return "the message is too large: MPI keeps more than 4000 bytes (960 to the sender itself) with the sender "
+               "until "
+               "they are received, and if nobody does, the program might not end";
     return NULL;
 }
 
@@ -527,7 +531,7 @@ const struct scry_service message_services[] = {
         "message_insert_into_queue", SCRY_MANIPULATION, "token<m> msg, token queue, integer pos -> void",
         message_insert_into_queue,
         "Insert a message that is held into a message queue, at its end (pos -1): its sender's process sends it, at "
-        "its next MPI call."),
+        "its next MPI call. At most 4000 bytes (960 to the sender itself), which nobody has to wait for."),
     MESSAGE_ROW(
         "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token msg -> void", message_queue_remove,
         "Remove a message from a message queue, and hold it: the receiver's process receives it, at its next MPI "

@@ -8,6 +8,7 @@
 
 #include "monitor/call.h"
 #include "monitor/mpi.h"
+#include "monitor/mpi_params.h"
 #include "service/service.h"
 
 /* ---- pieces ---- */
@@ -277,9 +278,35 @@ static int get_stats(struct scry_call *call, const struct mpi_stats *stats, stru
     return 0;
 }
 
+/* One that is not there would look as if it had not been called. */
+static int check_primitives(struct scry_call *call, struct err *err)
+{
+    static const char *const clocks[] = {"computation", "communication", "blocking.computation",
+                                         "blocking.communication"};
+    const struct value *list = &call->args[1];
+    uint64_t calls[(CALL_COUNT + 63) / 64];
+    struct span wrong;
+    const char *near[MPI_NEAR];
+    for (size_t i = 0; i < list->list.count; i++) {
+        struct span name = list->list.items[i].text;
+        const char *copy = arena_dup(call->arena, name.ptr, name.len);
+        bool found = copy && mpi_calls_choose(name, calls, &wrong, near) == 0;
+        for (size_t k = 0; copy && k < sizeof clocks / sizeof *clocks; k++)
+            found |= fnmatch(copy, clocks[k], FNM_CASEFOLD) == 0;
+        if (copy && !found)
+            return mpi_calls_unknown("primitives", wrong, near, err);
+    }
+    return 0;
+}
+
 static void mpi_get_stats(struct scry_call *call)
 {
     const struct value *list = &call->args[2];
+    struct err err;
+    if (check_primitives(call, &err) < 0) {
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s", err.text);
+        return;
+    }
     for (size_t i = 0; i < list->list.count; i++)
         if (find_metric(list->list.items[i].text) == METRICS) {
             call_fail(call, NULL, OMIS_PARAMETER_ERROR,
@@ -341,10 +368,13 @@ static void mpi_get_distribution(struct scry_call *call)
 
 static int get_sites(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
-    uint64_t limit = call_unsigned(call, 1);
+    uint64_t limit = call_unsigned(call, 1), shown = 0;
     buf_putc(text, '[');
-    for (size_t i = 0; i < stats->site_count && (!limit || i < limit); i++) {
+    for (size_t i = 0; i < stats->site_count && (!limit || shown < limit); i++) {
         const struct mpi_stats_site *site = &stats->sites[i];
+        if (!site->count)
+            continue;
+        shown++;
         mpi_put_string(text, call_infos[site->call].name);
         mpi_put_string(text, site->module);
         mpi_put_uint(text, site->offset);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobdir/mpi_look.h"
+#include "monitor/agents.h"
 #include "monitor/call.h"
 #include "monitor/mpi.h"
 #include "monitor/node.h"
@@ -119,7 +121,8 @@ void mpi_get_ranks(struct scry_call *call)
     buf_putc(&text, '[');
     mpi_process_each(call->monitor->mpi, dir_or_all(dir), tell_process, &list);
     for (size_t i = 0; i < count; i++)
-        if (!list.told[i] && (!*dir || strcmp(found[i].job, dir) == 0))
+        if (!list.told[i] && (!*dir || (strcmp(found[i].job, dir) == 0 &&
+                                        (!found[i].here || agents_job_has(call->monitor->agents, dir, found[i].pid)))))
             tell_found(&list, &found[i]);
     mpi_end_list(&text);
     call_text(call, NULL, &text);
@@ -268,6 +271,7 @@ int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *
     mpi_past_each(monitor->mpi, dir, gather_past, &gathering);
     if (gathering.set.count)
         qsort(gathering.set.ranks, gathering.set.count, sizeof *gathering.set.ranks, by_rank);
+    mpi_look_once(&gathering.set, NULL);
     *ret_set = gathering.set;
     return gathering.failed ? -ENOMEM : mpi_why_find(ret_why, ret_set, NULL, arena);
 }

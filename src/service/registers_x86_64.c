@@ -35,6 +35,13 @@ unsigned long long *registers_integer(struct user_regs_struct *regs, uint64_t re
     return NULL;
 }
 
+void registers_integer_print(struct buf *out, const void *regs, size_t size, uint64_t reg)
+{
+    struct user_regs_struct copy;
+    memcpy(&copy, regs, sizeof copy);
+    value_print_uint(out, *registers_integer(&copy, reg));
+}
+
 /* ---- floating point: the legacy part of the XSAVE area (Intel SDM vol. 1, 13.4) ---- */
 
 enum {

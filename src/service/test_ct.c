@@ -20,34 +20,6 @@
 
 enum { QUIET = OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS };
 
-int pa_register(void);
-
-static int start(void **state)
-{
-    struct err err;
-    int code = test_engine_start(state);
-    if (code < 0)
-        return code;
-    strcpy(test_monitor->registry->registering, "pa");
-    code = pa_register() == 0 && registry_add_extension(test_monitor->registry, "pa", &err) == 0 ? 0 : -1;
-    test_monitor->registry->registering[0] = 0;
-    test_monitor->agents = fake_agents_new(test_monitor);
-    ct_start(test_monitor);
-    return code;
-}
-
-static int stop(void **state)
-{
-    return test_engine_stop(state);
-}
-
-static void has_text(const char *text, const char *part)
-{
-    assert_non_null(text);
-    if (!strstr(text, part))
-        fail_msg("\"%s\" has no \"%s\"", text, part);
-}
-
 /* A tool with a process that has an agent: p_1_1. */
 static struct test_session *with_process(pid_t *ret_pid)
 {
@@ -58,22 +30,6 @@ static struct test_session *with_process(pid_t *ret_pid)
     if (ret_pid)
         *ret_pid = pid;
     return tool;
-}
-
-static const char *next(struct test_session *tool)
-{
-    return test_text(test_take(tool));
-}
-
-/* Defines and enables a request. */
-static uint32_t install(struct test_session *tool, uint32_t flags, const char *token, const char *text)
-{
-    uint32_t id = test_send(tool, flags, "%s", text);
-    char expected[64];
-    snprintf(expected, sizeof expected, "OMIS_CSR_DEFINED=%s | OMIS_OK", token);
-    assert_string_equal(next(tool), expected);
-    test_send(tool, 0, ": csr_enable([%s])", token);
-    return id;
 }
 
 /* ---- conditions ---- */
@@ -150,20 +106,21 @@ static void expressions_are_parameters(void **state)
 
 static void says_what_is_wrong_with_a_condition(void **state)
 {
-    has_text(problem_of("n >"), "expected an argument");
-    has_text(problem_of("n > 1 &&"), "at its end");
-    has_text(problem_of("n > 1 or m"), "expected a comparison, && or ||, or ';' at \"or m\" (byte 7)");
-    has_text(problem_of("a[1"), "']'");
-    has_text(problem_of("p-> > 1"), "expected a name");
-    has_text(problem_of("n > 99999999999999999999"), "at most 64 bits");
-    has_text(problem_of("n > 12x"), "expected a number");
-    has_text(problem_of("n == 'ab'"), "expected a character");
-    has_text(problem_of("n = 1"), "expected a comparison");
-    has_text(problem_of("a||b||c||d||e||f||g||h||i"), "more than 8 different expressions");
-    has_text(
+    test_has_text(problem_of("n >"), "expected an argument");
+    test_has_text(problem_of("n > 1 &&"), "at its end");
+    test_has_text(problem_of("n > 1 or m"), "expected a comparison, && or ||, or ';' at \"or m\" (byte 7)");
+    test_has_text(problem_of("a[1"), "']'");
+    test_has_text(problem_of("p-> > 1"), "expected a name");
+    test_has_text(problem_of("n > 99999999999999999999"), "at most 64 bits");
+    test_has_text(problem_of("n > 12x"), "expected a number");
+    test_has_text(problem_of("n == 'ab'"), "expected a character");
+    test_has_text(problem_of("n = 1"), "expected a comparison");
+    test_has_text(problem_of("n == 0; m; k"), "expected ',' and another expression at \"; k\" (byte 10)");
+    test_has_text(problem_of("a||b||c||d||e||f||g||h||i"), "more than 8 different expressions");
+    test_has_text(
         problem_of("n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n||n"),
         "more than 32 comparisons");
-    has_text(problem_of("(n > 1)"), "expected an argument");
+    test_has_text(problem_of("(n > 1)"), "expected an argument");
 }
 
 /* ---- information ---- */
@@ -173,22 +130,22 @@ static void informs(void **state)
     struct test_session *tool = with_process(NULL);
     assert_string_equal(test_ask(tool, ": ct_list_functions([], \"*\")"),
                         "OMIS_OK | OMIS_OK p_1_1=[\"s\\\"lve\",\"a.c\",5,8192,\"program\",\"count\"]");
-    has_text(test_ask(tool, ": ct_list_functions([], \"later\")"), "OMIS_UNSPECIFIED_ERROR p_1_1=the index");
+    test_has_text(test_ask(tool, ": ct_list_functions([], \"later\")"), "OMIS_UNSPECIFIED_ERROR p_1_1=the index");
     assert_string_equal(test_ask(tool, ": ct_select([], \"a b\", \"values\")"), "OMIS_OK | OMIS_OK p_1_1");
     assert_string_equal(fake_selected, "a b");
     assert_int_equal(fake_mode, AREA_RECORD | AREA_VALUES);
-    has_text(test_ask(tool, ": ct_select([], \"a b\", \"all\")"), "OMIS_PARAMETER_ERROR=mode: ");
+    test_has_text(test_ask(tool, ": ct_select([], \"a b\", \"all\")"), "OMIS_PARAMETER_ERROR=mode: ");
     assert_string_equal(test_ask(tool, ": ct_get_profile([], 0)"),
                         "OMIS_OK | OMIS_OK p_1_1=[\"0x2000\",\"\",0,7,70,-1,-1,-1]");
     assert_string_equal(test_ask(tool, ": ct_call_tree([]) ct_get_callers([])"),
                         "OMIS_OK | OMIS_OK p_1_1=[] | OMIS_OK p_1_1=[]");
-    has_text(test_ask(tool, ": ct_get_info([])"),
-             "p_1_1=\"running\",1,12,3,4096,0.000001500,0,0,0,0,\"\",\"the trace\",\"\"");
-    has_text(test_ask(tool, ": ct_flush([])"), "the disk is full");
-    has_text(test_ask(tool, ": ct_snapshot([])"), "belongs to no job");
-    has_text(test_ask(tool, ": ct_snapshot([], [\"memory\", 1])"), "OMIS_PARAMETER_ERROR=what: element 1");
+    test_has_text(test_ask(tool, ": ct_get_info([])"),
+                  "p_1_1=\"running\",1,12,3,4096,0.000001500,0,0,0,0,\"\",\"the trace\",\"\"");
+    test_has_text(test_ask(tool, ": ct_flush([])"), "the disk is full");
+    test_has_text(test_ask(tool, ": ct_snapshot([])"), "belongs to no job");
+    test_has_text(test_ask(tool, ": ct_snapshot([], [\"memory\", 1])"), "OMIS_PARAMETER_ERROR=what: element 1");
     fake_gone();
-    has_text(test_ask(tool, ": ct_get_info([])"), "OMIS_UNSUPPORTED_SERVICE p_1_1=process");
+    test_has_text(test_ask(tool, ": ct_get_info([])"), "OMIS_UNSUPPORTED_SERVICE p_1_1=process");
     test_close(tool);
 }
 
@@ -197,11 +154,11 @@ static void informs(void **state)
 static void raises_events(void **state)
 {
     struct test_session *tool = with_process(NULL);
-    install(tool, 0, "c_1_1",
-            "ct_function_called([], \"solve\", \"n > 3 && x < 2\") : print([$function, $file, $line, "
-            "$depth, $args, $par0, $par1, $proc, $thread])");
-    has_text(next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
-    next(tool);
+    test_install(tool, 0, "c_1_1",
+                 "ct_function_called([], \"solve\", \"n > 3 && x < 2\") : print([$function, $file, $line, "
+                 "$depth, $args, $par0, $par1, $proc, $thread])");
+    test_has_text(test_next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
+    test_next(tool);
     assert_string_equal(fake_demands[0].selection, "solve");
     assert_true(fake_demands[0].raise && fake_demands[0].values && fake_demands[0].has_program);
     assert_null(tool->replies);
@@ -210,12 +167,12 @@ static void raises_events(void **state)
     assert_null(tool->replies);
     assert_int_equal(fake_released, 0);
     fake_call(false, 4, 1.5);
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED t_1_1 | "
-                                    "OMIS_OK=9,[\"solve\",\"a.c\",5,3,\"\",4,1.5,p_1_1,t_1_1]");
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | "
+                                         "OMIS_OK=9,[\"solve\",\"a.c\",5,3,\"\",4,1.5,p_1_1,t_1_1]");
     assert_int_equal(fake_released, 1);
     test_send(tool, 0, ": csr_disable([c_1_1])");
-    next(tool);
-    next(tool);
+    test_next(tool);
+    test_next(tool);
     assert_null(fake_demands[0].csr);
     test_close(tool);
 }
@@ -223,19 +180,19 @@ static void raises_events(void **state)
 static void raises_returns(void **state)
 {
     struct test_session *tool = with_process(NULL);
-    install(tool, 0, "c_1_1", "ct_function_returned([p_1_1], \"solve\") : print([$function, $duration])");
-    next(tool);
-    next(tool);
+    test_install(tool, 0, "c_1_1", "ct_function_returned([p_1_1], \"solve\") : print([$function, $duration])");
+    test_next(tool);
+    test_next(tool);
     assert_true(fake_demands[0].at_exit && !fake_demands[0].values && !fake_demands[0].has_program);
     fake_call(true, 0, 0);
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[\"solve\",5e-07]");
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[\"solve\",5e-07]");
     /* one that is missing */
-    install(tool, 0, "c_1_2", "ct_function_returned([p_1_1], \"solve\", \"; p\") : print([$par0])");
-    next(tool);
-    next(tool);
+    test_install(tool, 0, "c_1_2", "ct_function_returned([p_1_1], \"solve\", \"; p\") : print([$par0])");
+    test_next(tool);
+    test_next(tool);
     fake_call(true, 0, 0);
-    next(tool);
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[\"<not available>\"]");
+    test_next(tool);
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[\"<not available>\"]");
     test_close(tool);
 }
 
@@ -243,16 +200,16 @@ static void refuses_wrong_definitions(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_send(tool, 0, "ct_function_called([], \"solve\", \"n >\") : print([])");
-    has_text(next(tool), "OMIS_PARAMETER_ERROR=condition: expected");
+    test_has_text(test_next(tool), "OMIS_PARAMETER_ERROR=condition: expected");
     test_send(tool, 0, "ct_function_called([], \"addr:nonsense\") : print([])");
-    has_text(next(tool), "OMIS_PARAMETER_ERROR=");
+    test_has_text(test_next(tool), "OMIS_PARAMETER_ERROR=");
     test_send(tool, 0, "ct_function_called([]) : print([])");
-    has_text(next(tool), "OMIS_TYPE_MISMATCH=ct_function_called takes 2 to 3 arguments");
+    test_has_text(test_next(tool), "OMIS_TYPE_MISMATCH=ct_function_called takes 2 to 3 arguments");
     test_send(tool, 0, "ct_function_called([], \"solve\") : print([$duration])");
-    has_text(next(tool), "OMIS_UNKNOWN_ECP=");
+    test_has_text(test_next(tool), "OMIS_UNKNOWN_ECP=");
     fake_gone();
-    install(tool, 0, "c_1_3", "ct_function_called([], \"solve\") : print([1])");
-    has_text(next(tool), "OMIS_CSR_ENABLED | OMIS_UNSUPPORTED_SERVICE p_1_1=process");
+    test_install(tool, 0, "c_1_3", "ct_function_called([], \"solve\") : print([1])");
+    test_has_text(test_next(tool), "OMIS_CSR_ENABLED | OMIS_UNSUPPORTED_SERVICE p_1_1=process");
     test_close(tool);
 }
 
@@ -261,18 +218,18 @@ static void a_new_agent_is_armed(void **state)
     pid_t pid;
     struct test_session *tool = with_process(&pid);
     fake_gone();
-    install(tool, 0, "c_1_1", "ct_function_called([], \"solve\") : print([1])");
-    has_text(next(tool), "OMIS_UNSUPPORTED_SERVICE p_1_1=");
-    next(tool);
+    test_install(tool, 0, "c_1_1", "ct_function_called([], \"solve\") : print([1])");
+    test_has_text(test_next(tool), "OMIS_UNSUPPORTED_SERVICE p_1_1=");
+    test_next(tool);
     fake_come(pid, "");
-    assert_string_equal(next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
+    assert_string_equal(test_next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
     fake_call(false, 0, 0);
-    has_text(next(tool), "OMIS_CSR_TRIGGERED");
+    test_has_text(test_next(tool), "OMIS_CSR_TRIGGERED");
     fake_gone();
     fake_come(pid, ""); /* executed another program */
     assert_null(tool->replies);
     fake_call(false, 0, 0);
-    has_text(next(tool), "OMIS_CSR_TRIGGERED");
+    test_has_text(test_next(tool), "OMIS_CSR_TRIGGERED");
     test_close(tool);
 }
 
@@ -281,22 +238,22 @@ static void a_new_agent_is_armed(void **state)
 static void lists_run_in_the_agent(void **state)
 {
     struct test_session *tool = with_process(NULL);
-    has_text(test_ask(tool, ": pa_counter_create() pa_counter_create()"), "=pa_c_1_1");
-    install(
+    test_has_text(test_ask(tool, ": pa_counter_create() pa_counter_create()"), "=pa_c_1_1");
+    test_install(
         tool, QUIET, "c_1_1",
         "ct_function_called([], \"solve\", \"n > 3\") : pa_counter_add([pa_c_1_1], $par0) pa_counter_add(pa_c_1_2, 1)");
-    next(tool);
+    test_next(tool);
     assert_false(fake_demands[0].raise || fake_demands[0].values);
     for (int i = 0; i < 10; i++)
         assert_int_equal(fake_call(false, i, 0), i > 3);
-    has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1, pa_c_1_2])"), "pa_c_1_1=39 OMIS_OK pa_c_1_2=6");
+    test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1, pa_c_1_2])"), "pa_c_1_1=39 OMIS_OK pa_c_1_2=6");
     assert_null(tool->replies);
     assert_int_equal(fake_released, 0);
     /* a counter less: the list is the monitor's then, which says so */
     test_ask(tool, ": pa_counter_delete([pa_c_1_2])");
     assert_true(fake_demands[0].raise);
     fake_call(false, 5, 0);
-    has_text(next(tool), "OMIS_OK pa_c_1_1 | OMIS_UNKNOWN_OBJECT");
+    test_has_text(test_next(tool), "OMIS_OK pa_c_1_1 | OMIS_UNKNOWN_OBJECT");
     test_close(tool);
 }
 
@@ -304,11 +261,12 @@ static void what_cannot_be_lowered_is_raised(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_ask(tool, ": pa_counter_create()");
-    install(tool, QUIET, "c_1_1", "ct_function_called([], \"solve\", \"; x\") : pa_counter_add([pa_c_1_1], $line)");
-    next(tool);
+    test_install(tool, QUIET, "c_1_1",
+                 "ct_function_called([], \"solve\", \"; x\") : pa_counter_add([pa_c_1_1], $line)");
+    test_next(tool);
     assert_true(fake_demands[0].raise);
     fake_call(false, 0, 0);
-    has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=5");
+    test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=5");
     test_close(tool);
 }
 
@@ -318,11 +276,11 @@ static void lists_enable_and_disable(void **state)
     struct test_session *tool = with_process(NULL);
     test_ask(tool, ": pa_counter_create()");
     test_send(tool, QUIET, "ct_function_returned([], \"solve\") : pa_counter_add([pa_c_1_1], 1)");
-    next(tool);
-    install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1])");
-    next(tool);
-    install(tool, QUIET, "c_1_3", "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1])");
-    next(tool);
+    test_next(tool);
+    test_install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1])");
+    test_next(tool);
+    test_install(tool, QUIET, "c_1_3", "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1])");
+    test_next(tool);
     for (int i = 0; i < FAKE_DEMANDS; i++)
         assert_false(fake_demands[i].raise);
     fake_call(true, 0, 0);
@@ -331,19 +289,19 @@ static void lists_enable_and_disable(void **state)
     fake_call(true, 0, 0);
     fake_call(false, 2, 0);
     fake_call(true, 0, 0);
-    has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=2");
+    test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=2");
     /* and by the monitor */
     test_ask(tool, ": csr_enable([c_1_1])");
     fake_call(true, 0, 0);
     test_ask(tool, ": csr_disable([c_1_1])");
     fake_call(true, 0, 0);
-    has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=3");
+    test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=3");
     /* it is deleted: the lists that switch it are the monitor's */
     test_ask(tool, ": csr_delete([c_1_1])");
     while (tool->replies)
-        next(tool);
+        test_next(tool);
     fake_call(false, 1, 0);
-    has_text(next(tool), "OMIS_UNKNOWN_OBJECT");
+    test_has_text(test_next(tool), "OMIS_UNKNOWN_OBJECT");
     test_close(tool);
 }
 
@@ -352,24 +310,24 @@ static void switches_raising_requests(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_send(tool, OMIS_DONT_RETURN_EN_DIS, "ct_function_returned([], \"solve\") : print([1])");
-    next(tool);
+    test_next(tool);
     test_send(tool, QUIET,
               "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1, c_1_2]) csr_enable([c_1_3])");
-    next(tool);
-    install(tool, QUIET, "c_1_3",
-            "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1, c_1_2]) csr_disable([c_1_3])");
-    next(tool);
+    test_next(tool);
+    test_install(tool, QUIET, "c_1_3",
+                 "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1, c_1_2]) csr_disable([c_1_3])");
+    test_next(tool);
     fake_call(true, 0, 0);
     assert_int_equal(fake_filters_run(), 0);
     fake_call(false, 1, 0);
     fake_call(true, 0, 0);
-    has_text(next(tool), "OMIS_CSR_TRIGGERED");
+    test_has_text(test_next(tool), "OMIS_CSR_TRIGGERED");
     fake_call(false, 2, 0);
     fake_call(true, 0, 0);
     assert_null(tool->replies);
     fake_call(false, 1, 0);
     fake_call(true, 0, 0);
-    has_text(next(tool), "OMIS_CSR_TRIGGERED");
+    test_has_text(test_next(tool), "OMIS_CSR_TRIGGERED");
     test_close(tool);
 }
 
@@ -378,12 +336,12 @@ static void enables_aloud(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_send(tool, 0, "ct_function_returned([], \"solve\") : print([1])");
-    next(tool);
-    install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\") : csr_enable([c_1_1])");
-    next(tool);
+    test_next(tool);
+    test_install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\") : csr_enable([c_1_1])");
+    test_next(tool);
     assert_true(fake_demands[0].raise);
     fake_call(false, 1, 0);
-    assert_string_equal(next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
+    assert_string_equal(test_next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
     test_close(tool);
 }
 
@@ -391,29 +349,29 @@ static void lists_post_user_events(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_ask(tool, ": user_event_create()");
-    install(tool, 0, "c_1_1", "user_event_has_been_raised(e_1_1) : print([$par1, $par2])");
-    next(tool);
-    next(tool);
-    install(tool, QUIET, "c_1_2",
-            "ct_function_called([], \"solve\", \"n == 1\") : user_event_raise(e_1_1, [7, \"seven\"], 1)");
-    next(tool);
+    test_install(tool, 0, "c_1_1", "user_event_has_been_raised(e_1_1) : print([$par1, $par2])");
+    test_next(tool);
+    test_next(tool);
+    test_install(tool, QUIET, "c_1_2",
+                 "ct_function_called([], \"solve\", \"n == 1\") : user_event_raise(e_1_1, [7, \"seven\"], 1)");
+    test_next(tool);
     assert_false(fake_demands[0].raise);
     fake_call(false, 0, 0);
     assert_null(tool->replies);
     fake_call(false, 1, 0);
     fake_call(false, 1, 0);
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[7,\"seven\"]");
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[7,\"seven\"]");
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[7,\"seven\"]");
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[7,\"seven\"]");
     assert_null(tool->replies);
     /* with resume 0 the thread waits */
-    install(tool, QUIET, "c_1_3", "ct_function_returned([], \"solve\") : user_event_raise(e_1_1, [8, 9], 0)");
-    next(tool);
+    test_install(tool, QUIET, "c_1_3", "ct_function_returned([], \"solve\") : user_event_raise(e_1_1, [8, 9], 0)");
+    test_next(tool);
     fake_call(true, 1, 0);
-    assert_string_equal(next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[8,9]");
+    assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[8,9]");
     assert_int_equal(fake_released, 1);
     test_ask(tool, ": user_event_destroy(e_1_1)");
     fake_call(false, 1, 0);
-    has_text(next(tool), "OMIS_UNKNOWN_OBJECT");
+    test_has_text(test_next(tool), "OMIS_UNKNOWN_OBJECT");
     test_close(tool);
 }
 
@@ -442,25 +400,25 @@ static void jobs_have_settings(void **state)
 {
     struct test_session *run = test_open(NULL), *other = test_open(NULL);
     pid_t pid = test_child(1);
-    has_text(test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", pid), "=job_j_1_1");
+    test_has_text(test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", pid), "=job_j_1_1");
     assert_true(fake_job_known);
     assert_string_equal(test_ask(other, ": job_set(\"abc\", \"depth\", \"5\")"), "OMIS_OK | OMIS_OK");
     assert_string_equal(test_ask(other, ": job_get_settings(\"job_j_1_1\")"), "OMIS_OK | OMIS_OK=[\"depth\",\"5\"]");
-    has_text(test_ask(other, ": job_set(\"/tmp/jobs/abc\", \"depth\", \"x\")"),
-             "OMIS_PARAMETER_ERROR=depth takes a number");
-    has_text(test_ask(other, ": job_set(\"abc\", \"sample\", \"2\")"), "OMIS_PARAMETER_ERROR=sample: ");
-    has_text(test_ask(other, ": job_set(\"xyz\", \"depth\", \"2\")"), "no job xyz runs here; running: abc");
-    install(run, 0, "c_1_1", "job_setting_changed(\"/tmp/jobs/abc\") : print([$key, $value])");
-    next(run);
-    next(run);
+    test_has_text(test_ask(other, ": job_set(\"/tmp/jobs/abc\", \"depth\", \"x\")"),
+                  "OMIS_PARAMETER_ERROR=depth takes a number");
+    test_has_text(test_ask(other, ": job_set(\"abc\", \"sample\", \"2\")"), "OMIS_PARAMETER_ERROR=sample: ");
+    test_has_text(test_ask(other, ": job_set(\"xyz\", \"depth\", \"2\")"), "no job xyz runs here; running: abc");
+    test_install(run, 0, "c_1_1", "job_setting_changed(\"/tmp/jobs/abc\") : print([$key, $value])");
+    test_next(run);
+    test_next(run);
     assert_string_equal(test_ask(other, ": job_set(\"abc\", \"sample\", \"2\")"), "OMIS_OK | OMIS_OK");
-    assert_string_equal(next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"sample\",\"2\"]");
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"sample\",\"2\"]");
     test_ask(other, ": job_set(\"abc\", \"depth\", \"6\")");
-    assert_string_equal(next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"depth\",\"6\"]");
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"depth\",\"6\"]");
     assert_string_equal(test_ask(other, ": job_trace_info(\"abc\")"), "OMIS_OK | OMIS_OK=1,2,3,4,\"why\",\"\"");
     test_close(run);
     assert_false(fake_job_known);
-    has_text(test_ask(other, ": job_set(\"abc\", \"depth\", \"2\")"), "none does");
+    test_has_text(test_ask(other, ": job_set(\"abc\", \"depth\", \"2\")"), "none does");
     test_close(other);
 }
 
@@ -469,19 +427,19 @@ static void processes_of_a_job_are_attached(void **state)
 {
     struct test_session *run = test_open(NULL);
     test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", test_child(1));
-    install(run, 0, "c_1_1", "ct_function_called([], \"solve\", \"x != x\") : print([$proc])");
-    next(run);
-    next(run);
+    test_install(run, 0, "c_1_1", "ct_function_called([], \"solve\", \"x != x\") : print([$proc])");
+    test_next(run);
+    test_next(run);
     fake_come(test_child(1), "/tmp/jobs/abc");
-    assert_string_equal(next(run), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
+    assert_string_equal(test_next(run), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
     fake_call(false, 0, 1);
     assert_null(run->replies);
     fake_call(false, 0, (double)NAN);
-    assert_string_equal(next(run), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[p_1_1]");
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[p_1_1]");
     test_close(run);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, fake_engine_start, test_engine_stop)
 
 int main(void)
 {

@@ -11,6 +11,10 @@
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_params.h"
+#include "monitor/test_support.h"
+#include "service/service.h"
+
+int pa_register(void);
 
 struct agents {
     struct monitor *monitor;
@@ -42,15 +46,19 @@ static struct code_event happened;      /* by the names of the parameters: n, x,
 static const struct mpi_told *told_now; /* of a call of MPI */
 static uint32_t called_now;
 
-struct agents *fake_agents_new(struct monitor *monitor)
+int fake_engine_start(void **state)
 {
-    registry = (struct agents){.monitor = monitor};
+    if (test_engine_start(state) < 0 || test_engine_extend("pa", pa_register) < 0)
+        return -1;
+    registry = (struct agents){.monitor = test_monitor};
     memset(&agent, 0, sizeof agent);
     memset(fake_demands, 0, sizeof fake_demands);
     fake_demand_calls = fake_released = filters_passed = 0;
     fake_settings[0] = fake_selected[0] = 0;
     fake_job_known = false;
-    return &registry;
+    test_monitor->agents = &registry;
+    ct_start(test_monitor);
+    return 0;
 }
 
 void fake_come(pid_t pid, const char *dir)
@@ -185,6 +193,11 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
 void agents_job_end(struct agents *agents, const char *dir)
 {
     fake_job_known = false;
+}
+
+bool agents_job_has(struct agents *agents, const char *dir, pid_t pid)
+{
+    return true;
 }
 
 int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)

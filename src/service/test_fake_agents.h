@@ -34,8 +34,10 @@ extern bool fake_mpi_on; /* before it comes */
 void fake_mpi_come(struct monitor *monitor, pid_t pid);
 void fake_mpi_gone(struct monitor *monitor);
 
-/* The registry; `pid` has an agent from fake_come on, in job `dir`. */
-struct agents *fake_agents_new(struct monitor *monitor);
+/* For cmocka, before test_engine_stop: an engine with these agents and the extension `pa`. */
+int fake_engine_start(void **state);
+
+/* `pid` has an agent from here on, in job `dir`; it is gone. */
 void fake_come(pid_t pid, const char *dir);
 void fake_gone(void);
 

@@ -272,8 +272,8 @@ static void wait_for_name(void)
     wait_for_signal();
 }
 
-/* Seen before it said what it is: a process of the agent is none of the job's from then on, nor was it one. */
-static void test_agents_own(void **state)
+/* Follows a process and its child, which takes the name of the agent's when it gets SIGUSR1. Orphans are ours. */
+static struct job_follow *follow_two(pid_t *ret_root, pid_t *ret_child)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     struct held held = hold(wait_for_name);
@@ -283,9 +283,25 @@ static void test_agents_own(void **state)
     assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
     let_go(&held);
     take_until(follow, ALIVE_COUNT, 2, &answer);
-    pid_t child = child_of(&answer, held.pid);
     assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
+    *ret_root = held.pid;
+    *ret_child = child_of(&answer, held.pid);
     arena_done(&answer.arena);
+    return follow;
+}
+
+static void follow_end(struct job_follow *follow)
+{
+    job_follow_free(follow);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* Seen before it said what it is: a process of the agent is none of the job's from then on, nor was it one. */
+static void test_agents_own(void **state)
+{
+    struct answer answer;
+    pid_t root, child;
+    struct job_follow *follow = follow_two(&root, &child);
     kill(child, SIGUSR1);
     take_until(follow, ALIVE_COUNT, 1, &answer);
     assert_int_equal(number(&answer, STARTED), 1);
@@ -293,32 +309,24 @@ static void test_agents_own(void **state)
     assert_int_equal(number(&answer, PEAK_PROCESSES), 1);
     assert_int_equal(number(&answer, PEAK_THREADS), 1);
     arena_done(&answer.arena);
-    kill(held.pid, SIGKILL);
+    kill(root, SIGKILL);
     kill(child, SIGKILL);
-    waitpid(held.pid, NULL, 0);
+    waitpid(root, NULL, 0);
     waitpid(child, NULL, 0);
     take_until(follow, ENDED, 1, &answer);
     assert_int_equal(number(&answer, ENDED_COUNT), 1);
     arena_done(&answer.arena);
-    job_follow_free(follow);
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    follow_end(follow);
 }
 
 /* The same, when the job's own one has ended already. */
 static void test_agents_own_last(void **state)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    struct held held = hold(wait_for_name);
-    struct job_follow *follow = NULL;
     struct answer answer;
-    struct err err = {0};
-    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
-    let_go(&held);
-    take_until(follow, ALIVE_COUNT, 2, &answer);
-    pid_t child = child_of(&answer, held.pid);
-    arena_done(&answer.arena);
-    kill(held.pid, SIGKILL);
-    waitpid(held.pid, NULL, 0);
+    pid_t root, child;
+    struct job_follow *follow = follow_two(&root, &child);
+    kill(root, SIGKILL);
+    waitpid(root, NULL, 0);
     take_until(follow, ALIVE_COUNT, 1, &answer);
     arena_done(&answer.arena);
     kill(child, SIGUSR1);
@@ -329,8 +337,7 @@ static void test_agents_own_last(void **state)
     arena_done(&answer.arena);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    job_follow_free(follow);
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    follow_end(follow);
 }
 
 static void test_gone(void **state)

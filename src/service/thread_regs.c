@@ -52,6 +52,24 @@ static bool check_values(struct scry_call *call, bool floating, size_t *ret_coun
     return false;
 }
 
+typedef void print_fn(struct buf *out, const void *state, size_t size, uint64_t reg);
+
+/* The result of one thread: the registers from reg on. */
+static void tell_run(struct scry_call *call, size_t object, size_t count, print_fn *print, const void *state,
+                     size_t size)
+{
+    struct buf text = BUF_INIT;
+    buf_putc(&text, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_putc(&text, ',');
+        print(&text, state, size, call_unsigned(call, 1) + i);
+    }
+    buf_putc(&text, ']');
+    call_text(call, call->objects[object], &text);
+    buf_done(&text);
+}
+
 static void thread_read_int_regs(struct scry_call *call)
 {
     size_t count;
@@ -65,16 +83,7 @@ static void thread_read_int_regs(struct scry_call *call)
             call_fail_errno(call, call->objects[i], code, &err);
             continue;
         }
-        struct buf text = BUF_INIT;
-        buf_putc(&text, '[');
-        for (size_t k = 0; k < count; k++) {
-            if (k)
-                buf_putc(&text, ',');
-            value_print_uint(&text, *registers_integer(&regs, call_unsigned(call, 1) + k));
-        }
-        buf_putc(&text, ']');
-        call_text(call, call->objects[i], &text);
-        buf_done(&text);
+        tell_run(call, i, count, registers_integer_print, &regs, sizeof regs);
     }
 }
 
@@ -115,16 +124,7 @@ static void thread_read_fp_regs(struct scry_call *call)
             call_fail_errno(call, call->objects[i], code, &err);
             continue;
         }
-        struct buf text = BUF_INIT;
-        buf_putc(&text, '[');
-        for (size_t k = 0; k < count; k++) {
-            if (k)
-                buf_putc(&text, ',');
-            registers_floating_print(&text, state, size, call_unsigned(call, 1) + k);
-        }
-        buf_putc(&text, ']');
-        call_text(call, call->objects[i], &text);
-        buf_done(&text);
+        tell_run(call, i, count, registers_floating_print, state, size);
     }
 }
 

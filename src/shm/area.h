@@ -45,7 +45,6 @@ enum {
     AREA_PROGRAMS = 32 << 20, /* bytes; sparse */
     AREA_PROGRAMS_MIN = 256 << 10,
     AREA_SMALLEST = 4 << 20,
-    AREA_BESIDE = 3 << 20, /* of address space that a traced program needs beside the area: cells, shadow stacks */
     AREA_PACKET_SIZE = 32768,
     AREA_BUFFER_MIN = 1 << 20, /* bytes of packets: 32 */
     AREA_NAME_SIZE = 16,
@@ -63,11 +62,16 @@ enum {
 /* ---- the handshake ---- */
 
 enum agent_hello_flag {
-    AGENT_HAS_HOOKS = 1, /* something in the program calls the hooks; without it no answer is waited for */
-    AGENT_NO_ROOM = 2,   /* said after a welcome: the area could not be mapped; no answer is waited for */
-    AGENT_NO_FILES = 4,  /* the same: the limit of open files let no descriptors through */
-    AGENT_HAS_MPI = 8,   /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
+    AGENT_HAS_HOOKS = 1,    /* something in the program calls the hooks; without it no answer is waited for */
+    AGENT_NO_ROOM = 2,      /* said after a welcome: the area could not be mapped; no answer is waited for */
+    AGENT_NO_FILES = 4,     /* the same: the limit of open files let no descriptors through */
+    AGENT_HAS_MPI = 8,      /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
+    AGENT_BY_MPI = 16,      /* there is an MPI library, which maps much later: little of `room` may be taken */
+    AGENT_MPI_NO_ROOM = 32, /* calls of MPI are not counted, which would take too much of `room`; no answer */
 };
+/* Of its address space that a program with a limit (RLIMIT_AS) gives, as 1/PART: for the area; and where there is MPI,
+ * whose libraries, segments and threads come to be mapped when a first look at the room is long done. */
+enum { AREA_ROOM_PART = 8, AREA_ROOM_PART_MPI = 32 };
 
 struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each process of a job says it */
     uint32_t magic, version;

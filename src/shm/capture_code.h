@@ -71,4 +71,8 @@ static inline PLAIN struct capture_insn insn_at(const uint8_t *code)
     return insn;
 }
 
+/* The rest of a program from pc on, `pos` bytes being emitted (capture_machine.c). */
+size_t capture_run_rest(const uint8_t *code, size_t size, size_t pc, const struct capture_frame *frame,
+                        capture_read_fn *read, uint8_t *out, size_t pos, size_t room);
+
 #endif

@@ -35,7 +35,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 4,
+    MPIA_AREA_VERSION = 5,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -63,9 +63,16 @@ enum {
     MPIA_RANK_NONE = -3,    /* the call has no peer */
     MPIA_RANK_ROOT = -4,    /* MPI_ROOT of an intercommunicator */
     MPIA_RANK_FOREIGN = -5, /* a process of another MPI_COMM_WORLD (spawned, connected) */
+    MPIA_RANK_OTHERS = -16, /* the same, where it is known which: less i, of rank i of the communicator (of the remote
+                               group of an intercommunicator) */
     MPIA_TAG_ANY = -1,
     MPIA_TAG_NONE = -3,
 };
+
+static inline int32_t mpi_rank_shown(int32_t rank)
+{
+    return rank <= MPIA_RANK_OTHERS ? MPIA_RANK_FOREIGN : rank;
+}
 
 /* ---- the handshake ---- */
 
@@ -95,10 +102,10 @@ struct mpi_welcome {
 
 /* ---- rows ---- */
 
-/* What was received is what the status says (also where the program gave MPI_STATUS_IGNORE); of non-blocking and
- * persistent receives it goes to the row of the call that posted it, when it completes. What was sent is counted at the
- * post, of persistent operations at each start (in the row of MPI_Start or MPI_Startall). Calls that failed are counted
- * and timed, but move nothing. Nothing goes to or comes from MPI_PROC_NULL. */
+/* What was received is what the status says (also where the program gave MPI_STATUS_IGNORE); of non-blocking
+ * receives it goes to the row of the call that posted it, when it completes. What was sent is counted at the post. Of
+ * persistent operations both go to the row of the call that started them: MPI_Start or MPI_Startall. Calls that failed
+ * are counted and timed, but move nothing. Nothing goes to or comes from MPI_PROC_NULL. */
 struct mpi_row { /* one cache line. min: 0 is none, 1 also what took no tick */
     uint64_t count, ticks, min, max;
     uint64_t args_bytes;            /* count x size of the datatype, as the arguments say (IPM's convention) */
@@ -308,7 +315,7 @@ struct mpi_comm {
     uint32_t call;                /* that made it */
     uint64_t created;
     _Atomic uint32_t collectives; /* begun on it by this process: now.ordinal */
-    uint32_t reserved;
+    _Atomic uint32_t held;        /* windows: how many locks this process holds on it (passive target) */
     uint64_t identity; /* the same in all processes: 1 MPI_COMM_WORLD, 2 MPI_COMM_SELF, else by parent, ordinal, lowest;
                           0: not known */
     char name[MPIA_NAME]; /* MPI_Comm_set_name; of a file its path's end */
@@ -377,7 +384,7 @@ struct mpi_area {
     _Alignas(64) _Atomic uint32_t on; /* 0: nothing is counted (`scry set mpi=off`) */
     _Atomic uint32_t metrics;         /* enum mpi_metric */
     _Atomic uint32_t bits;  /* resolution of histograms: taken over by a thread when it comes, and at resets */
-    _Atomic uint32_t reset; /* grows: counts start again (each thread at its next call) */
+    _Atomic uint32_t reset; /* grows, after reset_at was set: counts start again (each thread at its next call) */
     /* calls whose distributions are taken; all ones: all. Looked at when one of the switches above changes */
     _Atomic uint64_t selected[(CALL_COUNT + 63) / 64];
     _Atomic uint64_t ticks_per_second;
@@ -402,6 +409,8 @@ struct mpi_area {
     char processor[64], version_text[128]; /* MPI_Get_processor_name, first line of MPI_Get_library_version */
     char fault[200];
     _Atomic uint32_t messages_at; /* struct mpim (shm/mpi_messages.h); 0: messages were never counted */
+    _Atomic uint32_t taken;       /* the interposer has it; else it had given up waiting for it */
+    _Atomic uint64_t reset_at;    /* ticks, of the last time that `reset` grew; 0: never */
 };
 _Static_assert(sizeof(struct mpi_area) <= 4096, "the header is a page");
 

@@ -129,6 +129,11 @@ struct mpim_command {
     char text[MPIM_TEXT]; /* what went wrong, for people */
 };
 
+/* Bytes that may be inserted, to another process and to the sender itself: so much all ways of transport of both MPI
+ * libraries hand over at once (Open MPI's shared memory and its messages to oneself have the least: 4096 and 1024, with
+ * their heads). Of more the sender would keep a part until it is received; if nobody does, MPI_Finalize might wait. */
+enum { MPIM_INSERT_MOST = 4000, MPIM_INSERT_SELF_MOST = 960 };
+
 struct mpim {
     uint64_t size;           /* of this struct */
     _Atomic uint32_t doubts; /* of all channels */

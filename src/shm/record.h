@@ -48,19 +48,31 @@ enum {
 };
 
 /*
- * RECORD_MESSAGE. It stands inside of the call that posted a send, completed a receive, began a collective operation or
- * completed a non-blocking one. Nothing is there of operations with MPI_PROC_NULL, nor of those that failed or were
- * cancelled. A reader matches sends and receives of a channel (comm, source, destination, tag) each sorted by `order`,
- * the k-th with the k-th: MPI lets no message overtake another one of its channel, in the order in which they were
- * posted. Collectives: the same comm and order on all ranks.
+ * RECORD_MESSAGE. It stands inside of the call that posts a send (of blocking ones at its begin), completed a receive,
+ * began a collective operation or completed a non-blocking one. Nothing is there of operations with MPI_PROC_NULL, nor
+ * of those that failed or were cancelled. A reader matches sends and receives of a channel (comm, source, destination,
+ * tag) each sorted by `order`, the k-th with the k-th: MPI lets no message overtake another one of its channel, in the
+ * order in which they were posted. Collectives: the same comm and order on all ranks.
  */
 enum message_kind {
     MESSAGE_SENT,            /* posted, or started if persistent; peer: destination */
     MESSAGE_RECEIVED,        /* complete; peer (source) and tag as the status says */
     MESSAGE_COLLECTIVE,      /* began; peer: the root, MPIA_RANK_NONE if it has none */
     MESSAGE_COLLECTIVE_DONE, /* a non-blocking one is complete */
+    MESSAGE_UNSENT,          /* the post of this order has failed after all: there is no such message */
+    MESSAGE_BEGIN,           /* calls have gone by that were not recorded. order: of the last post that was; bytes: 1 if
+                                what follows is exact, 0: it is not known what was sent and received so far */
+    MESSAGE_SENT_BEFORE,     /* then: so many (order) to peer on comm since MPI_Init; peers without have none */
+    MESSAGE_RECEIVED_BEFORE, /* so many were received from it */
+    MESSAGE_PROBED,    /* a blocking probe has seen a message, peer and tag as the status says: the first receive of
+                          its channel that is posted with this order or a later one gets it */
+    MESSAGE_POSTED,    /* a receive that does not block was posted, or started, with this order */
+    MESSAGE_SENT_DONE, /* the send of this order is complete, in a call that may have waited for it: one of at least
+                          MESSAGE_WAIT_TICKS. Of shorter ones nothing is recorded */
     MESSAGE_KINDS,
 };
+
+#define MESSAGE_WAIT_TICKS (UINT64_C(1) << 14) /* some microseconds */
 
 struct record_message {
     uint8_t kind;   /* enum message_kind */
@@ -70,7 +82,8 @@ struct record_message {
     int32_t tag;    /* MPIA_TAG_NONE of collectives */
     uint64_t bytes; /* sent, received; of collectives by the arguments */
     uint64_t order; /* of the post among the posts of sends and receives of this process, 1 is the first; collectives:
-                       the how-manyeth on comm */
+                       the how-manyeth on comm. The highest bit: posted before MESSAGE_BEGIN, in the order of the rest;
+                       0: not known */
 } __attribute__((packed));
 _Static_assert(sizeof(struct record_message) == 37, "there is no padding");
 

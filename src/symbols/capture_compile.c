@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "symbols/capture_internal.h"
 #include "symbols/capture_site.h"
+#include "symbols/helper.h"
 #include "symbols/index_build.h"
 
 enum { RANGES_MAX = 64 };
@@ -426,9 +427,14 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         return 0;
     }
     if (!scopes_function(compiler, address, &job.function)) {
-        tell(&job, address, "no debug information about this function: compile its file with -g");
+        tell(&job, address,
+             scopes_lines_only(compiler, address, NULL)
+                 ? HELPER_LINES_ONLY
+                 : "no debug information about this function: compile its file with -g");
         return 0;
     }
+    if (scopes_lines_only(compiler, address, &job.function))
+        tell(&job, address, HELPER_LINES_ONLY);
     size_t count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
     int r = function_code_read(&job.code, &compiler->code, ranges, count);
     if (r == 0 && job.code.hook_count == 0) {

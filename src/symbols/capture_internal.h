@@ -385,6 +385,9 @@ struct capture_compiler {
 
 /* The function that holds an address of the file. */
 bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function);
+/* The file of this address was compiled with -g1: lines, at most functions, too, but no variables and types. `function`
+ * NULL: scopes_function() found none. */
+bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *function);
 uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
 void scopes_done(struct capture_compiler *compiler);
 size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,

@@ -20,6 +20,7 @@ struct unit_functions {
     struct function_entry *entries;
     size_t count;
     bool known;
+    bool judged, untyped, level_1; /* by scopes_lines_only() */
 };
 
 struct unit_entry { /* a range of a unit */
@@ -139,7 +140,7 @@ static bool find_in_unit(struct capture_compiler *compiler, const struct unit_en
            dwarf_offdie(compiler->dwarf, functions->entries[low - 1].die, ret_function);
 }
 
-bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function)
+static const struct unit_entry *find_unit(struct capture_compiler *compiler, uint64_t address)
 {
     if (!compiler->units_known)
         read_units(compiler);
@@ -151,8 +152,53 @@ bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_
         else
             high = middle;
     }
-    return low > 0 && address < compiler->units[low - 1].high &&
-           find_in_unit(compiler, &compiler->units[low - 1], address, ret_function);
+    return low > 0 && address < compiler->units[low - 1].high ? &compiler->units[low - 1] : NULL;
+}
+
+bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    return unit && find_in_unit(compiler, unit, address, ret_function);
+}
+
+/* Nothing that it describes has a type. Of a unit whose content is in another file that is not known. */
+static bool has_no_types(Dwarf_Die *unit)
+{
+    Dwarf_Die child;
+    if (dwarf_hasattr(unit, DW_AT_dwo_name) || dwarf_hasattr(unit, DW_AT_GNU_dwo_name))
+        return false;
+    if (dwarf_child(unit, &child) != 0)
+        return true;
+    do {
+        if (dwarf_hasattr(&child, DW_AT_type) || dwarf_hasattr(&child, DW_AT_prototyped))
+            return false;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return true;
+}
+
+/* gcc writes down its options; a later -g may have overruled -g1. */
+static bool is_level_1(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    const char *producer = dwarf_formstring(dwarf_attr(unit, DW_AT_producer, &attribute));
+    return producer && (strstr(producer, " -g1") || strstr(producer, " -ggdb1")) && has_no_types(unit);
+}
+
+bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *function)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    Dwarf_Die die;
+    if (!unit || !dwarf_offdie(compiler->dwarf, unit->die, &die))
+        return false;
+    struct unit_functions *functions = unit->functions;
+    if (!functions->judged) {
+        functions->judged = true;
+        functions->untyped = dwarf_srclang(&die) != DW_LANG_Mips_Assembler && has_no_types(&die);
+        functions->level_1 = is_level_1(&die);
+    }
+    /* clang describes only those functions that others were inlined in, and says not even where their frame is */
+    return function ? functions->level_1 || (functions->untyped && !dwarf_hasattr(function, DW_AT_frame_base))
+                    : functions->untyped;
 }
 
 uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function)

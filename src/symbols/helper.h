@@ -57,6 +57,9 @@ enum {
     HELPER_PARAMS_MAX = 16,
 };
 
+/* What `problem` says of a function whose file was compiled with -g1. */
+#define HELPER_LINES_ONLY "no values in the debug information about this function: compile its file with -g, not -g1"
+
 /* Appends a line: the word, then fields until NULL. */
 void helper_line(struct buf *out, const char *word, ...) __attribute__((sentinel));
 

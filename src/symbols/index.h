@@ -100,11 +100,12 @@ const struct module *module_find(const struct module *modules, size_t count, uin
  * or any of them with ! in front, which excludes. Chosen: what some item without ! matches (none given: the program
  * itself) and no item with ! matches.
  *
- * Globs: * ? [a-z] [!a-z]; a backslash takes the next character as it is; * also matches / and ::. A function's glob is
- * tried on the demangled name and on the linkage name. Without :: in it it also matches the last part of a name: solve
- * is ns::Class::solve, too. Without < it also matches instances of templates: solve is solve<int>, too. With ( it is
- * compared with the name and its parameters, as demangled: solve(int, char const*). Clones made by the compiler
- * (.part.0, .constprop.0, .cold ...) go with their function unless the glob has a dot.
+ * Globs: * ? [a-z] [!a-z]; a backslash takes the next character as it is; a [ that is not closed is an error, but for
+ * the name "operator[]" and "[]"; * also matches / and ::. A function's glob is tried on the demangled name and on the
+ * linkage name. Without :: in it it also matches the last part of a name: solve is ns::Class::solve, too. Without < it
+ * also matches instances of templates: solve is solve<int>, too. With ( it is compared with the name and its
+ * parameters, as demangled: solve(int, char const*). Clones made by the compiler (.part.0, .constprop.0, .cold ...) go
+ * with their function unless the glob has a dot.
  */
 struct selection;
 /* -EINVAL with err: the item, where it stands, and what is expected; -E2BIG: more than SELECTION_ITEMS. */

@@ -209,6 +209,10 @@ static int parse_item(struct item *item, char *text, size_t column, struct err *
         return err_set(err, -EINVAL,
                        "'%.100s' at character %zu ends in a backslash: it takes the next character as it is", text,
                        column);
+    if (item->kind != BY_ADDRESS && glob_unclosed(item->glob))
+        return err_set(err, -EINVAL,
+                       "'%.100s' at character %zu has a [ that is not closed: write \\[ for the character itself", text,
+                       column);
     if (item->kind == BY_FILE)
         while (strncmp(item->glob, "./", 2) == 0)
             item->glob += 2;

@@ -109,16 +109,41 @@ size_t name_operator_end(struct span name, size_t at)
     return at;
 }
 
+/* An operator's name begins there: to its last letter. */
+static bool pass_operator(struct span name, size_t *at)
+{
+    size_t end = name.ptr[*at] == 'o' ? name_operator_end(name, *at) : *at;
+    if (end == *at)
+        return false;
+    *at = end - 1;
+    return true;
+}
+
+const char *glob_unclosed(const char *glob)
+{
+    struct span all = span_str(glob);
+    for (size_t at = 0; at < all.len; at++) {
+        if (pass_operator(all, &at))
+            continue;
+        if (glob[at] == '\\' && glob[at + 1]) {
+            at++;
+        } else if (glob[at] == '[') {
+            const char *end = set_end(glob + at);
+            if (!end && glob[at + 1] != ']')
+                return glob + at;
+            at = end ? (size_t)(end - glob) : at + 1;
+        }
+    }
+    return NULL;
+}
+
 struct span name_last_part(struct span name)
 {
     size_t last = 0;
     int depth = 0;
     for (size_t i = 0; i < name.len; i++) {
-        size_t behind = name.ptr[i] == 'o' ? name_operator_end(name, i) : i;
-        if (behind > i) {
-            i = behind - 1;
+        if (pass_operator(name, &i))
             continue;
-        }
         switch (name.ptr[i]) { /* names of templates have thousands of letters */
         case '<':
         case '(':
@@ -151,11 +176,8 @@ struct span name_without_template(struct span name)
         return name;
     int depth = 0;
     for (size_t i = 0; i < name.len; i++) {
-        size_t behind = name.ptr[i] == 'o' ? name_operator_end(name, i) : i;
-        if (behind > i) {
-            i = behind - 1;
+        if (pass_operator(name, &i))
             continue;
-        }
         char c = name.ptr[i];
         if (c == '<' && depth++ == 0) {
             /* does this one close at the end? */

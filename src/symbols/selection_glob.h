@@ -11,6 +11,9 @@
 
 /* * ? [a-z] [!a-z] and backslash; a [ that is never closed is a letter. */
 bool glob_matches(const char *glob, struct span text);
+/* The first [ that nobody closes, where that is most likely a mistake: not in "operator[" or "[]". NULL: there is none.
+ */
+const char *glob_unclosed(const char *glob);
 
 /* If an operator's name begins at `at` ("operator<"): where it ends; else `at`. */
 size_t name_operator_end(struct span name, size_t at);

@@ -213,6 +213,14 @@ static void test_wrong(void **state)
         {"libx.so", "write lib:libx.so"},
         {"x\\", "backslash"},
         {"file:", "nothing follows"},
+        {"main fn:[", "'fn:[' at character 6 has a [ that is not closed"},
+        {"solve[a-", "not closed"},
+        {"fn:[!]", "not closed"},
+        {"[a\\]", "not closed"},
+        {"!file:x[1/*.c", "'file:x[1/*.c' at character 2 has a ["},
+        {"lib:[", "not closed"},
+        {"operator[", "not closed"},
+        {"[a,b]", "'[a' at character 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct selection *selection = NULL;
@@ -251,6 +259,11 @@ static void test_globs(void **state)
     glob[sizeof glob - 1] = 0;
     assert_false(glob_matches(glob, span_str(text)));
     assert_true(glob_matches("[", span_str("[")));
+    assert_non_null(glob_unclosed("a[[b]c[d"));
+    assert_null(glob_unclosed("a[[b]c\\[d"));
+    assert_null(glob_unclosed("operator[]"));
+    assert_null(glob_unclosed("std::unique_ptr<int []>::get*"));
+    assert_null(glob_unclosed("[]]*[!]]*[^]a]"));
     assert_true(glob_matches("operator[]", span_str("operator[]")));
     assert_true(glob_matches("[]]", span_str("]")));
     assert_true(glob_matches("[^]a]", span_str("b")));

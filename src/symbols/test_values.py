@@ -30,9 +30,9 @@ NUMBERS = (
 MISSING = ("<optimised out>", "<not available>")
 
 
-def fields(text):
-    """Splits at the commas that are not in brackets or strings."""
-    parts, depth, quoted, begin, i = [], 0, False, 0, 0
+def outside(text, wanted):
+    """Where this character stands outside brackets and strings."""
+    depth, quoted, i = 0, False, 0
     while i < len(text):
         c = text[i]
         if quoted:
@@ -46,10 +46,17 @@ def fields(text):
             depth += 1
         elif c in "})":
             depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[begin:i].strip())
-            begin = i + 1
+        elif c == wanted and depth == 0:
+            yield i
         i += 1
+
+
+def fields(text):
+    """Splits at the commas that are not in brackets or strings."""
+    parts, begin = [], 0
+    for at in outside(text, ","):
+        parts.append(text[begin:at].strip())
+        begin = at + 1
     last = text[begin:].strip()
     return parts + [last] if last else parts
 
@@ -71,23 +78,7 @@ def parse(line):
 
 def rsplit_result(text):
     """`sum = 3 = 3` and `= 3` have a result, `sum = 3` has none: the result is behind the last = outside brackets."""
-    cuts, depth, quoted, i = [], 0, False, 0
-    while i < len(text):
-        c = text[i]
-        if quoted:
-            if c == "\\":
-                i += 1
-            elif c == '"':
-                quoted = False
-        elif c == '"':
-            quoted = True
-        elif c in "{(":
-            depth += 1
-        elif c in "})":
-            depth -= 1
-        elif c == "=" and depth == 0:
-            cuts.append(i)
-        i += 1
+    cuts = list(outside(text, "="))
     if len(cuts) == 2 or (len(cuts) == 1 and cuts[0] == 0):
         at = cuts[-1]
         return text[:at].strip(), True, text[at + 1:].strip()

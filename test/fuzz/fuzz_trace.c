@@ -80,22 +80,53 @@ static void ignore(void *ctx, const char *text)
 
 /* ---- what holds of all events ---- */
 
+struct open_call {
+    uint32_t function, depth;
+    uint64_t entry_time;
+};
+
 struct open_stack {
     size_t thread;
-    uint32_t stack, depth;
+    uint32_t stack;
     bool used;
+    struct open_call *calls;
+    size_t count, room;
 };
 
 static struct open_stack *stack_of(struct open_stack *stacks, const struct trace_event *event)
 {
-    for (size_t i = 0; i < STACKS; i++)
-        if (!stacks[i].used || (stacks[i].thread == event->thread->index && stacks[i].stack == event->stack)) {
-            stacks[i] = (struct open_stack){event->thread->index, event->stack, stacks[i].depth, true};
+    for (size_t i = 0; i < STACKS; i++) {
+        if (!stacks[i].used)
+            stacks[i] = (struct open_stack){.thread = event->thread->index, .stack = event->stack, .used = true};
+        if (stacks[i].thread == event->thread->index && stacks[i].stack == event->stack)
             return &stacks[i];
-        }
+    }
     return NULL; /* too many to look at all */
 }
 
+static void check_entry(struct open_stack *stack, const struct trace_event *event)
+{
+    if (stack->count == stack->room) {
+        stack->room = stack->room ? 2 * stack->room : 16;
+        stack->calls = realloc(stack->calls, stack->room * sizeof *stack->calls);
+        fuzz_expect(stack->calls);
+    }
+    stack->calls[stack->count++] = (struct open_call){event->function, event->depth, event->entry_time};
+}
+
+static void check_exit(struct open_stack *stack, const struct trace_event *event)
+{
+    fuzz_expect(event->entry_time <= event->time);
+    if (event->alone)
+        return;
+    fuzz_expect(stack->count);
+    const struct open_call *call = &stack->calls[--stack->count];
+    fuzz_expect(event->function == call->function && event->depth == call->depth);
+    fuzz_expect(event->entry_time <= call->entry_time); /* of one that began where packets are missing it is before */
+}
+
+/* Calls that began where packets are missing and end without a name have no events, but count for the depth: right
+ * inside of them the caller is not known. */
 static void check_event(struct open_stack *stacks, const struct trace_event *event, uint64_t *time)
 {
     fuzz_expect(event->time >= *time);
@@ -104,14 +135,14 @@ static void check_event(struct open_stack *stacks, const struct trace_event *eve
     struct open_stack *stack = stack_of(stacks, event);
     if (!stack)
         return;
-    if (event->kind == TRACE_ENTRY)
-        fuzz_expect(event->depth == stack->depth++);
-    if (event->kind == TRACE_EXIT && !event->alone) {
-        fuzz_expect(stack->depth);
-        fuzz_expect(event->depth == --stack->depth);
-    }
     if (event->kind == TRACE_EXIT)
-        fuzz_expect(event->entry_time <= event->time);
+        check_exit(stack, event);
+    const struct open_call *around = stack->count ? &stack->calls[stack->count - 1] : NULL;
+    uint32_t depth = around ? around->depth + 1 : 0;
+    fuzz_expect(event->depth >= depth);
+    fuzz_expect(event->caller == (event->depth == depth && around ? around->function : UINT32_MAX));
+    if (event->kind == TRACE_ENTRY)
+        check_entry(stack, event);
 }
 
 static void check_all(struct trace *trace)
@@ -125,8 +156,10 @@ static void check_all(struct trace *trace)
     while ((code = trace_next(cursor, &event)) == 1)
         check_event(stacks, &event, &time);
     fuzz_expect(code == 0);
-    for (size_t i = 0; i < STACKS; i++)
-        fuzz_expect(stacks[i].depth == 0);
+    for (size_t i = 0; i < STACKS; i++) {
+        fuzz_expect(stacks[i].count == 0);
+        free(stacks[i].calls);
+    }
     trace_cursor_free(cursor);
 }
 

@@ -8,6 +8,7 @@ import os
 import shutil
 
 import scrytest
+from jobtest import JobCase, traces_of
 
 HOOKS = ["-g", "-finstrument-functions"]
 TARGETS = os.path.join(scrytest.SOURCE, "test", "system", "targets")
@@ -18,7 +19,7 @@ def compiler(*names):
     return next((name for name in names if shutil.which(name)), None)
 
 
-class TracerCase(scrytest.TestCase):
+class TracerCase(JobCase):
     def compile(self, source, *options, name=None, compiler="gcc", hooks=True):
         """Compiles a program of targets/ (or one at a path) with hooks; skips the test if that compiler cannot."""
         if not shutil.which(compiler):
@@ -28,14 +29,6 @@ class TracerCase(scrytest.TestCase):
         done = self.box.run([compiler, *(HOOKS if hooks else []), *options, "-o", program, path, "-pthread", "-lm"])
         self.assertEqual(done.returncode, 0, done.stderr)
         return program
-
-    def scry_run(self, *arguments, **options):
-        return self.box.run(self.box.scry("run", *arguments), **options)
-
-    def scry(self, *arguments, status=0, **options):
-        done = self.box.run(self.box.scry(*arguments), **options)
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done
 
     def replayed(self, *arguments, numbers_as_text=False, names_once=False):
         """The calls (and signals, marks, gaps) that replay lists."""
@@ -50,16 +43,9 @@ class TracerCase(scrytest.TestCase):
         self.assertEqual(len(names), len(set(names)), names)
         return dict(pairs)
 
-    def report(self):
-        return json.loads(self.scry("report", "--json", "@last").stdout)
-
-    def counts(self):
-        return {row["name"]: row["calls"] for row in self.report()["functions"]}
-
     def traces(self):
         """The trace directories of the last job."""
-        jobs = sorted(glob.glob(self.box.path("jobs", "2*")))
-        return sorted(glob.glob(os.path.join(jobs[-1], "trace", "*", "*")))
+        return traces_of(sorted(glob.glob(self.box.path("jobs", "2*")))[-1])
 
     def babeltrace(self, *paths):
         """Lines of babeltrace2, or None if it is not installed."""

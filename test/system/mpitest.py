@@ -12,10 +12,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-import unittest
 
 import schematest
 import scrytest
+from jobtest import JobCase
 
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets", "mpi")
 # compilers, launcher, and what it needs on a machine with fewer processors than ranks
@@ -60,24 +60,34 @@ def compile_program(mpi, source, *options, name=None):
     return path
 
 
-class MpiCase(scrytest.TestCase):
+def need(case):
+    """Skips a case that is none of an MPI, or whose MPI is not there."""
+    if not case.mpi:
+        case.skipTest("the cases are run for each MPI")
+    if not available(case.mpi):
+        case.skipTest(f"needs {case.mpi}: {MPIS[case.mpi]['c']}, {MPIS[case.mpi]['run'][0]}")
+
+
+def target(case, source, *options, **keywords):
+    """As compile_program, for the case's MPI, which is skipped if there is no compiler."""
+    path = compile_program(case.mpi, source, *options, **keywords)
+    if not path:
+        case.skipTest(f"{source}: no compiler of Fortran for {case.mpi}")
+    return path
+
+
+class MpiCase(JobCase):
     mpi = None
 
     def setUp(self):
-        if not self.mpi:
-            self.skipTest("the cases are run for each MPI")
-        if not available(self.mpi):
-            self.skipTest(f"needs {self.mpi}: {MPIS[self.mpi]['c']}, {MPIS[self.mpi]['run'][0]}")
+        need(self)
         super().setUp()
 
     def command(self, ranks, *program):
         return [*MPIS[self.mpi]["run"], "-n", ranks, *program]
 
     def target(self, source, *options, **keywords):
-        path = compile_program(self.mpi, source, *options, **keywords)
-        if not path:
-            self.skipTest(f"{source}: no compiler of Fortran for {self.mpi}")
-        return path
+        return target(self, source, *options, **keywords)
 
     def plain(self, ranks, *program, **keywords):
         """The same without scry."""
@@ -92,9 +102,7 @@ class MpiCase(scrytest.TestCase):
                                             *self.command(ranks, *program)), env={**QUIET, **(env or {})}, **keywords)
 
     def report(self, job="@last"):
-        done = self.box.run(self.box.scry("report", "--json", job))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return self.valid("report", json.loads(done.stdout))
+        return self.valid("report", super().report(job))
 
     def valid(self, name, value):
         with open(os.path.join(scrytest.SOURCE, "doc", "reference", f"{name}.schema.json"), encoding="utf-8") as file:

@@ -239,3 +239,22 @@ class ServiceTest(scrytest.TestCase):
         """A 64-bit number in a process's memory."""
         bytes_read = numbers(self.ask(f": proc_read_memory([{process}], {address}, 8, 8, 1)", omis).result())
         return int.from_bytes(bytes(bytes_read), "little")
+
+
+class FollowedJob(ServiceTest):
+    """A job that is followed, without scry run: its directory, self.jobdir, and its token, self.job."""
+
+    def setUp(self):
+        super().setUp()
+        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
+        os.mkdir(self.jobdir, 0o700)
+        self.job = self.ask(f': job_create("{self.jobdir}", {self.root()})').result()
+
+    def root(self):
+        """Whose descendants are the job's processes."""
+        return os.getpid()
+
+    def environment(self):
+        """Of a program of the job, with an agent, as scry run makes it."""
+        return {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
+                "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock")}

@@ -10,21 +10,16 @@ import scrytest
 from servicetest import *
 
 
-class CalledTest(ServiceTest):
-    def setUp(self):
-        super().setUp()
-        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
-        os.mkdir(self.jobdir, 0o700)
-        self.root = self.box.start(["sleep", "1000"])
-        self.job = self.ask(f': job_create("{self.jobdir}", {self.root.pid})').result()
+class CalledTest(FollowedJob):
+    def root(self):
+        self.root_process = self.box.start(["sleep", "1000"])
+        return self.root_process.pid
 
     def set(self, key, setting):
         self.ask(f': job_set("{self.jobdir}", "{key}", "{setting}")')
 
     def traced(self):
-        """The environment of a program of the job with an agent, as scry run makes it."""
-        return {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
-                "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock"), "SCRY_TRACE_WANTED": "1"}
+        return {**self.environment(), "SCRY_TRACE_WANTED": "1"}
 
     def start(self, name="called"):
         """The program with an agent, and its token: it is attached to us before its main starts."""
@@ -118,7 +113,7 @@ class Services(CalledTest):
         self.assertGreaterEqual(info[2], 20)
         self.assertTrue(info[11].startswith(os.path.join(self.jobdir, "trace")), info)
         self.assertTrue([name for name in os.listdir(info[11]) if name.startswith("stream")], info)
-        plain = self.attach(self.root.pid)
+        plain = self.attach(self.root_process.pid)
         self.refused(f": ct_get_info([{plain}])", UNSUPPORTED_SERVICE, "no agent.*scry run")
         target.quit()
 
@@ -434,6 +429,27 @@ class Events(CalledTest):
         scrytest.wait_until(lambda: posted_by_three() == 3000000000)
         target.quit()
 
+    def test_lowered_timer(self):
+        """Read while the program starts and stops it, it never goes backwards."""
+        target, _ = self.start()
+        tool = Flagged(self.box)
+        process = tool.ask(f': node_attach2("") proc_attach3([n_1], {target.pid}, "")')[2][0][2]
+        timer = tool.ask(": pa_timer_create()")[1][0][2]
+        for event, action in (("called", "start"), ("returned", "stop")):
+            tool.send(WAIT | NO_OK | NO_EN_DIS, f'ct_function_{event}([{process}], "add") : pa_timer_{action}([{timer}])')
+            tool.ask(f": csr_enable([{tool.replies.pop()[2][0][0][2]}])")
+
+        def sums(count):
+            return [float(element[0][2]) for element in
+                    tool.ask(": " + " ".join([f"pa_timer_read([{timer}])"] * count))[1:]]
+        scrytest.wait_until(lambda: target.do("add 5 6") and sums(1)[0])
+        target.send("add 0 300000")
+        seen = [each for _ in range(40) for each in sums(50)]
+        self.assertEqual(seen, sorted(seen))
+        self.assertGreater(seen[-1], seen[0])
+        target.line(timeout=60)
+        target.quit()
+
     def test_stops_the_thread(self):
         target, process = self.start()
         number = self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : thread_stop([$thread])')
@@ -445,23 +461,23 @@ class Events(CalledTest):
         target.quit()
 
     def test_goes_on_without_the_monitor(self):
-        """The monitor dies while a thread waits for it."""
+        """The monitor is stopped while a thread waits for it, and dies then."""
         target, process = self.start()
         other = self.tool()
-        # a list that takes the monitor a while; it is killed meanwhile
         self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : ct_snapshot([$proc])')
         monitor = self.box.monitor_pid()
-        os.kill(monitor, signal.SIGSTOP)
-        target.send("add 0 5")
 
-        def waits():
-            with open(f"/proc/{target.pid}/syscall", encoding="ascii") as file:
-                return file.read().startswith("202 ")  # futex
-        scrytest.wait_until(waits)
-        os.kill(monitor, signal.SIGKILL)
-        start = time.monotonic()
-        self.assertEqual(target.line(), "108 10")
-        self.assertLess(time.monotonic() - start, 1.5 * scrytest.SCALE)
+        def goes_on(answer):
+            start = time.monotonic()
+            self.assertEqual(target.do("add 0 5"), answer)
+            self.assertLess(time.monotonic() - start, 1.5 * scrytest.SCALE)
+
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            goes_on("108 10")
+        finally:
+            os.kill(monitor, signal.SIGKILL)
+        goes_on("108 20")
         target.quit()
         other.close()
 

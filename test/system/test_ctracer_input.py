@@ -31,10 +31,10 @@ class Programs(TracerCase):
 
     builds = 0
 
-    def build(self, name, *options, hooks=True):
+    def build(self, name, *options, hooks=True, compiler="gcc"):
         Programs.builds += 1
         return self.compile("traced.c", *options, f"-DBUILD={Programs.builds}", "-Wl,--build-id", f"-frandom-seed={name}",
-                            name=name, hooks=hooks)
+                            name=name, hooks=hooks, compiler=compiler)
 
     def tool(self, *command):
         if not shutil.which(command[0]):
@@ -86,6 +86,29 @@ class Programs(TracerCase):
         self.assertEqual(len(self.lines_said(summary, "compile it with -g")), 1, summary)
         self.assertEqual(replay.stdout.count("leaf("), 6)
         self.assertNotIn("n = ", replay.stdout)
+
+    def test_lines_only(self):
+        """-g1: names and places, and no values: the remedy is said once, to those who asked for values."""
+        for compiler in ("gcc", "clang"):
+            with self.subTest(compiler=compiler):
+                if not shutil.which(compiler):
+                    continue
+                program = self.build(f"lines-{compiler}", "-g1", compiler=compiler)
+                for options in (["--args"], ["--locals"]):
+                    summary, replay = self.run_calls(program, "--trace", "fn:leaf", *options)
+                    said = self.lines_said(summary, f"lines-{compiler}", "values of functions such as leaf",
+                                           "compile with -g (not -g1)")
+                    self.assertEqual(len(said), 1, summary)
+                    self.assertEqual(replay.stdout.count("leaf("), 6)
+                    self.assertNotIn("n = ", replay.stdout)
+                summary, _ = self.run_calls(program, "--trace", "fn:leaf")
+                self.assertNotIn("-g1", summary)
+
+    def test_later_g(self):
+        """A -g after -g1: everything is there."""
+        summary, replay = self.run_calls(self.build("later", "-g1", "-g"), "--trace", "fn:leaf", "--args")
+        self.assertNotIn("-g1", summary)
+        self.assertEqual(replay.stdout.count("n = "), 6, replay.stdout)
 
     def section(self, program, name):
         """Offset and size of a section in the file."""
@@ -162,11 +185,11 @@ class Programs(TracerCase):
         self.assertRegex(run.stdout.readline(), "^ready ")
         os.replace(other, program)
         self.scry("set", "@last", "trace=all", "args=yes")
-        wait_until(lambda: self.counts(), 20)
+        wait_until(lambda: self.calls(), 20)
         out, err = run.communicate(timeout=30 * scrytest.SCALE)
         self.assertEqual(run.returncode, 0, err)
         self.assertRegex(out, r"calls step \d+")
-        names = set(self.counts())
+        names = set(self.calls())
         if names != {"step"}:
             self.assertTrue(all(name.startswith("0x") for name in names), names)
             self.assertIn("replaced", err)
@@ -284,14 +307,17 @@ class Sockets(SocketCase):
                 def answer(connection, message=message, descriptors=descriptors):
                     socket.send_fds(connection, [message], list(descriptors))
                     connection.close()
-                listener = Listener(self.path, answer)
-                try:
-                    self.run_traced(self.path)
-                finally:
-                    listener.close()
-                os.remove(self.path)
-                # whoever answers like that is no monitor: it is asked once, and not told what is wrong
-                self.assertEqual([self.flags(hello) for hello in listener.hellos], [HAS_HOOKS])
+                self.check_answer(answer)
+
+    def check_answer(self, answer):
+        """Whoever answers like that is no monitor: it is asked once, and not told what is wrong."""
+        listener = Listener(self.path, answer)
+        try:
+            self.run_traced(self.path)
+        finally:
+            listener.close()
+        os.remove(self.path)
+        self.assertEqual([self.flags(hello) for hello in listener.hellos], [HAS_HOOKS])
 
     def flags(self, hello):
         """Of a hello, which has just the bytes that it needs."""
@@ -312,13 +338,7 @@ class Sockets(SocketCase):
         self.addCleanup(lambda: [os.close(fd) for fd in files])
         welcome = struct.pack("<IIiI200s", HELLO_MAGIC, VERSION, 0, 100, b"")
         for fd in files:
-            listener = Listener(self.path, lambda connection, fd=fd: socket.send_fds(connection, [welcome], [fd] * 3))
-            try:
-                self.run_traced(self.path)
-            finally:
-                listener.close()
-            os.remove(self.path)
-            self.assertEqual([self.flags(hello) for hello in listener.hellos], [HAS_HOOKS])
+            self.check_answer(lambda connection, fd=fd: socket.send_fds(connection, [welcome], [fd] * 3))
 
     def hello(self, magic=HELLO_MAGIC, version=VERSION, texts=b"\0/bin/true\0", size=0):
         rest = struct.pack("<iiIi4xQQQ", os.getpid(), os.getppid(), HAS_HOOKS, 0, 0, 0, 1 << 40) + texts
@@ -346,7 +366,7 @@ class Sockets(SocketCase):
             self.assertTrue(omis.request(": version()").ok())
         done = self.scry_run("-q", "--", scrytest.built("test", "system", "targets", "traced"), "calls", 3)
         self.assertEqual((done.returncode, done.stdout), (0, SAID))
-        self.assertEqual(self.counts(), {"work": 3, "leaf": 6})
+        self.assertEqual(self.calls(), {"work": 3, "leaf": 6})
 
 
 class Ends(TracerCase):

@@ -144,7 +144,7 @@ class Gdb(TracerCase):
         program = self.compile("badptr.c", "-O0", "-w")
         done = self.gdb(*self.box.scry("run", "-q", "--trace", "file:badptr.c", *EVERYTHING, "--", program))
         self.assertIn("exited with code 052", done.stdout, done.stderr)
-        self.assertEqual(self.counts()["unmapped"], 5)
+        self.assertEqual(self.calls()["unmapped"], 5)
 
     def test_gdb_under_scry(self):
         """gdb watches the traced program: it crashes where it would have, and gdb sees it there."""
@@ -154,7 +154,7 @@ class Gdb(TracerCase):
         self.assertRegex(done.stdout, r"received signal SIGSEGV")
         frames = re.findall(r"^#\d+ .*\bdeep \(", done.stdout, re.M)
         self.assertEqual(len(frames), 6, done.stdout)
-        self.assertEqual(self.counts()["deep"], 6)
+        self.assertEqual(self.calls()["deep"], 6)
 
     def test_break_in_a_traced_function(self):
         program = scrytest.built("test", "system", "targets", "traced")
@@ -164,7 +164,7 @@ class Gdb(TracerCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Value returned is $1 = 4", done.stdout)
         self.assertIn("exited normally", done.stdout)
-        self.assertEqual((self.counts()["work"], self.counts()["leaf"]), (4, 8))
+        self.assertEqual((self.calls()["work"], self.calls()["leaf"]), (4, 8))
 
 
 scrytest.main()

@@ -8,6 +8,7 @@ import signal
 import sys
 
 import scrytest
+from jobtest import JobCase
 from schematest import schema, violations
 from scrytest import wait_until
 
@@ -15,10 +16,7 @@ from scrytest import wait_until
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 
-class JobCase(scrytest.TestCase):
-    def scry_run(self, *arguments, **options):
-        return self.box.run(self.box.scry("run", *arguments), **options)
-
+class CheckedCase(JobCase):
     def checked(self, name, *command):
         done = self.box.run(self.box.scry(*command))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -40,7 +38,7 @@ class Checker(scrytest.TestCase):
             self.assertEqual(len(list(violations(bad, rule))), 1, bad)
 
 
-class Following(JobCase):
+class Following(CheckedCase):
     def test_every_process_is_counted(self):
         """Also those that live for a millisecond, with their times; with perf."""
         done = self.scry_run("sh", "-c", "for i in $(seq 50); do /bin/true; done; sleep 0.1; exit 2")
@@ -117,7 +115,7 @@ class OrdinaryUser(Following):
         self.skipTest("done as root")
 
 
-class Listing(JobCase):
+class Listing(CheckedCase):
     def jobs(self, *arguments):
         return self.checked("ps", "ps", "--json", *arguments)["jobs"]
 
@@ -224,7 +222,7 @@ class Listing(JobCase):
                 self.assertIn(said, done.stderr)
 
 
-class OldAndNew(JobCase):
+class OldAndNew(CheckedCase):
     def job_file(self):
         return self.box.path("work", "here", "job.json")
 

@@ -10,6 +10,7 @@ import signal
 
 import mpitest
 import scrytest
+from mpiservicetest import EachMpiTest
 from scrytest import wait_until
 from servicetest import *
 
@@ -60,46 +61,23 @@ class Quiet:
         return float(self.ask(f": pa_timer_read([{timer}])")[1][0][2])
 
 
-class Events(ServiceTest):
-    mpi = None
-
+class Events(EachMpiTest):
     def setUp(self):
-        if not self.mpi:
-            self.skipTest("the cases are run for each MPI")
-        if not mpitest.available(self.mpi):
-            self.skipTest(f"needs {self.mpi}")
         super().setUp()
-        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
-        os.mkdir(self.jobdir, 0o700)
-        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
         self.go, self.out = self.box.path("work", "go"), self.box.path("work", "out")
 
     def program(self, source="told.c"):
-        path = mpitest.compile_program(self.mpi, source, name=source.replace(".", "_"))
-        if not path:
-            self.skipTest(f"{source}: no compiler of Fortran for {self.mpi}")
-        return path
+        return mpitest.target(self, source, name=source.replace(".", "_"))
 
     def start(self, ranks=2, *arguments, source="told.c"):
         """The ranks where they wait for the file: by rank, their tokens and pids."""
-        environment = {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
-                       "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock"), "SCRY_MPI_DIR": self.box.path("lib")}
-        self.process = self.box.start([*mpitest.MPIS[self.mpi]["run"], "-n", str(ranks), self.program(source), self.go,
-                                       self.out, *arguments], env={**mpitest.QUIET, **environment})
-        rows = wait_until(lambda: self.ranks(ranks), 60)
-        self.tokens = {rank: rows[rank][0] for rank in rows}
-        self.pids = {rank: rows[rank][1] for rank in rows}
+        rows = self.launch_ranks(ranks, self.program(source), self.go, self.out, *arguments)
+        self.tokens = {rank: row["token"] for rank, row in rows.items()}
+        self.pids = {rank: row["pid"] for rank, row in rows.items()}
         if source == "told.c":
             self.places = {rank: wait_until(lambda rank=rank: os.path.exists(f"{self.out}.{rank}.at") and
                                             lines_of(f"{self.out}.{rank}.at"), 60) for rank in rows}
         return self.tokens
-
-    def ranks(self, count):
-        text = self.ask(f': mpi_get_ranks("{self.jobdir}")').result().split(",[", 1)[1]
-        rows = value("[" + re.sub(r"(^|,)([a-z](?:_\d+)+),", r'\1"\2",', text))[0]
-        rows = [rows[i:i + 10] for i in range(0, len(rows), 10)]
-        found = {row[2]: (row[0], row[5]) for row in rows if row[7] == "running"}
-        return dict(sorted(found.items())) if sorted(found) == list(range(count)) else None
 
     def run_to_end(self):
         """What the ranks say that they have done."""

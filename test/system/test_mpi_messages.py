@@ -4,9 +4,12 @@ receives what it is told to (targets/mpi/messenger.c)."""
 
 import os
 import re
+import signal
+import time
 
 import mpitest
 import scrytest
+from mpiservicetest import EachMpiTest
 from scrytest import wait_until
 from servicetest import *
 
@@ -53,19 +56,12 @@ class Rank:
         self.fifo.close()
 
 
-class Messages(ServiceTest):
-    mpi = None
+class Messages(EachMpiTest):
     setting = "messages"
+    variables = {}  # of the program's environment
 
     def setUp(self):
-        if not self.mpi:
-            self.skipTest("the cases are run for each MPI")
-        if not mpitest.available(self.mpi):
-            self.skipTest(f"needs {self.mpi}")
         super().setUp()
-        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
-        os.mkdir(self.jobdir, 0o700)
-        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
         if self.setting:
             self.ask(f': job_set("{self.jobdir}", "mpi", "{self.setting}")')
         self.ranks = []
@@ -75,28 +71,13 @@ class Messages(ServiceTest):
             rank.close()
         super().tearDown()
 
-    def known(self):
-        names = ("token", "namespace", "rank", "size", "host", "pid", "library", "state", "exe", "job")
-        rows = self.ask(f': mpi_get_ranks("{self.jobdir}")').result().split(",[", 1)[1]
-        rows = value("[" + re.sub(r"(^|,)([a-z](?:_\d+)+),", r'\1"\2",', rows))[0]
-        return {row["rank"]: row for row in
-                (dict(zip(names, rows[i:i + len(names)])) for i in range(0, len(rows), len(names)))}
-
-    environment = {}
-
     def launch(self, count, *arguments):
         folder = self.box.path("work", "messenger")
         os.mkdir(folder)
         for rank in range(count):
             os.mkfifo(os.path.join(folder, f"{rank}.in"))
-        env = {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
-               "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock"), "SCRY_MPI_DIR": self.box.path("lib"),
-               **mpitest.QUIET, **self.environment}
         program = mpitest.compile_program(self.mpi, "messenger.c")
-        self.process = self.box.start([*mpitest.MPIS[self.mpi]["run"], "-n", str(count), program, folder, *arguments],
-                                      env=env)
-        rows = wait_until(lambda: (found := self.known()) and sorted(found) == list(range(count)) and
-                          all(row["state"] == "running" for row in found.values()) and found, 60)
+        rows = self.launch_ranks(count, program, folder, *arguments, env=self.variables)
         for row in rows.values():
             self.ask(f": proc_attach([{row['token']}])")
         self.ranks = [Rank(self, folder, rank, rows[rank]) for rank in range(count)]
@@ -275,7 +256,7 @@ class Late(Messages):
 class Environment(Messages):
     """The program itself asks for it, as it does under a launcher of its own."""
     setting = None
-    environment = {"SCRY_MPI": "messages"}
+    variables = {"SCRY_MPI": "messages"}
 
     def test_counted_from_the_start(self):
         zero, one = self.launch(2)
@@ -386,6 +367,30 @@ class Tags(Messages):
         self.assertEqual(zero.answer(), "got 1 5 20 2")
         self.finish()
 
+    def test_nobody_hears_of_it(self):
+        """The monitor is stopped while the receiver waits for it, and dies then."""
+        zero, one = self.launch(2)
+        self.tagged(zero)
+        self.enable(f"message_queue_has_been_extended([{self.queue(zero)}]): print([$msg])")
+        one.do("send 0 5 10 1")
+        self.ask(f": message_tag([{self.tokens(zero)[0]}], 1)")
+
+        def go_on():
+            start = time.monotonic()
+            self.assertEqual(zero.do("recv 1 5"), "got 1 5 10 1")
+            self.assertEqual(one.do("send 0 5 10 1"), "sent")
+            self.assertLess(time.monotonic() - start, 3 * scrytest.SCALE)
+
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            go_on()
+        finally:
+            os.kill(monitor, signal.SIGKILL)
+        go_on()
+        zero.do("recv 1 5")
+        self.finish()
+
 
 class Changes(Messages):
     def test_remove(self):
@@ -491,6 +496,59 @@ class Changes(Messages):
         self.ask(f": mpi_message_set_content({message}, {one.token}, {zero.token}, 0, 5, 1#A)")
         self.change(one, f": message_insert_into_queue({message}, {self.queue(zero)}, -1)")
         self.assertEqual(self.sizes(zero), [1])
+        self.finish()
+
+    def test_too_large_a_tag(self):
+        """One that the sender's MPI does not take is no reason for the program to end."""
+        zero, one = self.launch(2)
+        message, largest = self.ask(": message_create()").result(), 2 ** 31 - 1
+        self.ask(f": mpi_message_set_content({message}, {one.token}, {zero.token}, 0, {largest}, 1#A)")
+        reply = self.with_calls(one, f": message_insert_into_queue({message}, {self.queue(zero)}, -1)")
+        if not reply.ok():
+            self.assertIn("MPI_TAG_UB", str(reply))
+        self.assertEqual(self.sizes(zero), [1] if reply.ok() else [])
+        self.finish()
+
+    def test_large(self):
+        """No more can be inserted than the sender gets rid of at once; and that is never received."""
+        zero, one = self.launch(2)
+        for sender, most in ((one, 4000), (zero, 960)):
+            message = self.ask(": message_create()").result()
+            for size in (most + 1, most):
+                self.ask(f": mpi_message_set_content({message}, {sender.token}, {zero.token}, 0, 5, {size}#{'I' * size})")
+                insert = f": message_insert_into_queue({message}, {self.queue(zero)}, -1)"
+                if size > most:
+                    self.refused(insert, UNSUPPORTED_SERVICE, "too large")
+                else:
+                    self.change(sender, insert)
+        self.assertEqual(sorted(self.sizes(zero)), [960, 4000])
+        self.finish()
+
+    def test_killed_monitor(self):
+        """What it wanted done is not done later, and its files go."""
+        zero, one = self.launch(2)
+        one.do("send 0 5 10 1")
+        (first,) = self.tokens(zero)
+        rings = self.box.path("run", "rings")
+
+        def files():
+            return [name for name in os.listdir(rings) if name.startswith("message-")]
+
+        self.omis.send(f": message_queue_remove({self.queue(zero)}, {first})")
+        wait_until(files, 10)
+        self.box.stop_monitor(signal.SIGKILL)
+        self.omis = self.tool()
+        self.ask(": node_get_info([], 1)")
+        self.assertEqual(files(), [])
+        self.assertEqual(zero.do("recv 1 5"), "got 1 5 10 1")
+        # and the next one can have something done
+        one.do("send 0 5 10 1")
+        self.ask(f': job_create("{self.jobdir}", {self.root()})')
+        token = self.all_ranks(2)[0]["token"]
+        self.ask(f": proc_attach([{token}])")
+        queue = self.ask(f": proc_get_info([{token}], 128)").result()
+        self.change(zero, f": message_queue_clear([{queue}])")
+        self.assertEqual(zero.do("iprobe 1 5"), "nothing")
         self.finish()
 
     def test_in_an_action_list(self):

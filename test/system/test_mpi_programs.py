@@ -107,8 +107,25 @@ class Programs(mpitest.MpiCase):
             calls = mpitest.calls_of(rank)
             self.assertEqual((calls["MPI_Bcast"]["calls"], "MPI_Comm_spawn" in calls, rank["state"]),
                              (1, not rank["spawned"], "ended"))
-        self.assertIn("program 1, of 2 ranks, was started by MPI_Comm_spawn",
-                      self.box.run(self.box.scry("report", "@last")).stdout)
+        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout,
+                         r"\n  program 2: 2 ranks of spawns\S* under .*, started by MPI_Comm_spawn\n")
+
+    def test_without_the_agent(self):
+        """Ranks that the agent did not come to are no silent nothing."""
+        done = self.job(1, "env", "-u", "LD_PRELOAD", self.target("sender.c"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "no calls of MPI were counted: .*LD_PRELOAD was replaced")
+        self.assertIsNone(self.report()["mpi"])
+
+    def test_launcher_of_another(self):
+        """The mpirun of another MPI starts each rank as a program of its own."""
+        other = {"openmpi": "mpich", "mpich": "openmpi"}[self.mpi]
+        if not mpitest.available(other):
+            self.skipTest(f"needs {other}")
+        done = self.box.run(self.box.scry("run", "--", *mpitest.MPIS[other]["run"], "-n", 2, self.target("ending.c")),
+                            env=mpitest.QUIET, timeout=60)
+        self.assertIn("2 programs of one rank each: were they started by the mpirun of another MPI", done.stderr)
+        self.assertEqual([(rank["rank"], rank["world"]) for rank in self.mpi_report()["ranks"]], [(0, 0), (0, 1)])
 
     def test_own_tool(self):
         """A person's tool by the profiling interface goes on counting, and each call is counted once here, too."""
@@ -207,13 +224,23 @@ class Ends(mpitest.MpiCase):
         self.assertEqual(self.states(mpi)[1], "died without MPI_Finalize")
         self.assertEqual(matrix_of(mpi), ring(3))
         text = self.box.run(self.box.scry("report", "@last")).stdout
-        self.assertRegex(text, r"rank 1 \(\S+, process \d+\): died without MPI_Finalize")
+        self.assertRegex(text, r"rank 1 \(\S+, process \d+\): (killed by SIGKILL|died without MPI_Finalize)")
+        (end,) = (each["end"] for each in mpi["ranks"] if each["rank"] == 1)
+        self.assertEqual((end["signal"], end["exit_code"], end["first"]), (signal.SIGKILL, None, True))
+        self.check_first(1, "was killed by SIGKILL", text)
+
+    def check_first(self, rank, words, text):
+        """The one that began it stands out, in the report, and in what scry why says of the job."""
+        line = rf"(?m)^ *rank {rank} {words}(, the first of \d ranks that ended without MPI_Finalize)?$"
+        self.assertRegex(text, line)
+        self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, line)
 
     def test_abort(self):
         self.check_statuses("abort")
         mpi = self.mpi_report()
         (rank,) = (each for each in mpi["ranks"] if each["rank"] == 1)
         self.assertEqual((rank["state"], rank["abort_code"]), ("called MPI_Abort", 3))
+        self.check_first(1, "called MPI_Abort with 3", self.box.run(self.box.scry("report", "@last")).stdout)
         self.assertEqual(matrix_of(mpi)[1, 2], (STEPS, STEPS * 8))
 
     def test_exit_without_finalize(self):
@@ -221,6 +248,21 @@ class Ends(mpitest.MpiCase):
         mpi = self.mpi_report()
         self.assertEqual(set(self.states(mpi).values()), {"died without MPI_Finalize"})
         self.assertEqual(matrix_of(mpi), ring(3))
+
+    def test_restricted(self):
+        """One that forbids itself system calls would be killed by those of the interposer: it is counted up to there."""
+        for mode in "stats", "trace":
+            with self.subTest(mode):
+                self.job(3, self.target("ending.c"), "sealed", options=["-q", "--mpi", mode])
+                mpi = self.mpi_report()
+                self.assertEqual(set(self.states(mpi).values()), {"not counted to the end"})
+                self.assertTrue(all("seccomp" in rank["fault"] for rank in mpi["ranks"]))
+                self.assertEqual(matrix_of(mpi), ring(3))
+                for rank in range(3):
+                    path = self.box.path("work", f"sent.{rank}")
+                    with open(path, encoding="utf-8") as file:
+                        self.assertEqual(file.read(), "sent")
+                    os.unlink(path)
 
     def test_never_initialised(self):
         self.check_statuses("never")

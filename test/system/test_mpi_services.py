@@ -4,12 +4,12 @@ is known (targets/mpi_served.c)."""
 
 import json
 import os
-import re
 import shutil
 import signal
 import unittest
 
 import scrytest
+from mpiservicetest import RanksTest
 from scrytest import wait_until
 from servicetest import *
 
@@ -24,22 +24,11 @@ def ancestors(pid):
     return found
 
 
-class MpiCase(ServiceTest):
-    """Ranks of a job that is followed, without scry run."""
+class MpiCase(RanksTest):
     program, launcher = "mpi_served", ["mpirun.openmpi", "--oversubscribe"]
-
-    def setUp(self):
-        super().setUp()
-        self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
-        os.mkdir(self.jobdir, 0o700)
-        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
 
     def built(self):
         return scrytest.built("test", "system", "targets", self.program)
-
-    def environment(self):
-        return {"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_JOB": self.jobdir,
-                "SCRY_AGENT_SOCKET": self.box.path("run", "agent.sock"), "SCRY_MPI_DIR": self.box.path("lib")}
 
     def launch(self, *arguments, env=None, program=None):
         return self.box.start([*self.launcher, "-n", str(RANKS), program or self.built(), *arguments],
@@ -48,23 +37,13 @@ class MpiCase(ServiceTest):
     def ranks(self, job=None, launcher=None):
         """By rank: what mpi_get_ranks says of it. `launcher`: only those below that process, for there may be ranks of
         others on this machine."""
-        names = ("token", "namespace", "rank", "size", "host", "pid", "library", "state", "exe", "job")
-        text = self.ask(f': mpi_get_ranks("{self.jobdir if job is None else job}")').result()
-        note, rows = text.split(",[", 1)
+        note, found = self.rank_rows(job)
         self.assertEqual(note, '""')
-        # tokens are no strings
-        rows = value("[" + re.sub(r"(^|,)([a-z](?:_\d+)+),", r'\1"\2",', rows))[0]
-        self.assertEqual(len(rows) % len(names), 0, rows)
-        found = [dict(zip(names, rows[i:i + len(names)])) for i in range(0, len(rows), len(names))]
         return {row["rank"]: row for row in found if not launcher or launcher.pid in ancestors(row["pid"])}
 
     def started(self, states=("running",)):
         """When all ranks are known, attached."""
-        def look():
-            ranks = self.ranks()
-            there = sorted(ranks) == list(range(RANKS)) and all(row["state"] in states for row in ranks.values())
-            return ranks if there else None
-        ranks = wait_until(look, 60)
+        ranks = wait_until(lambda: self.all_ranks(RANKS, states), 60)
         for row in ranks.values():
             self.ask(f": proc_attach([{row['token']}])")
         return ranks
@@ -216,6 +195,8 @@ class OpenMpi(MpiCase):
         everything = self.ask(f": mpi_get_stats([{ranks[0]['token']}])").result()
         self.assertEqual(len(value(everything)[0]), 13)
         self.refused(f": mpi_get_stats([{ranks[0]['token']}], [], [\"speed\"])", PARAMETER_ERROR, "completion_average")
+        self.refused(f": mpi_get_stats([{ranks[0]['token']}], [\"comp*\", \"MPI_Alreduce\"])", PARAMETER_ERROR,
+                     'primitives: MPI has no call "MPI_Alreduce": is it MPI_')
         self.refused(f": mpi_get_distribution([{ranks[0]['token']}], \"MPI_Nothing.size\")", PARAMETER_ERROR, "latency")
         self.finish(process, release)
 
@@ -343,6 +324,25 @@ class OpenMpi(MpiCase):
         self.assertEqual(sorted(files), list(range(RANKS)))
         for stats in files.values():
             self.assertEqual((stats["state"], calls_of(stats)["MPI_Sendrecv"]["count"]), ("ended", MESSAGES))
+
+    def test_directory_made_anew(self):
+        """Ranks of a job whose directory was removed are not those of the next one that has it."""
+        process, ranks, release = self.blocked()
+        self.omis.close()
+        self.omis = self.tool()
+        shutil.rmtree(self.jobdir)
+        os.mkdir(self.jobdir, 0o700)
+        self.ask(f': job_create("{self.jobdir}", {os.getpid()})')
+        self.assertEqual(self.rank_rows()[1], [])
+        other = self.box.path("work", "release-2")
+        second = self.launch(other)
+        pids = {rank: row["pid"] for rank, row in self.started().items()}
+        self.assertFalse(set(pids.values()) & {row["pid"] for row in ranks.values()})
+        self.finish(process, release)
+        self.assertEqual({rank: row["pid"] for rank, row in self.ranks().items()}, pids)
+        self.finish(second, other)
+        self.drained()
+        self.assertEqual({rank: stats["pid"] for rank, stats in self.written().items()}, pids)
 
     def test_reset(self):
         """Each thread begins anew with its next call: what ranks 0 and 2 wait in now is not counted any more."""

@@ -183,6 +183,115 @@ class Late(Traced):
         self.assertEqual(received, sorted(received, reverse=True))
 
 
+class Family(Traced):
+    """Programs that start others: whose communicators are which, nobody is told."""
+
+    def test_spawned(self):
+        program = self.target("family.c")
+        plain = self.plain(2, program, timeout=180)  # five processes that poll, and few processors
+        if plain.returncode:
+            self.skipTest(f"MPI_Comm_spawn does not work under this {self.mpi} without scry either: "
+                          f"{plain.stderr.strip().splitlines()[-1]}")
+        self.traced(2, program, timeout=180)
+        rows = self.messages()
+        self.assertEqual(len(rows), sum(int(line.split()[3]) for line in plain.stdout.splitlines()))
+        self.assertEqual({row["state"] for row in rows}, {"matched"})
+        programs = {(row["program"], row["to_program"]) for row in rows}
+        self.assertTrue({("1", "2"), ("1", "3")} <= programs)
+        self.assertFalse(programs & {("2", "3"), ("3", "2")}, "the two families have nothing to do with each other")
+        for children in ("2", "3"):
+            down = sorted((row["from"], row["to"]) for row in rows if row["tag"] == "5" and row["to_program"] == children)
+            self.assertEqual(down, sorted((parent, child) for parent in "01" for child in "012"))
+            # in the merged one parents have the lower ranks, and so in its copy
+            for tag in ("1", "2"):
+                ring = [(row["program"], row["from"], row["to_program"], row["to"]) for row in rows
+                        if row["tag"] == tag and children in (row["program"], row["to_program"])]
+                self.assertEqual(sorted(ring), sorted([("1", "1", children, "0"), (children, "0", children, "1"),
+                                                       (children, "1", children, "2"), (children, "2", "1", "0")]))
+        trace = self.report(self.box.path("work", "job"))["mpi_trace"]
+        self.assertEqual((trace["other_programs"], trace["unreceived"], trace["unsent"]), (0, 0, 0))
+        self.assertEqual(self.export("spacetime").count('class="m" d="'), len(rows))
+        self.assertEqual(self.export("chrome").count('"ph":"f"'), len(rows))
+
+
+class Killed(Traced):
+    def test_in_a_call(self):
+        """A send that blocks is there before it has returned; and in which calls the ranks were killed."""
+        self.job(4, self.target("killed.c"), options=["-q", "--mpi", "trace", "-o", self.box.path("work", "job")])
+        (row,) = self.messages()
+        self.assertEqual((row["from"], row["to"], row["tag"], row["state"], row["send_call"]),
+                         ("0", "1", "3", "unreceived", "MPI_Ssend"))
+        ranks = self.report(self.box.path("work", "job"))["mpi_trace"]["ranks"]
+        self.assertEqual([rank["ends_in"] and rank["ends_in"]["call"] for rank in ranks],
+                         ["MPI_Ssend", "MPI_Recv", "MPI_Barrier", None])
+        self.assertRegex(ranks[0]["ends_in"]["where"], r"main \(killed.c:\d+\)")
+        self.assertIn("Ranks whose trace ends inside of a call of MPI",
+                      self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout)
+
+
+class Thinned(Traced):
+    def test_rate(self):
+        """A rate leaves out calls, no messages."""
+        job, count = self.box.path("work", "job"), 20000
+        done = self.job(1, self.target("traced.c"), "loop", self.box.path("work", "said"), count,
+                        options=["-q", "--mpi", "trace", "--rate", "100", "-o", job])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report(job)
+        calls = {row["name"]: row["calls"] for row in report["functions"]}["MPI_Sendrecv"]
+        self.assertIn(calls, range(100, count // 2))
+        trace = report["mpi_trace"]
+        self.assertEqual((trace["messages"], trace["ambiguous_sent"], trace["ambiguous_received"]), (count, 0, 0))
+
+
+class Switched(Traced):
+    """Tracing is switched on while messages are under way."""
+
+    def waiting(self, *options):
+        job = self.start_job(2, self.target("switched.c"), self.box.path("work", "go"), options=options)
+        for _ in range(2):
+            job.stdout.readline()
+        return job
+
+    def set(self, *pairs):
+        done = self.box.run(self.box.scry("set", self.box.path("work", "job"), *pairs))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def finish(self, job):
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(job.wait(60), 0)
+        return {state: sorted(int(row["bytes"]) for row in rows if row["state"] == state)
+                for rows in [self.messages()] for state in {row["state"] for row in rows}}
+
+    LATER = [*range(300, 310), *range(400, 410)]
+
+    def test_on(self):
+        job = self.waiting()
+        self.set("mpi=trace")
+        states = self.finish(job)
+        # sends and receives each have a line: what was sent before is received, what was posted before is sent
+        self.assertEqual(states, {"matched": self.LATER,
+                                  "ambiguous": sorted([*range(100, 105), *2 * list(range(200, 203))])})
+        text = self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout
+        self.assertIn("the trace of 2 ranks begins after MPI_Init: messages of two ranks are matched from the moment on",
+                      text)
+        self.assertIn("`scry run --mpi trace`", text)
+        self.assertIn("begins after MPI_Init", self.export("spacetime"))
+
+    def test_on_from_the_start(self):
+        states = self.finish(self.waiting("--mpi", "trace"))
+        self.assertEqual(states, {"matched": sorted([*range(100, 105), *range(200, 203), *self.LATER])})
+
+    def test_off_and_on(self):
+        """What goes by between is known to be missing."""
+        job = self.waiting("--mpi", "trace")
+        self.set("mpi=stats")
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(job.wait(60), 0)
+        self.assertEqual({row["state"] for row in self.messages()}, {"unreceived"})
+
+
 class Nothing(scrytest.TestCase):
     def test_no_mpi(self):
         """A job without MPI has no such picture, and it is said what to do."""
@@ -199,7 +308,7 @@ class Nothing(scrytest.TestCase):
         self.assertIn("--to has to be later", done.stderr)
 
 
-for each in (Stommel, Late):
+for each in (Stommel, Late, Family, Killed, Switched, Thinned):
     mpitest.for_each_mpi(each, globals())
 del each
 scrytest.main()

@@ -123,6 +123,62 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"MPI_Recv of 8 B from any rank, "
                                r"tag 1 on MPI_COMM_SELF, at main \(stuck.c:\d+\)")
 
+    def test_lock(self):
+        """Who wants a lock waits for who holds it, not for the target, which may itself be among those who want it."""
+        answer, status, _ = self.stuck("lock", "straggler", 3)
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["ranks"], finding["victims"], status), ([0], [1, 2], 0))
+        self.assertEqual(finding["text"], "2 ranks wait for rank 0, which sleeps")
+
+    def test_locked(self):
+        """0 and 2 for each other; 1, whose window it is, waits for them in a barrier."""
+        answer, status, _ = self.stuck("locked", "deadlock", 3)
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 2], [1], 3))
+
+    def test_stopped(self):
+        """What it waits for lies there, and as soon as it goes on it takes it: no deadlock."""
+        job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "answer", stdout=subprocess.DEVNULL)
+        path, answers = self.box.path("work", "job"), []
+
+        def calls(expected):
+            answers.append(self.why(path))
+            mpi = answers[-1][0]["mpi"]
+            return mpi and len(mpi["ranks"]) == 3 and all(
+                any(thread["call"] == call for thread in mpi["ranks"][rank]["threads"])
+                for rank, call in expected.items())
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        scrytest.wait_until(lambda: calls({0: "MPI_Recv"}), 30, lambda: json.dumps(answers[-1][0], indent=1))
+        pid = answers[-1][0]["mpi"]["ranks"][0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            open(self.box.path("work", "go"), "w", encoding="utf-8").close()
+            scrytest.wait_until(lambda: calls({1: "MPI_Recv"}) and answers[-1][0]["mpi"]["ranks"][1]["state"] == "waits", 30,
+                                lambda: json.dumps(answers[-1][0], indent=1))
+            (finding,) = answers[-1][0]["mpi"]["findings"]
+            self.assertEqual((finding["kind"], finding["ranks"], answers[-1][1]), ("straggler", [0], 0))
+            self.assertIn("rank 0, which is stopped (by a signal or a debugger)", finding["text"])
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(job.wait(30), 0)
+
+    def test_joined_threads(self):
+        answer, status, _ = self.stuck("joined", "deadlock")
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 1], [2], 3))
+
+    def test_own_mutex(self):
+        answer, _, text = self.stuck("mutex", "straggler")
+        self.assertEqual(answer["mpi"]["findings"][0]["text"],
+                         "2 ranks wait for rank 1, which waits for a mutex that it holds itself: it will wait for ever")
+        self.assertRegex(text, r"rank 1 \(.*\): outside of MPI: waits for a mutex")
+
+    def test_opened_fifo(self):
+        os.mkfifo(self.box.path("work", "some-fifo"))
+        answer, _, _ = self.stuck("fifo", "straggler")
+        self.assertEqual(answer["mpi"]["findings"][0]["text"], "2 ranks wait for rank 1, which opens some-fifo")
+
     def test_dead_peer(self):
         """A rank is killed while others wait for it; the launcher, which would end them, is held meanwhile."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", stdout=subprocess.DEVNULL)

@@ -12,28 +12,17 @@ import signal
 import unittest
 
 import scrytest
+from jobtest import JobCase, calls_said, target
 from scrytest import wait_until
 
 LINE = re.compile(r"^( *-?\d+\.\d{6})(?:  \[(\d+)\] +)?( +)(end of )?(\w+)(\(.*?\))?(.*)$")
 
 
-def target(name="traced"):
-    return scrytest.built("test", "system", "targets", name)
-
-
-class TraceCase(scrytest.TestCase):
+class TraceCase(JobCase):
     def trace(self, *arguments, options=()):
         """Runs the traced program; the calls that it says it made."""
         done = self.box.run(self.box.scry("run", "-q", *options, "--", target(), *arguments))
-        said = {}
-        for name, count in re.findall(r"^calls (\w+) (\d+)$", done.stdout, re.M):
-            said[name] = said.get(name, 0) + int(count)
-        return said
-
-    def scry(self, *arguments, status=0):
-        done = self.box.run(self.box.scry(*arguments))
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done
+        return calls_said(done.stdout)
 
     def replay(self, *arguments):
         return self.scry("replay", *arguments, "@last").stdout
@@ -363,7 +352,7 @@ class Report(TraceCase):
         wait_until(self.second_has_names, 30)  # its monitor has had the time to look at the program
         os.close(write)
         out = job.communicate(timeout=60)[0]
-        said = {name: int(count) for name, count in re.findall(r"^calls (\w+) (\d+)$", out, re.M)}
+        said = calls_said(out)
         value = json.loads(self.scry("report", "--json", "@last").stdout)
         self.assertEqual({row["name"]: (row["calls"], row["open"]) for row in value["functions"]},
                          {name: (count, 0) for name, count in said.items()})

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import scrytest
+from jobtest import JobCase
 from scrytest import children, process_gone, process_state, wait_until
 
 # Says what a process finds itself in, but for what differs between any two processes.
@@ -37,18 +38,7 @@ print(json.dumps({
 """
 
 
-class RunCase(scrytest.TestCase):
-    def scry_run(self, *arguments, **options):
-        return self.box.run(self.box.scry("run", *arguments), **options)
-
-    def report(self, job="@last"):
-        done = self.box.run(self.box.scry("report", "--json", job))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def start_run(self, *arguments, **options):
-        return self.box.start(self.box.scry("run", *arguments), **options)
-
+class RunCase(JobCase):
     def command_of(self, run):
         """The pid of the command under a started scry run."""
         return wait_until(lambda: [pid for pid in children(run.pid) if self.is_started(pid)], 20)[0]
@@ -132,6 +122,9 @@ class Status(RunCase):
         self.assertFalse(report["processes_listed_singly"])
         self.assertEqual([process["name"] for process in report["processes"]], ["sh"])
         self.assertGreater(report["peak_rss_bytes"], 0)
+        done = self.box.run([program, "run", "-q", "sh", "-c", "echo out; exit 5"], env=env)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (5, "out\n", 1), done.stderr)
+        self.assertRegex(done.stderr, "^scry: no monitor, so only the command as a whole is known")
 
 
 class Untouched(RunCase):

@@ -11,18 +11,11 @@ import time
 import unittest
 
 import scrytest
+from jobtest import JobCase
 from scrytest import children, process_gone, wait_until
 
 
-class FaultCase(scrytest.TestCase):
-    def start_run(self, *arguments, **options):
-        return self.box.start(self.box.scry("run", *arguments), **options)
-
-    def report(self, job="@last"):
-        done = self.box.run(self.box.scry("report", "--json", job))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
+class FaultCase(JobCase):
     def spool(self, job=None):
         """The records of the only job, as far as they are whole."""
         if job is None:
@@ -164,8 +157,9 @@ class Deaths(FaultCase):
 
     def test_monitor_killed(self):
         """kill -9 of the monitor: another one is started, goes on following, and the gap is recorded."""
-        run = self.start_run("-q", "--sample", "0.05", *self.waiter())
-        self.assertEqual(run.stdout.readline(), "ready\n")
+        run = self.start_run("-q", "--sample", "0.05", "sh", "-c", f"sleep 0.3; sleep 100 & echo $!; "
+                             f"while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; kill $!; exit 5")
+        long = int(run.stdout.readline())
         wait_until(lambda: len(self.samples()) >= 3)
         first = self.box.monitor_pid()
         os.kill(first, signal.SIGKILL)
@@ -178,6 +172,9 @@ class Deaths(FaultCase):
         report = self.report()
         self.assertEqual((report["exit_code"], report["left_running"]), (5, 0))
         self.assertEqual(len(report["gaps"]), 1)
+        starts = [process["start_seconds"] for process in report["processes"] if process["pid"] == long]
+        self.assertEqual(len(starts), 1, "a process is counted again by the second monitor")
+        self.assertGreater(starts[0], 0.2)
         self.assertIn("monitor", report["gaps"][0]["reason"])
         self.assertLess(report["gaps"][0]["from"], report["gaps"][0]["to"])
         self.assertFalse(process_gone(second), "the new monitor outlives the job")
@@ -265,10 +262,12 @@ class FullDisk(FaultCase):
 
     def test_unwritable_state_directory(self):
         """No place for the record is no reason not to run the job."""
-        done = self.box.run(self.box.scry("run", "sh", "-c", "echo fine; exit 4"),
+        done = self.box.run(self.box.scry("run", "--mpi", "stats", "--trace", "all", "sh", "-c", "echo fine; exit 4"),
                             env={"SCRY_STATE_DIR": "/proc/nowhere"})
         self.assertEqual((done.returncode, done.stdout), (4, "fine\n"))
         self.assertIn("is not recorded", done.stderr)
+        for what in ("calls of MPI were not counted", "no function was recorded"):
+            self.assertIn(f"{what}: there is no job directory", done.stderr)
         self.assertNotIn("scry report", done.stderr)  # there is nothing that it could read
         self.assertIn("recording stopped", done.stderr)
 

@@ -9,33 +9,15 @@ import signal
 import subprocess
 
 import scrytest
+from jobtest import JobCase, calls_said, target
 from scrytest import wait_until
 
 
-def target(name="traced"):
-    return scrytest.built("test", "system", "targets", name)
-
-
-class TraceCase(scrytest.TestCase):
-    def scry_run(self, *arguments, **options):
-        return self.box.run(self.box.scry("run", *arguments), **options)
-
-    def report(self, job="@last"):
-        done = self.box.run(self.box.scry("report", "--json", job))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def calls(self, report=None):
-        """{function: calls} over all processes of the last job."""
-        return {row["name"]: row["calls"] for row in (report or self.report())["functions"]}
-
+class TraceCase(JobCase):
     def traced(self, *arguments, options=(), **keywords):
         """Runs the traced program; what it did, and what scry counted of that."""
         done = self.scry_run(*options, "--", target(), *arguments, **keywords)
-        said = {}
-        for name, count in re.findall(r"^calls (\w+) (\d+)$", done.stdout, re.M):
-            said[name] = said.get(name, 0) + int(count)
-        return done, said
+        return done, calls_said(done.stdout)
 
 
 class Counts(TraceCase):
@@ -64,6 +46,32 @@ class Counts(TraceCase):
                 done, said = self.traced("calls", 10, options=["--trace", selection])
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.calls(), {name: said[name] for name in names})
+
+    def test_wrong_selection(self):
+        """One line of error, wherever it comes from, and nothing is run."""
+        for selection, said in (("fn:[", "'fn:[' at character 1 has a [ that is not closed"),
+                                ("main fn:[a-", "'fn:[a-' at character 6 has a ["), ("fnn:x", "'fnn:' at character 1")):
+            with self.subTest(selection=selection):
+                for options, env in ((["--trace", selection], {}), ([], {"SCRY_TRACE": selection})):
+                    done = self.scry_run(*options, "--", "touch", "ran", env=env)
+                    self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (125, "", 1), done)
+                    self.assertIn(said, done.stderr)
+                self.assertFalse(os.path.exists(self.box.path("work", "ran")))
+
+    def test_removed_meanwhile(self):
+        """Who removes the trace while the job runs is told so, and not to compile the program in another way."""
+        job = self.box.path("work", "job")
+        done = self.scry_run("--trace", "fn:leaf", "-o", job, "--", "sh", "-c",
+                             f"{target()} calls 5; until grep -q '^state.exited' {job}/trace/*/*/.process; do :; done; "
+                             f"rm -r {job}/trace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [line for line in done.stderr.splitlines() if "warning" in line]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertIn(f"the calls that were recorded (20 records) are gone: {job}/trace was removed", said[0])
+        self.assertNotIn("-finstrument-functions", done.stderr)
+        replay = self.box.run(self.box.scry("replay", job))
+        self.assertEqual(replay.returncode, 1)
+        self.assertIn("was removed while the job ran", replay.stderr)
 
     def test_declared_in_a_header_of_the_system(self):
         """What the program defines itself has its place in the program, whoever else declares it."""
@@ -457,6 +465,30 @@ class Set(TraceCase):
         done = self.box.run(self.box.scry("set", "@last", "depth=2"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("ended", done.stderr)
+
+    def test_not_loaded(self):
+        """What the processes of a job got nothing for at their start cannot be switched on."""
+        for options, pairs, refused in ((["--mpi", "off"], ["mpi=stats"], True),
+                                        (["--mpi", "off"], ["on=yes", "mpi=messages"], True),
+                                        (["--mpi", "off"], ["mpi=off", "trace=fn:step"], False),
+                                        (["--trace", "off"], ["trace=fn:step", "mpi=trace"], False),
+                                        (["--trace", "off", "--mpi", "off"], ["trace=fn:step"], True),
+                                        (["--trace", "off", "--mpi", "off"], ["sample=2", "trace=off"], False)):
+            with self.subTest(options=options, pairs=pairs):
+                run = self.start_steps(*options)
+                done = self.box.run(self.box.scry("set", "@last", *pairs))
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (int(refused), int(refused)), done.stderr)
+                self.assertEqual("the job was started with " + " ".join(options) in done.stderr, refused)
+                self.assertEqual(pairs[-1] in self.scry_set().splitlines(), not refused)
+                self.end(run)
+
+    def test_numbered_messages(self):
+        """Only of ranks that begin later: said, not refused."""
+        run = self.start_steps()
+        done = self.box.run(self.box.scry("set", "@last", "mpi=messages"))
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (0, 1))
+        self.assertIn("ranks that call MPI_Init from now on", done.stderr)
+        self.end(run)
 
     def test_from_inside(self):
         scry = self.box.scry()[0]

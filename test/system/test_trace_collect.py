@@ -12,13 +12,10 @@ import signal
 import subprocess
 
 import scrytest
+from jobtest import calls_said, target, trace_process, traces_of
 from scrytest import wait_until
 
 BABELTRACE = shutil.which("babeltrace2")
-
-
-def target(name="traced"):
-    return scrytest.built("test", "system", "targets", name)
 
 
 class CollectCase(scrytest.TestCase):
@@ -29,16 +26,7 @@ class CollectCase(scrytest.TestCase):
         self.job = self.box.path("work", "job")
 
     def traces(self):
-        return sorted(glob.glob(os.path.join(self.job, "trace", "*", "*")))
-
-    def process(self, path):
-        """.process of a trace: {key: [values]}."""
-        values = collections.defaultdict(list)
-        with open(os.path.join(path, ".process"), encoding="utf-8") as file:
-            for line in file:
-                key, _, value = line.rstrip("\n").partition("\t")
-                values[key].append(value)
-        return values
+        return traces_of(self.job)
 
     def events(self, *paths):
         """Lines of babeltrace2 of all traces of the job."""
@@ -56,25 +44,19 @@ class CollectCase(scrytest.TestCase):
     def scry_run(self, *arguments, **options):
         return self.box.run(self.box.scry("run", "-q", "-o", self.job, *arguments), **options)
 
-    def said(self, text):
-        counts = collections.Counter()
-        for name, count in re.findall(r"^calls (\w+) (\d+)$", text, re.M):
-            counts[name] += int(count)
-        return dict(counts)
-
 
 class Whole(CollectCase):
     def test_threads(self):
         done = self.scry_run("--", target(), "threads", 20000)
         self.assertEqual(done.returncode, 0, done.stderr)
-        said = self.said(done.stdout)
+        said = calls_said(done.stdout)
         lines, notes = self.events()
         found = self.entries(lines)
         self.assertEqual({name: found.get(name) for name in said}, said, list(found.items())[:9])
         self.assertEqual(self.exits(lines), sum(found.values()))
         self.assertNotIn("discarded", notes)
         (trace,) = self.traces()
-        process = self.process(trace)
+        process = trace_process(trace)
         self.assertEqual(process["state"], ["exited"])
         self.assertEqual(int(process["events"][0]), 2 * sum(found.values()))
         self.assertNotIn("problem", process)
@@ -95,8 +77,8 @@ class Whole(CollectCase):
         os.kill(self.box.monitor_pid(), signal.SIGCONT)
         self.assertEqual(run.wait(), 0)
         (trace,) = self.traces()
-        wait_until(lambda: self.process(trace)["state"] == ["exited"])
-        process = self.process(trace)
+        wait_until(lambda: trace_process(trace)["state"] == ["exited"])
+        process = trace_process(trace)
         _, notes = self.events()
         self.assertGreater(int(process["discarded"][0]), 0)
         self.assertEqual(int(process["events"][0]) + int(process["discarded"][0]), 2 * count)
@@ -106,7 +88,7 @@ class Whole(CollectCase):
         count = 1000000
         done = self.scry_run("--buffer", "1M", "--overflow", "wait", "--trace", "fn:hot", "--", target(), "storm", count)
         self.assertEqual(done.returncode, 0, done.stderr)
-        process = self.process(self.traces()[0])
+        process = trace_process(self.traces()[0])
         self.assertEqual(process["events"] + process["discarded"], [str(2 * count), "0"])
 
     def test_crash(self):
@@ -114,7 +96,7 @@ class Whole(CollectCase):
         self.assertEqual(done.returncode, 128 + signal.SIGSEGV)
         lines, _ = self.events()
         self.assertEqual(self.entries(lines).get("deep"), 6)
-        process = self.process(self.traces()[0])
+        process = trace_process(self.traces()[0])
         self.assertEqual(process["state"], ["crashed"])
         self.assertEqual(process["crash_signal"], [str(int(signal.SIGSEGV))])
         self.assertEqual(int(process["crash_address"][0], 16), 16)
@@ -124,7 +106,7 @@ class Whole(CollectCase):
         done = self.scry_run("--max-size", "2M", "--trace", "fn:hot", "--", target(), "storm", 3000000)
         self.assertEqual(done.returncode, 0, done.stderr)
         (trace,) = self.traces()
-        process = self.process(trace)
+        process = trace_process(trace)
         self.assertTrue(any("--max-size" in problem for problem in process["problem"]), process)
         size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
         self.assertGreater(size, 1 << 20)
@@ -142,7 +124,7 @@ class Whole(CollectCase):
         self.assertLess(size, 1100000)
         lines, _ = self.events()
         self.assertGreater(self.entries(lines)["hot"], 50000)
-        process = self.process(trace)
+        process = trace_process(trace)
         self.assertGreater(int(process["flight_overwritten"][0]), 0)
         self.assertEqual(sum(int(process[key][0]) for key in ("events", "discarded", "overwritten")), 6000000)
 
@@ -191,10 +173,10 @@ class Change(CollectCase):
         out = run.stdout.read()
         self.assertEqual(run.wait(), 0)
         steps = int(re.search(r"calls step (\d+)", out).group(1))
-        wait_until(lambda: "running" not in [self.process(path)["state"][0] for path in self.traces()])
+        wait_until(lambda: "running" not in [trace_process(path)["state"][0] for path in self.traces()])
         lines, _ = self.events()
         self.assertEqual(self.entries(lines)["step"], steps)
-        self.assertEqual([self.process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
+        self.assertEqual([trace_process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
 
 
 class Restarted(CollectCase):
@@ -235,7 +217,7 @@ class Restarted(CollectCase):
         run.stdin.close()
         count = int(re.search(r"calls (\d+)", run.stdout.read()).group(1))
         self.assertEqual(run.wait(), 0)
-        wait_until(lambda: "running" not in [self.process(path)["state"][0] for path in self.traces()])
+        wait_until(lambda: "running" not in [trace_process(path)["state"][0] for path in self.traces()])
         return count
 
     def expected(self, name, i):

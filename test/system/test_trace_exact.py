@@ -2,8 +2,6 @@
 """Nothing is lost in silence: entries and exits of a program = events + discarded + overwritten, however it and the
 monitor end, and nothing stays behind in the runtime directory."""
 
-import collections
-import glob
 import os
 import re
 import shutil
@@ -12,6 +10,7 @@ import struct
 import subprocess
 
 import scrytest
+from jobtest import trace_process, traces_of
 from scrytest import wait_until
 
 BABELTRACE = shutil.which("babeltrace2")
@@ -47,7 +46,7 @@ class ExactCase(scrytest.TestCase):
 
     def waits(self):
         """How many waits for room were in vain, and how many records were dropped after one."""
-        found = [self.process(path) for path in self.traces()]
+        found = [trace_process(path) for path in self.traces()]
         return [sum(int(process[key][0]) for process in found) for key in ("waits_ran_out", "waits_dropped")]
 
     def check_waits(self, waits, cut_off=0, disturbed=False):
@@ -74,23 +73,15 @@ class ExactCase(scrytest.TestCase):
         return numbers[1:numbers[0] + 1]
 
     def traces(self):
-        return sorted(glob.glob(os.path.join(self.job, "trace", "*", "*")))
-
-    def process(self, path):
-        values = collections.defaultdict(list)
-        with open(os.path.join(path, ".process"), encoding="utf-8") as file:
-            for line in file:
-                key, _, value = line.rstrip("\n").partition("\t")
-                values[key].append(value)
-        return values
+        return traces_of(self.job)
 
     def sums(self):
         """events, discarded, overwritten of all traces of the job together."""
-        found = [self.process(path) for path in self.traces()]
+        found = [trace_process(path) for path in self.traces()]
         return [sum(int(process[key][0]) for process in found) for key in ("events", "discarded", "overwritten")]
 
     def closed(self):
-        states = [self.process(path)["state"][0] for path in self.traces()]
+        states = [trace_process(path)["state"][0] for path in self.traces()]
         return set(states) & {"exited", "crashed"} and "running" not in states
 
     def on_disk(self):
@@ -187,7 +178,7 @@ class Killed(ExactCase):
     def busy(self, *options):
         run = self.box.start(self.command("busy", options=["-q", *options]))
         wait_until(lambda: self.traces() and len(self.said_now()) == 4 and min(self.said_now()) > 10000, 20)
-        (pid,) = {int(self.process(path)["pid"][0]) for path in self.traces()}
+        (pid,) = {int(trace_process(path)["pid"][0]) for path in self.traces()}
         return run, pid
 
     def said_now(self):
@@ -226,7 +217,7 @@ class Killed(ExactCase):
         os.kill(pid, signal.SIGKILL)
         threads = self.check_busy(run)
         self.check_waits(True, cut_off=threads, disturbed=True)
-        states = [self.process(path)["state"][0] for path in self.traces()]
+        states = [trace_process(path)["state"][0] for path in self.traces()]
         self.assertEqual(len(states), 3)
         self.assertEqual(states.count("exited"), 1, states)
         self.assertEqual(states.count("continued"), len(states) - 1, states)

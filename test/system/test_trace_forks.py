@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Children of fork that execute nothing are traced like their parent, and soon; what cannot be traced is said why."""
 
-import json
 import os
 import re
 
 import scrytest
+from jobtest import JobCase
 from scrytest import wait_until
 
 CHILDREN = 200
@@ -15,19 +15,9 @@ def forks():
     return scrytest.built("test", "system", "targets", "forks")
 
 
-class ForksCase(scrytest.TestCase):
+class ForksCase(JobCase):
     def scry_run(self, *arguments):
-        done = self.box.run(self.box.scry("run", *arguments))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
-
-    def report(self):
-        done = self.box.run(self.box.scry("report", "--json", "@last"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def calls(self):
-        return {row["name"]: row["calls"] for row in self.report()["functions"]}
+        return self.scry("run", *arguments)
 
     def untraced(self, done):
         """How many children were not waited for, as the summary says."""

@@ -16,15 +16,12 @@ import unittest
 
 import scrytest
 from ctracertest import TracerCase
+from jobtest import target
 from scrytest import wait_until
 
 MEGABYTE = 1 << 20
 USER = scrytest.Sandbox.ordinary_user()
 is_root = unittest.skipUnless(os.getuid() == 0, "only root can")
-
-
-def target(name):
-    return scrytest.built("test", "system", "targets", name)
 
 
 class LimitsCase(TracerCase):
@@ -52,7 +49,7 @@ class LimitsCase(TracerCase):
         done = self.run_target(target("privileges"), "together", count, timeout=60)
         self.assertEqual(done.stdout, f"early {count} late {count}\n")
         untraced = self.untraced(done)
-        traced = self.counts() if untraced < count else {"early": 0, "late": 0}
+        traced = self.calls() if untraced < count else {"early": 0, "late": 0}
         self.assertEqual(traced, {"early": count - untraced, "late": count - untraced}, done.stderr)
         return done, untraced
 
@@ -84,7 +81,7 @@ class LittleRoom(LimitsCase):
         done = self.run_target(target("traced"), "threads", 200, options=["--buffer", "64M"])
         self.assertEqual(done.stdout, "calls work 800\ncalls leaf 1600\n")
         if not self.report()["trace"]["threads_omitted"]: # those that had no room are counted
-            self.assertEqual(self.counts(), {"work": 800, "leaf": 1600}, done.stderr)
+            self.assertEqual(self.calls(), {"work": 800, "leaf": 1600}, done.stderr)
 
     def test_filled_while_it_runs(self):
         def fill():
@@ -255,7 +252,7 @@ class ManyAtOnce(LimitsCase):
         wait_until(lambda: set(os.listdir(rings)) <= {"doorbell"}, 20, "areas are left over")
         # and then there is room for one more
         self.run_target(target("traced"), "calls", 3)
-        self.assertEqual(self.counts(), {"work": 3, "leaf": 6}, done.stderr)
+        self.assertEqual(self.calls(), {"work": 3, "leaf": 6}, done.stderr)
 
 
 class SlowSymbols(LimitsCase):
@@ -276,7 +273,7 @@ class SlowSymbols(LimitsCase):
             pass
         out, err = run.communicate(timeout=30 * scrytest.SCALE)
         self.assertEqual((run.returncode, out), (0, "calls work 3\ncalls leaf 6\n"), err)
-        self.assertEqual(self.counts(), {"leaf": 6}, err)
+        self.assertEqual(self.calls(), {"leaf": 6}, err)
 
 
 class SilentMonitor(LimitsCase):
@@ -306,7 +303,7 @@ class Restricted(LimitsCase):
     def check(self, way):
         done = self.run_target(target("privileges"), way)
         self.assertEqual(done.stdout, "early 10 late 1000\n")
-        self.assertEqual(self.counts(), {"early": 10})
+        self.assertEqual(self.calls(), {"early": 10})
         self.assertEqual(len(self.lines_said(done.stderr, "switched itself off", "seccomp")), 1, done.stderr)
 
     def test_strictly(self):
@@ -323,12 +320,12 @@ class Dropped(LimitsCase):
     def test_dropped(self):
         done = self.run_target(self.reachable("privileges"), "drop")
         self.assertEqual(done.stdout, "early 10 late 2000\n")
-        self.assertEqual(self.counts(), {"early": 10, "late": 1000}) # its own; its child gets to no socket of root's
+        self.assertEqual(self.calls(), {"early": 10, "late": 1000}) # its own; its child gets to no socket of root's
         self.assertEqual(len(self.lines_said(done.stderr, "gave up its user's rights", "not traced")), 1, done.stderr)
 
     def test_before_its_first_call(self):
         self.run_target(self.reachable("privileges"), "drop-first")
-        self.assertEqual(self.counts(), {"late": 1000})
+        self.assertEqual(self.calls(), {"late": 1000})
 
     def reachable(self, name):
         """A copy of a target where others get to it."""

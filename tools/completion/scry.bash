@@ -105,9 +105,9 @@ _scry() {
     top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --json --help" -- "$word") ;;
     replay)
         case $before in
-        --fn | --thread | --process | --from | --to | --min-time | --max-depth) return ;;
+        --fn | --thread | --process | --rank | --from | --to | --min-time | --max-depth) return ;;
         esac
-        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --fn --thread --process --from --to --min-time --max-depth
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --fn --thread --process --rank --from --to --min-time --max-depth
             --follow --times --json --help" -- "$word")
         ;;
     export)

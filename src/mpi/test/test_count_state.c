@@ -83,7 +83,9 @@ static void pcontrol(void)
     uint32_t reports = atomic_load(&area->reports);
     W(MPI_Pcontrol)(3);
     CHECK_EQUAL(atomic_load(&area->reports), reports + 1);
+    before = ticks_now();
     W(MPI_Pcontrol)(2);
+    CHECK(atomic_load(&area->reset_at) >= before && atomic_load(&area->reset_at) <= ticks_now());
     call_once();
     CHECK_EQUAL(ROW(MPI_Sendrecv).count, 1);
     W(MPI_Pcontrol)(4711);

@@ -46,6 +46,13 @@ static void note(uint32_t call, uint64_t site)
 void (*self_look)(void);
 static _Thread_local bool opened;
 
+bool self_seal(const char *why);
+bool self_seal(const char *why)
+{
+    (void)why;
+    return true;
+}
+
 void self_opens(void);
 void self_opens(void)
 {

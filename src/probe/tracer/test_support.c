@@ -52,6 +52,13 @@ pid_t target_start(target_fn *fn)
     return pid;
 }
 
+void target_ready(void)
+{
+    shared->ready = 1;
+    while (!shared->go)
+        usleep(200);
+}
+
 int target_wait(pid_t pid)
 {
     int status = -1;

@@ -30,6 +30,8 @@ typedef void target_fn(void);
 
 /* Starts fn in a child process and waits until it has set shared->ready. It exits with 0 when fn returns. */
 pid_t target_start(target_fn *fn);
+/* In the child: sets it, and waits for shared->go. */
+void target_ready(void);
 int target_wait(pid_t pid); /* the wait status */
 void target_kill(pid_t pid);
 

@@ -50,9 +50,7 @@ static void two_threads(void)
 static void sleep_until_go(void)
 {
     shared->tids[0] = gettid();
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
 }
 
 static bool advances(int counter)
@@ -193,9 +191,7 @@ static void registers_are_read_and_written(void **state)
 
 static void run_insns(void)
 {
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < test_insn_count; i++)
             for (long arg = -2; arg < 3; arg++)
@@ -370,9 +366,7 @@ static void memory_is_written_around_int3(void **state)
 
 static void call_own_int3(void)
 {
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
     test_own_int3();
 }
 

@@ -401,9 +401,7 @@ static void stacks_are_unwound(void **state)
 
 static void nest_deep(void)
 {
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
     shared->counters[0] = test_nest(60000);
 }
 

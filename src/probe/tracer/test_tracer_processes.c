@@ -23,9 +23,7 @@
 static void wait_for_go(void)
 {
     shared->tids[0] = gettid();
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
 }
 
 /* ---- children ---- */
@@ -67,16 +65,22 @@ static void forked_children_are_clean(void **state)
     assert_int_equal(shared->counters[0], 3);
 }
 
-static void children_are_reported_and_can_be_kept(void **state)
+/* Its new processes are told, and it stops in test_hot. */
+static void begin_with_children(pid_t pid)
 {
-    (void)state;
-    pid_t pid = target_start(fork_three);
     tracer_begin();
     struct tracer_watch watch = {.new_process = true};
     assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
     assert_int_equal(tracer_watch(tracer, pid, &watch), 0);
     assert_int_equal(tracer_break_set(tracer, pid, ADDR(test_hot), 1, NULL, NULL, NULL), 0);
     shared->go = 1;
+}
+
+static void children_are_reported_and_can_be_kept(void **state)
+{
+    (void)state;
+    pid_t pid = target_start(fork_three);
+    begin_with_children(pid);
     struct tracer_event event = next_event(TRACER_NEW_PROCESS, 0);
     assert_int_equal(event.pid, pid);
     assert_int_equal(state_of(event.child), 't');
@@ -132,12 +136,7 @@ static void vfork_shares_breakpoints(void **state)
 {
     (void)state;
     pid_t pid = target_start(vfork_and_exec);
-    tracer_begin();
-    struct tracer_watch watch = {.new_process = true};
-    assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
-    assert_int_equal(tracer_watch(tracer, pid, &watch), 0);
-    assert_int_equal(tracer_break_set(tracer, pid, ADDR(test_hot), 1, NULL, NULL, NULL), 0);
-    shared->go = 1;
+    begin_with_children(pid);
     for (int i = 0; i < 3; i++) {
         struct tracer_event event = next_event(TRACER_NEW_PROCESS, 0);
         assert_int_equal(byte_at(event.child, ADDR(test_hot)), 0xcc);

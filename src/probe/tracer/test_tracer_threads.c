@@ -122,9 +122,7 @@ static void *slow_thread(void *arg)
 static void leader_ends(void)
 {
     pthread_t thread;
-    shared->ready = 1;
-    while (!shared->go)
-        usleep(200);
+    target_ready();
     pthread_create(&thread, NULL, slow_thread, NULL);
     pthread_exit(NULL);
 }

@@ -7,18 +7,39 @@
  *     wait        all wait for a file named "go" to appear, then as finalize
  *     abort       rank 1 calls MPI_Abort with 3
  *     exit        all end without MPI_Finalize, with status 0
- *     never       rank 1 never calls MPI_Init (nor do the others)
- *     status      rank 0 returns 5
- *     input       rank 0 copies its standard input, other ranks have none
+ *     sealed      all are killed if they read a link or open a file from then on, send as many again, write "sent" to a
+ * file of their own, and end without MPI_Finalize never       rank 1 never calls MPI_Init (nor do the others) status
+ * rank 0 returns 5 input       rank 0 copies its standard input, other ranks have none
  */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <mpi.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { STEPS = 100 };
+
+static void seal(void)
+{
+#define KILLS(number) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+    struct sock_filter list[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 KILLS(SYS_readlink),
+                                 KILLS(SYS_openat),
+                                 KILLS(SYS_socket),
+                                 KILLS(SYS_connect),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof list / sizeof *list, list};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+        abort();
+}
 
 int main(int argc, char **argv)
 {
@@ -48,6 +69,17 @@ int main(int argc, char **argv)
         if (rank == 1)
             MPI_Abort(MPI_COMM_WORLD, 3);
         MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "sealed") == 0) {
+        char name[32];
+        snprintf(name, sizeof name, "sent.%d", rank);
+        int fd = open(name, O_CREAT | O_WRONLY, 0600);
+        seal();
+        for (int i = 0; i < STEPS; i++)
+            MPI_Sendrecv(&out, 1, MPI_DOUBLE, (rank + 1) % size, 2, &in, 1, MPI_DOUBLE, (rank + size - 1) % size, 2,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (write(fd, "sent", 4) == 4)
+            MPI_Barrier(MPI_COMM_WORLD);
+        _exit(0);
     } else if (strcmp(way, "exit") == 0) {
         _exit(0);
     } else if (strcmp(way, "input") == 0) {

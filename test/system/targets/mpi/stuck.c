@@ -12,6 +12,12 @@
  *     ibarrier   0 and 2 wait for the end of MPI_Ibarrier, 1 sleeps
  *     alone      rank 0 receives from anybody on a communicator that only it is in; the others wait in a barrier
  *     silent     0 and 2 receive from 1, which never sends
+ *     answer     0 receives from anybody and answers; 1 sends to it as soon as there is a file "go", and receives
+ *     joined     threads of 0 and 1 receive from each other, and the first ones wait for them; 2 waits for 0
+ *     mutex      0 and 2 wait for 1, which waits for a mutex that it holds itself
+ *     fifo       0 and 2 wait for 1, which opens a fifo that nobody writes
+ *     lock       0 holds a lock on the window of 1 and sleeps; 1 and 2 want it
+ *     locked     0 holds it and receives from 2, which wants it; 1 waits in a barrier
  *     file       0 and 2 write to a file together, 1 sleeps
  *     views      0 and 2 write to a file together, 1 sets its size
  *     group, cart, inter, merged, later
@@ -19,12 +25,63 @@
  */
 #include <fcntl.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static double numbers[300000];
+
+static void answer(int rank)
+{
+    while (rank == 1 && access("go", F_OK) != 0)
+        usleep(10000);
+    if (rank == 1)
+        MPI_Send(numbers, 1, MPI_DOUBLE, 0, 4, MPI_COMM_WORLD);
+    if (rank < 2)
+        MPI_Recv(numbers, 1, MPI_DOUBLE, rank == 0 ? MPI_ANY_SOURCE : 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        MPI_Send(numbers, 1, MPI_DOUBLE, 1, 4, MPI_COMM_WORLD);
+}
+
+static void *receive(void *from)
+{
+    MPI_Recv(numbers, 1, MPI_DOUBLE, *(int *)from, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+static void join(int rank)
+{
+    int other = rank == 0 ? 1 : 0;
+    pthread_t thread;
+    if (rank == 2)
+        receive(&other);
+    else if (pthread_create(&thread, NULL, receive, &other) == 0)
+        pthread_join(thread, NULL);
+}
+
+static void want_lock(const char *way, int rank)
+{
+    MPI_Win window;
+    MPI_Win_create(numbers, sizeof numbers, sizeof *numbers, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+        MPI_Put(numbers, 1, MPI_DOUBLE, 1, 0, 1, MPI_DOUBLE, window);
+        MPI_Win_flush(1, window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && strcmp(way, "lock") == 0)
+        sleep(1000);
+    else if (rank == 0)
+        MPI_Recv(numbers, 1, MPI_DOUBLE, 2, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (rank == 2 || strcmp(way, "lock") == 0) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+        MPI_Put(numbers, 1, MPI_DOUBLE, 1, 1, 1, MPI_DOUBLE, window);
+        MPI_Win_unlock(1, window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
 
 static void disagree(MPI_Comm comm, int rank)
 {
@@ -104,7 +161,7 @@ int main(int argc, char **argv)
     int rank, other;
     const char *way = argc > 1 ? argv[1] : "";
     MPI_Request requests[2];
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, strcmp(way, "joined") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &other);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     other = rank == 0 ? 1 : 0;
     if (strcmp(way, "tag") == 0) {
@@ -145,6 +202,21 @@ int main(int argc, char **argv)
             sleep(1000);
         MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
         MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    } else if (strcmp(way, "mutex") == 0) {
+        static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        for (int i = 0; i < 2 && rank == 1; i++)
+            pthread_mutex_lock(&mutex);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "fifo") == 0) {
+        if (rank == 1)
+            rank += open("some-fifo", O_RDONLY);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "answer") == 0) {
+        answer(rank);
+    } else if (strcmp(way, "joined") == 0) {
+        join(rank);
+    } else if (strcmp(way, "lock") == 0 || strcmp(way, "locked") == 0) {
+        want_lock(way, rank);
     } else if (strcmp(way, "alone") == 0) {
         if (rank == 0)
             MPI_Recv(numbers, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);

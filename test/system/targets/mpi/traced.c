@@ -29,8 +29,9 @@ static double numbers[64], more[64];
     fprintf(out, "%s %s %s %d %d %d\n", kind, call, comm, peer, tag, (int)(bytes))
 #define SENT(call, comm, tag, count) SAY("sent", call, comm, 1 - rank, tag, (count) * sizeof *numbers)
 #define GOT(call, comm, tag, count) SAY("received", call, comm, 1 - rank, tag, (count) * sizeof *numbers)
+#define POSTED(call, peer, tag) SAY("posted", call, "world", peer, tag, sizeof more)
 #define ALL(call, comm, root, bytes) SAY("collective", call, comm, root, -3, bytes)
-enum { NONE = -3 /* no root */ };
+enum { ANY = -1, NONE = -3 /* no root */ };
 
 static void blocking(MPI_Comm comm, const char *name)
 {
@@ -62,17 +63,20 @@ static void begun(void)
     MPI_Status statuses[2];
     int flag = 0;
     MPI_Irecv(more, 64, MPI_DOUBLE, 1 - rank, 21, MPI_COMM_WORLD, &requests[0]);
+    POSTED("MPI_Irecv", 1 - rank, 21);
     MPI_Isend(numbers, 7, MPI_DOUBLE, 1 - rank, 21, MPI_COMM_WORLD, &requests[1]);
     SENT("MPI_Isend", "world", 21, 7);
     MPI_Waitall(2, requests, statuses);
     GOT("MPI_Irecv", "world", 21, 7);
     MPI_Irecv(more, 64, MPI_DOUBLE, MPI_ANY_SOURCE, 22, MPI_COMM_WORLD, &requests[0]);
+    POSTED("MPI_Irecv", ANY, 22);
     MPI_Send(numbers, 8, MPI_DOUBLE, 1 - rank, 22, MPI_COMM_WORLD);
     SENT("MPI_Send", "world", 22, 8);
     for (; !flag; usleep(1000))
         MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
     GOT("MPI_Irecv", "world", 22, 8);
     MPI_Irecv(more, 64, MPI_DOUBLE, 1 - rank, 999, MPI_COMM_WORLD, &requests[0]); /* nothing comes */
+    POSTED("MPI_Irecv", 1 - rank, 999);
     MPI_Cancel(&requests[0]);
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 }
@@ -85,6 +89,7 @@ static void persistent(void)
     MPI_Send_init(numbers, 9, MPI_DOUBLE, 1 - rank, 31, MPI_COMM_WORLD, &requests[1]);
     for (int i = 0; i < 2; i++) {
         MPI_Startall(2, requests);
+        POSTED("MPI_Recv_init", 1 - rank, 31);
         SENT("MPI_Send_init", "world", 31, 9);
         MPI_Waitall(2, requests, statuses);
         GOT("MPI_Recv_init", "world", 31, 9);
@@ -103,6 +108,7 @@ static void matched(void)
         return;
     }
     MPI_Mprobe(MPI_ANY_SOURCE, 41, MPI_COMM_WORLD, &message, &status);
+    SAY("probed", "MPI_Mprobe", "world", 0, 41, 0);
     MPI_Mrecv(numbers, 64, MPI_DOUBLE, &message, MPI_STATUS_IGNORE);
     GOT("MPI_Mrecv", "world", 41, 10);
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/mpi_look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { FUTEX_OF_JOIN_MASK = 127, ATTENDS_PART = 50 }; /* a thread that polls gets more of a processor than this part */
+
+struct sample {
+    int32_t pid, tid;
+    char state; /* the kernel's letter; 0: not known */
+    bool timed;
+    uint64_t ran_ns;
+};
+
+struct mpi_look {
+    char *node;
+    uint64_t when_ns;
+    struct sample *samples; /* in the order of their numbers */
+    size_t count;
+};
+
+static bool read_small(int32_t pid, int32_t tid, const char *name, char *ret_text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, ret_text, size - 1);
+    close(fd);
+    ret_text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+static struct sample sample_of(int32_t pid, int32_t tid)
+{
+    struct sample sample = {.pid = pid, .tid = tid};
+    char text[512];
+    if (read_small(pid, tid, "stat", text, sizeof text)) {
+        const char *behind = strrchr(text, ')'); /* the name may have any characters */
+        sample.state = behind && behind[1] == ' ' ? behind[2] : '\0';
+    }
+    sample.timed =
+        read_small(pid, tid, "schedstat", text, sizeof text) && sscanf(text, "%" SCNu64, &sample.ran_ns) == 1;
+    return sample;
+}
+
+/* glibc waits for the end of a thread by a futex on the word that holds its number until then. */
+static int32_t joined_by(int32_t pid, int32_t tid)
+{
+    char text[256];
+    unsigned long long number, word, operation, value;
+    if (!read_small(pid, tid, "syscall", text, sizeof text) ||
+        sscanf(text, "%llu 0x%llx 0x%llx 0x%llx", &number, &word, &operation, &value) != 4 || number != SYS_futex)
+        return 0;
+    unsigned command = (unsigned)operation & FUTEX_OF_JOIN_MASK;
+    bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+    return waits && value > 0 && value <= INT32_MAX ? (int32_t)value : 0;
+}
+
+static bool is_here(const struct mpi_stats *stats, const char *node)
+{
+    return stats->running && stats->pid > 0 && (!node || (stats->node && strcmp(stats->node, node) == 0));
+}
+
+/* What is to be known of threads that are in MPI, and of those that wait for one of these. */
+static void find_join(const struct mpi_stats *stats, struct mpi_stats_thread *thread)
+{
+    int32_t tid = thread->now.call == CALL_NONE ? joined_by(stats->pid, thread->tid) : 0;
+    for (size_t i = 0; i < stats->thread_count && tid; i++)
+        if (stats->threads[i].tid == tid && tid != thread->tid)
+            thread->joins = tid;
+}
+
+static bool is_stopped(char state)
+{
+    return state == 'T' || state == 't';
+}
+
+void mpi_look_once(struct mpi_stats_set *set, const char *node)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++) {
+            struct mpi_stats_thread *thread = &stats->threads[k];
+            if (thread->ended || thread->tid <= 0)
+                continue;
+            thread->attends = is_stopped(sample_of(stats->pid, thread->tid).state) ? MPI_STOPPED : MPI_ATTENDS_UNKNOWN;
+            find_join(stats, thread);
+        }
+    }
+}
+
+static int by_thread(const void *a, const void *b)
+{
+    const struct sample *left = a, *right = b;
+    if (left->pid != right->pid)
+        return left->pid < right->pid ? -1 : 1;
+    return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node)
+{
+    struct mpi_look *look = calloc(1, sizeof *look);
+    size_t count = 0;
+    *ret_look = NULL;
+    for (size_t i = 0; i < set->count; i++)
+        count += is_here(&set->ranks[i], node) ? set->ranks[i].thread_count : 0;
+    if (look) {
+        look->samples = calloc(count + 1, sizeof *look->samples);
+        look->node = strdup(node ? node : "");
+    }
+    if (!look || !look->samples || !look->node) {
+        mpi_look_end(look, NULL);
+        return -ENOMEM;
+    }
+    look->when_ns = clock_now_ns();
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++)
+            if (!stats->threads[k].ended && stats->threads[k].tid > 0 && stats->threads[k].now.call != CALL_NONE)
+                look->samples[look->count++] = sample_of(stats->pid, stats->threads[k].tid);
+    }
+    qsort(look->samples, look->count, sizeof *look->samples, by_thread);
+    *ret_look = look;
+    return 0;
+}
+
+static enum mpi_attends compare(const struct sample *before, const struct sample *now, uint64_t passed_ns)
+{
+    if (!before || !before->state || !now->state)
+        return MPI_ATTENDS_UNKNOWN;
+    if ((before->state == 'S' || before->state == 'D') && (now->state == 'S' || now->state == 'D'))
+        return MPI_ATTENDS;
+    if (!before->timed || !now->timed || now->ran_ns < before->ran_ns)
+        return MPI_ATTENDS_UNKNOWN;
+    return now->ran_ns - before->ran_ns >= passed_ns / ATTENDS_PART ? MPI_ATTENDS : MPI_STARVED;
+}
+
+void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
+{
+    if (look && set) {
+        uint64_t passed_ns = clock_now_ns() - look->when_ns;
+        mpi_look_once(set, look->node);
+        for (size_t i = 0; i < set->count; i++) {
+            const struct mpi_stats *stats = &set->ranks[i];
+            for (size_t k = 0; k < stats->thread_count && is_here(stats, look->node); k++) {
+                struct mpi_stats_thread *thread = &stats->threads[k];
+                const struct sample key = {.pid = stats->pid, .tid = thread->tid};
+                const struct sample *before =
+                    bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
+                struct sample now = before ? sample_of(stats->pid, thread->tid) : key;
+                if (thread->attends != MPI_STOPPED)
+                    thread->attends = compare(before, &now, passed_ns);
+            }
+        }
+    }
+    if (look) {
+        free(look->samples);
+        free(look->node);
+    }
+    free(look);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the ranks of this machine attend to what they wait for. A receive whose message lies there already is not
+ * stuck if its thread was stopped, or had no processor, since; and a rank whose own thread only waits for the end of
+ * another one (pthread_join) can do no more than that one. From /proc, nothing is stopped.
+ *
+ * One look tells who is stopped. Two, with some time between, tell who had a processor (or sleeps in the kernel, which
+ * wakes it when something comes): the statistics are to be read again after the second, for what a thread is in then it
+ * was in all the time.
+ */
+#ifndef SCRY_JOBDIR_MPI_LOOK_H
+#define SCRY_JOBDIR_MPI_LOOK_H
+
+#include "jobdir/mpi_stats.h"
+
+enum { MPI_LOOK_MS = 100 }; /* between two looks */
+
+struct mpi_look;
+
+/* The first look, at the running ranks of `node`, which is this one. 0 or -ENOMEM. */
+int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node);
+/* The second, into `attends` and `joins` of the threads of `set`, which may be read anew since. Frees; NULL is fine. */
+void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);
+
+/* One look: who is stopped, and who joins. `node` may be NULL: all are of this one. */
+void mpi_look_once(struct mpi_stats_set *set, const char *node);
+
+#endif

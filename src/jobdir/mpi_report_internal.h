@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of jobdir: between the files of the report of MPI for people (mpi_report_head.c: how it begins, and what went
+ * wrong; mpi_report_text.c: the tables).
+ */
+#ifndef SCRY_JOBDIR_MPI_REPORT_INTERNAL_H
+#define SCRY_JOBDIR_MPI_REPORT_INTERNAL_H
+
+#include "jobdir/mpi_report.h"
+
+/* In so many columns, to the right. */
+void mpi_report_put_time(struct buf *out, double ns, int columns);
+void mpi_report_put_size(struct buf *out, uint64_t bytes, int columns);
+double mpi_report_percent(uint64_t part, uint64_t whole);
+/* That of the thread that is the rank: of any outermost call, or of blocking calls only. Never NULL. */
+const struct mpi_stats_clock *mpi_report_clock(const struct mpi_stats *stats, bool blocking);
+double mpi_report_share(const struct mpi_stats *stats); /* percent of its run time in MPI */
+
+void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
+void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that wait, and what is known of them beyond their calls: what may have come, who looks, who is stopped, who
+ * joins whom, who holds a lock. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jobdir/mpi_look.h"
+#include "jobdir/test_mpi_why.h"
+
+/* Rank 1 sent a message to 0 and waits for the answer; 0 is in a receive that may take it, or not. */
+static struct scene answer_awaited(int32_t from, int32_t tag, enum mpi_attends attends)
+{
+    struct scene scene = scene_of(2);
+    receives(&scene, 0, from, tag);
+    receives(&scene, 1, 0, 9);
+    scene.set.ranks[1].peers[0] =
+        (struct mpi_stats_peer){.comm = WORLD, .peer = 0, .call = CALL_NONE, .sent_count = 1, .sent_bytes = 8};
+    scene.set.ranks[1].peer_count = 1;
+    scene.set.ranks[0].threads[0].attends = attends;
+    return scene;
+}
+
+static void test_message_there(void **state)
+{
+    static const struct {
+        int32_t from, tag;
+        enum mpi_attends attends;
+        bool stuck;
+    } cases[] = {
+        {1, MPIA_TAG_ANY, MPI_ATTENDS, false},
+        {MPIA_RANK_ANY, MPIA_TAG_ANY, MPI_ATTENDS, false},
+        {1, 4, MPI_ATTENDS, true},
+        {MPIA_RANK_ANY, 4, MPI_ATTENDS, true},
+        {1, 4, MPI_STARVED, false},
+        {MPIA_RANK_ANY, 4, MPI_STARVED, false},
+        {1, 4, MPI_ATTENDS_UNKNOWN, false},
+        {MPIA_RANK_ANY, 4, MPI_ATTENDS_UNKNOWN, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene scene = answer_awaited(cases[i].from, cases[i].tag, cases[i].attends);
+        look(&scene);
+        assert_int_equal(scene.why.ranks[0].stuck, cases[i].stuck);
+        done(&scene);
+        /* the receiving half of a send-receive whose other half has nobody to go to */
+        scene = answer_awaited(cases[i].from, cases[i].tag, cases[i].attends);
+        struct mpi_stats_now *now = now_of(&scene, 0);
+        now->call = CALL_MPI_Sendrecv;
+        now->source_peer = now->peer;
+        now->source_tag = now->tag;
+        now->peer = MPIA_RANK_NULL;
+        look(&scene);
+        assert_int_equal(scene.why.ranks[0].stuck, cases[i].stuck);
+        done(&scene);
+    }
+}
+
+static void test_stopped(void **state)
+{
+    struct scene scene = answer_awaited(MPIA_RANK_ANY, 4, MPI_STOPPED);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_string_equal(finding->text, "1 rank waits for rank 0, which is stopped (by a signal or a debugger)");
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+/* Threads of two ranks receive from each other, and their first ones wait for the end of these. */
+static void test_joined(void **state)
+{
+    for (int joins = 1; joins >= 0; joins--) {
+        struct scene scene = scene_of(2);
+        for (size_t i = 0; i < 2; i++) {
+            struct mpi_stats_thread *threads = scene.set.ranks[i].threads;
+            receives(&scene, i, 1 - (int32_t)i, 4);
+            threads[1].now = threads[0].now;
+            threads[0].now = (struct mpi_stats_now){.age_ns = LONG};
+            threads[0].tid = 10;
+            threads[1].tid = 11;
+            threads[0].joins = joins ? 11 : 0;
+            scene.set.ranks[i].thread_count = 2;
+        }
+        look(&scene);
+        assert_int_equal(scene.why.stuck, joins ? 2 : 0);
+        done(&scene);
+    }
+}
+
+static void wants_lock(struct scene *scene, size_t rank, int32_t target)
+{
+    struct mpi_stats_now *now = now_of(scene, rank);
+    now->call = CALL_MPI_Win_lock;
+    now->peer = target;
+    now->comm = 1;
+}
+
+/* Of three ranks' window: the lock is held, and wanted by two, one of them the target. */
+static void test_lock(void **state)
+{
+    struct scene scene = scene_of(3);
+    for (size_t i = 0; i < 3; i++) {
+        scene.set.ranks[i].comms[1] = (struct mpi_stats_comm){.kind = MPIA_COMM_WINDOW,
+                                                              .number = 1,
+                                                              .parent = 0,
+                                                              .ordinal = 1,
+                                                              .size = 3,
+                                                              .rank = (uint32_t)i,
+                                                              .name = ""};
+        scene.set.ranks[i].comm_count = 2;
+    }
+    wants_lock(&scene, 1, 1);
+    wants_lock(&scene, 2, 1);
+    scene.set.ranks[0].comms[1].held = 1;
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "0");
+    assert_list(finding->victims, finding->victim_count, "1 2");
+    receives(&scene, 0, 2, 0);
+    look(&scene);
+    finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_int_equal(finding->rank_count, 2);
+    assert_list(finding->victims, finding->victim_count, "1");
+    scene.set.ranks[0].comms[1].held = 0; /* nobody is known to hold it: no judgement */
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+/* Two are in MPI_Init, and the third has not called it. */
+static void test_start(void **state)
+{
+    struct scene scene = scene_of(3);
+    for (size_t i = 0; i < 3; i++)
+        scene.set.ranks[i].state = MPIA_LOADED;
+    scene.set.ranks[2].thread_count = 0;
+    now_of(&scene, 0)->call = CALL_MPI_Init;
+    now_of(&scene, 1)->call = CALL_MPI_Init_thread;
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_string_equal(finding->text, "2 ranks wait for rank 2, which has not called MPI_Init");
+    done(&scene);
+}
+
+/* ---- looking at threads ---- */
+
+static struct mpi_stats_set look_at(struct mpi_stats *stats, struct mpi_stats_thread *threads, pid_t pid)
+{
+    *stats = (struct mpi_stats){.node = "here", .running = true, .pid = pid, .threads = threads, .thread_count = 1};
+    threads[0] = (struct mpi_stats_thread){.tid = pid, .is_main = true, .now = {.call = CALL_MPI_Recv}};
+    return (struct mpi_stats_set){.ranks = stats, .count = 1};
+}
+
+static enum mpi_attends attends_after(pid_t pid, long ms)
+{
+    struct mpi_stats stats;
+    struct mpi_stats_thread thread;
+    struct mpi_stats_set set = look_at(&stats, &thread, pid);
+    struct mpi_look *look;
+    const struct timespec pause = {.tv_nsec = ms * 1000000};
+    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    nanosleep(&pause, NULL);
+    mpi_look_end(look, &set);
+    return thread.attends;
+}
+
+static void test_processes(void **state)
+{
+    struct mpi_stats stats;
+    struct mpi_stats_thread thread;
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    while (attends_after(pid, 1) != MPI_ATTENDS) /* sleeps, and the kernel wakes it */
+        ;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    int status;
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_int_equal(attends_after(pid, 1), MPI_STOPPED);
+    struct mpi_stats_set set = look_at(&stats, &thread, pid);
+    mpi_look_once(&set, NULL);
+    assert_int_equal(thread.attends, MPI_STOPPED);
+    set = look_at(&stats, &thread, pid);
+    mpi_look_once(&set, "elsewhere");
+    assert_int_equal(thread.attends, MPI_ATTENDS_UNKNOWN);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    assert_int_equal(attends_after(pid, 1), MPI_ATTENDS_UNKNOWN);
+}
+
+static void test_one_that_polls(void **state)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            sched_yield();
+    assert_true(pid > 0);
+    enum mpi_attends attends = MPI_ATTENDS_UNKNOWN;
+    for (int i = 0; i < 100 && attends != MPI_ATTENDS; i++) { /* the processors may be others' for a while */
+        attends = attends_after(pid, 20);
+        assert_int_not_equal(attends, MPI_STOPPED);
+    }
+    assert_int_equal(attends, MPI_ATTENDS);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static _Atomic int32_t ended, joining;
+static pthread_t first;
+
+static void *sleeps(void *ctx)
+{
+    atomic_store(&ended, (int32_t)syscall(SYS_gettid));
+    for (;;)
+        pause();
+    return ctx;
+}
+
+static void *joins(void *ctx)
+{
+    atomic_store(&joining, (int32_t)syscall(SYS_gettid));
+    pthread_join(first, NULL);
+    return ctx;
+}
+
+static void test_join(void **state)
+{
+    pthread_t second;
+    struct mpi_stats_thread threads[2] = {{.now = {.call = CALL_NONE}}, {.now = {.call = CALL_MPI_Recv}}};
+    struct mpi_stats stats = {.node = "here", .running = true, .pid = getpid(), .threads = threads, .thread_count = 2};
+    struct mpi_stats_set set = {.ranks = &stats, .count = 1};
+    assert_int_equal(pthread_create(&first, NULL, sleeps, NULL), 0);
+    assert_int_equal(pthread_create(&second, NULL, joins, NULL), 0);
+    while (!atomic_load(&ended) || !atomic_load(&joining))
+        sched_yield();
+    threads[0].tid = joining;
+    threads[1].tid = ended;
+    if (access("/proc/self/syscall", R_OK) != 0)
+        skip(); /* a kernel without it */
+    while (threads[0].joins == 0)
+        mpi_look_once(&set, NULL);
+    assert_int_equal(threads[0].joins, ended);
+    assert_int_equal(threads[1].joins, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped), cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),   cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
+    };
+    return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of `scry run` share: running and starting jobs, what scry says of them, what their traces hold."""
+
+import collections
+import glob
+import json
+import os
+import re
+
+import scrytest
+
+
+def target(name="traced"):
+    """A program of targets/."""
+    return scrytest.built("test", "system", "targets", name)
+
+
+def calls_said(text):
+    """How often each function was called, as the program itself has counted and printed it."""
+    said = collections.Counter()
+    for name, count in re.findall(r"^calls (\w+) (\d+)$", text, re.M):
+        said[name] += int(count)
+    return dict(said)
+
+
+def traces_of(job):
+    """The trace directories of a job."""
+    return sorted(glob.glob(os.path.join(job, "trace", "*", "*")))
+
+
+def trace_process(path):
+    """.process of a trace: {key: [values]}."""
+    values = collections.defaultdict(list)
+    with open(os.path.join(path, ".process"), encoding="utf-8") as file:
+        for line in file:
+            key, _, value = line.rstrip("\n").partition("\t")
+            values[key].append(value)
+    return values
+
+
+class JobCase(scrytest.TestCase):
+    def scry(self, *arguments, status=0, **options):
+        done = self.box.run(self.box.scry(*arguments), **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def scry_run(self, *arguments, **options):
+        return self.box.run(self.box.scry("run", *arguments), **options)
+
+    def start_run(self, *arguments, **options):
+        return self.box.start(self.box.scry("run", *arguments), **options)
+
+    def report(self, job="@last"):
+        return json.loads(self.scry("report", "--json", job).stdout)
+
+    def calls(self, report=None):
+        """{function: calls} over all processes of the last job."""
+        return {row["name"]: row["calls"] for row in (report or self.report())["functions"]}
