@@ -15,7 +15,9 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "monitor/agents_internal.h"
+#include "monitor/cells.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
 #include "probe/proc.h"
@@ -86,6 +88,10 @@ int agent_bell_open(struct agents *agents, struct err *err)
     }
     if (code < 0)
         return err_errno(err, code, "cannot make the doorbell %s", path);
+    /* Likewise: otherwise programs of the old monitor would count where nobody looks. */
+    snprintf(path, sizeof path, "%s/cells", agents->rings);
+    if (agents->monitor->cells && (code = cells_keep(agents->monitor->cells, path)) < 0)
+        log_warning("%s: %s: counters of programs will not outlive the monitor", path, strerror(-code));
     agents->bell->magic = DOORBELL_MAGIC;
     agents->bell->version = AREA_VERSION;
     agents->rung_before = atomic_load(&agents->bell->rung);

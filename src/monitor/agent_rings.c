@@ -22,7 +22,8 @@
 #include "monitor/agents_internal.h"
 #include "probe/proc.h"
 
-static const char BELL[] = "doorbell", MPI[] = "mpi-";
+static const char *const shared[] = {"doorbell", "cells"}; /* by all agents of a monitor */
+static const char MPI[] = "mpi-";
 
 static bool is_area(const char *name)
 {
@@ -62,15 +63,17 @@ static bool leads_to(const char *link, const char *path)
     return strcmp(target, path) == 0 && access(path, F_OK) == 0;
 }
 
-/* In place of what is there: a link, or a folder with nothing but a doorbell. */
+/* In place of what is there: a link, or a folder with nothing but what all agents share. */
 static int put_link(const char *place, const char *path)
 {
-    char bell[PATH_MAX + 16];
+    char file[PATH_MAX + 16];
     struct stat st;
     if (lstat(place, &st) == 0) {
-        snprintf(bell, sizeof bell, "%s/%s", place, BELL);
-        if (S_ISDIR(st.st_mode) && unlink(bell) < 0 && errno != ENOENT)
-            return -errno;
+        for (size_t i = 0; i < sizeof shared / sizeof *shared && S_ISDIR(st.st_mode); i++) {
+            snprintf(file, sizeof file, "%s/%s", place, shared[i]);
+            if (unlink(file) < 0 && errno != ENOENT)
+                return -errno;
+        }
         if ((S_ISDIR(st.st_mode) ? rmdir(place) : unlink(place)) < 0)
             return -errno;
     }

@@ -2,6 +2,7 @@
 #include "monitor/cells.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,6 +37,27 @@ fail:;
         close(memory->fd);
     free(memory);
     return code;
+}
+
+int cells_keep(struct cell_memory *memory, const char *path)
+{
+    size_t size = CODE_CELLS * sizeof(code_cell), used = (size_t)memory->next * sizeof(code_cell);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    /* with its room: a full file system is no SIGBUS later */
+    int code = -posix_fallocate(fd, 0, (off_t)size);
+    if (code == 0 && pwrite(fd, memory->cells, used, 0) != (ssize_t)used)
+        code = -EIO;
+    if (code == 0 && mmap(memory->cells, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        code = -errno;
+    if (code < 0) {
+        close(fd);
+        return code;
+    }
+    close(memory->fd);
+    memory->fd = fd;
+    return 0;
 }
 
 void cells_free(struct cell_memory *memory)

@@ -178,7 +178,8 @@ static void put_elements(struct printer *printer, const struct layout_type *inne
         put_type(printer, inner);
         printer->out = out;
         printer->begin = begin;
-        if (times > 0 && next.len == last.len && memcmp(next.data, last.data, last.len) == 0 && !printer->cut) {
+        bool same = next.len == last.len && (!last.len || memcmp(next.data, last.data, last.len) == 0);
+        if (times > 0 && same && !printer->cut) {
             times++;
             continue;
         }

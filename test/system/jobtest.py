@@ -10,6 +10,10 @@ import re
 import scrytest
 
 
+# What all agents of a monitor share, in RUNTIME/rings: all that is left there when no process has an area any more.
+SHARED_FILES = {"doorbell", "cells"}
+
+
 def target(name="traced"):
     """A program of targets/."""
     return scrytest.built("test", "system", "targets", name)

@@ -460,6 +460,22 @@ class Events(CalledTest):
         self.assertEqual(target.line(), "108 10")
         target.quit()
 
+    def test_lowered_for_another_monitor(self):
+        """A program that is older than the monitor counts for this one."""
+        target, _ = self.start()
+        self.box.stop_monitor(signal.SIGKILL)
+        self.omis = self.tool()
+        self.ask(f': job_create("{self.jobdir}", {self.root_process.pid})')
+        tool = Flagged(self.box)
+        process = tool.ask(f': node_attach2("") proc_attach3([n_1], {target.pid}, "")')[2][0][2]
+        counter = tool.ask(": pa_counter_create()")[1][0][2]
+        tool.send(WAIT | NO_OK | NO_EN_DIS, f'ct_function_called([{process}], "add", "n >= 5") : '
+                                            f"pa_counter_add([{counter}], 1)")
+        csr = tool.replies.pop()[2][0][0][2]
+        tool.ask(f": csr_enable([{csr}])")
+        scrytest.wait_until(lambda: target.do("add 5 6") and int(tool.ask(f": pa_counter_read([{counter}])")[1][0][2]))
+        target.quit()
+
     def test_goes_on_without_the_monitor(self):
         """The monitor is stopped while a thread waits for it, and dies then."""
         target, process = self.start()

@@ -5,7 +5,7 @@ import os
 import re
 
 import scrytest
-from jobtest import JobCase
+from jobtest import SHARED_FILES, JobCase
 from scrytest import wait_until
 
 CHILDREN = 200
@@ -33,7 +33,7 @@ class Forks(ForksCase):
         self.assertEqual(self.calls(), {"child_work": 1 + CHILDREN - untraced}, done.stderr)
         self.assertLess(untraced, CHILDREN / 4, done.stderr)
         rings = self.box.path("run", "rings")
-        wait_until(lambda: set(os.listdir(rings)) <= {"doorbell"}, message="areas are left over")
+        wait_until(lambda: set(os.listdir(rings)) <= SHARED_FILES, message="areas are left over")
 
     def test_own_functions(self):
         self.check()

@@ -16,7 +16,7 @@ import unittest
 
 import scrytest
 from ctracertest import TracerCase
-from jobtest import target
+from jobtest import SHARED_FILES, target
 from scrytest import wait_until
 
 MEGABYTE = 1 << 20
@@ -249,7 +249,7 @@ class ManyAtOnce(LimitsCase):
         if untraced:
             print(f"# {untraced} of 1000 were not traced", flush=True)
         rings = self.box.path("run", "rings")
-        wait_until(lambda: set(os.listdir(rings)) <= {"doorbell"}, 20, "areas are left over")
+        wait_until(lambda: set(os.listdir(rings)) <= SHARED_FILES, 20, "areas are left over")
         # and then there is room for one more
         self.run_target(target("traced"), "calls", 3)
         self.assertEqual(self.calls(), {"work": 3, "leaf": 6}, done.stderr)

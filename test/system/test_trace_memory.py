@@ -11,8 +11,9 @@ import subprocess
 import unittest
 
 import scrytest
+from jobtest import SHARED_FILES, calls_said, target, trace_process
 from scrytest import wait_until
-from test_trace_collect import BABELTRACE, CollectCase, target
+from test_trace_collect import BABELTRACE, CollectCase
 
 SHARED = "/dev/shm"
 LEAST = 512 << 20
@@ -85,7 +86,7 @@ class Memory(CollectCase):
         self.assertEqual(glob.glob(self.box.path("run", "rings.disk", "*")), [])
         steps = self.end_steps(run)
         self.assertEqual(self.entries(self.events()[0])["step"], steps)
-        wait_until(lambda: os.listdir(folder) == ["doorbell"])
+        wait_until(lambda: set(os.listdir(folder)) == SHARED_FILES)
         self.box.stop_monitor()
         self.check_gone(folder)
 
@@ -99,7 +100,7 @@ class Memory(CollectCase):
         wait_until(lambda: self.found() > before + 50, 20)
         self.assertEqual(self.folder(), folder)
         steps = self.end_steps(run)
-        wait_until(lambda: "running" not in [self.process(path)["state"][0] for path in self.traces()])
+        wait_until(lambda: "running" not in [trace_process(path)["state"][0] for path in self.traces()])
         self.assertEqual(self.entries(self.events()[0])["step"], steps)
         self.box.stop_monitor()
         self.check_gone(folder)
@@ -141,7 +142,7 @@ class Memory(CollectCase):
             pass
         self.assertEqual(self.scry_run("--", target(), "calls", 3).returncode, 0)
         self.assertFalse(os.path.islink(self.rings))
-        wait_until(lambda: os.listdir(self.rings) == ["doorbell"])
+        wait_until(lambda: set(os.listdir(self.rings)) == SHARED_FILES)
         self.box.stop_monitor()
         self.assertEqual(self.box.run(self.box.scry("omis", "-c", ": version()")).returncode, 0)
         self.assertTrue(os.path.islink(self.rings))
@@ -159,7 +160,7 @@ class Memory(CollectCase):
         """Half of /dev/shm is not ours to use: what would not leave it unused lies on disk, and is whole."""
         spill = self.box.path("run", "rings.disk")
         done = self.in_small(290, target(), "threads", 1000)
-        said = self.said(done.stdout)
+        said = calls_said(done.stdout)
         found = self.entries(self.events()[0])
         self.assertEqual({name: found.get(name) for name in said}, said)
         self.assertTrue(os.path.isdir(spill))
@@ -171,11 +172,11 @@ class Memory(CollectCase):
     @unittest.skipUnless(os.getuid() == 0, "only root can mount")
     def test_no_room(self):
         done = self.in_small(310, target(), "threads", 1000)
-        said = self.said(done.stdout)
+        said = calls_said(done.stdout)
         found = self.entries(self.events()[0])
         self.assertEqual({name: found.get(name) for name in said}, said)
         self.assertFalse(os.path.islink(self.rings))
-        wait_until(lambda: os.listdir(self.rings) == ["doorbell"])
+        wait_until(lambda: set(os.listdir(self.rings)) == SHARED_FILES)
 
     def test_doctor(self):
         done = self.box.run(self.box.scry("doctor"))
