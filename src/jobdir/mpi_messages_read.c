@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "jobdir/mpi_messages_internal.h"
+#include "jobdir/mpi_trace.h"
 #include "shm/mpi_told.h"
 
 enum {
@@ -31,13 +32,6 @@ struct track {    /* one stack of calls, and the outermost call of MPI on it */
     UT_hash_handle hh;
 };
 
-struct site_at { /* where a layout has the call site */
-    const struct layout *layout;
-    bool found;
-    size_t at, size;
-    UT_hash_handle hh;
-};
-
 struct reader {
     struct mpi_messages *messages;
     const struct mpi_messages_options *options;
@@ -47,7 +41,7 @@ struct reader {
     uint16_t *calls; /* by function */
     size_t call_room;
     struct track *tracks, *last;
-    struct site_at *sites;
+    struct mpi_layout_site *sites;
     struct mpi_posted *posted;
     size_t *kept, limit; /* ends and parts, of all ranks */
     uint64_t events;
@@ -100,28 +94,6 @@ static uint32_t place_add(struct mpi_messages *messages, const struct mpi_place_
     place->index = HASH_COUNT(messages->places);
     HASH_ADD(hh, messages->places, key, sizeof place->key, place);
     return place->index;
-}
-
-/* The call site among the values of an entry; 0: it is not there. */
-static uint64_t site_of(struct reader *reader, const struct trace_event *event)
-{
-    struct site_at *site;
-    if (!event->layout)
-        return 0;
-    HASH_FIND_PTR(reader->sites, &event->layout, site);
-    if (!site) {
-        site = calloc(1, sizeof *site);
-        if (!site)
-            return 0;
-        site->layout = event->layout;
-        site->found = layout_find(event->layout, LAYOUT_ARGS, "site", &site->at, &site->size);
-        HASH_ADD_PTR(reader->sites, layout, site);
-    }
-    if (!site->found || site->at + site->size > event->values_size)
-        return 0;
-    uint64_t value = 0;
-    memcpy(&value, (const uint8_t *)event->values + site->at, site->size);
-    return value;
 }
 
 static uint32_t place_of(struct reader *reader, uint32_t call, uint64_t site)
@@ -423,7 +395,7 @@ static void take_entry(struct reader *reader, struct track *track, const struct 
     track->depth = event->depth;
     track->begin = now;
     track->call = call;
-    track->place = place_of(reader, call, site_of(reader, event));
+    track->place = place_of(reader, call, mpi_layout_site_of(&reader->sites, event));
     track->count = 0;
 }
 
@@ -487,12 +459,7 @@ static void reader_done(struct reader *reader)
         free(track->pending);
         free(track);
     }
-    struct site_at *site, *next_site;
-    HASH_ITER(hh, reader->sites, site, next_site)
-    {
-        HASH_DEL(reader->sites, site);
-        free(site);
-    }
+    mpi_layout_sites_free(&reader->sites);
     mpi_posted_free(&reader->posted);
     free(reader->calls);
     reader->calls = NULL;

@@ -108,19 +108,50 @@ struct place {
     UT_hash_handle hh;
 };
 
-struct layout_site { /* where the values of a layout have the site */
+struct mpi_layout_site { /* where the values of a layout have the site */
     const struct layout *layout;
     size_t at, size;
     bool found;
     UT_hash_handle hh;
 };
 
+uint64_t mpi_layout_site_of(struct mpi_layout_site **sites, const struct trace_event *event)
+{
+    struct mpi_layout_site *site;
+    uint64_t value = 0;
+    if (!event->layout)
+        return 0;
+    HASH_FIND_PTR(*sites, &event->layout, site);
+    if (!site) {
+        site = calloc(1, sizeof *site);
+        if (!site)
+            return 0;
+        site->layout = event->layout;
+        site->found = layout_find(event->layout, LAYOUT_ARGS, "site", &site->at, &site->size);
+        HASH_ADD_PTR(*sites, layout, site);
+    }
+    if (!site->found || site->size > sizeof value || site->at + site->size > event->values_size)
+        return 0;
+    memcpy(&value, (const uint8_t *)event->values + site->at, site->size);
+    return value;
+}
+
+void mpi_layout_sites_free(struct mpi_layout_site **sites)
+{
+    struct mpi_layout_site *site, *next;
+    HASH_ITER(hh, *sites, site, next)
+    {
+        HASH_DEL(*sites, site);
+        free(site);
+    }
+}
+
 struct mpi_trace {
     const struct trace *trace;
     const struct mpi_stats *stats;
     int32_t rank;
     struct place *places;
-    struct layout_site *layouts;
+    struct mpi_layout_site *layouts;
 };
 
 /* The same place in two files is two sites: which of them a call came from is not known. */
@@ -160,7 +191,6 @@ int mpi_trace_new(struct mpi_trace **ret_mpi, const struct trace *trace, const s
 void mpi_trace_free(struct mpi_trace *mpi)
 {
     struct place *place, *next_place;
-    struct layout_site *layout, *next_layout;
     if (!mpi)
         return;
     HASH_ITER(hh, mpi->places, place, next_place)
@@ -168,11 +198,7 @@ void mpi_trace_free(struct mpi_trace *mpi)
         HASH_DEL(mpi->places, place);
         free(place);
     }
-    HASH_ITER(hh, mpi->layouts, layout, next_layout)
-    {
-        HASH_DEL(mpi->layouts, layout);
-        free(layout);
-    }
+    mpi_layout_sites_free(&mpi->layouts);
     free(mpi);
 }
 
@@ -189,28 +215,6 @@ uint32_t mpi_trace_thread(const struct mpi_trace *mpi)
     return 0;
 }
 
-/* The call site among the values of an entry; 0: it is not there. */
-static uint64_t site_in(struct mpi_trace *mpi, const struct trace_event *event)
-{
-    struct layout_site *site;
-    uint64_t value = 0;
-    if (!event->layout)
-        return 0;
-    HASH_FIND_PTR(mpi->layouts, &event->layout, site);
-    if (!site) {
-        site = calloc(1, sizeof *site);
-        if (!site)
-            return 0;
-        site->layout = event->layout;
-        site->found = layout_find(event->layout, LAYOUT_ARGS, "site", &site->at, &site->size);
-        HASH_ADD_PTR(mpi->layouts, layout, site);
-    }
-    if (!site->found || site->size > sizeof value || site->at + site->size > event->values_size)
-        return 0;
-    memcpy(&value, (const uint8_t *)event->values + site->at, site->size);
-    return value;
-}
-
 const struct mpi_stats_site *mpi_trace_site(struct mpi_trace *mpi, const struct trace_event *event)
 {
     const struct trace_function *function = mpi ? trace_function(mpi->trace, event->function) : NULL;
@@ -219,7 +223,7 @@ const struct mpi_stats_site *mpi_trace_site(struct mpi_trace *mpi, const struct 
         return NULL;
     if (mpi->rank < 0) /* of a job that runs */
         mpi->rank = mpi_trace_rank(mpi->trace, mpi->stats);
-    const struct place_key key = {site_in(mpi, event), call};
+    const struct place_key key = {mpi_layout_site_of(&mpi->layouts, event), call};
     struct place *place = NULL;
     if (key.site)
         HASH_FIND(hh, mpi->places, &key, sizeof key, place);

@@ -15,6 +15,12 @@
 const struct mpi_stats *mpi_trace_stats(const struct mpi_stats_set *set, const struct trace *trace);
 /* As it says itself, or its statistics (NULL is fine) do. -1: it is none, or it is not known (yet). */
 int32_t mpi_trace_rank(const struct trace *trace, const struct mpi_stats *stats);
+/* The call site among the values of an entry (shm/mpi_told.h); 0: it is not there. *sites, NULL at first, remembers
+ * where each layout has it. */
+struct mpi_layout_site;
+uint64_t mpi_layout_site_of(struct mpi_layout_site **sites, const struct trace_event *event);
+void mpi_layout_sites_free(struct mpi_layout_site **sites);
+
 /* Which program it is a rank of, as its launcher calls it; "". */
 const char *mpi_trace_world(const struct trace *trace, const struct mpi_stats *stats);
 
