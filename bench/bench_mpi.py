@@ -32,7 +32,7 @@ LIBRARIES = {"openmpi": ["--oversubscribe"], "mpich": []}
 HOW = ("stats", "trace")
 # What is talked about is the same in both of mpi_collective: in the first a call comes each microsecond or two, all within
 # one memory, which no watching is cheap against; in the second as often as a fast network would let it.
-PROGRAMS = [("stommel", "200", "200", "8000"), ("mpi_collective", "2000", "20000"), ("mpi_collective", "40000", "5000")]
+PROGRAMS = [("stommel", "200", "200", "8000"), ("mpi_collective", "2000", "20000"), ("mpi_collective", "10000", "10000")]
 
 
 def interval(values):
