@@ -4,7 +4,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-enum { LATE_US = 50000, TAG = 3 };
+enum { LATE_US = 150000, TAG = 3 };
 
 static void late_sender(int rank, char *data)
 {
