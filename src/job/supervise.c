@@ -367,6 +367,15 @@ static void supervise(struct job *job)
     }
 }
 
+/* Processes whose records are not all on disk, though they have ended. That an end was seen in the job does not mean
+ * that it was seen where the traces are: of the job's processes no more live there than here. */
+static uint64_t unfinished(const struct job *job)
+{
+    const struct trace_info *traces = &job->watch.traces;
+    uint64_t alive = HASH_COUNT(job->recorder.model.alive);
+    return traces->draining + (job->seen_to_end && traces->live > alive ? traces->live - alive : 0);
+}
+
 /* Waits, for a while, until the records of processes that ended are on disk. */
 static void wait_for_traces(struct job *job)
 {
@@ -374,11 +383,11 @@ static void wait_for_traces(struct job *job)
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     bool flush = job->options->mpi != RUN_MPI_OFF;
     do {
-        if (watch->traces.draining)
+        if (unfinished(job))
             poll(NULL, 0, TRACES_POLL_MS);
         watch_ask_traces(watch, flush);
         flush = false;
-    } while (watch_wait(watch, END_WAIT_MS) && watch->traces.draining && clock_now_ns() < until);
+    } while (watch_wait(watch, END_WAIT_MS) && unfinished(job) && clock_now_ns() < until);
     if (watch->traces.draining)
         recorder_warn(&job->recorder, "trace",
                       "the traces of %llu processes were not complete %d s after the end: see `scry report` later",
@@ -403,6 +412,8 @@ static void watch_end(struct job *job)
             break;
         poll(NULL, 0, COMING_POLL_MS);
     }
+    if (watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
+        wait_for_traces(job); /* those whose ends were not known before */
     reap(job);
 }
 
