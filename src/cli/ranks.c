@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "client/client.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/mpi_text.h"
@@ -217,8 +218,11 @@ void ranks_ask(struct rank_list *ranks)
     char *arguments[] = {name, option, NULL}, **argv = arguments;
     int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     arguments[argc] = NULL;
-    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
+    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK) {
+        if (client_timed_out())
+            log_warning("%s", client_error());
         return;
+    }
     Omis_reply reply = client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0);
     for (size_t i = 0; reply && reply[i]; i++)
         for (const Omis_object_result *each = reply[i]; each->obj_list; each++)

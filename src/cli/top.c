@@ -29,7 +29,7 @@ enum {
     NARROW_COLUMNS = 60,
     MAX_COLUMNS = 512,
     REFRESH_MS = 500,
-    ASK_MS = 2000
+    ASK_S = 10 /* for one picture: a monitor on a busy node may need its time */
 };
 #define FINAL_NS UINT64_C(2000000000) /* to read the traces in, once the job is over */
 
@@ -497,6 +497,13 @@ static void read_functions(struct view *view)
         log_warning("the job has ended; `scry report` shows its functions");
 }
 
+/* Ranks first: they are known without a look at the processes' programs. */
+static void ask(struct view *view)
+{
+    top_ranks_ask(&view->ranks, view->functions.connected);
+    top_functions_ask(&view->functions, &view->report.model);
+}
+
 static int run_live(struct view *view)
 {
     if (!top_terminal_take()) {
@@ -508,8 +515,7 @@ static int run_live(struct view *view)
         measure(view, STDOUT_FILENO);
         if (show(view) < 0)
             break;
-        top_functions_ask(&view->functions, &view->report.model);
-        top_ranks_ask(&view->ranks, view->functions.connected);
+        ask(view);
         quit = !wait_for_news(view);
         read_info(view);
         read_new(view);
@@ -540,9 +546,10 @@ static int run(const char *job, bool once, bool json)
         if (!over)
             top_functions_open(&view.functions);
         if (once && !over) {
-            top_functions_ask(&view.functions, &view.report.model);
-            top_ranks_ask(&view.ranks, view.functions.connected);
-            top_functions_wait(&view.functions, &view.ranks.asking, ASK_MS);
+            ask(&view);
+            if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
+                log_warning("the monitor has not answered within %d s: what it knows of %s is missing here", ASK_S,
+                            view.ranks.asking ? "ranks and functions" : "functions");
         }
         status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
     }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "client/client.h"
 #include "jobdir/text.h"
 #include "lang/request.h"
@@ -23,6 +24,8 @@ void top_functions_open(struct top_functions *functions)
     int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     arguments[argc] = NULL;
     *functions = (struct top_functions){.connected = omis_init(&argc, &argv, NULL, NULL) == OMIS_OK};
+    if (client_timed_out())
+        log_warning("%s", client_error());
 }
 
 static void clear(struct top_functions *functions)
@@ -258,17 +261,18 @@ void top_functions_handle(struct top_functions *functions)
     }
 }
 
-void top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms)
+bool top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms)
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (functions->connected && (functions->asking || *also_asking)) {
         uint64_t now = clock_now_ns();
         if (now >= until)
-            return;
+            return false;
         struct pollfd input = {.fd = top_functions_fd(functions), .events = POLLIN};
         poll(&input, 1, (int)((until - now) / 1000000) + 1);
         top_functions_handle(functions);
     }
+    return true;
 }
 
 json_t *top_functions_json(const struct top_functions *functions)

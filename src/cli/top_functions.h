@@ -38,8 +38,8 @@ void top_functions_close(struct top_functions *functions);
 void top_functions_ask(struct top_functions *functions, const struct job_model *model);
 int top_functions_fd(const struct top_functions *functions); /* readable: call top_functions_handle; -1: none */
 void top_functions_handle(struct top_functions *functions);
-/* Until they are there, and what else was asked on the same connection, at most so long. */
-void top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms);
+/* Until they are there, and what else was asked on the same connection, at most so long. false: it took longer. */
+bool top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms);
 
 /* Of a job that has ended, instead: those of its traces. NULL, or not all of them: none. */
 void top_functions_final(struct top_functions *functions, const struct job_functions *all);

@@ -146,6 +146,23 @@ class Listing(CheckedCase):
         self.assertEqual(self.box.run(self.box.scry("top", "@last")).returncode, 0)
         self.assertEqual(self.checked("top", "top", "--json", "@last")["status"], "signaled")
 
+    def test_stopped_monitor(self):
+        """What only the monitor knows is not missing without a word."""
+        self.scry_run("-q", "true")
+        run = self.box.start(self.box.scry("run", "-q", "sleep", "1000"))
+        wait_until(lambda: [job for job in self.jobs() if job["state"] == "running" and job["processes"]])
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        for command in (("top", "--once", "@last"), ("ps",)):
+            done = self.box.run(self.box.scry(*command))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("sleep", done.stdout)
+            self.assertIn(f"the monitor (pid {monitor}) is stopped: `kill -CONT {monitor}` lets it go on", done.stderr)
+        os.kill(monitor, signal.SIGCONT)
+        self.assertEqual(self.box.run(self.box.scry("top", "--once", "@last")).stderr, "")
+        os.kill(run.pid, signal.SIGTERM)
+        run.wait()
+
     def test_crash(self):
         self.scry_run("-q", "--crash-stack", scrytest.example("crash"))
         crash, = self.report()["crashes"]
