@@ -550,6 +550,8 @@ static int run(const char *job, bool once, bool json)
             if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
                 log_warning("the monitor has not answered within %d s: what it knows of %s is missing here", ASK_S,
                             view.ranks.asking ? "ranks and functions" : "functions");
+            if (*view.ranks.refused)
+                log_warning("ranks are not known: %s", view.ranks.refused);
         }
         status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
     }

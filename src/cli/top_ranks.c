@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top_ranks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <omis.h>
@@ -26,10 +27,13 @@ static void on_reply(Omis_reply reply, void *param)
 {
     struct top_ranks *ranks = param;
     ranks->asking = false;
+    *ranks->refused = 0;
     for (size_t i = 0; reply && reply[i]; i++)
         for (const Omis_object_result *each = reply[i]; each->obj_list; each++)
             if (each->status < OMIS_FIRST_ERROR && each->result)
                 ranks_take(&ranks->known, each->result);
+            else if (each->status >= OMIS_FIRST_ERROR)
+                snprintf(ranks->refused, sizeof ranks->refused, "%s", each->result ? each->result : "");
     add_elsewhere(ranks);
     omis_reply_free(reply);
 }

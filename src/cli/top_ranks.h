@@ -9,7 +9,8 @@ struct top_ranks {
     struct rank_list known;
     const char *path; /* of the job */
     bool asking;
-    uint64_t read_ns; /* when those on other nodes were read */
+    char refused[256]; /* why the monitor did not tell them, when it was asked last */
+    uint64_t read_ns;  /* when those on other nodes were read */
 };
 
 /* Asks for them, unless that is under way; the connection is that of top_functions. */
