@@ -115,9 +115,10 @@ static int trace_begin(struct exporter *exporter)
     HASH_ADD_INT(chrome->processes, pid, process);
     _cleanup_(buf_done) struct buf name = BUF_INIT;
     const struct mpi_message_rank *rank = mpi_messages_of_trace(exporter->messages, exporter->number);
-    if (rank)
-        buf_printf(&name, "rank %d (%s), %s %d", rank->rank, trace_node(exporter->trace),
-                   export_program(exporter->trace), (int)trace_pid(exporter->trace));
+    int32_t number = rank ? rank->rank : mpi_trace_number(exporter->mpi);
+    if (number >= 0)
+        buf_printf(&name, "rank %d (%s), %s %d", number, trace_node(exporter->trace), export_program(exporter->trace),
+                   (int)trace_pid(exporter->trace));
     else
         buf_printf(&name, "%s %d on %s", export_program(exporter->trace), (int)trace_pid(exporter->trace),
                    trace_node(exporter->trace));

@@ -219,6 +219,8 @@ static void put_profile(struct exporter *exporter, struct track *track)
 {
     struct speedscope *scope = exporter->state;
     _cleanup_(buf_done) struct buf name = BUF_INIT;
+    if (mpi_trace_number(exporter->mpi) >= 0)
+        buf_printf(&name, "rank %d (%s), ", mpi_trace_number(exporter->mpi), trace_node(exporter->trace));
     buf_printf(&name, "%s %d", export_program(exporter->trace), (int)trace_pid(exporter->trace));
     if (track->tid != (uint32_t)trace_pid(exporter->trace))
         buf_printf(&name, " thread %u", track->tid);

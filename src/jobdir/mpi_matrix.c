@@ -154,9 +154,10 @@ static int32_t size_of(const struct mpi_matrix_cell *cells, size_t count, enum m
 static void put_table(struct buf *out, const struct mpi_matrix_cell *cells, size_t count, int32_t size,
                       enum measure measure)
 {
-    static const char *const titles[MEASURES] = {"Messages of the user", "Bytes of the user's messages",
-                                                 "Bytes of one-sided operations"};
-    buf_printf(out, "\n%s, from (down) to (across)\n      ", titles[measure]);
+    static const char *const titles[MEASURES] = {"Messages of the user, from (down) to (across)",
+                                                 "Bytes of the user's messages, from (down) to (across)",
+                                                 "Bytes of one-sided operations, origin (down) and target (across)"};
+    buf_printf(out, "\n%s\n      ", titles[measure]);
     for (int32_t to = 0; to < size; to++)
         buf_printf(out, " %9d", to);
     buf_putc(out, '\n');

@@ -317,6 +317,8 @@ static void add_use(struct mpi_report_comm *into, const struct mpi_stats *stats,
         if (peer->call == CALL_NONE) {
             into->messages += peer->sent_count;
             into->bytes += peer->sent_bytes;
+        } else if (call_infos[peer->call].class == CALL_CLASS_ONESIDED) {
+            into->one_sided += peer->sent_bytes + peer->got_bytes;
         } else {
             into->coll_sent += peer->sent_bytes;
             into->coll_got += peer->got_bytes;
@@ -337,7 +339,7 @@ static int by_first_rank(const void *a, const void *b)
 static bool was_used(const struct mpi_report_comm *comm)
 {
     const struct mpi_stats_comm *own = &comm->stats->comms[comm->index];
-    bool idle = !comm->messages && !comm->coll_sent && !comm->coll_got && !comm->collectives;
+    bool idle = !comm->messages && !comm->coll_sent && !comm->coll_got && !comm->collectives && !comm->one_sided;
     return !idle || (own->kind <= MPIA_COMM_INTER && own->size + own->remote_size > 1);
 }
 

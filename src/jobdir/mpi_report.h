@@ -28,6 +28,7 @@ struct mpi_report_comm {           /* one over all ranks that have it */
     uint64_t collectives;                    /* begun on it, by the rank with the most */
     uint64_t messages, bytes;                /* of the user, sent on it */
     uint64_t coll_sent, coll_got, coll_args; /* bytes of collectives */
+    uint64_t one_sided;                      /* bytes of one-sided operations, put or got */
 };
 
 struct mpi_report {

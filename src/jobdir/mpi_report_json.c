@@ -153,14 +153,15 @@ static json_t *comms_json(const struct mpi_report *report)
         json_t *ranks = all ? json_null() : json_array();
         for (uint32_t j = 0; j < own->size && !all; j++)
             json_array_append_new(ranks, json_integer(own->ranks ? own->ranks[j] : (int32_t)j));
-        json_array_append_new(list, json_pack("{s:o, s:s, s:i, s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-                                              text_json(name.data ? name.data : ""), "kind",
-                                              own->kind < 5 ? kinds[own->kind] : "?", "size", (int)own->size,
-                                              "remote_size", (int)own->remote_size, "ranks", ranks, "seen_by",
-                                              (int)comm->ranks, "collectives", number(comm->collectives), "messages",
-                                              number(comm->messages), "bytes", number(comm->bytes), "collective_bytes",
-                                              number(comm->coll_args), "collective_sent_bytes", number(comm->coll_sent),
-                                              "collective_received_bytes", number(comm->coll_got)));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:i, s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                                        text_json(name.data ? name.data : ""), "kind",
+                                        own->kind < 5 ? kinds[own->kind] : "?", "size", (int)own->size, "remote_size",
+                                        (int)own->remote_size, "ranks", ranks, "seen_by", (int)comm->ranks,
+                                        "collectives", number(comm->collectives), "messages", number(comm->messages),
+                                        "bytes", number(comm->bytes), "collective_bytes", number(comm->coll_args),
+                                        "collective_sent_bytes", number(comm->coll_sent), "collective_received_bytes",
+                                        number(comm->coll_got), "one_sided_bytes", number(comm->one_sided)));
         buf_done(&name);
     }
     return list;

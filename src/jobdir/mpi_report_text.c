@@ -376,9 +376,14 @@ static void put_comms(struct buf *out, const struct mpi_report *report)
 {
     if (!report->comm_count)
         return;
-    buf_puts(out,
-             "\nCommunicators                              size  collectives    messages       bytes   of collectives  "
-             "ranks\n");
+    bool one_sided = false;
+    for (size_t i = 0; i < report->comm_count; i++)
+        one_sided |= report->comms[i].one_sided != 0;
+    buf_printf(
+        out,
+        "\nCommunicators                              size  collectives    messages       bytes   of collectives  "
+        "%sranks\n",
+        one_sided ? "one-sided  " : "");
     for (size_t i = 0; i < report->comm_count && i < SHOWN_COMMS; i++) {
         const struct mpi_report_comm *comm = &report->comms[i];
         const struct mpi_stats_comm *own = &comm->stats->comms[comm->index];
@@ -391,6 +396,8 @@ static void put_comms(struct buf *out, const struct mpi_report *report)
                    comm->messages);
         mpi_report_put_size(out, comm->bytes, 11);
         mpi_report_put_size(out, comm->coll_sent, 17);
+        if (one_sided)
+            mpi_report_put_size(out, comm->one_sided, 11);
         buf_puts(out, "  ");
         put_members(out, comm->stats, own);
         buf_putc(out, '\n');

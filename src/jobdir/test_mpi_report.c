@@ -363,7 +363,7 @@ static void test_one_sided(void **state)
     stats->peers[0] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Put, .sent_count = 3, .sent_bytes = 300};
     stats->peers[1] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Get, .got_count = 1, .got_bytes = 64};
     struct buf text = text_of(report, -1);
-    check_has(&text, "\nBytes of one-sided operations, from (down) to (across)\n               0         1\n"
+    check_has(&text, "\nBytes of one-sided operations, origin (down) and target (across)\n               0         1\n"
                      "     0         .         .\n     1     364 B         .\n");
     check_has_not(&text, "Messages of the user, from");
     buf_done(&text);

@@ -173,6 +173,46 @@ static void test_babeltrace(void **state)
     free(process);
 }
 
+/* More than babeltrace2 can take in a reasonable time: the rest is there as numbers and bytes. */
+static void test_many_names(void **state)
+{
+    (void)state;
+    enum { FUNCTIONS = 4001, LAYOUTS = 1001 };
+    struct trace_writer *writer = new_writer();
+    uint32_t stream, first = 0, last = FUNCTIONS - 1;
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "f%u", i);
+        assert_int_equal(trace_writer_function(writer, i, 0x1000 + i, name, "", 0, 0, "a"), 0);
+    }
+    for (uint32_t i = LAYOUTS; i > 0; i--) /* as calls come, not by number */
+        assert_int_equal(trace_writer_layout(writer, i, "args(x:i4\"int\")"), 0);
+    assert_int_equal(trace_writer_stream_new(writer, 1000, &stream), 0);
+    struct packet packet = {.head = {.tid = 42, .thread_serial = 1}};
+    record(&packet, RECORD_ENTRY, 1000, &first, 4);
+    record(&packet, RECORD_ENTRY, 1100, &last, 4);
+    struct {
+        uint32_t function, layout;
+        uint16_t size;
+        int32_t value;
+    } __attribute__((packed)) values = {0, 1, 4, 77};
+    record(&packet, RECORD_ENTRY_VALUES, 1200, &values, sizeof values);
+    values.layout = LAYOUTS;
+    record(&packet, RECORD_ENTRY_VALUES, 1300, &values, sizeof values);
+    put(writer, stream, &packet, 0);
+    char path[256];
+    snprintf(path, sizeof path, "%s", trace_writer_path(writer));
+    trace_writer_free(writer);
+
+    char *text = babeltrace(path, "");
+    assert_int_equal(occurrences(text, "\"f0\" : container = 0"), 3);
+    assert_int_equal(occurrences(text, "container = 4000"), 1);
+    assert_int_equal(occurrences(text, "f4000"), 0);
+    assert_int_equal(occurrences(text, "x = 77"), 1);
+    assert_int_equal(occurrences(text, "[0] = 77, [1] = 0, [2] = 0, [3] = 0"), 1);
+    free(text);
+}
+
 /* The directory is gone: told once, then nothing is written. */
 static void test_failing(void **state)
 {
@@ -205,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_babeltrace, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_many_names, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_failing, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_incarnations, make_dir, remove_dir),
     };

@@ -127,6 +127,8 @@ class Stommel(TracerCase):
         opened = collections.Counter(names[event["frame"]] for profile in value["profiles"] for event in profile["events"]
                                      if event["type"] == "O")
         self.assertEqual((opened, len(value["profiles"])), (counted, RANKS))
+        self.assertEqual(sorted(profile["name"].split(",")[0].split(" (")[0] for profile in value["profiles"]),
+                         [f"rank {rank}" for rank in range(RANKS)])
         rows = list(csv.DictReader(io.StringIO(export["csv"], newline="")))
         self.assertEqual(collections.Counter(row["function"] for row in rows), counted)
         self.assertEqual([row["result"] for row in rows if row["function"] == "number"],

@@ -128,6 +128,10 @@ class Calls(mpitest.MpiCase):
         pairs = {(cell["from"], cell["to"]): cell["one_sided"] for cell in mpi["matrix"] if cell["one_sided"]}
         self.assertEqual(pairs, {**{(rank, (rank + 1) % RANKS): 3 for rank in range(RANKS)},
                                  **{(rank, (rank - 1) % RANKS): 1 for rank in range(RANKS)}})
+        cells = [cell for cell in mpi["matrix"] if cell["one_sided"]]
+        self.assertEqual(sum(comm["one_sided_bytes"] for comm in mpi["communicators"]),
+                         sum(cell["one_sided_bytes"] for cell in cells))
+        self.assertGreater(sum(cell["one_sided_bytes"] for cell in cells), 0)
 
     def test_files(self):
         mpi, expected = self.run_class("files")
