@@ -268,12 +268,13 @@ static void test_threads(void **state)
     assert_int_equal(proc_stack_size(pid, 0, &bytes), 0);
     assert_true(bytes >= 4096 && bytes < 64u << 20);
 
-    assert_int_equal(proc_set_nice(pid, tid, 7), 0);
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), 7);
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), 0);
-    assert_int_equal(proc_set_nice(pid, 0, 9), 0);
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), 9);
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), 9);
+    int usual = getpriority(PRIO_PROCESS, 0);
+    assert_int_equal(proc_set_nice(pid, tid, usual + 1), 0);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), usual + 1);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), usual);
+    assert_int_equal(proc_set_nice(pid, 0, usual + 2), 0);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)tid), usual + 2);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), usual + 2);
     finish(pid, fd);
 
     pid = start(leader_waits, &fd);

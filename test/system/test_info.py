@@ -186,7 +186,7 @@ class Threads(ServiceTest):
             self.assertEqual(value[1], tid)
             self.assertEqual((value[3], value[4], value[6]), ("u_0", "u_0", "n_1"))
             self.assertEqual(value[8], 1)
-            self.assertEqual(value[10], 0)
+            self.assertEqual(value[10], os.getpriority(os.PRIO_PROCESS, 0))
         self.assertGreater(values[target.pid][2], 0)
         target.do("spin 1")
         token = self.threads(process)[target.workers[0]]

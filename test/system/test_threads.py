@@ -224,10 +224,11 @@ class Priorities(ServiceTest):
     def test_of_threads(self):
         target = self.target("puppet", 2)
         tokens = self.threads(self.attach(target))
-        self.ask(f": thread_set_priority([{tokens[target.workers[0]]}], 5)")
+        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        self.ask(f": thread_set_priority([{tokens[target.workers[0]]}], {usual + 5})")
         found = {entry["result"]: entry["objects"] for entry in self.ask(": thread_get_info([], 1024)").services[1]}
-        self.assertEqual(found["5"], [tokens[target.workers[0]]])
-        self.assertEqual(target.numbers("nice"), [0])
+        self.assertEqual(found[str(usual + 5)], [tokens[target.workers[0]]])
+        self.assertEqual(target.numbers("nice"), [usual])
 
 
 class OrdinaryUser(ServiceTest):
