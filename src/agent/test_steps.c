@@ -46,16 +46,16 @@ static void mpi_prepare(struct mini *mini, struct mini_area *area)
 {
     const struct area_view *view = &area->view;
     struct {
-        struct area_program head;
         struct capture_head capture;
         struct capture_insn insns[2];
-    } program = {.head.size = sizeof program - sizeof program.head,
-                 .capture = {.version = CAPTURE_VERSION, .minimum = VALUES},
-                 .insns = {{CAPTURE_MEM, MPI_TOLD_REGISTER, 4, offsetof(struct mpi_told, peer)},
-                           {CAPTURE_MEM, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, bytes)}}};
+    } code = {.capture = {.version = CAPTURE_VERSION, .minimum = VALUES},
+              .insns = {{CAPTURE_MEM, MPI_TOLD_REGISTER, 4, offsetof(struct mpi_told, peer)},
+                        {CAPTURE_MEM, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, bytes)}}};
+    const struct area_program program = {.size = sizeof code};
     uint64_t at = (view->area->programs_used + 7) & ~UINT64_C(7);
     memcpy(view->programs + at, &program, sizeof program);
-    view->area->programs_used = at + sizeof program;
+    memcpy(view->programs + at + sizeof program, &code, sizeof code);
+    view->area->programs_used = at + sizeof program + sizeof code;
     const uint64_t sites[] = {mpi_function_entry(CALL_MPI_Sendrecv), mpi_function_exit(CALL_MPI_Sendrecv)};
     for (size_t i = 0; i < 2; i++) {
         struct area_site *site = area_site_find(view, sites[i], true);

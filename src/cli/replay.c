@@ -240,6 +240,19 @@ static void before_lines(void *ctx)
     *track->shown = track;
 }
 
+/* A line of its own: it is not among what was recorded, which may have nothing that matches. 0, or -errno. */
+static int put_pause(struct track *track, uint64_t from_ns, uint64_t to_ns)
+{
+    int code = replay_idle(track->replay);
+    bool wrote = track->wrote;
+    if (code == 0)
+        code = replay_pause(track->replay, from_ns, to_ns);
+    if (code == 0)
+        code = replay_idle(track->replay);
+    track->wrote = wrote;
+    return code;
+}
+
 /* Pauses of recording that began before that wall time. 0, or -errno. */
 static int put_pauses(struct track *track, uint64_t wall_ns)
 {
@@ -251,7 +264,7 @@ static int put_pauses(struct track *track, uint64_t wall_ns)
             break;
         bool seen = to_ns > began_ns && to_ns >= start_ns + options->from_ns;
         if (seen && (!options->has_to || from_ns <= start_ns + options->to_ns))
-            code = replay_pause(track->replay, from_ns, to_ns);
+            code = put_pause(track, from_ns, to_ns);
     }
     return code;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -16,12 +15,14 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/why_processes.h"
+#include "cli/why_stall.h"
 #include "client/client.h"
 #include "job/mpi_names.h"
 #include "job/where.h"
 #include "jobdir/dir.h"
 #include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_look.h"
+#include "jobdir/mpi_polls.h"
 #include "jobdir/mpi_why.h"
 #include "jobdir/mpi_why_json.h"
 #include "jobdir/report.h"
@@ -47,11 +48,12 @@ static void print_help(void)
     printf("Usage: scry why [--all] [--settled MS] [--json] JOB\n"
            "\n"
            "Says what keeps a job from going on, without stopping anything: for each rank of\n"
-           "an MPI program whether it computes or in which call it is since when, for whom,\n"
-           "and from which line; deadlocks, receives that nothing can match, collectives on\n"
-           "which the ranks disagree, ranks that died, and the ranks that all others wait\n"
-           "for. Of other programs: what each thread is blocked in. JOB is a job's id, a\n"
-           "unique prefix of one, @last, or a job directory.\n"
+           "an MPI program whether it computes, polls, or in which call it is since when,\n"
+           "for whom, and from which line; deadlocks, receives that nothing can match,\n"
+           "collectives on which the ranks disagree, ranks that died or are stopped, and the\n"
+           "ranks that all others wait for. Of other programs: what each thread is blocked\n"
+           "in. Of a job that has ended: when its ranks last stood still, and why. JOB is a\n"
+           "job's id, a unique prefix of one, @last, or a job directory.\n"
            "\n"
            "  --all         of MPI programs the processes and threads that are no ranks, too\n"
            "  --settled MS  calls that last less count as going on (default %d)\n"
@@ -159,11 +161,10 @@ static int look_twice(struct why *why, const char *path, struct err *err)
     struct mpi_look *look;
     struct mpi_stats_set again;
     struct err unread = {0};
-    const struct timespec pause = {.tv_nsec = MPI_LOOK_MS * 1000000L};
     int code = mpi_look_begin(&look, &why->set, why->report.info.host);
     if (code < 0)
         return err_set(err, code, "out of memory");
-    nanosleep(&pause, NULL);
+    mpi_look_wait(look);
     flush(path, &why->note);
     code = mpi_stats_read(&again, path, &unread);
     if (code < 0 || !again.count) { /* as the first time, then */
@@ -172,6 +173,7 @@ static int look_twice(struct why *why, const char *path, struct err *err)
         mpi_look_end(look, NULL);
         return 0;
     }
+    mpi_polls_find(&again, &why->set);
     mpi_stats_set_done(&why->set);
     why->set = again;
     if (mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns) < 0) {
@@ -245,6 +247,24 @@ static size_t still_running(const struct mpi_stats_set *set)
     return count;
 }
 
+/* Why there is nothing about ranks although there are some. */
+static void note_uncounted(struct why *why)
+{
+    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+    size_t count, uses = 0;
+    if (why->has_mpi || why->note.code || !runs || !is_here(why))
+        return;
+    _cleanup_(freep) pid_t *list = other_processes(why, &count);
+    for (size_t i = 0; list && i < count; i++)
+        uses += why_processes_use_mpi(list[i]);
+    if (uses)
+        err_set(
+            &why->note, -ENODATA,
+            "%zu process%s use%s MPI, but which rank waits for which is not known: calls are not counted. If the job "
+            "was started with --mpi off, start it without; else the warnings of scry report say why",
+            uses, uses == 1 ? "" : "es", uses == 1 ? "s" : "");
+}
+
 static void put_text(struct buf *out, const struct why *why)
 {
     buf_puts(out, "job ");
@@ -258,6 +278,8 @@ static void put_text(struct buf *out, const struct why *why)
     else
         buf_puts(out, runs ? "\n" : ": nothing of it is to go on\n");
     mpi_ends_text(out, &why->set, "");
+    if (!runs)
+        why_stall_text(out, why->report.model.stall, &why->set);
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs && (!why->has_mpi || why->all)) {
@@ -283,9 +305,10 @@ static json_t *as_json(const struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
-    return json_pack("{s:o, s:s, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
                      job_state_name(why->report.state), "mpi", why->has_mpi ? mpi_why_json(&why->mpi) : json_null(),
-                     "processes", runs && list && is_here(why) ? why_processes_json(list, count) : json_array(), "note",
+                     "stall", why_stall_json(why->report.model.stall, &why->set), "processes",
+                     runs && list && is_here(why) ? why_processes_json(list, count) : json_array(), "note",
                      why->note.code ? text_json(why->note.text) : json_null());
 }
 
@@ -320,10 +343,12 @@ static int why(const char *job, struct why *why, bool json)
         code = job_report_load(&why->report, real ? real : path, &err);
     if (code == 0)
         code = look_at_mpi(why, &err);
-    if (code < 0)
+    if (code < 0) {
         cli_log_error(&err);
-    else
+    } else {
+        note_uncounted(why);
         status = show(why, json);
+    }
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     job_report_done(&why->report);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/why_processes.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,19 @@ json_t *why_processes_json(const pid_t *pids, size_t count)
         blocked_free(threads, thread_count);
     }
     return list;
+}
+
+bool why_processes_use_mpi(pid_t pid)
+{
+    char path[64], line[PATH_MAX + 128];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strstr(line, "/libmpi.so") || strstr(line, "/libmpich.so");
+    if (file)
+        fclose(file);
+    return found;
 }
 
 bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid)

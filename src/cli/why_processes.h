@@ -16,4 +16,7 @@ json_t *why_processes_json(const pid_t *pids, size_t count); /* a new reference 
 /* Appends what one thread is blocked in, for behind "computes in"; false: it runs, or is gone. */
 bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid);
 
+/* Whether a process has a library of MPI in it. */
+bool why_processes_use_mpi(pid_t pid);
+
 #endif

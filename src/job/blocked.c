@@ -480,6 +480,20 @@ static void put_blocked(struct blocked *thread, pid_t pid)
         put_wchan(thread, pid);
 }
 
+static void put_tracer(struct blocked *thread, pid_t pid)
+{
+    char path[96], text[4096];
+    int tracer = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, thread->tid);
+    const char *line = read_file(path, text, sizeof text) > 0 ? strstr(text, "\nTracerPid:") : NULL;
+    buf_puts(&thread->text, "is held by ");
+    if (line && sscanf(line, "\nTracerPid: %d", &tracer) == 1 && tracer > 0) {
+        put_process(&thread->text, tracer);
+        buf_puts(&thread->text, ", ");
+    }
+    buf_puts(&thread->text, "a debugger or tracer");
+}
+
 static int look(struct blocked *thread, pid_t pid)
 {
     char path[96], text[1024];
@@ -502,7 +516,7 @@ static int look(struct blocked *thread, pid_t pid)
         buf_puts(&thread->text, "was stopped by a signal");
         break;
     case 't':
-        buf_puts(&thread->text, "is held by a debugger or tracer");
+        put_tracer(thread, pid);
         break;
     default:
         put_blocked(thread, pid);

@@ -73,9 +73,13 @@ static void each_site(struct mpi_stats_set *set, void (*fn)(struct names *names,
         for (size_t j = 0; j < stats->site_count; j++)
             if (!is_named(&stats->sites[j]))
                 fn(names, &stats->sites[j]);
-        for (size_t j = 0; j < stats->thread_count; j++)
-            if (stats->threads[j].now.call != CALL_NONE && !is_named(&stats->threads[j].now.site))
-                fn(names, &stats->threads[j].now.site);
+        for (size_t j = 0; j < stats->thread_count; j++) {
+            struct mpi_stats_thread *thread = &stats->threads[j];
+            if (thread->now.call != CALL_NONE && !is_named(&thread->now.site))
+                fn(names, &thread->now.site);
+            if (thread->polls && !is_named(&thread->last.site))
+                fn(names, &thread->last.site);
+        }
     }
 }
 

@@ -60,6 +60,7 @@ void job_model_done(struct job_model *model)
     free(model->ended);
     json_decref(model->node);
     json_decref(model->node_sample);
+    json_decref(model->stall);
     json_decref(model->end);
     json_decref(model->rules);
     json_decref(model->warnings);
@@ -341,6 +342,8 @@ void job_model_apply(struct job_model *model, const json_t *record)
         json_array_append(model->gaps, (json_t *)record);
     } else if (strcmp(type, "crash") == 0) {
         json_array_append(model->crashes, (json_t *)record);
+    } else if (strcmp(type, "stall") == 0) {
+        keep_last(&model->stall, record);
     } else if (strcmp(type, "rules") == 0) {
         keep_last(&model->rules, record);
     } else if (strcmp(type, "end") == 0) {

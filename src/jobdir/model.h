@@ -74,7 +74,7 @@ struct job_model {
     uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
     struct series processes_series, rss_series, cpu_series;
 
-    json_t *node, *node_sample, *end; /* the last of each, or NULL */
+    json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
     json_t *warnings, *gaps, *crashes;
     json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
     bool switched_off, trace_off; /* on=no, trace=off */

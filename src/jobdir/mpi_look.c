@@ -9,11 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-enum { FUTEX_OF_JOIN_MASK = 127, ATTENDS_PART = 50 }; /* a thread that polls gets more of a processor than this part */
+enum {
+    FUTEX_OF_JOIN_MASK = 127,
+    ATTENDS_NS = 1000000, /* who polls has looked some thousand times in so long; */
+    ATTENDS_PART = 50,    /* between looks that are close together, this part of the time is enough */
+};
 
 struct sample {
     int32_t pid, tid;
@@ -144,7 +149,26 @@ static enum mpi_attends compare(const struct sample *before, const struct sample
         return MPI_ATTENDS;
     if (!before->timed || !now->timed || now->ran_ns < before->ran_ns)
         return MPI_ATTENDS_UNKNOWN;
-    return now->ran_ns - before->ran_ns >= passed_ns / ATTENDS_PART ? MPI_ATTENDS : MPI_STARVED;
+    uint64_t enough = passed_ns / ATTENDS_PART < ATTENDS_NS ? passed_ns / ATTENDS_PART : ATTENDS_NS;
+    return now->ran_ns - before->ran_ns >= enough ? MPI_ATTENDS : MPI_STARVED;
+}
+
+static bool any_starves(const struct mpi_look *look)
+{
+    for (size_t i = 0; i < look->count; i++) {
+        struct sample now = sample_of(look->samples[i].pid, look->samples[i].tid);
+        if (!is_stopped(now.state) && compare(&look->samples[i], &now, clock_now_ns() - look->when_ns) == MPI_STARVED)
+            return true;
+    }
+    return false;
+}
+
+void mpi_look_wait(const struct mpi_look *look)
+{
+    const struct timespec pause = {.tv_nsec = MPI_LOOK_MS * 1000000L};
+    do
+        nanosleep(&pause, NULL);
+    while (clock_now_ns() - look->when_ns < MPI_LOOK_MOST_MS * UINT64_C(1000000) && any_starves(look));
 }
 
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)

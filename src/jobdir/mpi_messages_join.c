@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators that programs have in common, of which one has started the other (MPI_Comm_spawn). Each program names
- * them its own way, and MPI does not say who the other one is. But both know how many ranks there are on each side, and
- * a child comes to MPI_Init while the root of those who started it is in its call, of which there is one at a time.
- * What is made from such a communicator (merged, copied, split) is found by its parent, the how-manyeth it is, and
- * because each program knows the ranks of its own. Only what can be nothing else is joined.
+ * Communicators that programs have in common, of which one has started the other (MPI_Comm_spawn), or that have met
+ * (mpi_messages_meet.c). Each program names them its own way, and MPI does not say who the other one is. But both know
+ * how many ranks there are on each side, and a child comes to MPI_Init while the root of those who started it is in its
+ * call, of which there is one at a time. What is made from such a communicator (merged, copied, split) is found by its
+ * parent, the how-manyeth it is, and because each program knows the ranks of its own. Only what can be nothing else is
+ * joined.
  */
+#include "jobdir/mpi_messages_join.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "jobdir/mpi_messages_internal.h"
-#include "jobdir/mpi_stats.h"
-
-struct shared { /* a communicator of one world with ranks of another */
-    uint32_t world;
-    const struct mpi_stats_comm *comm; /* as one of its ranks has it */
-    uint64_t parent;                   /* identity of what it was made from; 0 */
-    uint32_t *own;                     /* by rank in the own group: where in the list of ranks; UINT32_MAX */
-    int64_t from, to;    /* a call of MPI_Comm_spawn of its root; the first and last MPI_Init of children */
-    struct shared *same; /* the first of those that are one; NULL: not found */
-};
-
-struct join {
-    struct mpi_messages *messages;
-    struct shared *list;
-    size_t count, room;
-};
 
 static bool is_spawn(uint32_t call)
 {
@@ -110,18 +96,23 @@ static int gather(struct join *join)
 
 /* ---- when ---- */
 
-/* The call of MPI_Comm_spawn that made it is the how-manyeth of its rank, if each has made one. */
-static const struct mpi_part *spawn_of(const struct mpi_message_rank *rank, const struct mpi_stats_comm *comm)
+static bool is_same_kind(uint32_t one, uint32_t other)
+{
+    return one == other || (is_spawn(one) && is_spawn(other));
+}
+
+/* The call that made it is the how-manyeth of its kind of its rank, if each has made one. */
+static const struct mpi_part *maker_of(const struct mpi_message_rank *rank, const struct mpi_stats_comm *comm)
 {
     size_t before = 0, made = 0, seen = 0;
     const struct mpi_part *part = NULL;
     for (size_t i = 0; i < rank->stats->comm_count; i++) {
         const struct mpi_stats_comm *other = &rank->stats->comms[i];
-        made += is_spawn(other->call);
-        before += is_spawn(other->call) && other->number < comm->number;
+        made += is_same_kind(other->call, comm->call);
+        before += is_same_kind(other->call, comm->call) && other->number < comm->number;
     }
     for (size_t i = 0; i < rank->part_count; i++)
-        if (is_spawn(rank->parts[i].call) && seen++ == before)
+        if (is_same_kind(rank->parts[i].call, comm->call) && seen++ == before)
             part = &rank->parts[i];
     return made == seen ? part : NULL;
 }
@@ -134,12 +125,17 @@ static const struct mpi_stats_comm *comm_of(const struct mpi_message_rank *rank,
     return NULL;
 }
 
-static void when_spawned(const struct mpi_messages *messages, struct shared *shared)
+/* What the root of the call knows of it. */
+static void when_made(const struct mpi_messages *messages, struct shared *shared)
 {
     for (uint32_t i = 0; i < shared->comm->size; i++) {
         const struct mpi_message_rank *rank = shared->own[i] == UINT32_MAX ? NULL : &messages->ranks[shared->own[i]];
         const struct mpi_stats_comm *comm = rank ? comm_of(rank, shared->comm->identity) : NULL;
-        const struct mpi_part *part = comm ? spawn_of(rank, comm) : NULL;
+        const struct mpi_part *part = comm && (comm->meeting || is_spawn(comm->call)) ? maker_of(rank, comm) : NULL;
+        if (comm && comm->meeting) {
+            shared->meeting = comm->meeting;
+            shared->root = shared->own[i];
+        }
         if (part && part->root == rank->rank) {
             shared->from = part->begin;
             shared->to = part->end;
@@ -161,17 +157,15 @@ static void when_started(const struct mpi_messages *messages, struct shared *sha
 static void find_times(const struct join *join)
 {
     for (size_t i = 0; i < join->count; i++)
-        if (is_spawn(join->list[i].comm->call))
-            when_spawned(join->messages, &join->list[i]);
+        if (is_spawn(join->list[i].comm->call) || mpi_is_meeting(join->list[i].comm->call))
+            when_made(join->messages, &join->list[i]);
         else if (join->list[i].comm->call == CALL_MPI_Comm_get_parent)
             when_started(join->messages, &join->list[i]);
 }
 
 /* ---- which are one ---- */
 
-/* Two worlds' views fit: sides are mirrored; of each rank of an intracommunicator one world at most says that it is its
- * own. */
-static bool fit(const struct shared *a, const struct shared *b)
+bool mpi_shared_fit(const struct shared *a, const struct shared *b)
 {
     const struct mpi_stats_comm *one = a->comm, *other = b->comm;
     if (a->world == b->world || one->kind != other->kind)
@@ -198,7 +192,7 @@ static bool is_pair(const struct join *join, const struct shared *a, const struc
 {
     if (is_spawn(b->comm->call))
         return !is_spawn(a->comm->call) && is_pair(join, b, a);
-    if (!fit(a, b))
+    if (!mpi_shared_fit(a, b))
         return false;
     if (is_spawn(a->comm->call))
         return b->comm->call == CALL_MPI_Comm_get_parent && a->from <= b->from && b->from <= b->to && b->to <= a->to;
@@ -287,10 +281,13 @@ int mpi_messages_join(struct mpi_messages *messages)
     int code = messages->worlds > 1 ? gather(&join) : 0;
     if (code == 0)
         find_times(&join);
+    if (code == 0)
+        mpi_messages_meet(&join);
     for (bool more = code == 0; more;) { /* parents before what was made of them */
         more = false;
         for (size_t i = 0; i < join.count; i++)
-            more = unite(&join, &join.list[i]) || more;
+            if (!mpi_is_meeting(join.list[i].comm->call))
+                more = unite(&join, &join.list[i]) || more;
     }
     if (code == 0)
         code = spread(&join);

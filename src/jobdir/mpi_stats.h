@@ -61,6 +61,12 @@ struct mpi_stats_peer {
     uint64_t sent_count, sent_bytes, got_count, got_bytes, args_bytes;
 };
 
+/* Not what was moved, but epochs that were begun with a peer. */
+static inline bool mpi_stats_is_epoch(const struct mpi_stats_peer *peer)
+{
+    return peer->call == CALL_MPI_Win_start || peer->call == CALL_MPI_Win_post;
+}
+
 struct mpi_stats_comm {
     uint32_t kind;                          /* enum mpi_comm_kind */
     uint32_t number, parent, ordinal, call; /* parent: a number; UINT32_MAX: none */
@@ -73,6 +79,7 @@ struct mpi_stats_comm {
     const int32_t *remote_ranks; /* remote_size of them; NULL: there are none, or they are not known */
     const char *name;
     uint64_t identity; /* the same on all ranks, without the highest bit: struct record_message.comm; 0: not known */
+    uint64_t meeting;  /* with another program: the same on the roots of both; 0: none, or not known */
 };
 
 struct mpi_stats_request {
@@ -106,11 +113,16 @@ struct mpi_stats_thread {
     bool is_main;
     bool ended; /* while its process lives: what it is in has no meaning */
     const char *name;
+    const char *held; /* who has stopped it: "a rule of scry (thread_has_started_lib_call)"; "", or NULL: no tool has */
     struct mpi_stats_clock outermost, blocking;
     struct mpi_stats_now now;
+    struct mpi_stats_now last; /* while it computes: the call that it has come out of; CALL_NONE: not known */
     uint64_t errors;
     enum mpi_attends attends; /* not in the file */
     int32_t joins;            /* the thread of its process whose end it waits for, outside of MPI; 0: none. Likewise */
+    bool polls;               /* with `last` (jobdir/mpi_polls.h). This and what follows: likewise */
+    uint64_t polls_ns;        /* for so long nothing came of it */
+    double polls_per_second;
 };
 
 struct mpi_stats_distribution {

@@ -91,6 +91,7 @@ const struct mpi_field mpi_thread_fields[] = {
     F(is_main, FIELD_BOOL),
     F(ended, FIELD_BOOL),
     F(name, FIELD_TEXT),
+    F(held, FIELD_TEXT),
     F(errors, FIELD_U64),
 #undef F
     END,
@@ -164,6 +165,7 @@ static const struct mpi_field comm_fields[] = {
     F(name, FIELD_TEXT),
     F(identity, FIELD_U64),
     F(held, FIELD_U32),
+    F(meeting, FIELD_U64),
 #undef F
     END,
 };

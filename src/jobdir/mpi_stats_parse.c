@@ -271,8 +271,13 @@ static int parse_thread(const json_t *object, struct mpi_stats_thread *thread, s
                             "threads.blocking", err);
     if (code == 0)
         code = parse_object(json_object_get(object, "now"), mpi_now_fields, &thread->now, arena, "threads.now", err);
+    const json_t *last = json_object_get(object, "last");
+    if (code == 0 && last)
+        code = parse_object(last, mpi_now_fields, &thread->last, arena, "threads.last", err);
     thread->now.site.call = thread->now.call;
     thread->now.site.function = thread->now.site.file = "";
+    thread->last.site.call = thread->last.call;
+    thread->last.site.function = thread->last.site.file = "";
     return code;
 }
 
@@ -302,9 +307,13 @@ static void check_indices(struct mpi_stats *stats)
     for (size_t i = 0; i < stats->peer_count; i++)
         if (stats->peers[i].comm >= stats->comm_count)
             stats->peers[i].comm = UINT32_MAX;
-    for (size_t i = 0; i < stats->thread_count; i++)
-        if (stats->threads[i].now.comm >= stats->comm_count)
-            stats->threads[i].now.comm = UINT32_MAX;
+    for (size_t i = 0; i < stats->thread_count; i++) {
+        struct mpi_stats_thread *thread = &stats->threads[i];
+        if (thread->now.comm >= stats->comm_count)
+            thread->now.comm = UINT32_MAX;
+        if (thread->last.comm >= stats->comm_count)
+            thread->last.comm = UINT32_MAX;
+    }
     for (size_t i = 0; i < stats->request_count; i++) {
         if (stats->requests[i].comm >= stats->comm_count)
             stats->requests[i].comm = UINT32_MAX;

@@ -205,6 +205,19 @@ void take_place(const struct take *take, struct mpi_stats_site *site, uint32_t c
     }
 }
 
+uint32_t take_call_at(const struct take *take, uint64_t address)
+{
+    uint32_t call = CALL_NONE;
+    for (size_t i = 0; i < take->site_count && address; i++) {
+        if (take->sites[i].address != address)
+            continue;
+        if (call != CALL_NONE && call != take->sites[i].call)
+            return CALL_NONE;
+        call = take->sites[i].call;
+    }
+    return call;
+}
+
 /* ---- peers ---- */
 
 static int by_peer(const void *a, const void *b)

@@ -217,6 +217,7 @@ static int take_comms(struct take *take, struct mpi_stats *stats)
             .remote_ranks = take->brief ? NULL : take_ranks(take, from.remote_at, from.remote_size),
             .name = take_text(take->arena, from.name, sizeof from.name),
             .identity = from.identity & INT64_MAX,
+            .meeting = from.meeting & INT64_MAX,
         };
         if (!comm->ranks && comm->size > COMM_SIZE_MOST)
             comm->size = 0;
@@ -301,7 +302,8 @@ static void take_clock(const struct take *take, struct mpi_stats_clock *ret_cloc
     ret_clock->communicate_max_ns = take_ns(take, clock.communicate_max);
 }
 
-static void take_now(const struct take *take, struct mpi_stats_now *ret_now, const struct mpi_now *from, bool in_call)
+/* What a thread is in; `call`: CALL_NONE, it computes. */
+static void take_now(const struct take *take, struct mpi_stats_now *ret_now, const struct mpi_now *from, uint32_t call)
 {
     *ret_now = (struct mpi_stats_now){.peer = MPIA_RANK_NONE,
                                       .tag = MPIA_TAG_NONE,
@@ -310,9 +312,9 @@ static void take_now(const struct take *take, struct mpi_stats_now *ret_now, con
                                       .comm = UINT32_MAX,
                                       .age_ns = take_ns(take, span_ticks(from->since, take->now))};
     take_place(take, &ret_now->site, CALL_NONE, 0);
-    if (!in_call)
+    if (call == CALL_NONE)
         return;
-    ret_now->call = from->call;
+    ret_now->call = call;
     ret_now->peer = mpi_rank_shown(from->peer);
     ret_now->tag = from->tag;
     ret_now->source_peer = mpi_rank_shown(from->source_peer);
@@ -324,7 +326,7 @@ static void take_now(const struct take *take, struct mpi_stats_now *ret_now, con
     ret_now->bytes = from->bytes;
     ret_now->offset = from->offset;
     memcpy(ret_now->waits, from->waits, sizeof ret_now->waits);
-    take_place(take, &ret_now->site, from->call, from->site);
+    take_place(take, &ret_now->site, call, from->site);
 }
 
 static void take_one(struct take *take, const struct mpi_thread *live, struct mpi_stats_thread *thread)
@@ -338,12 +340,15 @@ static void take_one(struct take *take, const struct mpi_thread *live, struct mp
     *thread = (struct mpi_stats_thread){.tid = (int32_t)ONCE(live->tid),
                                         .is_main = ONCE(live->is_main) != 0,
                                         .name = take_text(take->arena, live->name, sizeof live->name),
+                                        .held = "",
                                         .errors = ONCE(live->errors)};
     struct mpi_clock outermost = mpi_clock_outermost(&moment.outermost);
     struct mpi_clock blocking = mpi_clock_blocking(&moment.outermost, &moment.blocking);
     take_clock(take, &thread->outermost, &outermost, now, in_call);
     take_clock(take, &thread->blocking, &blocking, now, in_call && call_infos[now->call].blocking);
-    take_now(take, &thread->now, now, in_call);
+    take_now(take, &thread->now, now, in_call ? now->call : CALL_NONE);
+    /* All but the call stays until the next one begins; that is known by where it was. */
+    take_now(take, &thread->last, now, known && now->call == CALL_NONE ? take_call_at(take, now->site) : CALL_NONE);
 }
 
 static int take_threads(struct take *take, struct mpi_stats *stats)

@@ -53,5 +53,7 @@ int take_distributions(const struct take *take, struct mpi_stats *stats);
 /* Of an address alone: by the sites that are known. All sites of a module have the same distance to its file's
  * addresses. */
 void take_place(const struct take *take, struct mpi_stats_site *site, uint32_t call, uint64_t address);
+/* The call that comes from there; CALL_NONE: not known, or several do. */
+uint32_t take_call_at(const struct take *take, uint64_t address);
 
 #endif

@@ -177,6 +177,10 @@ static void put_thread(struct buf *out, const struct mpi_stats_thread *thread)
     put_members(out, mpi_clock_fields, &thread->blocking, ",");
     buf_puts(out, "},\n \"now\":{");
     put_members(out, mpi_now_fields, &thread->now, ",");
+    if (thread->last.call != CALL_NONE) {
+        buf_puts(out, "},\n \"last\":{");
+        put_members(out, mpi_now_fields, &thread->last, ",");
+    }
     buf_puts(out, "}}");
 }
 

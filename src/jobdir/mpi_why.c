@@ -7,17 +7,41 @@
 
 #include "jobdir/mpi_why_internal.h"
 
-static const char *const state_names[] = {"computes", "moves", "waits", "io", "stopped", "starts", "ended", "died"};
-static const char *const kind_names[] = {"mismatch", "deadlock", "dead_peer", "unmatched", "straggler", "died"};
+static const char *const state_names[] = {"computes", "moves",  "polls", "waits", "io",
+                                          "stopped",  "starts", "ended", "died"};
+static const char *const reason_names[] = {"send", "receive", "collective", "target", "finalize", "post", "complete"};
+static const char *const kind_names[] = {"mismatch", "deadlock",  "dead_peer", "unmatched",
+                                         "polls",    "straggler", "died"};
 
 const char *mpi_why_state_name(enum mpi_why_state state)
 {
     return (size_t)state < sizeof state_names / sizeof *state_names ? state_names[state] : "?";
 }
 
+const char *mpi_why_reason_name(enum mpi_why_reason reason)
+{
+    return (size_t)reason < sizeof reason_names / sizeof *reason_names ? reason_names[reason] : "?";
+}
+
 const char *mpi_why_kind_name(enum mpi_why_kind kind)
 {
     return (size_t)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
+}
+
+const char *mpi_why_stopper(const struct mpi_why_thread *thread)
+{
+    const char *held = thread ? thread->thread->held : NULL;
+    return held && *held ? held : "a signal or a debugger";
+}
+
+const struct mpi_stats_now *mpi_why_call_of(const struct mpi_why_thread *thread)
+{
+    return thread->state == MPI_WHY_POLLS ? &thread->thread->last : &thread->thread->now;
+}
+
+uint64_t mpi_why_age_of(const struct mpi_why_thread *thread)
+{
+    return thread->state == MPI_WHY_POLLS ? thread->thread->polls_ns : thread->thread->now.age_ns;
 }
 
 bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live)
@@ -30,13 +54,19 @@ bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition
     return condition->for_count == 0 ? unknown : condition->all;
 }
 
+bool mpi_why_is_starved(const struct mpi_why_thread *thread)
+{
+    bool asks = thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_POLLS;
+    return asks && thread->thread->attends == MPI_STARVED;
+}
+
 /* All that are sure to be open must come true; where none is sure, one of them is not. */
 static bool may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live)
 {
     bool some_sure = false;
-    if (thread->state != MPI_WHY_WAITS)
+    if (thread->state != MPI_WHY_WAITS && !(work->weak && thread->state == MPI_WHY_POLLS))
         return thread->state <= MPI_WHY_STARTS;
-    if (thread->thread->attends == MPI_STARVED)
+    if (mpi_why_is_starved(thread))
         return true; /* what it waits for may lie there */
     if (thread->stuck)
         return false; /* in a collective that cannot come to an end */
@@ -224,12 +254,29 @@ static void find_mismatches(struct why_work *work)
 
 /* ---- the whole ---- */
 
+static void find_live(struct why_work *work, bool *live)
+{
+    memset(live, 0, work->why->count);
+    for (size_t i = 0; i < work->why->count; i++)
+        live[i] = rank_may_act(work, &work->why->ranks[i], live);
+    spread(work, live);
+}
+
+static void find_in_vain(struct why_work *work, bool *live)
+{
+    struct mpi_why *why = work->why;
+    work->weak = true;
+    find_live(work, live);
+    work->weak = false;
+    for (size_t i = 0; i < why->count; i++)
+        why->ranks[i].in_vain =
+            !live[i] && (why->ranks[i].state == MPI_WHY_WAITS || why->ranks[i].state == MPI_WHY_POLLS);
+}
+
 static void find_stuck(struct why_work *work, bool *live)
 {
     struct mpi_why *why = work->why;
-    for (size_t i = 0; i < why->count; i++)
-        live[i] = rank_may_act(work, &why->ranks[i], live);
-    spread(work, live);
+    find_live(work, live);
     for (size_t i = 0; i < why->count; i++) {
         struct mpi_why_rank *rank = &why->ranks[i];
         rank->stuck = !live[i] && rank->state == MPI_WHY_WAITS;
@@ -237,8 +284,10 @@ static void find_stuck(struct why_work *work, bool *live)
             ((struct mpi_why_thread *)&rank->threads[j])->stuck = true;
         why->stuck += rank->stuck;
         why->waiting += rank->state == MPI_WHY_WAITS;
+        why->polling += rank->state == MPI_WHY_POLLS;
         why->computing += rank->state == MPI_WHY_COMPUTES;
     }
+    find_in_vain(work, live);
 }
 
 static uint64_t still_for(const struct mpi_why *why, uint64_t settled_ns)

@@ -10,6 +10,9 @@
  * one of them may. The statistics of ranks are not of one moment, so only calls that have lasted longer than
  * `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
  *
+ * Who polls (jobdir/mpi_polls.h) may do something else meanwhile, so it is never stuck. What it polls for are weak
+ * edges: those that could not act if it did nothing but poll are found in a second round, and told as just that.
+ *
  * Two communicators of different ranks are the same if their kind, ordinal, lowest world rank and, likewise, parents
  * are.
  */
@@ -29,7 +32,8 @@ enum { MPI_WHY_SETTLED_NS = 200000000, MPI_WHY_NONE = UINT32_MAX };
 
 enum mpi_why_state {
     MPI_WHY_COMPUTES,
-    MPI_WHY_MOVES, /* in a call, but not for long, or one that waits for nobody (a test, a poll) */
+    MPI_WHY_MOVES, /* in a call, but not for long, or one that waits for nobody */
+    MPI_WHY_POLLS, /* asks again and again, and nothing comes of it; conditions say for whom */
     MPI_WHY_WAITS, /* conditions say for whom; none: not known (one-sided synchronisation, dynamic processes) */
     MPI_WHY_IO,
     MPI_WHY_STOPPED, /* by a signal or a debugger, wherever it is */
@@ -44,6 +48,8 @@ enum mpi_why_reason {
     MPI_WHY_FOR_COLLECTIVE, /* for a rank that has not entered it */
     MPI_WHY_FOR_TARGET,     /* one-sided: for who holds a lock on the window, or for the target */
     MPI_WHY_FOR_FINALIZE,   /* for a rank to enter MPI_Finalize (MPI_Init: to start) */
+    MPI_WHY_FOR_POST,       /* one-sided epochs: for a target to call MPI_Win_post */
+    MPI_WHY_FOR_COMPLETE,   /* likewise: for an origin to call MPI_Win_complete */
 };
 
 struct mpi_why_condition {
@@ -71,6 +77,7 @@ struct mpi_why_rank {
     const struct mpi_stats *stats; /* borrowed */
     enum mpi_why_state state;      /* of its thread `shown` */
     bool stuck;                    /* cannot move any more, whatever the others do */
+    bool in_vain;                  /* waits or polls, and could not move if those that poll did nothing else */
     const struct mpi_why_thread *threads;
     size_t thread_count, shown; /* shown: the rank's own (MPI_Init) thread, unless only another one waits */
     uint32_t root;     /* index of the rank that it waits for in the end, over any number of others; MPI_WHY_NONE */
@@ -84,8 +91,9 @@ enum mpi_why_kind {                    /* gravest first */
                     MPI_WHY_DEAD_PEER, /* ranks wait for ranks that died */
                     MPI_WHY_UNMATCHED, /* a receive that nothing can match: the peer ended, or what it sent has another
                                           tag */
-                    MPI_WHY_STRAGGLER, /* ranks wait for ranks that compute, or do I/O */
-                    MPI_WHY_DIED_RANK, /* died, and nobody waits for it (yet) */
+                    MPI_WHY_POLLS_IN_VAIN, /* the same as the two above, if those that poll did nothing else */
+                    MPI_WHY_STRAGGLER,     /* ranks wait for ranks that compute, or do I/O */
+                    MPI_WHY_DIED_RANK,     /* died, and nobody waits for it (yet) */
 };
 
 struct mpi_why_finding {
@@ -100,9 +108,9 @@ struct mpi_why_finding {
 struct mpi_why {
     struct mpi_why_rank *ranks; /* in the order of the set */
     size_t count;
-    size_t computing, waiting, stuck; /* how many */
-    uint64_t still_ns;                /* for so long no rank has begun or ended a call; 0: some move */
-    struct mpi_why_finding *findings; /* gravest first */
+    size_t computing, waiting, polling, stuck; /* how many */
+    uint64_t still_ns;                         /* for so long no rank has begun or ended a call; 0: some move */
+    struct mpi_why_finding *findings;          /* gravest first */
     size_t finding_count;
 };
 
@@ -117,9 +125,18 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
 /* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena);
 
-const char *mpi_why_state_name(enum mpi_why_state state); /* "computes", "waits", ... */
-const char *mpi_why_kind_name(enum mpi_why_kind kind);    /* "deadlock", "straggler", ... */
+const char *mpi_why_reason_name(enum mpi_why_reason reason); /* "send", "collective", ... */
+const char *mpi_why_state_name(enum mpi_why_state state);    /* "computes", "waits", ... */
+const char *mpi_why_kind_name(enum mpi_why_kind kind);       /* "deadlock", "straggler", ... */
 
+/* "a signal or a debugger", or which tool: who has stopped a thread. */
+const char *mpi_why_stopper(const struct mpi_why_thread *thread);
+/* It waits or polls, and had no processor between the two looks (jobdir/mpi_look.h): nothing follows from that. */
+bool mpi_why_is_starved(const struct mpi_why_thread *thread);
+/* What a thread is in, or polls with. */
+const struct mpi_stats_now *mpi_why_call_of(const struct mpi_why_thread *thread);
+/* Since when; of one that polls: for how long nothing came of it. */
+uint64_t mpi_why_age_of(const struct mpi_why_thread *thread);
 /* "MPI_Recv from rank 1, tag 7, on MPI_COMM_WORLD": what a thread is in, without since when and where. */
 void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                        const struct mpi_why_thread *thread);

@@ -37,9 +37,9 @@ void why_add_finding(struct why_work *work, const struct mpi_why_finding *findin
  */
 struct needs {
     const struct mpi_why_rank *rank;
+    bool weak; /* also what it polls for */
     size_t thread, condition;
     uint32_t at;
-    bool sure_only;
 };
 
 static bool has_sure(const struct mpi_why_thread *thread)
@@ -55,7 +55,7 @@ static const struct mpi_why_condition *needs_next(struct needs *needs, uint32_t 
     for (; needs->thread < needs->rank->thread_count; needs->thread++, needs->condition = needs->at = 0) {
         const struct mpi_why_thread *thread = &needs->rank->threads[needs->thread];
         bool sure = has_sure(thread);
-        if (thread->state != MPI_WHY_WAITS)
+        if (thread->state != MPI_WHY_WAITS && !(needs->weak && thread->state == MPI_WHY_POLLS))
             continue;
         for (; needs->condition < thread->condition_count; needs->condition++, needs->at = 0) {
             const struct mpi_why_condition *condition = &thread->conditions[needs->condition];
@@ -68,7 +68,15 @@ static const struct mpi_why_condition *needs_next(struct needs *needs, uint32_t 
     return NULL;
 }
 
-/* All stuck ranks that need one of `marks->in`, directly or over others, become marked in `done` and are listed. */
+/* As long as those that poll may do something else, they and who waits for them are not stuck. */
+static bool is_stuck(const struct why_work *work, uint32_t index)
+{
+    const struct mpi_why_rank *rank = &work->why->ranks[index];
+    return rank->stuck || (work->weak && rank->in_vain);
+}
+
+/* All ranks that need one of `marks->in`, directly or over others, and wait or poll in vain, become marked in `done`
+ * and are listed. */
 static uint32_t *victims_of(struct why_work *work, struct marks *marks, size_t *ret_count)
 {
     struct mpi_why *why = work->why;
@@ -80,9 +88,9 @@ static uint32_t *victims_of(struct why_work *work, struct marks *marks, size_t *
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < why->count; i++) {
-            struct needs needs = {.rank = &why->ranks[i]};
+            struct needs needs = {.rank = &why->ranks[i], .weak = true};
             uint32_t other;
-            if (!why->ranks[i].stuck || marks->done[i])
+            if (!(why->ranks[i].stuck || why->ranks[i].in_vain) || marks->done[i])
                 continue;
             while (needs_next(&needs, &other))
                 if (marks->done[other]) {
@@ -107,7 +115,7 @@ static size_t circle_from(struct why_work *work, struct marks *marks, uint32_t s
     marks->queue[tail++] = start;
     while (head < tail) {
         uint32_t i = marks->queue[head++], other;
-        struct needs needs = {.rank = &why->ranks[i]};
+        struct needs needs = {.rank = &why->ranks[i], .weak = work->weak};
         while (needs_next(&needs, &other)) {
             if (other == start) {
                 for (; i != start; i = marks->from[i])
@@ -120,7 +128,7 @@ static size_t circle_from(struct why_work *work, struct marks *marks, uint32_t s
                 }
                 return count;
             }
-            if (why->ranks[other].stuck && marks->from[other] == MPI_WHY_NONE) {
+            if (is_stuck(work, other) && marks->from[other] == MPI_WHY_NONE) {
                 marks->from[other] = i;
                 marks->queue[tail++] = other;
             }
@@ -138,9 +146,9 @@ static size_t knot_from(struct why_work *work, struct marks *marks, uint32_t sta
     ret_knot[tail++] = start;
     marks->in[start] = true;
     while (head < tail) {
-        struct needs needs = {.rank = &why->ranks[ret_knot[head++]]};
+        struct needs needs = {.rank = &why->ranks[ret_knot[head++]], .weak = work->weak};
         for (uint32_t other; needs_next(&needs, &other);)
-            if (why->ranks[other].stuck && !marks->in[other]) {
+            if (is_stuck(work, other) && !marks->in[other]) {
                 marks->in[other] = true;
                 ret_knot[tail++] = other;
             }
@@ -158,9 +166,41 @@ static bool needs_any(const struct mpi_why_rank *rank)
     return false;
 }
 
+static bool has_polls(const struct mpi_why_rank *rank)
+{
+    for (size_t i = 0; i < rank->thread_count; i++)
+        if (rank->threads[i].state == MPI_WHY_POLLS)
+            return true;
+    return false;
+}
+
+/* A circle of which some parts only poll. */
+static const char *weak_circle_text(struct why_work *work, const uint32_t *ranks, size_t count)
+{
+    struct mpi_why *why = work->why;
+    const char *many, *may = "may do something else meanwhile";
+    int first = why->ranks[ranks[0]].stats->rank, polls = first;
+    size_t polling = 0;
+    for (size_t i = 0; i < count; i++)
+        if (has_polls(&why->ranks[ranks[i]]) && polling++ == 0)
+            polls = why->ranks[ranks[i]].stats->rank;
+    if (count == 1)
+        return arena_printf(work->arena, "rank %d polls for itself, and %s", first, may);
+    many = count == 2 ? arena_printf(work->arena, "ranks %d and %d wait for each other", first,
+                                     why->ranks[ranks[1]].stats->rank)
+                      : arena_printf(work->arena, "%zu ranks wait for each other", count);
+    if (polling == count)
+        return arena_printf(work->arena, "%s, by polling: each %s", many ? many : "", may);
+    if (polling == 1)
+        return arena_printf(work->arena, "%s, but rank %d polls, and %s", many ? many : "", polls, may);
+    return arena_printf(work->arena, "%s, but %zu of them poll, and %s", many ? many : "", polling, may);
+}
+
 static const char *circle_text(struct why_work *work, const uint32_t *ranks, size_t count, bool knot)
 {
     struct mpi_why *why = work->why;
+    if (work->weak)
+        return weak_circle_text(work, ranks, count);
     if (count == 1)
         return arena_printf(work->arena, "deadlock: rank %d waits for itself", why->ranks[ranks[0]].stats->rank);
     if (count == 2)
@@ -181,7 +221,7 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
     struct mpi_why *why = work->why;
     uint32_t *circle = indices(work, why->count);
     for (uint32_t i = 0; i < why->count && !work->failed; i++) {
-        if (!why->ranks[i].stuck || explained[i])
+        if (!is_stuck(work, i) || explained[i])
             continue;
         size_t count = circle_from(work, marks, i, circle);
         bool knot = false;
@@ -196,7 +236,8 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
         memset(marks->in, 0, why->count);
         for (size_t k = 0; k < count; k++)
             marks->in[circle[k]] = true;
-        struct mpi_why_finding finding = {.kind = MPI_WHY_DEADLOCK, .rank_count = count};
+        struct mpi_why_finding finding = {.kind = work->weak ? MPI_WHY_POLLS_IN_VAIN : MPI_WHY_DEADLOCK,
+                                          .rank_count = count};
         uint32_t *ranks = indices(work, count);
         finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
@@ -249,12 +290,16 @@ static void find_dead_peers(struct why_work *work, struct marks *marks, bool *ex
 }
 
 /* The condition of a rank that nobody who is left can make true, not even indirectly; NULL: there is none. */
-static const struct mpi_why_condition *hopeless(const struct why_work *work, const struct mpi_why_rank *rank)
+static const struct mpi_why_condition *hopeless(const struct why_work *work, const struct mpi_why_rank *rank,
+                                                const struct mpi_why_thread **ret_thread)
 {
     for (size_t i = 0; i < rank->thread_count; i++) {
         const struct mpi_why_thread *thread = &rank->threads[i];
         bool sure = has_sure(thread);
-        for (size_t j = 0; j < thread->condition_count && thread->state == MPI_WHY_WAITS; j++) {
+        *ret_thread = thread;
+        if (thread->state != MPI_WHY_WAITS && !(work->weak && thread->state == MPI_WHY_POLLS))
+            continue;
+        for (size_t j = 0; j < thread->condition_count; j++) {
             const struct mpi_why_condition *condition = &thread->conditions[j];
             size_t gone = 0;
             for (uint32_t k = 0; k < condition->for_count; k++)
@@ -270,46 +315,49 @@ static const struct mpi_why_condition *hopeless(const struct why_work *work, con
 }
 
 static const char *hopeless_text(struct why_work *work, const struct mpi_why_rank *rank,
-                                 const struct mpi_why_condition *condition)
+                                 const struct mpi_why_thread *thread, const struct mpi_why_condition *condition)
 {
-    const char *call = call_infos[rank->threads[rank->shown].thread->now.call].name;
+    const char *call = call_infos[mpi_why_call_of(thread)->call].name;
+    const char *waits = thread->state == MPI_WHY_POLLS ? "polls with" : "waits in";
     int own = rank->stats->rank;
     if (condition->reason == MPI_WHY_FOR_COLLECTIVE)
-        return arena_printf(work->arena, "rank %d waits in %s for ranks that have called MPI_Finalize", own, call);
+        return arena_printf(work->arena, "rank %d %s %s for ranks that have called MPI_Finalize", own, waits, call);
+    if (condition->reason == MPI_WHY_FOR_POST || condition->reason == MPI_WHY_FOR_COMPLETE)
+        return arena_printf(work->arena, "rank %d %s %s for ranks that have ended", own, waits, call);
     const char *what = condition->reason == MPI_WHY_FOR_SEND ? "receive" : "send";
     const struct mpi_stats *stats = rank->stats;
     if (condition->for_count == 0 && condition->comm < stats->comm_count && stats->comms[condition->comm].size <= 1)
-        return arena_printf(
-            work->arena,
-            "a %s that nothing can match: rank %d waits in %s for a message on %s, on which nobody else "
-            "is",
-            what, own, call, stats->comms[condition->comm].name);
+        return arena_printf(work->arena,
+                            "a %s that nothing can match: rank %d %s %s for a message on %s, on which nobody else is",
+                            what, own, waits, call, stats->comms[condition->comm].name);
     if (condition->peer == MPIA_RANK_ANY)
-        return arena_printf(work->arena, "a %s that nothing can match: rank %d waits in %s, and all others have ended",
-                            what, own, call);
-    return arena_printf(work->arena, "a %s that nothing can match: rank %d waits in %s for rank %d, which has ended",
-                        what, own, call, condition->peer);
+        return arena_printf(work->arena, "a %s that nothing can match: rank %d %s %s, and all others have ended", what,
+                            own, waits, call);
+    return arena_printf(work->arena, "a %s that nothing can match: rank %d %s %s for rank %d, which has ended", what,
+                        own, waits, call, condition->peer);
 }
 
 static void find_hopeless(struct why_work *work, struct marks *marks, bool *explained)
 {
     struct mpi_why *why = work->why;
     for (uint32_t i = 0; i < why->count && !work->failed; i++) {
-        if (!why->ranks[i].stuck || explained[i])
+        const struct mpi_why_thread *thread;
+        if (!is_stuck(work, i) || explained[i])
             continue;
-        const struct mpi_why_condition *condition = hopeless(work, &why->ranks[i]);
+        const struct mpi_why_condition *condition = hopeless(work, &why->ranks[i], &thread);
         if (!condition)
             continue;
         memset(marks->in, 0, why->count);
         marks->in[i] = true;
-        struct mpi_why_finding finding = {.kind = MPI_WHY_UNMATCHED, .rank_count = 1};
+        struct mpi_why_finding finding = {.kind = work->weak ? MPI_WHY_POLLS_IN_VAIN : MPI_WHY_UNMATCHED,
+                                          .rank_count = 1};
         uint32_t *one = indices(work, 1);
         finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
             return;
         *one = i;
         finding.ranks = one;
-        finding.text = hopeless_text(work, &why->ranks[i], condition);
+        finding.text = hopeless_text(work, &why->ranks[i], thread, condition);
         why_add_finding(work, &finding);
         for (size_t k = 0; k < why->count; k++)
             explained[k] |= marks->done[k];
@@ -336,7 +384,7 @@ static void explain_mismatches(struct why_work *work, struct marks *marks, bool 
 static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_why_rank *rank)
 {
     uint32_t best = MPI_WHY_NONE, other;
-    struct needs needs = {.rank = rank};
+    struct needs needs = {.rank = rank, .weak = true};
     while (needs_next(&needs, &other)) {
         enum mpi_why_state state = work->why->ranks[other].state;
         if (state != MPI_WHY_WAITS && state != MPI_WHY_ENDED)
@@ -352,10 +400,11 @@ static void find_roots(struct why_work *work)
     struct mpi_why *why = work->why;
     for (uint32_t i = 0; i < why->count; i++) {
         uint32_t at = i;
-        if (why->ranks[i].state != MPI_WHY_WAITS || why->ranks[i].stuck)
+        if ((why->ranks[i].state != MPI_WHY_WAITS && why->ranks[i].state != MPI_WHY_POLLS) || why->ranks[i].stuck ||
+            why->ranks[i].in_vain)
             continue;
         for (size_t steps = 0; steps <= why->count && at != MPI_WHY_NONE; steps++) {
-            if (at != i && why->ranks[at].root != MPI_WHY_NONE) {
+            if (at != i && why->ranks[at].root != MPI_WHY_NONE && why->ranks[at].state == MPI_WHY_WAITS) {
                 why->ranks[i].root = why->ranks[at].root;
                 break;
             }
@@ -374,7 +423,7 @@ static size_t late_with(const struct why_work *work, const struct mpi_why_rank *
     size_t count = 0;
     uint32_t other;
     bool with_root = false;
-    struct needs needs = {.rank = victim};
+    struct needs needs = {.rank = victim, .weak = true};
     for (const struct mpi_why_condition *condition; (condition = needs_next(&needs, &other));) {
         enum mpi_why_state state = work->why->ranks[other].state;
         if (!condition->all || state == MPI_WHY_WAITS || state == MPI_WHY_ENDED)
@@ -386,13 +435,33 @@ static size_t late_with(const struct why_work *work, const struct mpi_why_rank *
     return with_root ? count : 0;
 }
 
-static const char *doing(const struct mpi_why_rank *rank)
+static const char *polls_for(struct arena *arena, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread = &rank->threads[rank->shown];
+    if (thread->condition_count == 1 && thread->conditions[0].peer >= 0 && !thread->conditions[0].all) {
+        const char *text = arena_printf(arena, "polls for rank %d", thread->conditions[0].peer);
+        return text ? text : "polls";
+    }
+    return thread->condition_count == 1 && thread->conditions[0].peer == MPIA_RANK_ANY ? "polls for any rank" : "polls";
+}
+
+static const char *stopped_by(struct arena *arena, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    bool held = thread && thread->thread->held && *thread->thread->held;
+    const char *text = held ? arena_printf(arena, "is stopped by %s", thread->thread->held) : NULL;
+    return text ? text : "is stopped (by a signal or a debugger)";
+}
+
+static const char *doing(struct arena *arena, const struct mpi_why_rank *rank)
 {
     switch (rank->state) {
+    case MPI_WHY_POLLS:
+        return polls_for(arena, rank);
     case MPI_WHY_IO:
         return "does I/O";
     case MPI_WHY_STOPPED:
-        return "is stopped (by a signal or a debugger)";
+        return stopped_by(arena, rank);
     case MPI_WHY_STARTS:
         return rank->shown < rank->thread_count && rank->threads[rank->shown].thread->now.call != CALL_NONE
                    ? "has not come out of MPI_Init"
@@ -408,11 +477,15 @@ static const char *straggler_text(struct arena *arena, const struct mpi_why *why
 {
     bool plural = finding->victim_count != 1;
     const struct mpi_why_rank *rank = &why->ranks[finding->ranks[0]];
+    const char *wait = "poll";
+    for (size_t i = 0; i < finding->victim_count; i++)
+        if (why->ranks[finding->victims[i]].state != MPI_WHY_POLLS)
+            wait = "wait";
     if (finding->rank_count == 1)
-        return arena_printf(arena, "%zu rank%s wait%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
-                            plural ? "" : "s", rank->stats->rank, doing(rank));
-    return arena_printf(arena, "%zu rank%s wait%s for %zu ranks that are later than the others", finding->victim_count,
-                        plural ? "s" : "", plural ? "" : "s", finding->rank_count);
+        return arena_printf(arena, "%zu rank%s %s%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
+                            wait, plural ? "" : "s", rank->stats->rank, doing(arena, rank));
+    return arena_printf(arena, "%zu rank%s %s%s for %zu ranks that are later than the others", finding->victim_count,
+                        plural ? "s" : "", wait, plural ? "" : "s", finding->rank_count);
 }
 
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena)
@@ -476,6 +549,10 @@ void why_findings(struct why_work *work)
     find_dead_peers(work, &marks, explained);
     find_hopeless(work, &marks, explained);
     find_circles(work, &marks, explained); /* what is left: nobody is to blame but the circle itself */
+    work->weak = true;
+    find_hopeless(work, &marks, explained);
+    find_circles(work, &marks, explained);
+    work->weak = false;
     find_roots(work);
     find_stragglers(work);
     sort_findings(work->why);

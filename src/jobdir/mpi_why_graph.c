@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "jobdir/mpi_polls.h"
 #include "jobdir/mpi_why_internal.h"
 
 /* Of the time after which calls count as waiting, for messages that were sent: so much later those that lie there are
@@ -216,9 +217,9 @@ static bool may_have_come(const struct why_work *work, const struct mpi_stats_th
 {
     if (condition->reason != MPI_WHY_FOR_SEND || !condition->unmatched)
         return false;
-    bool looked = thread->attends == MPI_ATTENDS;
-    return condition->tag == MPIA_TAG_ANY ||
-           thread->now.age_ns < (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
+    bool looked = thread->attends == MPI_ATTENDS || thread->polls;
+    uint64_t age_ns = thread->polls ? thread->polls_ns : thread->now.age_ns;
+    return condition->tag == MPIA_TAG_ANY || age_ns < (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
 }
 
 /* The conditions are void where a receive may have its message, and the call ends by that; or may, as far as it is
@@ -373,6 +374,25 @@ static void need_target(struct why_work *work, struct list *list, uint32_t index
     condition->for_count = count;
 }
 
+/* false: it is no call of an epoch, or not known for whom it waits. */
+static bool need_epoch(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now,
+                       uint32_t call)
+{
+    enum mpi_why_reason reason;
+    uint32_t count, *ranks = why_epochs(work, index, now->comm, call, &count, &reason);
+    if (!count)
+        return false;
+    struct mpi_why_condition *condition = add(work, list, reason);
+    condition->all = true;
+    condition->call = now->call;
+    condition->comm = now->comm;
+    condition->for_ranks = ranks;
+    condition->for_count = count;
+    if (count == 1)
+        condition->peer = work->set->ranks[*ranks].rank;
+    return true;
+}
+
 /* ---- threads and ranks ---- */
 
 static void need_finalize(struct why_work *work, struct list *list, uint32_t index)
@@ -421,11 +441,13 @@ static void need_start(struct why_work *work, struct list *list, uint32_t index,
     condition->for_count = count;
 }
 
+/* thread->state: MPI_WHY_POLLS, for what it polls for. */
 static void find_conditions(struct why_work *work, struct mpi_why_thread *thread, uint32_t index)
 {
-    const struct mpi_stats_now *now = &thread->thread->now;
+    bool polls = thread->state == MPI_WHY_POLLS;
+    const struct mpi_stats_now *now = mpi_why_call_of(thread);
     struct list list = {0};
-    enum why_shape shape = why_shape(now->call);
+    enum why_shape shape = why_shape(polls ? mpi_polls_like(now->call) : now->call);
     thread->state = MPI_WHY_WAITS;
     switch (shape) {
     case WHY_SHAPE_NONE:
@@ -464,7 +486,7 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
     case WHY_SHAPE_TARGET:
         if (now->ordinal)
             need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
-        else
+        else if (!need_epoch(work, &list, index, now, polls ? mpi_polls_like(now->call) : now->call))
             need_target(work, &list, index, now);
         break;
     case WHY_SHAPE_IO:
@@ -477,6 +499,8 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
         need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
         break;
     }
+    if (polls)
+        thread->state = MPI_WHY_POLLS;
     thread->conditions = list.items;
     thread->condition_count = list.count;
 }
@@ -510,9 +534,12 @@ static void look_at(struct why_work *work, uint32_t index)
             continue;
         }
         const struct mpi_stats_now *now = &thread->thread->now;
-        if (thread->thread->attends == MPI_STOPPED)
+        if (thread->thread->attends == MPI_STOPPED || (thread->thread->held && *thread->thread->held))
             thread->state = MPI_WHY_STOPPED;
-        else if (now->call == CALL_NONE)
+        else if (thread->thread->polls && thread->thread->polls_ns >= work->settled_ns) {
+            thread->state = MPI_WHY_POLLS;
+            find_conditions(work, thread, index);
+        } else if (now->call == CALL_NONE)
             thread->state = MPI_WHY_COMPUTES;
         else if (now->age_ns < work->settled_ns)
             thread->state = MPI_WHY_MOVES;
@@ -521,10 +548,13 @@ static void look_at(struct why_work *work, uint32_t index)
         if (thread->thread->is_main || (stats->state == MPIA_LOADED && now->call != CALL_NONE))
             rank->shown = i;
     }
-    for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++)
-        if (threads[rank->shown].state == MPI_WHY_COMPUTES &&
-            (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO))
-            rank->shown = i; /* the one to tell of */
+    /* The one to tell of. One that polls may be there for the progress of all the others, while the rank computes. */
+    for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++) {
+        const struct mpi_why_thread *own = &threads[rank->shown];
+        if (own->state == MPI_WHY_COMPUTES && (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO ||
+                                               (threads[i].state == MPI_WHY_POLLS && own->thread->joins)))
+            rank->shown = i;
+    }
     enum mpi_why_state shown = stats->thread_count ? threads[rank->shown].state : rank->state;
     if (stats->state != MPIA_LOADED || shown == MPI_WHY_WAITS || shown == MPI_WHY_STOPPED)
         rank->state = shown;

@@ -54,6 +54,7 @@ struct why_work {
     size_t table_size;
     struct why_group ***comm_groups;   /* by index of the set, by index in its comms */
     const struct why_world **world_of; /* by index of the set; NULL: an older process of the same number */
+    bool weak;                         /* who polls is taken for one that waits */
     bool failed;
 };
 
@@ -66,6 +67,10 @@ void why_graph(struct why_work *work);
 struct why_group *why_group_of(const struct why_work *work, uint32_t index, uint32_t comm);
 /* Its place in the rank's comms, or MPI_WHY_NONE. */
 uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct why_group *group);
+
+/* For whom a call of one-sided epochs waits (indices), and to do what; none where it is another call, or not known. */
+uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uint32_t call, uint32_t *ret_count,
+                     enum mpi_why_reason *ret_reason);
 
 /* May any (all) of whom it waits for act? */
 bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live);

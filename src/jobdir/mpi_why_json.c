@@ -4,8 +4,6 @@
 #include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
 
-static const char *const reasons[] = {"send", "receive", "collective", "target", "finalize"};
-
 static json_t *text_or_null(const char *text)
 {
     return text && *text ? text_json(text) : json_null();
@@ -47,8 +45,7 @@ static json_t *tag_json(int32_t tag)
 static json_t *condition_json(const struct mpi_why *why, const struct mpi_why_rank *rank,
                               const struct mpi_why_condition *condition)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:I}", "reason",
-                     (size_t)condition->reason < sizeof reasons / sizeof *reasons ? reasons[condition->reason] : "?",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:I}", "reason", mpi_why_reason_name(condition->reason),
                      "call", mpi_text_call(condition->call), "peer", peer_json(condition->peer), "tag",
                      tag_json(condition->tag), "communicator", comm_json(rank->stats, condition->comm), "all",
                      condition->all, "maybe", condition->maybe, "for_ranks",
@@ -66,7 +63,7 @@ static json_t *site_json(const struct mpi_stats_site *site)
 static json_t *thread_json(const struct mpi_why *why, const struct mpi_why_rank *rank,
                            const struct mpi_why_thread *thread)
 {
-    const struct mpi_stats_now *now = &thread->thread->now;
+    const struct mpi_stats_now *now = mpi_why_call_of(thread);
     bool calls = now->call != CALL_NONE;
     json_t *conditions = json_array();
     for (size_t i = 0; i < thread->condition_count; i++)
@@ -74,15 +71,17 @@ static json_t *thread_json(const struct mpi_why *why, const struct mpi_why_rank 
     struct buf text = BUF_INIT;
     mpi_why_call_text(&text, why, rank, thread);
     json_t *json = json_pack(
-        "{s:i, s:b, s:s, s:b, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "tid", thread->thread->tid,
-        "is_rank", thread->thread->is_main, "state", mpi_why_state_name(thread->state), "stuck", thread->stuck, "call",
-        calls ? json_string(mpi_text_call(now->call)) : json_null(), "seconds", (double)now->age_ns / 1e9, "peer",
-        calls ? peer_json(now->peer) : json_null(), "tag", calls ? tag_json(now->tag) : json_null(), "communicator",
-        calls ? comm_json(rank->stats, now->comm) : json_null(), "collective",
+        "{s:i, s:b, s:s, s:b, s:b, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "tid",
+        thread->thread->tid, "is_rank", thread->thread->is_main, "state", mpi_why_state_name(thread->state), "stuck",
+        thread->stuck, "starved", mpi_why_is_starved(thread), "held_by", text_or_null(thread->thread->held), "call",
+        calls ? json_string(mpi_text_call(now->call)) : json_null(), "seconds", (double)mpi_why_age_of(thread) / 1e9,
+        "peer", calls ? peer_json(now->peer) : json_null(), "tag", calls ? tag_json(now->tag) : json_null(),
+        "communicator", calls ? comm_json(rank->stats, now->comm) : json_null(), "collective",
         calls && now->ordinal ? json_integer(now->ordinal) : json_null(), "offset",
         calls && now->flags & MPIA_NOW_FILE ? json_integer((json_int_t)now->offset) : json_null(), "at",
-        calls ? site_json(&now->site) : json_null(), "any", thread->any, "waits_for", conditions, "text",
-        text_json(text.data ? text.data : ""));
+        calls ? site_json(&now->site) : json_null(), "any", thread->any, "polls_per_second",
+        thread->state == MPI_WHY_POLLS ? json_real(thread->thread->polls_per_second) : json_null(), "waits_for",
+        conditions, "text", text_json(text.data ? text.data : ""));
     buf_done(&text);
     return json;
 }
@@ -111,7 +110,7 @@ json_t *mpi_why_json(const struct mpi_why *why)
                                                   ranks_json(why, finding->ranks, finding->rank_count), "victims",
                                                   ranks_json(why, finding->victims, finding->victim_count)));
     }
-    return json_pack("{s:o, s:o, s:i, s:i, s:i, s:f}", "findings", findings, "ranks", ranks, "waiting",
-                     (int)why->waiting, "computing", (int)why->computing, "stuck", (int)why->stuck, "still_seconds",
-                     (double)why->still_ns / 1e9);
+    return json_pack("{s:o, s:o, s:i, s:i, s:i, s:i, s:f}", "findings", findings, "ranks", ranks, "waiting",
+                     (int)why->waiting, "polling", (int)why->polling, "computing", (int)why->computing, "stuck",
+                     (int)why->stuck, "still_seconds", (double)why->still_ns / 1e9);
 }

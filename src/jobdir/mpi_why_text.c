@@ -9,30 +9,51 @@
 #include "jobdir/mpi_why.h"
 #include "jobdir/text.h"
 
-enum { SHOWN_PARTS = 16, SHOWN_GROUPS = 40 };
+enum { SHOWN_PARTS = 16, SHOWN_GROUPS = 40, SHOWN_THREADS = 16 };
+
+static void put_ranks(struct buf *out, const struct mpi_why *why, const uint32_t *list, size_t count)
+{
+    int32_t *ranks = malloc((count + 1) * sizeof *ranks);
+    for (size_t i = 0; ranks && i < count; i++)
+        ranks[i] = why->ranks[list[i]].stats->rank;
+    if (ranks)
+        mpi_text_ranks(out, ranks, count);
+    free(ranks);
+}
+
+static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank)
+{
+    return rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+}
 
 void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                        const struct mpi_why_thread *thread)
 {
-    (void)why;
-    if (!thread || thread->thread->now.call == CALL_NONE) {
+    const struct mpi_stats_now *now = thread ? mpi_why_call_of(thread) : NULL;
+    if (!now || now->call == CALL_NONE) {
         size_t before = out->len;
         if (rank->state == MPI_WHY_DIED || rank->state == MPI_WHY_ENDED)
             mpi_end_text(out, rank->stats);
+        if (out->len == before && (thread ? thread->state : rank->state) == MPI_WHY_STOPPED) {
+            buf_puts(out, "stopped by ");
+            text_show(out, mpi_why_stopper(thread));
+            buf_puts(out, ", outside of MPI");
+        }
         if (out->len == before)
-            buf_puts(out, rank->state == MPI_WHY_DIED      ? "died without MPI_Finalize"
-                          : rank->state == MPI_WHY_ENDED   ? "ended"
-                          : rank->state == MPI_WHY_STARTS  ? "has not called MPI_Init"
-                          : rank->state == MPI_WHY_STOPPED ? "stopped by a signal or a debugger, outside of MPI"
-                          : rank->blocked                  ? "outside of MPI"
-                                                           : "computes");
-        if (rank->where) {
+            buf_puts(out, rank->state == MPI_WHY_DIED     ? "died without MPI_Finalize"
+                          : rank->state == MPI_WHY_ENDED  ? "ended"
+                          : rank->state == MPI_WHY_STARTS ? "has not called MPI_Init"
+                          : rank->blocked                 ? "outside of MPI"
+                                                          : "computes");
+        if (rank->where && (!thread || thread == shown_thread(rank))) {
             buf_puts(out, ": ");
             buf_puts(out, rank->where);
         }
         return;
     }
-    mpi_text_now(out, rank->stats, &thread->thread->now);
+    if (thread->state == MPI_WHY_POLLS)
+        buf_puts(out, "polls: ");
+    mpi_text_now(out, rank->stats, now);
     for (size_t i = 0; i < thread->condition_count; i++) {
         const struct mpi_why_condition *condition = &thread->conditions[i];
         if (!condition->unmatched || thread->condition_count != 1)
@@ -45,24 +66,29 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
             buf_puts(out, condition->unmatched == 1 ? "was sent there has" : "were sent there have");
         buf_puts(out, " not been received: another tag?");
     }
-    if (thread->state == MPI_WHY_STOPPED)
-        buf_puts(out, "; stopped by a signal or a debugger");
+    for (size_t i = 0; i < thread->condition_count; i++) {
+        const struct mpi_why_condition *condition = &thread->conditions[i];
+        if (condition->reason != MPI_WHY_FOR_POST && condition->reason != MPI_WHY_FOR_COMPLETE)
+            continue;
+        buf_printf(out, "; waits for rank%s ", condition->for_count == 1 ? "" : "s");
+        put_ranks(out, why, condition->for_ranks, condition->for_count);
+        buf_printf(out, " to call %s", condition->reason == MPI_WHY_FOR_POST ? "MPI_Win_post" : "MPI_Win_complete");
+    }
+    if (thread->state == MPI_WHY_STOPPED) {
+        buf_puts(out, "; stopped by ");
+        text_show(out, mpi_why_stopper(thread));
+    }
 }
 
-static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank)
+static void put_where(struct buf *out, const struct mpi_why_thread *thread)
 {
-    return rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
-}
-
-static void put_where(struct buf *out, const struct mpi_why_rank *rank)
-{
-    const struct mpi_why_thread *thread = shown_thread(rank);
-    if (!thread || thread->thread->now.call == CALL_NONE)
+    const struct mpi_stats_now *now = thread ? mpi_why_call_of(thread) : NULL;
+    if (!now || now->call == CALL_NONE)
         return;
     size_t before = out->len;
     buf_puts(out, ", at ");
     size_t after = out->len;
-    mpi_text_site(out, &thread->thread->now.site);
+    mpi_text_site(out, &now->site);
     if (out->len == after && !out->failed) {
         out->len = before;
         out->data[before] = 0;
@@ -82,7 +108,44 @@ static void put_age(struct buf *out, uint64_t least_ns, uint64_t most_ns)
 static uint64_t age_of(const struct mpi_why_rank *rank)
 {
     const struct mpi_why_thread *thread = shown_thread(rank);
-    return thread ? thread->thread->now.age_ns : 0;
+    return thread ? mpi_why_age_of(thread) : 0;
+}
+
+/* Beside the one that its line is about: those that are held up, too. NULL: there is no further one. */
+static const struct mpi_why_thread *next_other(const struct mpi_why_rank *rank, size_t *at)
+{
+    while (*at < rank->thread_count) {
+        const struct mpi_why_thread *thread = &rank->threads[(*at)++];
+        bool held_up = thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_POLLS ||
+                       thread->state == MPI_WHY_IO || thread->state == MPI_WHY_STOPPED;
+        if (held_up && thread != shown_thread(rank))
+            return thread;
+    }
+    return NULL;
+}
+
+static void put_others(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread;
+    size_t count = 0;
+    for (size_t at = 0; (thread = next_other(rank, &at)); count++) {
+        if (count >= SHOWN_THREADS)
+            continue;
+        buf_printf(out, "    thread %d", thread->thread->tid);
+        if (thread->thread->name && *thread->thread->name) {
+            buf_puts(out, " (");
+            text_show(out, thread->thread->name);
+            buf_putc(out, ')');
+        }
+        buf_puts(out, ": ");
+        mpi_why_call_text(out, why, rank, thread);
+        put_where(out, thread);
+        if (mpi_why_age_of(thread))
+            put_age(out, mpi_why_age_of(thread), mpi_why_age_of(thread));
+        buf_putc(out, '\n');
+    }
+    if (count > SHOWN_THREADS)
+        buf_printf(out, "    ... and %zu more threads (--json lists them)\n", count - SHOWN_THREADS);
 }
 
 static void put_process(struct buf *out, const struct mpi_why_rank *rank)
@@ -98,20 +161,11 @@ static void put_rank_line(struct buf *out, const struct mpi_why *why, const stru
     put_process(out, rank);
     buf_puts(out, ": ");
     mpi_why_call_text(out, why, rank, shown_thread(rank));
-    put_where(out, rank);
+    put_where(out, shown_thread(rank));
     if (age_of(rank))
         put_age(out, age_of(rank), age_of(rank));
     buf_putc(out, '\n');
-}
-
-static void put_ranks(struct buf *out, const struct mpi_why *why, const uint32_t *list, size_t count)
-{
-    int32_t *ranks = malloc((count + 1) * sizeof *ranks);
-    for (size_t i = 0; ranks && i < count; i++)
-        ranks[i] = why->ranks[list[i]].stats->rank;
-    if (ranks)
-        mpi_text_ranks(out, ranks, count);
-    free(ranks);
+    put_others(out, why, rank);
 }
 
 static void put_finding(struct buf *out, const struct mpi_why *why, const struct mpi_why_finding *finding)
@@ -135,6 +189,7 @@ static void put_finding(struct buf *out, const struct mpi_why *why, const struct
 
 struct line {
     char *text;
+    size_t head; /* of it, the part about the rank's own thread; its others follow, a line each */
     uint32_t index;
     uint64_t age_ns;
 };
@@ -172,10 +227,15 @@ static void put_alike(struct buf *out, const struct mpi_why *why, const struct l
     put_ranks(out, why, list, count);
     if (count == 1)
         put_process(out, &why->ranks[list[0]]);
-    buf_printf(out, ": %s", lines[0].text ? lines[0].text : "");
+    const char *text = lines[0].text ? lines[0].text : "";
+    buf_printf(out, ": %.*s", (int)lines[0].head, text);
     if (most)
         put_age(out, least, most);
     buf_putc(out, '\n');
+    if (count == 1)
+        put_others(out, why, &why->ranks[list[0]]);
+    else
+        buf_puts(out, text + lines[0].head);
 }
 
 static void put_all(struct buf *out, const struct mpi_why *why)
@@ -188,9 +248,18 @@ static void put_all(struct buf *out, const struct mpi_why *why)
     for (size_t i = 0; i < why->count; i++) {
         const struct mpi_why_rank *rank = &why->ranks[i];
         struct buf text = BUF_INIT;
+        const struct mpi_why_thread *other;
         mpi_why_call_text(&text, why, rank, shown_thread(rank));
-        put_where(&text, rank);
-        lines[i] = (struct line){buf_take(&text), (uint32_t)i, age_of(rank)};
+        put_where(&text, shown_thread(rank));
+        size_t head = text.len;
+        for (size_t at = 0; (other = next_other(rank, &at));) {
+            buf_puts(&text, "    another thread of each: ");
+            mpi_why_call_text(&text, why, rank, other);
+            put_where(&text, other);
+            buf_putc(&text, '\n');
+        }
+        char *whole = buf_take(&text);
+        lines[i] = (struct line){whole, whole ? head : 0, (uint32_t)i, age_of(rank)};
     }
     qsort(lines, why->count, sizeof *lines, by_text);
     for (size_t i = 0, next; i < why->count; i = next) {
@@ -209,12 +278,36 @@ static void put_all(struct buf *out, const struct mpi_why *why)
         free(lines[i].text);
 }
 
+/* Of whom it is not known whether they can go on. */
+static void put_starved(struct buf *out, const struct mpi_why *why)
+{
+    _cleanup_(freep) uint32_t *list = malloc((why->count + 1) * sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; list && i < why->count; i++) {
+        const struct mpi_why_rank *rank = &why->ranks[i];
+        bool starved = false;
+        for (size_t k = 0; k < rank->thread_count; k++)
+            starved |= mpi_why_is_starved(&rank->threads[k]);
+        if (starved && !rank->stuck)
+            list[count++] = (uint32_t)i;
+    }
+    if (!count)
+        return;
+    buf_printf(out, "\nrank%s ", count == 1 ? "" : "s");
+    put_ranks(out, why, list, count);
+    buf_puts(out, count == 1 ? " had no processor while it was looked at: what it waits for may have come. Ask again\n"
+                             : " had no processor while they were looked at: what they wait for may have come. Ask "
+                               "again\n");
+}
+
 void mpi_why_text(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
                why->waiting == 1 ? "s" : "", why->waiting && why->stuck == why->waiting ? " in vain" : "");
     if (why->stuck && why->stuck != why->waiting)
         buf_printf(out, " (%zu of them in vain)", why->stuck);
+    if (why->polling)
+        buf_printf(out, ", %zu poll%s", why->polling, why->polling == 1 ? "s" : "");
     buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");
     if (why->still_ns) {
         buf_puts(out, "; none has begun or ended a call for ");
@@ -223,5 +316,6 @@ void mpi_why_text(struct buf *out, const struct mpi_why *why)
     buf_putc(out, '\n');
     for (size_t i = 0; i < why->finding_count; i++)
         put_finding(out, why, &why->findings[i]);
+    put_starved(out, why);
     put_all(out, why);
 }

@@ -207,12 +207,38 @@ static void add_counts(struct job_functions *all, const struct trace *trace)
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
     all->min_time_ns = max_count(all->min_time_ns, trace_number(trace, "min_time"));
+    all->min_time_partly |= trace_value(trace, "min_time_least") != NULL;
     uint64_t max_depth = trace_number(trace, "max_depth");
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))
         all->max_depth = max_depth;
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
     for (size_t i = 0; (text = trace_problem(trace, i)); i++)
         add_problem(all, text);
+}
+
+struct job_traced {
+    char *key; /* node and process id */
+    UT_hash_handle hh;
+};
+
+/* A process that executed another program has a trace of each. */
+static int add_process(struct job_functions *all, const struct trace *trace)
+{
+    char *key;
+    int len = asprintf(&key, "%s/%d", trace_node(trace), (int)trace_pid(trace));
+    if (len < 0)
+        return -ENOMEM;
+    struct job_traced *known;
+    HASH_FIND(hh, all->traced, key, (size_t)len, known);
+    struct job_traced *added = known ? NULL : calloc(1, sizeof *added);
+    if (!added) {
+        free(key);
+        return known ? 0 : -ENOMEM;
+    }
+    added->key = key;
+    HASH_ADD_KEYPTR(hh, all->traced, added->key, (size_t)len, added);
+    all->processes++;
+    return 0;
 }
 
 static void add_all_counts(struct reading *reading)
@@ -227,7 +253,6 @@ static void add_all_counts(struct reading *reading)
         all->discarded +=
             reading->gaps -
             (reading->gaps < all->overwritten - overwritten ? reading->gaps : all->overwritten - overwritten);
-    all->processes++;
     const char *state = trace_value(reading->trace, "state");
     if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
         char unwritten[160];
@@ -301,6 +326,8 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
         code = trace_cursor_new(&cursor, reading->trace, false, err);
     if (code == 0)
         code = read_events(reading, cursor, deadline_ns);
+    if (code == 0)
+        code = add_process(all, reading->trace);
     if (code == 0)
         add_all_counts(reading);
     if (code == 0)
@@ -422,6 +449,13 @@ void job_functions_free(struct job_functions *functions)
     {
         HASH_DEL(functions->edges, edge);
         free(edge);
+    }
+    struct job_traced *traced, *next_traced;
+    HASH_ITER(hh, functions->traced, traced, next_traced)
+    {
+        HASH_DEL(functions->traced, traced);
+        free(traced->key);
+        free(traced);
     }
     report_calls_free(functions);
     json_decref(functions->problems);

@@ -31,6 +31,7 @@ struct job_function {
     uint64_t counted;              /* of the calls, those that were only counted: their time is in the total only */
     uint64_t thinned;              /* further calls, that were not recorded to keep the rate (--rate) */
     uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
+    uint64_t lost;                 /* ended, and when is not known: their time counts for nothing */
     double total_ns, self_ns, min_ns, max_ns, sum_ns; /* sum_ns: of all calls, also those inside each other */
     UT_hash_handle hh;
 };
@@ -65,7 +66,10 @@ struct job_crash_calls {
     char *last;  /* calls that ended last, the latest first, one a line */
 };
 
+struct job_traced;
+
 struct job_functions {
+    struct job_traced *traced;      /* processes that have traces */
     struct job_function *functions; /* hash by key; sorted by self time after the load */
     struct job_edge *edges;         /* sorted by total time */
     struct job_slow_call slowest[FUNCTIONS_SLOWEST];
@@ -73,12 +77,13 @@ struct job_functions {
     struct job_crash_calls *crashes;
     size_t crash_count;
     json_t *problems;                                      /* array of strings: why something is missing */
-    size_t processes;                                      /* that have a trace */
+    size_t processes;                                      /* that have traces: one of each program that they ran */
     uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
     uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
     uint64_t waits_ran_out,
         waits_dropped; /* --overflow wait: how often in vain, how many of `discarded` because of it */
     uint64_t thinned, min_time_ns, max_depth; /* what was left out as was asked for; 0: nothing */
+    bool min_time_partly;                     /* min_time_ns was not in force all the time */
     double cost_seconds, self_ns;             /* self_ns: of all functions together */
     bool cost_bounded;                        /* cost_seconds cannot be true: it is cut to what the job used */
     bool incomplete;                          /* there was no time to read all of them: functions are missing */

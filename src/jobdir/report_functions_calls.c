@@ -140,10 +140,13 @@ static void remember(struct reading *reading, const struct trace_event *event)
 void report_call_ends(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct reading *reading = ctx;
-    struct job_function *function = event->how == TRACE_OPEN ? report_function(reading, call->function) : NULL;
-    if (function)
-        function->open++;
-    else
+    bool dated = event->how != TRACE_OPEN && event->how != TRACE_EXIT_LOST;
+    struct job_function *function = dated ? NULL : report_function(reading, call->function);
+    if (function) {
+        function->open += event->how == TRACE_OPEN;
+        function->lost += event->how == TRACE_EXIT_LOST;
+    }
+    if (event->how != TRACE_OPEN)
         remember(reading, event);
     if (event->how == TRACE_EXIT_LOST || (event->how == TRACE_OPEN && event->time == event->entry_time))
         return; /* how long it took is not known */

@@ -55,10 +55,12 @@ static bool only_counted(const struct job_function *function)
     return function->counted == function->calls;
 }
 
-/* All its calls were open at the last record: how long they took is not known. */
+/* All its calls were open at the last record, or the records of their ends are missing: how long they took is not
+ * known. */
 static bool never_ended(const struct job_function *function)
 {
-    return function->open && function->open == function->calls && function->total_ns <= 0;
+    uint64_t undated = function->open + function->lost;
+    return undated && undated == function->calls && function->total_ns <= 0;
 }
 
 /* What the number of calls does not say. */
@@ -66,10 +68,14 @@ static void put_remarks(struct buf *out, const struct job_function *function)
 {
     if (function->thinned)
         buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
+    if (function->counted && !only_counted(function))
+        buf_printf(out, "  (%" PRIu64 " only counted)", function->counted);
     if (function->unwound)
         buf_printf(out, "  (%" PRIu64 " unwound)", function->unwound);
     if (function->open)
         buf_printf(out, "  (%" PRIu64 " open at the end)", function->open);
+    if (function->lost)
+        buf_printf(out, "  (of %" PRIu64 " the end is missing)", function->lost);
 }
 
 /* ---- cost and problems ---- */
@@ -105,7 +111,15 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->cost_seconds >= 1e-6 && !functions->cost_bounded) {
         buf_puts(out, "; recording took about ");
         call_put_ns(out, functions->cost_seconds * 1e9);
+    } else if (functions->cost_bounded) {
+        buf_puts(out, "; what recording cost could not be measured");
     }
+    if (functions->events && counted)
+        buf_printf(out,
+                   "; %" PRIu64
+                   " calls were only counted (--count-only): how much of their time was their own, and who "
+                   "called them, is not known",
+                   counted);
     if (functions->discarded)
         buf_printf(out, "; %" PRIu64 " events are missing: no room in the buffer, or a signal came in between",
                    functions->discarded);
@@ -126,8 +140,9 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
         call_put_ns(out, (double)functions->min_time_ns);
-        buf_puts(out, has_mpi(functions) ? " are left out (--min-time), but those of MPI that have messages are not"
-                                         : " are left out (--min-time)");
+        buf_puts(out, functions->min_time_partly ? " were left out for a part of the time" : " are left out");
+        buf_puts(out,
+                 has_mpi(functions) ? " (--min-time), but those of MPI that have messages are not" : " (--min-time)");
     }
     if (functions->max_depth && !only_counted)
         buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
@@ -413,13 +428,13 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
 
 static json_t *function_json(const struct job_function *function)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", text_json(function->name),
-                     "file", text_json(function->file), "line", (json_int_t)function->line, "calls",
-                     (json_int_t)function->calls, "total_ns", (json_int_t)function->total_ns, "self_ns",
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+                     text_json(function->name), "file", text_json(function->file), "line", (json_int_t)function->line,
+                     "calls", (json_int_t)function->calls, "total_ns", (json_int_t)function->total_ns, "self_ns",
                      (json_int_t)function->self_ns, "min_ns", (json_int_t)function->min_ns, "max_ns",
                      (json_int_t)function->max_ns, "open", (json_int_t)function->open, "unwound",
                      (json_int_t)function->unwound, "counted", (json_int_t)function->counted, "thinned",
-                     (json_int_t)function->thinned);
+                     (json_int_t)function->thinned, "end_missing", (json_int_t)function->lost);
 }
 
 static json_t *edge_json(const struct job_edge *edge)

@@ -272,7 +272,7 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
     struct job_result result = job_report_result(report);
     bool bad = report->info.ended ? result.exit_code != 0 : report->state != JOB_RUNNING;
     buf_printf(out, "scry: %sjob ", style.colour ? (bad ? "\033[1;31m" : "\033[1;32m") : "");
-    text_show(out, report->info.id);
+    text_show(out, report->info.id[0] ? report->info.id : report->path); /* its description may be damaged */
     if (report->info.name[0]) {
         buf_puts(out, " (");
         text_show(out, report->info.name);
@@ -484,8 +484,13 @@ static void put_gaps(struct buf *out, const struct job_report *report)
 void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
 {
     put_head(out, report, style);
-    put_command_line(out, &report->info);
-    put_started(out, &report->info);
+    if (report->info.json) {
+        put_command_line(out, &report->info);
+        put_started(out, &report->info);
+    } else {
+        put_label(out, "command");
+        buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
+    }
     put_body(out, report, 0, style);
     put_pauses(out, report);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));

@@ -204,6 +204,29 @@ static void test_open_call(void **state)
     assert_int_equal(stats.threads[0].now.call, CALL_MPI_Recv);
 }
 
+/* What it came out of last stays there until the next call; which one it was is known by its place. */
+static void test_last_call(void **state)
+{
+    fill();
+    ((struct mpi_area *)area)->finalize_enter = 0;
+    const struct fake_call call = {CALL_MPI_Iprobe, 3, 9, 0, START + 6001, START + 6101, SITE + 128};
+    fake_area_enter(area, 0, &call);
+    assert_int_equal(take(START + 6050).threads[0].last.call, CALL_NONE); /* it is in it */
+    fake_area_leave(area, 0, &call);
+    struct mpi_stats stats = take(START + 8001), back;
+    const struct mpi_stats_now *last = &stats.threads[0].last;
+    assert_int_equal(last->call, CALL_MPI_Iprobe);
+    assert_int_equal(last->peer, 3);
+    assert_int_equal(last->site.offset, 0x1080);
+    struct err err;
+    struct buf text = BUF_INIT;
+    mpi_stats_print(&stats, &text);
+    assert_int_equal(mpi_stats_parse(&back, text.data, text.len, &arena, &err), 0);
+    assert_int_equal(back.threads[0].last.tag, 9);
+    assert_string_equal(back.threads[0].held, "");
+    buf_done(&text);
+}
+
 static void test_finalized(void **state)
 {
     (void)state;
@@ -560,6 +583,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_distributions, start, stop),
         cmocka_unit_test_setup_teardown(test_resolutions, start, stop),
         cmocka_unit_test_setup_teardown(test_open_call, start, stop),
+        cmocka_unit_test_setup_teardown(test_last_call, start, stop),
         cmocka_unit_test_setup_teardown(test_finalized, start, stop),
         cmocka_unit_test_setup_teardown(test_other_threads, start, stop),
         cmocka_unit_test_setup_teardown(test_resets, start, stop),

@@ -60,12 +60,34 @@ static void test_message_there(void **state)
     }
 }
 
+static void test_starved(void **state)
+{
+    struct scene scene = answer_awaited(1, 4, MPI_STARVED);
+    struct buf text = BUF_INIT;
+    look(&scene);
+    mpi_why_text(&text, &scene.why);
+    assert_non_null(strstr(text.data, "\nrank 0 had no processor while it was looked at: what it waits for may have "
+                                      "come. Ask again\n"));
+    buf_clear(&text);
+    scene.set.ranks[0].threads[0].attends = MPI_ATTENDS;
+    look(&scene);
+    mpi_why_text(&text, &scene.why);
+    assert_null(strstr(text.data, "no processor"));
+    buf_done(&text);
+    done(&scene);
+}
+
 static void test_stopped(void **state)
 {
     struct scene scene = answer_awaited(MPIA_RANK_ANY, 4, MPI_STOPPED);
     look(&scene);
     const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
     assert_string_equal(finding->text, "1 rank waits for rank 0, which is stopped (by a signal or a debugger)");
+    scene.set.ranks[0].threads[0].attends = MPI_ATTENDS_UNKNOWN;
+    scene.set.ranks[0].threads[0].held = "a tool of scry";
+    look(&scene);
+    assert_string_equal(only(&scene, MPI_WHY_STRAGGLER)->text,
+                        "1 rank waits for rank 0, which is stopped by a tool of scry");
     assert_int_equal(scene.why.stuck, 0);
     done(&scene);
 }
@@ -208,6 +230,17 @@ static void test_one_that_polls(void **state)
         assert_int_not_equal(attends, MPI_STOPPED);
     }
     assert_int_equal(attends, MPI_ATTENDS);
+    struct mpi_stats stats;
+    struct mpi_stats_thread thread;
+    struct mpi_stats_set set = look_at(&stats, &thread, pid);
+    struct mpi_look *look;
+    for (int i = 0; i < 10 && (i == 0 || attends != MPI_ATTENDS); i++) {
+        assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+        mpi_look_wait(look);
+        mpi_look_end(look, &set);
+        attends = thread.attends;
+    }
+    assert_int_equal(attends, MPI_ATTENDS);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
@@ -253,9 +286,9 @@ static void test_join(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped), cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),   cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
+        cmocka_unit_test(test_message_there), cmocka_unit_test(test_stopped),        cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_joined),        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
+        cmocka_unit_test(test_processes),     cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ static void test_functions(void **state)
     text = (struct buf)BUF_INIT;
     job_functions_summary(&text, functions, NULL);
     assert_null(strstr(text.data, "recording took"));
+    assert_non_null(strstr(text.data, "; what recording cost could not be measured"));
     buf_done(&text);
     assert_true(functions->cost_seconds == 0.002);
     job_functions_free(functions);
@@ -186,6 +187,35 @@ static void test_unfinished(void **state)
     }
 }
 
+/* The record of an end is missing (the buffer or the disk was full): no time is made up. */
+static void test_lost_ends(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made->bytes.len = 0;
+    made_begin(made, 100, 1000);
+    made_enter(made, 1000, 1);
+    made_enter(made, 1010, 2);
+    made_exit(made, 1020);
+    made_enter(made, 1030, 2);
+    made_count(made, 1040, RECORD_LOST, 2);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    struct job_functions *functions;
+    load_all(place, &functions);
+    struct buf text = BUF_INIT;
+    job_functions_summary(&text, functions, NULL);
+    assert_non_null(strstr(text.data, "       ?         main  x 1  main.c:10  (of 1 the end is missing)\n"));
+    assert_non_null(strstr(text.data, "solve  x 2  solve.c:20  (of 1 the end is missing)\n"));
+    buf_done(&text);
+    json_t *json = json_object();
+    job_functions_json(json, functions);
+    json_t *function = json_array_get(json_object_get(json, "functions"), 0);
+    assert_int_equal(json_integer_value(json_object_get(function, "end_missing")), 1);
+    json_decref(json);
+    job_functions_free(functions);
+}
+
 /* What was left out because it was asked for is said, and a call that was open at the last record has no time. */
 static void test_left_out(void **state)
 {
@@ -228,6 +258,69 @@ static void test_left_out(void **state)
     assert_int_equal(json_integer_value(json_object_get(trace, "min_time_ns")), 5000);
     assert_int_equal(json_integer_value(json_object_get(trace, "max_depth")), 3);
     json_decref(json);
+    job_functions_free(functions);
+
+    made_text(place->dir, ".process",
+              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\texited\nevents\t4\n"
+              "min_time\t5000\nmin_time_least\t0\n");
+    load_all(place, &functions);
+    text = (struct buf)BUF_INIT;
+    job_functions_summary(&text, functions, NULL);
+    assert_non_null(
+        strstr(text.data, "; calls shorter than 5.00 us were left out for a part of the time (--min-time)"));
+    buf_done(&text);
+    job_functions_free(functions);
+}
+
+/* Some calls of a function were recorded, others only counted: its own time is that of those recorded, and that is
+ * said.
+ */
+static void test_partly_counted(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made->bytes.len = 0;
+    made_begin(made, 100, 1000);
+    made_enter(made, 1000, 1);
+    made_enter(made, 1010, 4);
+    made_exit(made, 1020);
+    made_exit(made, 2000);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    made_text(place->dir, ".counts", "4\t1530\t20000\t0\n");
+    struct job_functions *functions;
+    load_all(place, &functions);
+    struct buf text = BUF_INIT;
+    job_functions_summary(&text, functions, NULL);
+    assert_non_null(strstr(text.data, "norm  x 1531  (1530 only counted)\n"));
+    assert_non_null(strstr(text.data, "main  x 1  main.c:10\n"));
+    assert_non_null(strstr(text.data, "; 1530 calls were only counted (--count-only): how much of their time was their "
+                                      "own, and who called them, is not known"));
+    buf_clear(&text);
+    job_functions_text(&text, functions, NULL);
+    assert_non_null(strstr(text.data, "20.0 us       1531      10 ns"));
+    assert_non_null(strstr(text.data, "norm  (1530 only counted)\n"));
+    buf_done(&text);
+    job_functions_free(functions);
+}
+
+/* A process that executes another program has a trace of each, and is one. */
+static void test_executed(void **state)
+{
+    struct place *place = *state;
+    char next[300];
+    make_solver(place);
+    snprintf(next, sizeof next, "%.200s/trace/node/100-1", place->root);
+    assert_int_equal(mkdir(next, 0700), 0);
+    made_text(next, ".process", "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\texited\n");
+    made_stream(&place->made, next, "stream-0000");
+    struct job_functions *functions;
+    load_all(place, &functions);
+    assert_int_equal(functions->processes, 1);
+    struct buf text = BUF_INIT;
+    job_functions_summary(&text, functions, NULL);
+    assert_null(strstr(text.data, "processes"));
+    buf_done(&text);
     job_functions_free(functions);
 }
 
@@ -279,7 +372,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_functions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_continued, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_partly_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_executed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_crash_and_problems, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("report-functions", tests, NULL, NULL);

@@ -9,7 +9,8 @@
  *                        continued: in the next trace of the process, which has the ends of the calls open here)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
  *                        functions_omitted flight_overwritten ... problem (may repeat)
- *                        of calls that were left out as was asked for: thinned (how many), min_time (ns), max_depth
+ *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
+ *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
  *     .layouts           lines ID TEXT (symbols/layout.h)
  *     .counts            lines ID CALLS TICKS THINNED of functions whose calls are only counted, or not all recorded

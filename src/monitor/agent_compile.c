@@ -120,24 +120,71 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
     return site != NULL;
 }
 
-static void take_site(struct compile_run *run, const struct stored_answer *answer, const void *code)
+/* False: there is no room for it. */
+static bool take_site(struct compile_run *run, const struct stored_answer *answer, const void *code)
 {
     struct agent *agent = run->agent;
     uint32_t at = agent_capture_put(agent, code, answer->size);
     struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
     if (!site)
-        agent_set_problem(agent, "there is no room for more captures in pid %d: some calls are without values",
-                          agent->pid);
-    else if (answer->kind == HELPER_PARAMS)
+        return false;
+    if (answer->kind == HELPER_PARAMS)
         atomic_store_explicit(&site->params, at, memory_order_release);
     else if (answer->site == HELPER_UNWIND)
         atomic_store_explicit(&site->unwind, at, memory_order_release);
     else if (agent_layout(agent, answer->id))
         agent_site_values(site, at, answer->id);
+    return true;
+}
+
+static int by_address(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Of how many functions there are sites among these addresses. */
+static size_t functions_of(const struct compile_run *run, const uint64_t *sites, size_t count)
+{
+    _cleanup_(freep) uint64_t *starts = calloc(run->count + 1, sizeof *starts);
+    _cleanup_(freep) bool *has = calloc(run->count + 1, sizeof *has);
+    size_t functions = 0;
+    if (!starts || !has)
+        return 0;
+    for (size_t i = 0; i < run->count; i++)
+        starts[i] = area_slot_address(&run->agent->view.slots[run->slots[i]]) - run->bias;
+    qsort(starts, run->count, sizeof *starts, by_address);
+    for (size_t i = 0; i < count; i++) {
+        size_t low = 0, high = run->count; /* the last that starts at the site or before */
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (starts[middle] <= sites[i])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        functions += !has[low];
+        has[low] = true;
+    }
+    return functions;
+}
+
+static void tell_no_room(const struct compile_run *run, const struct buf *refused)
+{
+    struct agent *agent = run->agent;
+    size_t count = refused->len / sizeof(uint64_t);
+    if (!count)
+        return;
+    size_t functions = functions_of(run, (const uint64_t *)(const void *)refused->data, count);
+    agent_set_problem(agent,
+                      "pid %d: the values of %zu of its functions cannot be had, or not all of them: there is no room "
+                      "for so many; select fewer (--trace)",
+                      agent->pid, functions);
 }
 
 static void take_answers(struct compile_run *run, bool layouts)
 {
+    _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
     const struct buf *answers = &run->set->answers;
     for (size_t at = 0; at + sizeof(struct stored_answer) <= answers->len;) {
         struct stored_answer answer;
@@ -145,10 +192,11 @@ static void take_answers(struct compile_run *run, bool layouts)
         const char *bytes = answers->data + at + sizeof answer;
         if (answer.kind == HELPER_LAYOUT && layouts)
             agent_layout_add(run->agent, answer.id, bytes);
-        else if (answer.kind != HELPER_LAYOUT && !layouts)
-            take_site(run, &answer, bytes);
+        else if (answer.kind != HELPER_LAYOUT && !layouts && !take_site(run, &answer, bytes))
+            buf_append(&refused, &answer.address, sizeof answer.address);
         at += sizeof answer + answer.size;
     }
+    tell_no_room(run, &refused);
 }
 
 static bool module_is_there(const struct compile_run *run)

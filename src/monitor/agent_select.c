@@ -94,6 +94,9 @@ static void set_switches(struct agent *agent)
     agent->rated |= settings->rate != 0;
     if (settings->min_ns > agent->longest_min_ns)
         agent->longest_min_ns = settings->min_ns;
+    if (!agent->switched || settings->min_ns < agent->least_min_ns)
+        agent->least_min_ns = settings->min_ns;
+    agent->switched = true;
     if (settings->max_depth && (!agent->least_max_depth || settings->max_depth < agent->least_max_depth))
         agent->least_max_depth = settings->max_depth;
     atomic_store(&area->on, settings->on && !(agent->writer && trace_writer_failed(agent->writer)));

@@ -175,7 +175,8 @@ struct agent {
     bool counts;                                         /* some function is only counted */
     bool rated;                                          /* there was a --rate: calls may be missing */
     bool more;                                           /* packets were left for the next turn */
-    uint64_t longest_min_ns;                             /* shorter calls may be missing; 0: none */
+    uint64_t longest_min_ns, least_min_ns;               /* shorter calls may be missing, all the time; 0: none */
+    bool switched;                                       /* least_min_ns is known */
     unsigned least_max_depth;                            /* deeper calls may be missing; 0: none */
     char problem[PROBLEM_SIZE], unmatched[PROBLEM_SIZE]; /* the latter by the selection in force */
 

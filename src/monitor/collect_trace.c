@@ -128,6 +128,8 @@ static void write_counts(struct agent *agent)
     trace_writer_set(writer, "flight_overwritten", "%" PRIu64, atomic_load(&area->flight_overwritten));
     if (agent->longest_min_ns)
         trace_writer_set(writer, "min_time", "%" PRIu64, agent->longest_min_ns);
+    if (agent->least_min_ns < agent->longest_min_ns)
+        trace_writer_set(writer, "min_time_least", "%" PRIu64, agent->least_min_ns);
     if (agent->least_max_depth)
         trace_writer_set(writer, "max_depth", "%u", agent->least_max_depth);
     char fault[sizeof area->fault + 1];

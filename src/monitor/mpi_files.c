@@ -14,6 +14,8 @@
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
 #include "monitor/node.h"
+#include "monitor/process.h"
+#include "monitor/runstate.h"
 #include "probe/proc.h"
 
 enum { INCARNATIONS = 100000 };
@@ -69,6 +71,22 @@ static void mark_ended(const struct mpi_process *process, struct mpi_stats *stat
     for (size_t i = 0; i < stats->thread_count && !process->ended; i++) {
         snprintf(path, sizeof path, "/proc/%d/task/%d", process->pid, stats->threads[i].tid);
         stats->threads[i].ended = access(path, F_OK) < 0 && errno == ENOENT;
+    }
+}
+
+/* Threads that tools have stopped say so. */
+static void mark_held(const struct mpi_process *process, struct mpi_stats *stats, struct arena *arena)
+{
+    struct process *known = process_find(process->registry->agents->monitor, process->pid);
+    for (size_t i = 0; i < stats->thread_count && known && !process->ended; i++) {
+        struct thread *thread;
+        HASH_FIND_INT(known->threads, &stats->threads[i].tid, thread);
+        const char *by = thread ? runstate_held_by(thread) : NULL;
+        const char *text = !by   ? NULL
+                           : *by ? arena_printf(arena, "a rule of scry (%s)", by)
+                                 : arena_dup(arena, "a tool of scry", sizeof "a tool of scry");
+        if (text)
+            stats->threads[i].held = text;
     }
 }
 
@@ -131,6 +149,7 @@ static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats 
         ret_stats->world_size = process->hint_size;
     }
     mark_ended(process, ret_stats);
+    mark_held(process, ret_stats, arena);
     return ret_stats->node && ret_stats->exe ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 

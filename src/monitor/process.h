@@ -22,6 +22,7 @@ struct thread_claim {
     unsigned suspends;
     bool stopped, detached;
     bool was_stopped; /* before the change that is being made */
+    char rule[64];    /* event of the conditional request that stopped or suspended it last; "": the tool itself did */
     struct thread_claim *next;
 };
 

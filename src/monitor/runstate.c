@@ -2,6 +2,7 @@
 #include "monitor/runstate.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,15 @@ struct change {
     int code;
     const char *why; /* in the call's arena; NULL: what the code says */
 };
+
+const char *runstate_held_by(const struct thread *thread)
+{
+    const char *by = NULL;
+    for (const struct thread_claim *claim = thread->claims; claim && thread->stopped; claim = claim->next)
+        if ((claim->stopped || claim->suspends) && (!by || !*by))
+            by = claim->rule;
+    return by;
+}
 
 /* thread_stop and thread_continue are one switch for all tools; suspend counts belong to the tool. */
 static void claim_change(struct change *change, enum runstate_change what)
@@ -180,6 +190,9 @@ void runstate_apply(struct scry_call *call, enum runstate_change what)
             change->code = -EALREADY;
         else
             claim_change(change, what);
+        if (change->claim && change->code == 0 && (what == RUNSTATE_STOP || what == RUNSTATE_SUSPEND))
+            snprintf(change->claim->rule, sizeof change->claim->rule, "%s",
+                     call->csr ? call->csr->event_service->row->name : "");
     }
     for (size_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && changes[to].thread->process == changes[from].thread->process;)

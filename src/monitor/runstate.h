@@ -16,6 +16,9 @@ void runstate_apply(struct scry_call *call, enum runstate_change change);
 
 bool runstate_must_wait(const struct thread *thread);
 
+/* The event of the conditional request that stopped or suspended it, "" if a tool did so itself; NULL: it runs. */
+const char *runstate_held_by(const struct thread *thread);
+
 /* The thread waits while its frames are looked at, whatever tools do; nobody is told. 0 or -errno. */
 int runstate_look(struct thread *thread, struct err *err);
 void runstate_look_done(struct thread *thread);

@@ -13,6 +13,7 @@
 #include "fake_tracer.h"
 #include "monitor/process.h"
 #include "monitor/registry.h"
+#include "monitor/runstate.h"
 #include "monitor/test_support.h"
 #include "probe/proc.h"
 
@@ -79,8 +80,10 @@ static void stops_are_one_switch_suspends_are_counted(void **state)
     assert_string_equal(test_ask(one, ": thread_stop([]) thread_stop([])"),
                         "OMIS_OK | OMIS_OK t_1_1,t_1_2 | OMIS_OK t_1_1,t_1_2");
     assert_true(thread_of(0, 0)->stopped && thread_of(0, 1)->stopped && fake_children[0].seized);
+    assert_string_equal(runstate_held_by(thread_of(0, 0)), "");
     test_ask(two, ": thread_continue([t_1_1])"); /* anybody may */
     assert_false(thread_of(0, 0)->stopped);
+    assert_null(runstate_held_by(thread_of(0, 0)));
     test_ask(one, ": thread_suspend([t_1_1]) thread_suspend([t_1_1])");
     test_has_text(test_ask(two, ": thread_resume([t_1_1])"), "OMIS_PARAMETER_ERROR t_1_1=");
     test_ask(two, ": thread_suspend([t_1_1])");
@@ -148,6 +151,8 @@ static void two_requests_that_undo_each_other_come_to_an_end(void **state)
     for (; tool->replies; count++)
         test_take(tool);
     assert_in_range(count, 60, 80);
+    const char *by = runstate_held_by(thread_of(0, 0));
+    assert_true(!by || strcmp(by, "thread_has_been_continued") == 0);
     test_close(tool);
 }
 

@@ -110,6 +110,12 @@ void comm_name(struct comm_info *info, const char *name)
         text_copy(info->shown->name, name, sizeof info->shown->name);
 }
 
+void comm_met(struct comm_info *info, uint64_t meeting)
+{
+    if (info->shown && info->number != MPIA_COMMS - 1)
+        info->shown->meeting = meeting;
+}
+
 /* Gives it a number. Where none is left, the last one stands for all others. */
 static void show(struct comm_info *info, uint32_t kind, const struct comm_info *parent, uint32_t call, uint32_t ordinal)
 {
@@ -435,7 +441,23 @@ uint32_t comm_made(struct comm_info *parent)
     return parent->shown ? atomic_fetch_add(&parent->made, 1) + 1 : 0;
 }
 
-/* ---- MPI_Comm_create_group ---- */
+/* ---- groups ---- */
+
+void comm_group_each(MPI_Group group, void (*fn)(void *ctx, int32_t rank), void *ctx)
+{
+    int size = 0;
+    int32_t chunk[CHUNK];
+    if (!world_size || mpi_library.Group_size(group, &size) != MPI_SUCCESS)
+        return;
+    for (uint32_t from = 0; from < (uint32_t)size; from += CHUNK) {
+        uint32_t count = (uint32_t)size - from < CHUNK ? (uint32_t)size - from : CHUNK;
+        if (!translate(group, from, count, chunk))
+            return;
+        for (uint32_t i = 0; i < count; i++)
+            if (chunk[i] >= 0)
+                fn(ctx, chunk[i]);
+    }
+}
 
 uint32_t COLD comm_made_by_group(struct comm_info *parent, MPI_Group group, int tag)
 {

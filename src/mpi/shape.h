@@ -82,7 +82,7 @@ struct mpi_args {
     MPI_File *newfile;
     MPI_Offset offset;
     const char *name;
-    int level, errorcode, required;
+    int level, errorcode, required, fd;
     int *provided;
     struct mpi_found found;
 };

@@ -2,6 +2,7 @@
 #include "mpi/shape.h"
 
 #include "mpi/comm.h"
+#include "mpi/meeting.h"
 #include "mpi/request.h"
 
 /* All processes of the parent take part in all of these, but for MPI_Comm_create_group and those without a parent: they
@@ -39,6 +40,21 @@ void comm_new_after(struct mpi_self *self, const struct mpi_args *args, int resu
     uint32_t ordinal = is_collective(args) ? comm_made(parent) : comm_made_by_group(parent, args->group, args->tag);
     if (!is_null(*args->newcomm)) /* MPI_UNDEFINED, or not in the group: others have got one */
         comm_note(self, *args->newcomm, parent, args->call, ordinal);
+}
+
+/* The port's name is for the root alone: others may have passed anything. */
+void comm_connect_after(struct mpi_self *self, const struct mpi_args *args, int result)
+{
+    comm_new_after(self, args, result);
+    if (result != MPI_SUCCESS || !mpi_hot.area || is_null(*args->newcomm))
+        return;
+    const struct comm_info *parent = comm_find(self, args->comm);
+    uint64_t meeting = 0;
+    if (args->call == CALL_MPI_Comm_join)
+        meeting = meeting_on_socket(args->fd);
+    else if (parent->kind != MPIA_COMM_FREE && (uint32_t)args->root == parent->rank)
+        meeting = meeting_at_port(args->name);
+    comm_met(comm_find(self, *args->newcomm), meeting);
 }
 
 /* The new communicator may not be looked at before the request is complete; but it is the same as its parent. */

@@ -8,6 +8,7 @@
 
 void comm_new_before(struct mpi_self *self, const struct mpi_args *args);
 void comm_new_after(struct mpi_self *self, const struct mpi_args *args, int result);
+void comm_connect_after(struct mpi_self *self, const struct mpi_args *args, int result);
 void comm_idup_after(struct mpi_self *self, const struct mpi_args *args, int result);
 void comm_free_before(struct mpi_self *self, const struct mpi_args *args);
 void comm_free_after(struct mpi_self *self, const struct mpi_args *args, int result);
@@ -65,7 +66,7 @@ static inline void shape_comm_connect_before(struct mpi_self *self, struct mpi_a
 
 static inline void shape_comm_connect_after(struct mpi_self *self, struct mpi_args *args, int result)
 {
-    comm_new_after(self, args, result);
+    comm_connect_after(self, args, result);
 }
 
 #define HAVE_SHAPE_comm_free

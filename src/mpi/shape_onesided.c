@@ -55,6 +55,67 @@ void rma_after(struct mpi_self *self, const struct mpi_args *args, int result)
     }
 }
 
+/* ---- epochs of MPI_Win_start and MPI_Win_post ---- */
+
+enum { EPOCH_RANKS = 15 };
+
+/* Of each window by its number: whom its epoch of access is with. */
+static struct epoch {
+    uint32_t count; /* may be more than fit */
+    int32_t ranks[EPOCH_RANKS];
+} epochs[MPIA_COMMS];
+
+struct naming {
+    struct mpi_self *self;
+    uint32_t window, call;
+};
+
+static void name_one(void *ctx, int32_t rank)
+{
+    const struct naming *naming = ctx;
+    struct epoch *epoch = &epochs[naming->window];
+    self_sent_to(naming->self, naming->window, rank, naming->call, 1, 0, 0);
+    if (naming->call != CALL_MPI_Win_start)
+        return;
+    if (epoch->count < EPOCH_RANKS)
+        epoch->ranks[epoch->count] = rank;
+    epoch->count++;
+}
+
+/* Windows that have no number of their own are not told from each other. */
+static bool has_epochs(const struct mpi_self *self, uint32_t window)
+{
+    return self->counts && mpi_hot.area && self->metrics & MPIA_METRIC_PEERS && window < MPIA_COMMS - 1;
+}
+
+void window_epoch(struct mpi_self *self, const struct mpi_args *args, uint32_t window)
+{
+    struct naming naming = {self, window, args->call};
+    if (!has_epochs(self, window) || !HANDLE_OF(args->group) ||
+        HANDLE_OF(args->group) == HANDLE_OF(mpi_library.group_null))
+        return; /* (the program may live with an error of its call, but not with one of ours) */
+    if (args->call == CALL_MPI_Win_start)
+        epochs[window].count = 0;
+    comm_group_each(args->group, name_one, &naming);
+}
+
+void window_epoch_over(struct mpi_self *self, uint32_t window)
+{
+    if (!has_epochs(self, window))
+        return;
+    struct epoch *epoch = &epochs[window];
+    for (uint32_t i = 0; i < epoch->count && epoch->count <= EPOCH_RANKS; i++)
+        self_got_from(self, window, epoch->ranks[i], CALL_MPI_Win_start, 1, 0);
+    for (uint32_t i = 0; epoch->count > EPOCH_RANKS && self->peers && i <= self->peers_mask; i++) {
+        struct mpi_peer *row = &self->peers[i];
+        if (row->used && row->comm == window && row->call == CALL_MPI_Win_start)
+            row->got_count = row->sent_count;
+    }
+    epoch->count = 0;
+}
+
+/* ---- locks ---- */
+
 void window_held(struct mpi_self *self, uint64_t window, bool more)
 {
     struct mpi_comm *shown = comm_find_handle(self, window)->shown;

@@ -61,9 +61,14 @@ static inline void shape_win_new_after(struct mpi_self *self, struct mpi_args *a
         comm_note_window(self, *args->newwin, comm_find(self, args->comm), args->call);
 }
 
-/* Those in which all processes of the window take part have an ordinal; the others (lock, flush, ...) a target. */
 /* The process got a lock on a window, or gave it back: whoever waits for one waits for those that hold them. */
 void window_held(struct mpi_self *self, uint64_t window, bool more);
+/* MPI_Win_start is about to be called, MPI_Win_post was: with whom, in the rows of peers. */
+void window_epoch(struct mpi_self *self, const struct mpi_args *args, uint32_t window);
+/* MPI_Win_complete was called, or MPI_Win_start has failed. */
+void window_epoch_over(struct mpi_self *self, uint32_t window);
+
+/* Those in which all processes of the window take part have an ordinal; the others (lock, flush, ...) a target. */
 
 #define HAVE_SHAPE_win_sync
 static inline void shape_win_sync_before(struct mpi_self *self, struct mpi_args *args)
@@ -77,6 +82,8 @@ static inline void shape_win_sync_before(struct mpi_self *self, struct mpi_args 
     if (args->call == CALL_MPI_Win_lock || args->call == CALL_MPI_Win_unlock || args->call == CALL_MPI_Win_flush ||
         args->call == CALL_MPI_Win_flush_local)
         target.peer = comm_world_rank(window, args->dest);
+    if (args->call == CALL_MPI_Win_start)
+        window_epoch(self, args, window->number);
     self_begin(self, args->blocking, &target);
 }
 
@@ -85,6 +92,11 @@ static inline void shape_win_sync_after(struct mpi_self *self, struct mpi_args *
     bool locks = args->call == CALL_MPI_Win_lock || args->call == CALL_MPI_Win_lock_all;
     if ((locks || args->call == CALL_MPI_Win_unlock || args->call == CALL_MPI_Win_unlock_all) && result == MPI_SUCCESS)
         window_held(self, HANDLE_OF(args->win), locks);
+    if (args->call == CALL_MPI_Win_post && result == MPI_SUCCESS)
+        window_epoch(self, args, comm_find_handle(self, HANDLE_OF(args->win))->number);
+    if ((args->call == CALL_MPI_Win_complete && result == MPI_SUCCESS) ||
+        (args->call == CALL_MPI_Win_start && result != MPI_SUCCESS))
+        window_epoch_over(self, comm_find_handle(self, HANDLE_OF(args->win))->number);
 }
 
 #define HAVE_SHAPE_win_free

@@ -402,6 +402,8 @@ static int get_matrix(struct scry_call *call, const struct mpi_stats *stats, str
     buf_putc(text, '[');
     for (size_t i = 0; i < stats->peer_count; i++) {
         const struct mpi_stats_peer *peer = &stats->peers[i];
+        if (mpi_stats_is_epoch(peer))
+            continue;
         mpi_put_int(text, peer->peer);
         put_comm(text, stats, peer->comm);
         mpi_put_string(text, call_infos[peer->call].name);
@@ -563,7 +565,8 @@ const struct scry_service mpi_services[] = {
      "). still: ns without a call begun or ended; ranks: index, MPI job, rank, "
      "pid, state, 1 if it can never move again, index of the rank it waits for in the end (-1); waits: index of the "
      "rank, "
-     "thread id, reason (send, receive, collective, target, finalize), call, world rank, tag, 1 if it may have come "
+     "thread id, reason (send, receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it "
+     "may have come "
      "true "
      "already, indices of the ranks any of which would do; findings, gravest first: kind (deadlock, mismatch, ...), "
      "indices of the ranks, indices of those that wait for them, text; text: all of it for people."},

@@ -211,15 +211,13 @@ static void put_indices(struct buf *text, const uint32_t *indices, size_t count)
 
 static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
 {
-    static const char *const reasons[] = {"send", "receive", "collective", "target", "finalize"};
     const struct mpi_why_rank *rank = &why->ranks[index];
     for (size_t i = 0; i < rank->thread_count; i++)
         for (size_t k = 0; k < rank->threads[i].condition_count; k++) {
             const struct mpi_why_condition *condition = &rank->threads[i].conditions[k];
             mpi_put_uint(text, index);
             mpi_put_int(text, rank->threads[i].thread ? rank->threads[i].thread->tid : 0);
-            mpi_put_string(text,
-                           condition->reason < sizeof reasons / sizeof *reasons ? reasons[condition->reason] : "");
+            mpi_put_string(text, mpi_why_reason_name(condition->reason));
             mpi_put_string(text, call_infos[condition->call < CALL_COUNT ? condition->call : CALL_NONE].name);
             mpi_put_int(text, condition->peer);
             mpi_put_int(text, condition->tag);

@@ -35,7 +35,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 5,
+    MPIA_AREA_VERSION = 6,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -156,8 +156,9 @@ _Static_assert(sizeof(struct mpi_site) == 64, "a site is a cache line");
 
 /* Whom it exchanges messages with. The user's messages: call = CALL_NONE, peer a world rank. Collectives: call is
  * the collective, peer its root (MPIA_RANK_NONE: it has none), and both counts are that of the calls that this process
- * has completed, whatever its role. One-sided: call is the operation, comm the window, peer the target. Files: call,
- * comm the file, peer MPIA_RANK_NONE. */
+ * has completed, whatever its role. One-sided: call is the operation, comm the window, peer the target; of epochs
+ * MPI_Win_start (sent_count: begun, got_count: completed, with peer as a target) and MPI_Win_post (sent_count: begun
+ * for peer). Files: call, comm the file, peer MPIA_RANK_NONE. */
 struct mpi_peer {  /* one cache line */
     uint32_t comm; /* number of the communicator */
     int32_t peer;
@@ -298,6 +299,8 @@ struct mpi_thread {
 
 #define MPIA_RANKS_UNKNOWN UINT32_MAX /* there was no room for them in the pool */
 
+#define MPIA_MEETING_HERE 2 /* a bit of mpi_comm.meeting: both are on one host */
+
 /* Numbers are not given twice. What is made when MPIA_COMMS - 1 are given has the last one together, named "(others)".
  */
 enum mpi_comm_kind { MPIA_COMM_FREE, MPIA_COMM_INTRA, MPIA_COMM_INTER, MPIA_COMM_WINDOW, MPIA_COMM_FILE };
@@ -318,6 +321,7 @@ struct mpi_comm {
     _Atomic uint32_t held;        /* windows: how many locks this process holds on it (passive target) */
     uint64_t identity; /* the same in all processes: 1 MPI_COMM_WORLD, 2 MPI_COMM_SELF, else by parent, ordinal, lowest;
                           0: not known */
+    uint64_t meeting;  /* with another program (mpi/meeting.h), where it was the root of the call; 0: not known */
     char name[MPIA_NAME]; /* MPI_Comm_set_name; of a file its path's end */
 };
 

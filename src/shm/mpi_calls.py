@@ -16,7 +16,7 @@ ROLES = (
     "- buf sbuf rbuf count scount rcount counts scounts rcounts lcounts lscounts lrcounts datatype stype rtype stypes "
     "rtypes newtype op dest source root tag stag rtag comm intercomm newcomm group color key info request "
     "request_value requests request_count message status statuses flag index outcount indices partitions win newwin "
-    "tdisp tcount ttype size file newfile offset name level errorcode required provided"
+    "tdisp tcount ttype size file newfile offset name level errorcode required provided fd"
 ).split()
 
 Param = collections.namedtuple("Param", "type name array role")  # type "...": the rest of a variadic call

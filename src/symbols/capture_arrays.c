@@ -6,10 +6,35 @@
 
 #include "symbols/capture_values.h"
 
+/* Fortran's bounds are any, the first index is the fastest; what has a descriptor (allocatable, part of another array)
+ * has its bounds and its place in that. */
+static uint64_t fortran_count(Dwarf_Die *array, Dwarf_Die *range)
+{
+    uint64_t lower = 1, upper;
+    if (dwarf_hasattr(array, DW_AT_data_location) || dwarf_hasattr(range, DW_AT_byte_stride) ||
+        (dwarf_hasattr(range, DW_AT_lower_bound) && !die_number(range, DW_AT_lower_bound, &lower)) ||
+        !die_number(range, DW_AT_upper_bound, &upper))
+        return UNKNOWN_COUNT;
+    int64_t count;
+    if (__builtin_sub_overflow((int64_t)upper, (int64_t)lower, &count) || count == INT64_MAX)
+        return UNKNOWN_COUNT;
+    return count < 0 ? 0 : (uint64_t)count + 1;
+}
+
+static void reverse(uint64_t *counts, unsigned count)
+{
+    for (unsigned i = 0; i < count / 2; i++) {
+        uint64_t first = counts[i];
+        counts[i] = counts[count - 1 - i];
+        counts[count - 1 - i] = first;
+    }
+}
+
 unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
 {
     Dwarf_Die child;
     unsigned count = 0;
+    bool fortran = die_is_fortran(array);
     if (dwarf_child(array, &child) != 0)
         return 0;
     do {
@@ -17,7 +42,9 @@ unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
             continue;
         uint64_t number;
         ret_counts[count] = UNKNOWN_COUNT;
-        if (die_number(&child, DW_AT_count, &number))
+        if (fortran)
+            ret_counts[count] = fortran_count(array, &child);
+        else if (die_number(&child, DW_AT_count, &number))
             ret_counts[count] = number;
         else if (die_number(&child, DW_AT_upper_bound, &number)) {
             Dwarf_Attribute attribute;
@@ -27,6 +54,10 @@ unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
         }
         count++;
     } while (count < max && dwarf_siblingof(&child, &child) == 0);
+    if (fortran)
+        reverse(ret_counts, count);
+    if (fortran && count == max) /* perhaps not all of them */
+        ret_counts[0] = UNKNOWN_COUNT;
     return count;
 }
 
@@ -83,6 +114,19 @@ static unsigned emit_elements(struct emitter *emitter, const struct array *array
     return n;
 }
 
+void emit_text(struct emitter *emitter, const struct place *place, uint64_t total)
+{
+    uint64_t wanted = emitter->options->string < total ? emitter->options->string : total;
+    if (wanted > emitter->options->bytes / 4 * 3)
+        wanted = emitter->options->bytes / 4 * 3;
+    if (!place_is_there(place, wanted)) {
+        layout_put_missing(emitter, PLACE_OPTIMISED_OUT);
+        return;
+    }
+    buf_printf(&emitter->text, "t%" PRIu64 "/%" PRIu64, wanted, total);
+    emit_bytes(emitter, place, wanted);
+}
+
 void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
                 unsigned nest)
 {
@@ -100,20 +144,18 @@ void emit_array(struct emitter *emitter, const struct array *array_of, const str
             array.stride = 0;
     bool last = array.dimensions == 1;
     bool is_text = last && type_kind_of(&stripped) == TYPE_CHAR && size == 1;
-    uint64_t wanted = is_text ? emitter->options->string : emitter->options->array;
-    wanted = wanted < total ? wanted : total;
+    uint64_t wanted = emitter->options->array < total ? emitter->options->array : total;
     /* how many there are, only the program knows (int line[n]), or nobody (char rest[]): not to be shown as none */
     if (total == UNKNOWN_COUNT || array.stride == 0 || array.stride > INT32_MAX / 2) {
         layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }
-    if (wanted * array.stride > emitter->options->bytes / 4 * 3 && (is_text || type_is_scalar(&stripped)))
-        wanted = emitter->options->bytes / 4 * 3 / array.stride;
     if (is_text) {
-        buf_printf(text, "t%" PRIu64 "/%" PRIu64, wanted, total);
-        emit_bytes(emitter, place, wanted);
+        emit_text(emitter, place, total);
         return;
     }
+    if (wanted * array.stride > emitter->options->bytes / 4 * 3 && type_is_scalar(&stripped))
+        wanted = emitter->options->bytes / 4 * 3 / array.stride;
     if (last && type_is_scalar(&stripped) && wanted > 0 && place_is_there(place, wanted * size)) {
         buf_printf(text, "a%" PRIu64 "/%" PRIu64, wanted, total);
         if (layout_put_scalar(emitter, &stripped, size))

@@ -414,6 +414,7 @@ static void field_once(struct emitter *emitter, const char *name, Dwarf_Die *typ
         buf_putc(&emitter->text, '?');
         block = emit_block_begin(emitter, CAPTURE_TRY, 0, NULL);
     }
+    emitter->attribute = NULL;
     locate(ctx, emitter, &place);
     emit_type(emitter, type, &place, depth, 0);
     if (in_block)

@@ -9,6 +9,7 @@
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions, inlined instances, variables in scope
+ *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts
  *     capture_numbers  expressions of conditions
  *     capture_compile  all of them together
  */
@@ -63,6 +64,8 @@ void type_put_name(Dwarf_Die *type, bool there_is_one, struct buf *out);
 const char *die_name(Dwarf_Die *die); /* through abstract origins; NULL */
 bool die_flag(Dwarf_Die *die, unsigned attribute);
 bool die_number(Dwarf_Die *die, unsigned attribute, uint64_t *ret_number);
+/* Its unit's language, in which arguments are passed by address, and indices begin at 1. */
+bool die_is_fortran(Dwarf_Die *die);
 /* The argument of a template: the index-th type. */
 bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type);
 /* For a declaration, the definition somewhere in the file, where there is one. */
@@ -118,6 +121,13 @@ struct fixup {
     unsigned minimum;
 };
 
+struct emitter;
+struct place;
+/* Fortran: what an attribute of a type (the length of a text, the bound of an array) is where the field is captured,
+ * for the object at a place: the number of the value. -1: it is not to be had. */
+typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
+                              const struct place *object);
+
 struct emitter {
     const struct capture_options *options;
     struct buf code; /* head and instructions */
@@ -134,6 +144,8 @@ struct emitter {
     bool doubtful; /* memory is read that may not be there: only inside blocks */
     struct type_index **types;
     size_t text_limit, code_limit; /* of what is being emitted */
+    emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */
+    void *attribute_ctx;
 };
 
 struct emitter_mark {
@@ -182,6 +194,7 @@ void emit_bytes(struct emitter *emitter, const struct place *place, uint64_t siz
 /* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
 /* `bits` bits from bit `bit` of a place on, as a number of the type. */
 void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place *place, uint64_t bit, uint64_t bits);
+/* In the order in which they lie in memory, the slowest first; UNKNOWN_COUNT where only the program knows. */
 unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max);
 bool member_position(Dwarf_Die *member, uint64_t *ret_bit, uint64_t *ret_bits);
 void emit_name(struct buf *text, const char *name);
@@ -412,13 +425,14 @@ void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t
 struct location {
     struct capture_compiler *compiler;
     struct emitter *emitter;
-    Dwarf_Die *function;       /* whose frame base counts */
-    uint64_t pc;               /* in the file */
-    bool caller;               /* registers that calls destroy are not there */
-    bool no_xmm;               /* nor are vector registers */
-    const struct track *entry; /* for entry values; NULL: none */
-    bool is_list;              /* set: the location was of a list, so it holds at this pc */
-    bool constant;             /* set: no location but a value */
+    Dwarf_Die *function;        /* whose frame base counts */
+    uint64_t pc;                /* in the file */
+    bool caller;                /* registers that calls destroy are not there */
+    bool no_xmm;                /* nor are vector registers */
+    const struct place *object; /* in memory, that an attribute of a type is asked for; NULL: none */
+    const struct track *entry;  /* for entry values; NULL: none */
+    bool is_list;               /* set: the location was of a list, so it holds at this pc */
+    bool constant;              /* set: no location but a value */
 };
 
 /* Where a variable is. Instructions that find it out are emitted; emitter->doubtful is set if they read memory. */

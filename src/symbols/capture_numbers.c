@@ -169,6 +169,9 @@ static int element(struct parser *parser, struct resolved *at)
     int r = 0;
     if (array) {
         dimensions = array_dimensions(&stripped, counts, 8);
+        for (unsigned i = 0; i < dimensions; i++)
+            if (counts[i] == UINT64_MAX && die_is_fortran(&stripped))
+                return bad(parser, "no such element to be had: only the program knows the bounds");
         r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, "no array");
         at->type = type;
     } else if (type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &type) == SPECIAL_VECTOR)

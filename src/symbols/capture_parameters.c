@@ -3,7 +3,8 @@
  * Which parameters a function has, and where the ABI passes them; and whether it is this ABI at all. Compilers change
  * the interface of functions nobody else calls, and an attribute may ask for another convention, which gcc does not
  * write down. So what the ABI says is held against what DWARF says about the function's first instruction, and against
- * the slots that parameters are stored to: where they contradict each other in one parameter, only DWARF counts.
+ * the slots that parameters are stored to: where they contradict each other in one parameter, only DWARF counts. So it
+ * is in Fortran, which passes addresses of what the types describe.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -163,7 +164,7 @@ static void place_parameters(struct site *site)
 
 void site_find_parameters(struct site *site, bool by_abi)
 {
-    site->by_abi = by_abi && has_usual_convention(&site->scope);
+    site->by_abi = by_abi && has_usual_convention(&site->scope) && !die_is_fortran(&site->scope);
     scopes_parameters(&site->scope, add_parameter, site);
     if (site->by_abi)
         place_parameters(site);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "symbols/capture_site.h"
+#include "symbols/capture_values.h"
 
 /* ---- variables ---- */
 
@@ -40,16 +41,21 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .entry = site->tracked ? &site->track : NULL};
 }
 
-/* Whether DWARF says of registers only what holds at each address. gcc without optimisation names one register for all
- * of the function, though it has the variable only between its first use and its last. */
-static bool follows_registers(const struct site *site)
+/* The compiler and its options; NULL: unknown. */
+static const char *producer_of(const struct site *site)
 {
     Dwarf_Die unit;
     Dwarf_Attribute attribute;
     Dwarf_Die function = site->function;
-    if (!dwarf_diecu(&function, &unit, NULL, NULL))
-        return false;
-    const char *producer = dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute));
+    return dwarf_diecu(&function, &unit, NULL, NULL) ? dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute))
+                                                     : NULL;
+}
+
+/* Whether DWARF says of registers only what holds at each address. gcc without optimisation names one register for all
+ * of the function, though it has the variable only between its first use and its last. */
+static bool follows_registers(const struct site *site)
+{
+    const char *producer = producer_of(site);
     if (!producer || strstr(producer, "clang") || strstr(producer, "LLVM"))
         return producer != NULL;
     bool optimised = false;
@@ -228,9 +234,66 @@ static bool is_destroyed(const struct site *site, Dwarf_Die *variable)
            type_has_destructor(&type);
 }
 
+/* Whether all slots of the frame that an expression names have been written. */
+static bool slots_are_written(const struct site *site, struct emitter *emitter, const Dwarf_Op *ops, size_t count,
+                              Dwarf_Attribute *attribute)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct place slot;
+        struct location location = location_at(site, emitter);
+        if (ops[i].atom != DW_OP_fbreg)
+            continue;
+        location_evaluate(&location, &ops[i], 1, attribute, &slot);
+        if (slot.kind != PLACE_MEMORY || !slot.frame ||
+            (!was_written(site, &slot, sizeof(uint64_t)) && !is_passed(site, &slot)))
+            return false;
+    }
+    return true;
+}
+
+/* An attribute that is a number, another variable, or an expression. Only of parameters: what a function allocated
+ * itself may have been freed, and optimised code leaves the descriptor as it was. */
+static int attribute_of(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned number,
+                        const struct place *object)
+{
+    const struct variable *variable = ctx;
+    const struct site *site = variable->site;
+    Dwarf_Attribute attribute;
+    Dwarf_Die other, other_type;
+    Dwarf_Op *ops;
+    size_t count;
+    struct place place;
+    uint64_t constant;
+    if (dwarf_tag(variable->die) != DW_TAG_formal_parameter || !dwarf_attr(type, number, &attribute))
+        return -1;
+    if (dwarf_formref_die(&attribute, &other)) {
+        if (!type_of(&other, &other_type) || type_size(&other_type) != sizeof(uint64_t))
+            return -1;
+        locate_by_dwarf(site, emitter, &other, &place);
+        return place.kind == PLACE_PIECES ? -1 : emit_load(emitter, &place, sizeof(uint64_t));
+    }
+    if (die_number(type, number, &constant)) {
+        unsigned temp = emit_temp(emitter);
+        emit_constant(emitter, temp, constant);
+        return (int)temp;
+    }
+    if (dwarf_getlocation(&attribute, &ops, &count) != 0 || !slots_are_written(site, emitter, ops, count, &attribute))
+        return -1;
+    struct location location = location_at(site, emitter);
+    location.object = object;
+    location_evaluate(&location, ops, count, &attribute, &place);
+    if (place.kind != PLACE_MEMORY) /* what is on the stack is the number */
+        return -1;
+    unsigned temp = emit_temp(emitter);
+    emit(emitter, CAPTURE_LEA, temp, place.base, place.offset);
+    return (int)temp;
+}
+
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place)
 {
     struct variable *variable = ctx;
+    emitter->attribute = attribute_of;
+    emitter->attribute_ctx = variable;
     if (variable->site->nowhere || is_destroyed(variable->site, variable->die)) {
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
         return;
@@ -279,6 +342,15 @@ static bool tracked_place(const struct tracked *value, unsigned size, struct emi
     return !value->mask || put_mask(value, emitter, ret_place);
 }
 
+/* Of Fortran numbers are returned as in C, if it is not asked otherwise; texts, arrays and derived types not always. */
+static bool is_returned_otherwise(struct site *site, Dwarf_Die *type)
+{
+    Dwarf_Die stripped;
+    const char *producer = producer_of(site);
+    return die_is_fortran(&site->scope) && ((producer && strstr(producer, " -ff2c")) || !type_strip(type, &stripped) ||
+                                            (!type_is_scalar(&stripped) && type_kind_of(&stripped) != TYPE_COMPLEX));
+}
+
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place)
 {
     struct site *site = ctx;
@@ -286,7 +358,7 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
     struct abi_place abi;
     Dwarf_Die die;
     *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-    if (!site->tracked || !type_of(&site->scope, &die))
+    if (!site->tracked || !type_of(&site->scope, &die) || is_returned_otherwise(site, &die))
         return;
     abi_classify(&die, &type);
     if (!abi_result(&type, &abi)) {

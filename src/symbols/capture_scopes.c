@@ -326,16 +326,25 @@ struct parameters {
     void *ctx;
 };
 
+/* What gfortran adds: the lengths of texts, and where a result is to be written. Arrays with a descriptor are marked,
+ * too, but have names that one can write. */
+static bool is_added(Dwarf_Die *parameter)
+{
+    const char *name = die_name(parameter);
+    return die_flag(parameter, DW_AT_artificial) && (!name || *name == '_' || *name == '.');
+}
+
 static void list_parameters(const struct parameters *parameters, Dwarf_Die *list, const char *pack)
 {
     Dwarf_Die child, instance;
+    bool fortran = die_is_fortran(list);
     if (dwarf_child(list, &child) != 0)
         return;
     do {
         int tag = dwarf_tag(&child);
         if (tag == DW_TAG_GNU_formal_parameter_pack && !pack)
             list_parameters(parameters, &child, die_name(&child) ? die_name(&child) : "...");
-        if (tag != DW_TAG_formal_parameter)
+        if (tag != DW_TAG_formal_parameter || (fortran && is_added(&child)))
             continue;
         bool found = parameters->scope && find_instance(parameters->scope, &child, &instance);
         const char *name = die_name(&child);

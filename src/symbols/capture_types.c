@@ -411,6 +411,13 @@ static void emit_compound(struct emitter *emitter, Dwarf_Die *type, const struct
         bool dynamic = dimensions > 1;
         for (unsigned i = 1; i < dimensions; i++)
             dynamic &= counts[i] == UNKNOWN_COUNT;
+        bool unknown = false;
+        for (unsigned i = 0; i < dimensions; i++)
+            unknown |= counts[i] == UNKNOWN_COUNT;
+        if (unknown && die_is_fortran(type)) {
+            emit_fortran_array(emitter, type, place, depth, nest);
+            break;
+        }
         if (dimensions == 0 || dynamic || !type_of(type, &element)) {
             layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
             break;
@@ -471,7 +478,8 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
     }
     enum type_kind kind = type_kind_of(&stripped);
     uint64_t size = type_size(&stripped);
-    bool compound = kind == TYPE_STRUCT || kind == TYPE_UNION || kind == TYPE_ARRAY;
+    bool text = dwarf_tag(&stripped) == DW_TAG_string_type;
+    bool compound = kind == TYPE_STRUCT || kind == TYPE_UNION || kind == TYPE_ARRAY || text;
     unsigned temps = emitter->temps, scratch = emitter->scratch;
     if (place->kind == PLACE_PIECES || (place->kind != PLACE_MEMORY && (compound || size > 8))) {
         if (!(place->kind == PLACE_XMM && !compound && size <= 16)) {
@@ -481,6 +489,8 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
     }
     if (place->kind == PLACE_NOT_AVAILABLE || (!compound && !place_is_there(place, size)))
         layout_put_missing(emitter, place->kind == PLACE_MEMORY ? PLACE_OPTIMISED_OUT : PLACE_NOT_AVAILABLE);
+    else if (text)
+        emit_fortran_text(emitter, &stripped, place);
     else if (compound)
         emit_compound(emitter, &stripped, place, depth, nest);
     else

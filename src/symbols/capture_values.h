@@ -21,6 +21,13 @@ void layout_put_missing(struct emitter *emitter, enum place_kind kind);
 bool place_is_there(const struct place *place, uint64_t size);
 bool type_is_scalar(Dwarf_Die *type);
 bool layout_put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size);
+/* Text of `total` characters. */
+void emit_text(struct emitter *emitter, const struct place *place, uint64_t total);
+/* A text of Fortran, whose length may be known only to the program. */
+void emit_fortran_text(struct emitter *emitter, Dwarf_Die *type, const struct place *place);
+/* An array of which only the program knows where it is, or how many elements it has. */
+void emit_fortran_array(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                        unsigned nest);
 void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
                 unsigned nest);
 

@@ -273,6 +273,13 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
         case DW_OP_call_frame_cfa:
             push_cfa(machine);
             break;
+        case DW_OP_push_object_address: {
+            const struct place *object = machine->location->object;
+            if (!object || object->kind != PLACE_MEMORY)
+                return false;
+            push(machine, (struct entry){.frame = object->frame, .base = object->base, .offset = object->offset});
+            break;
+        }
         case DW_OP_addr:
             push_constant(machine,
                           op->number + machine->location->compiler->dwarf_bias + machine->location->compiler->bias);

@@ -44,6 +44,24 @@ bool die_number(Dwarf_Die *die, unsigned number, uint64_t *ret_number)
     return true;
 }
 
+bool die_is_fortran(Dwarf_Die *die)
+{
+    enum { FORTRAN18 = 0x2d, FORTRAN23 = 0x43 }; /* not yet known to every dwarf.h */
+    Dwarf_Die unit;
+    switch (dwarf_diecu(die, &unit, NULL, NULL) ? dwarf_srclang(&unit) : 0) {
+    case DW_LANG_Fortran77:
+    case DW_LANG_Fortran90:
+    case DW_LANG_Fortran95:
+    case DW_LANG_Fortran03:
+    case DW_LANG_Fortran08:
+    case FORTRAN18:
+    case FORTRAN23:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type)
 {
     Dwarf_Attribute attribute;
@@ -103,10 +121,13 @@ static enum type_kind base_kind(Dwarf_Die *die)
     case DW_ATE_address:
         return TYPE_UNSIGNED;
     case DW_ATE_float:
-        if (size == 16 && strcmp(name, "long double") != 0 && strcmp(name, "_Float64x") != 0)
+        if (size == 16 && strcmp(name, "long double") != 0 && strcmp(name, "_Float64x") != 0 &&
+            strcmp(name, "real(kind=10)") != 0)
             return TYPE_OTHER; /* 128 bits of IEEE */
         return size == 4 || size == 8 || size == 16 ? TYPE_FLOAT : TYPE_OTHER;
     case DW_ATE_complex_float:
+        if (strstr(name, "kind=16") || strstr(name, "128"))
+            return TYPE_OTHER;
         return size == 8 || size == 16 || size == 32 ? TYPE_COMPLEX : TYPE_OTHER;
     default:
         return TYPE_OTHER;
@@ -281,6 +302,14 @@ static void put_name(Dwarf_Die *type, bool there_is_one, struct buf *out, unsign
     case DW_TAG_enumeration_type:
         put_words(out, is_cxx(type) ? "" : "enum ", die_name(type));
         break;
+    case DW_TAG_string_type: {
+        Dwarf_Word length;
+        if (dwarf_hasattr(type, DW_AT_string_length) || dwarf_aggregate_size(type, &length) != 0)
+            buf_puts(out, "character(len=*)");
+        else
+            buf_printf(out, "character(len=%" PRIu64 ")", (uint64_t)length);
+        break;
+    }
     default:
         put_words(out, "", die_name(type));
     }

@@ -214,6 +214,18 @@ static void put_text_array(struct printer *printer, const struct layout_type *ty
 
 /* ---- numbers ---- */
 
+/* Its sign is the operator, as one would write it. */
+static void put_imaginary(struct buf *out, const uint8_t *bytes, size_t size)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    layout_put_float(&text, bytes, size);
+    bool negative = text.len > 0 && text.data[0] == '-';
+    buf_puts(out, negative ? " - " : " + ");
+    buf_append(out, text.data + negative, text.len - negative);
+    buf_putc(out, 'i');
+    out->failed |= text.failed;
+}
+
 static void put_number(struct printer *printer, const struct layout_type *type)
 {
     struct buf *out = printer->out;
@@ -238,9 +250,7 @@ static void put_number(struct printer *printer, const struct layout_type *type)
         break;
     case LAYOUT_COMPLEX:
         layout_put_float(out, bytes, size);
-        buf_puts(out, " + ");
-        layout_put_float(out, bytes + size, size);
-        buf_putc(out, 'i');
+        put_imaginary(out, bytes + size, size);
         break;
     case LAYOUT_ENUM:
         layout_put_enum(out, type, bytes);
@@ -382,6 +392,8 @@ static void put_quoted(struct buf *out, const char *text, size_t len, bool json)
 /* JSON has no number for all that C has: integers beyond 2^53 would lose digits in many readers. */
 static bool is_json_number(const struct layout_type *type, const char *text)
 {
+    while (type->kind == LAYOUT_CHECKED)
+        type = type->inner;
     if (type->kind == LAYOUT_SIGNED || type->kind == LAYOUT_UNSIGNED)
         return *text != '<' && strlen(text) <= 15;
     return (type->kind == LAYOUT_FLOAT && *text != '<' && !strpbrk(text, "nN") && strlen(text) <= 30) ||

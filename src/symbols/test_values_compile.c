@@ -72,7 +72,8 @@ static void walk(Dwarf_Die *parent, struct capture_compiler *compiler)
         if (dwarf_tag(&child) == DW_TAG_subprogram)
             function(&child, compiler);
         if (dwarf_tag(&child) == DW_TAG_namespace || dwarf_tag(&child) == DW_TAG_class_type ||
-            dwarf_tag(&child) == DW_TAG_structure_type)
+            dwarf_tag(&child) == DW_TAG_structure_type || dwarf_tag(&child) == DW_TAG_module ||
+            dwarf_tag(&child) == DW_TAG_subprogram)
             walk(&child, compiler);
     } while (dwarf_siblingof(&child, &child) == 0);
 }

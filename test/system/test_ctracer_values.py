@@ -93,6 +93,77 @@ int main()
 """
 
 
+DROPPED = """
+struct parts {
+    int used[2];
+    char name[12];
+    int unused;
+};
+int sum(struct parts parts)
+{
+    return parts.used[0] + parts.used[1];
+}
+int main(void)
+{
+    struct parts parts = {{7, 8}, "abc", 9};
+    return sum(parts) - 15;
+}
+"""
+
+
+FORTRAN = """
+module shapes
+  type point
+    real(8) :: x, y
+    integer :: id
+  end type
+contains
+  real(8) function norm(p)
+    type(point), intent(in) :: p
+    norm = sqrt(p%x**2 + p%y**2)
+  end function
+  logical function flag(on, c)
+    logical, intent(in) :: on
+    complex, intent(in) :: c
+    flag = on .and. real(c) > 0
+  end function
+  recursive integer function fact(n) result(f)
+    integer, value :: n
+    f = 1
+    if (n > 1) f = n * fact(n - 1)
+  end function
+  integer function total(a)
+    integer, intent(in) :: a(:)
+    total = sum(a)
+  end function
+  integer function outer(n, x, k, low, grid)
+    integer, intent(in) :: n, k(3), low(-1:1), grid(2, 3)
+    real(8), intent(in) :: x
+    outer = n + int(x) + k(2) + low(-1) + grid(2, 3)
+  end function
+end module
+program p
+  use shapes
+  integer :: k(3) = (/10, 20, 30/), low(-1:1) = (/7, 8, 9/), grid(2, 3) = reshape((/1, 2, 3, 4, 5, 6/), (/2, 3/))
+  integer :: i, got = 0
+  do i = 1, 3
+    got = got + outer(i, i * 0.5d0, k, low, grid)
+  end do
+  got = got + fact(3) + total(k(1:3:2)) + int(norm(point(3d0, 4d0, 7)))
+  if (flag(.true., (1.0, 2.0))) print *, got
+end program
+"""
+FORTRAN_ARGUMENTS = {
+    "outer": [{"n": i, "x": i / 2, "k": "{10, 20, 30}", "low": "{7, 8, 9}", "grid": "{{1, 2}, {3, 4}, {5, 6}}"}
+              for i in (1, 2, 3)],
+    "fact": [{"n": n} for n in (3, 2, 1)],
+    "total": [{"a": "{10, 30}"}],
+    "norm": [{"p": "{x = 3, y = 4, id = 7}"}],
+    "flag": [{"on": True, "c": "1 + 2i"}],
+}
+FORTRAN_RESULTS = {"outer": [34, 36, 37], "fact": [6, 2, 1], "total": [40], "norm": [5], "flag": [True]}
+
+
 class Values(TracerCase):
     def compare(self, program, source):
         done = self.scry_run("-q", "--trace", f"file:{source}", "--args", "--locals", "--depth", "2", "--", program)
@@ -136,7 +207,7 @@ class Values(TracerCase):
                 comparison.wrong.append(f"{kind} {name}: printed {one!r}, replay has {got}")
 
     def check(self, build, complete=False):
-        source = "values.cc" if build.startswith(("cc-", "dwarf4-cc-")) else "values.c"
+        source = "values.cc" if build.startswith(("cc-", "dwarf4-cc-")) else "values.f90" if "fortran" in build else "values.c"
         program = os.path.join(scrytest.BUILD, "src", "symbols", "values-" + build)
         if not os.path.exists(program):
             self.skipTest("not built: this compiler is not installed")
@@ -272,6 +343,64 @@ class Values(TracerCase):
                         args = call.get("args", {})
                         self.assertIn(args.get("from", 10), (10, "<not available>", "<optimised out>"), call)
                         self.assertIn(args.get("count", 5), (5, "<not available>", "<optimised out>"), call)
+
+    def test_dropped_text(self):
+        """Of a struct the compiler may pass only the members that are used: a text that is not is not an empty one."""
+        source = self.box.path("work", "dropped.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(DROPPED)
+        for compiler in ("gcc", "clang-14"):
+            with self.subTest(compiler=compiler):
+                program = self.compile(source, "-O2", compiler=compiler)
+                self.assertEqual(self.scry_run("--args", "--", program).returncode, 0)
+                for call in self.replayed("--fn", "sum"):
+                    self.assertRegex(call["args"]["parts"], r'name = ("abc"|<optimised out>|<not available>)[,}]|^<')
+
+    def test_fortran(self):
+        """Arguments come by their addresses, and arrays begin where the program says, with the first index the fastest."""
+        source = self.box.path("work", "shapes.f90")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(FORTRAN)
+        unknown = ("<not available>", "<optimised out>")
+        for level in ("-O0", "-Og", "-O1", "-O2"):
+            with self.subTest(level=level):
+                program = self.compile(source, level, compiler="gfortran")
+                done = self.scry_run("--args", "--rule", 'ct_function_called([], "outer", "n == 2") : print([$args])', "--",
+                                     program)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                calls = collections.defaultdict(list)
+                for call in sorted(self.replayed(), key=lambda each: each["start_seconds"]):
+                    calls[call["function"].rpartition("::")[2]].append(call)
+                for name, expected in FORTRAN_ARGUMENTS.items():
+                    self.assertEqual(len(calls[name]), len(expected) if level != "-O2" else len(calls[name]), name)
+                    for call, arguments, result in zip(calls[name], expected, FORTRAN_RESULTS[name]):
+                        got = dict(call["args"], result=call["result"])
+                        true = dict(arguments, result=result)
+                        if level != "-O0":
+                            true = {key: unknown[unknown.index(got[key])] if got[key] in unknown else value
+                                    for key, value in true.items()}
+                        self.assertEqual(got, true, (name, call))
+                if level == "-O0":
+                    self.assertRegex(done.stderr, "rule .* fired 1 x")
+                    rule = 'ct_function_called([], "shapes::total", "a[0] == 10") : print([$args])'
+                    done = self.scry_run("--rule", rule, "--", program)
+                    self.assertRegex(done.stderr, "rule .* fired 0 x")
+                    self.assertRegex(done.stderr, r"warning .*'shapes::total'.* a\[0\]: no such element")
+
+    def test_fortran_O0(self):
+        self.check("fortran-O0")
+
+    def test_fortran_Og(self):
+        self.check("fortran-Og")
+
+    def test_fortran_O1(self):
+        self.check("fortran-O1")
+
+    def test_fortran_O2(self):
+        self.check("fortran-O2")
+
+    def test_fortran_O3(self):
+        self.check("fortran-O3")
 
     def test_c_gcc_O0(self):
         self.check("c-gcc-O0", complete=True)

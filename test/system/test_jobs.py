@@ -271,6 +271,17 @@ class OldAndNew(CheckedCase):
         self.assertIn("records.jsonl", self.report("here")["problems"][0])
         self.assertEqual(self.report("here")["exit_code"], 3)
 
+    def test_damaged_description(self):
+        self.scry_run("-q", "-o", "here", "sh", "-c", "exit 3")
+        for size in (0, 10, os.path.getsize(self.job_file()) // 2):
+            with open(self.job_file(), "r+b") as file:
+                file.truncate(size)
+            done = self.box.run(self.box.scry("report", "here"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^scry: job \S*here ended: exit status 3\n  command    what was run, .* not known: ")
+            self.assertRegex(done.stdout, r"Not all of the job directory could be read\n  \S*job.json cannot be read: ")
+            self.assertNotIn("1970", done.stdout)
+
 
 if __name__ == "__main__":
     scrytest.main()

@@ -214,6 +214,72 @@ class Family(Traced):
         self.assertEqual(self.export("chrome").count('"ph":"f"'), len(rows))
 
 
+class Meeting(Traced):
+    """Programs that were started on their own: by the name of a port, and over a socket."""
+
+    SERVERS, CLIENTS = 2, (1, 3)
+
+    def commands(self):
+        """A shell's: a server, and clients that come one after the other (Open MPI takes several at a time for one
+        another); for Open MPI, with what tells its launchers of each other."""
+        program, folder = self.target("meets.c"), self.box.path("work")
+        launch = "timeout 100 " + " ".join(mpitest.MPIS[self.mpi]["run"])
+        lines = []
+        if self.mpi == "openmpi":
+            if not shutil.which("ompi-server"):
+                self.skipTest("needs ompi-server")
+            lines += ["ompi-server --no-daemonize -r uri & server=$!", "trap 'kill $server' EXIT",
+                      "until [ -s uri ]; do sleep 0.05; done"]
+            launch += f" --ompi-server file:{folder}/uri"
+        lines += [f"{launch} -n {self.SERVERS} {program} {folder} server {len(self.CLIENTS)} & first=$!"]
+        lines += [f"{launch} -n {size} {program} {folder} {number} & others=\"$others $!\""
+                  for number, size in enumerate(self.CLIENTS)]
+        lines += ["wait $first || { kill $others; exit 1; }", "for each in $others; do wait $each || exit 1; done"]
+        return ["sh", "-c", "\n".join(lines)]
+
+    def clean(self):
+        for name in os.listdir(self.box.path("work")):
+            if name == "uri" or name.startswith("port-"):
+                os.unlink(self.box.path("work", name))
+
+    def test_met(self):
+        commands = self.commands()
+        plain = self.box.run(commands, env=mpitest.QUIET, timeout=180)
+        if plain.returncode:
+            self.skipTest(f"programs cannot meet under this {self.mpi} without scry either: "
+                          f"{plain.stderr.strip().splitlines()[-1:]}")
+        self.clean()
+        done = self.box.run(self.box.scry("run", "-q", "--mpi", "trace", "-o", self.box.path("work", "job"), "--",
+                                          *commands), env=mpitest.QUIET, timeout=180)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (0, sorted(plain.stdout.splitlines())),
+                         done.stderr)
+        rows = self.messages()
+        self.assertEqual(len(rows), sum(int(line.split()[3]) for line in plain.stdout.splitlines()))
+        self.assertEqual({row["state"] for row in rows}, {"matched"})
+        trace = self.report(self.box.path("work", "job"))["mpi_trace"]
+        self.assertEqual((trace["other_programs"], trace["unreceived"], trace["unsent"]), (0, 0, 0))
+        sizes = {}
+        for rank in trace["ranks"]:
+            sizes[rank["program"]] = sizes.get(rank["program"], 0) + 1
+        programs = {size: str(program + 1) for program, size in sizes.items()}
+        server = programs[self.SERVERS]
+        for size in self.CLIENTS:
+            client = programs[size]
+            across = [(row["program"], int(row["from"]), row["to_program"], int(row["to"])) for row in rows
+                      if row["tag"] == "1" and client in (row["program"], row["to_program"])]
+            self.assertEqual(sorted(across), sorted(
+                pair for i in range(self.SERVERS) for k in range(size)
+                for pair in ((server, i, client, k), (client, k, server, i))))
+            self.assertEqual([(row["from"], row["to_program"], row["to"]) for row in rows
+                              if row["tag"] == "3" and row["program"] == client], [("0", server, "0")])
+            # in the merged one servers have the lower ranks
+            ring = [(server, i) for i in range(self.SERVERS)] + [(client, i) for i in range(size)]
+            sent = {((row["program"], int(row["from"])), (row["to_program"], int(row["to"]))) for row in rows
+                    if row["tag"] == "2"}
+            for one, other in zip(ring, ring[1:] + ring[:1]):
+                self.assertIn((one, other), sent)
+
+
 class Killed(Traced):
     def test_in_a_call(self):
         """A send that blocks is there before it has returned; and in which calls the ranks were killed."""
@@ -308,7 +374,7 @@ class Nothing(scrytest.TestCase):
         self.assertIn("--to has to be later", done.stderr)
 
 
-for each in (Stommel, Late, Family, Killed, Switched, Thinned):
+for each in (Stommel, Late, Family, Meeting, Killed, Switched, Thinned):
     mpitest.for_each_mpi(each, globals())
 del each
 scrytest.main()

@@ -103,7 +103,7 @@ class Trace(mpitest.MpiCase):
             r"\{source = 0, tag = 12, bytes = 32\}  = MPI_SUCCESS",
             r"MPI_Bcast\(root = 1, comm = 0, bytes = 16\)",
             r"MPI_Comm_rank\(comm = 0\)",
-            r"MPI_Waitall\(count = 2\)",
+            r"MPI_Waitall\(count = 2\)[^\n]*completed = 2\}",
             r"MPI_Sendrecv\(dest = 1, sendtag = 13, source = 1, recvtag = 13, comm = 0, bytes = 40\)",
         ):
             self.assertTrue(re.search(pattern, text), f"{pattern} in {text[:4000]}")

@@ -16,8 +16,9 @@ def example(name, mpi):
 
 
 class Why(mpitest.MpiCase):
-    def ask(self, until, ranks, *program):
-        """Starts a job and asks until `until(answer)`; the answer, and the exit status of scry why."""
+    def ask(self, until, ranks, *program, shown=""):
+        """Starts a job and asks until `until(answer)`, and for the text until it has `shown`; the answer, the exit status of
+        scry why, and the text."""
         job = self.start_job(ranks, *program, stdout=subprocess.DEVNULL)
         path = self.box.path("work", "job")
         scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
@@ -28,11 +29,17 @@ class Why(mpitest.MpiCase):
             return until(answers[-1][0])
 
         scrytest.wait_until(settled, 30, lambda: f"scry why says so: {json.dumps(answers[-1][0], indent=1)}")
-        text = self.box.run(self.box.scry("why", path))
+        texts = []
+
+        def said():
+            texts.append(self.box.run(self.box.scry("why", path)).stdout)
+            return shown in texts[-1]
+
+        scrytest.wait_until(said, 30, lambda: f"scry why says so: {texts[-1]}")
         for launcher in scrytest.children(job.pid):  # politely, it waits for ranks that do not listen
             os.kill(launcher, signal.SIGKILL)
         job.wait(30)
-        return (*answers[-1], text.stdout)
+        return (*answers[-1], texts[-1])
 
     def only(self, kind, parts=0):
         """One finding, with so many ranks and victims: some may come later than others."""
@@ -80,8 +87,8 @@ class Why(mpitest.MpiCase):
                       text)
         self.assertIn("nothing_to_add (mpi_mismatch.c:", text)
 
-    def stuck(self, way, kind, parts=3):
-        return self.ask(self.only(kind, parts), 3, self.target("stuck.c", "-Wno-stringop-overflow"), way)
+    def stuck(self, way, kind, parts=3, shown=""):
+        return self.ask(self.only(kind, parts), 3, self.target("stuck.c", "-Wno-stringop-overflow"), way, shown=shown)
 
     def test_another_tag(self):
         answer, _, text = self.stuck("tag", "deadlock")
@@ -136,6 +143,24 @@ class Why(mpitest.MpiCase):
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 2], [1], 3))
 
+    def waits_for(self, answer, rank):
+        return [(each["reason"], each["for_ranks"], each["all"]) for each in self.thread(answer, rank)["waits_for"]]
+
+    def test_post(self):
+        answer, status, text = self.stuck("post", "straggler", 3)
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["ranks"], finding["victims"], status), ([1], [0, 2], 0))
+        self.assertEqual(self.waits_for(answer, 0), [("post", [1], True)])
+        self.assertEqual(finding["text"], "2 ranks wait for rank 1, which sleeps")
+        self.assertRegex(text, r"MPI_Win_(start|complete) on .*; waits for rank 1 to call MPI_Win_post, at access_epoch ")
+
+    def test_complete(self):
+        answer, status, text = self.stuck("complete", "deadlock", 3)
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([1, 2], [0], 3))
+        self.assertEqual(self.waits_for(answer, 1), [("complete", [2], True)])
+        self.assertRegex(text, r"MPI_Win_wait on .*; waits for rank 2 to call MPI_Win_complete, at epochs ")
+
     def test_stopped(self):
         """What it waits for lies there, and as soon as it goes on it takes it: no deadlock."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "answer", stdout=subprocess.DEVNULL)
@@ -163,10 +188,88 @@ class Why(mpitest.MpiCase):
             os.kill(pid, signal.SIGCONT)
         self.assertEqual(job.wait(30), 0)
 
+    def test_stopped_by_a_rule(self):
+        """At its first receive, and until a tool lets it go on."""
+        rule = 'thread_has_started_lib_call([], "MPI_Recv", "peer == 1") : thread_stop([$thread])'
+        job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", options=["--rule", rule],
+                             stdout=subprocess.DEVNULL)
+        path, answers = self.box.path("work", "job"), []
+
+        def held():
+            answers.append(self.why(path))
+            mpi = answers[-1][0]["mpi"]
+            return mpi and {each["rank"]: each["state"] for each in mpi["ranks"]} == \
+                {0: "stopped", 1: "computes", 2: "stopped"}
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        scrytest.wait_until(held, 30, lambda: json.dumps(answers[-1][0], indent=1))
+        thread = self.thread(answers[-1][0], 0)
+        self.assertEqual((thread["state"], thread["held_by"]), ("stopped", "a rule of scry (thread_has_started_lib_call)"))
+        text = self.box.run(self.box.scry("why", path)).stdout
+        self.assertIn("stopped by a rule of scry (thread_has_started_lib_call)", text)
+        for launcher in scrytest.children(job.pid):
+            os.kill(launcher, signal.SIGKILL)
+        job.wait(30)
+
+    def polls(self, way, kind, parts):
+        answer, status, text = self.stuck(way, kind, parts, "rank 0 polls, and may" if way == "test" else "by polling")
+        self.assertEqual(status, 0)  # it may do something else
+        thread = self.thread(answer, 0)
+        self.assertEqual((thread["state"], thread["stuck"]), ("polls", False))
+        self.assertGreater(thread["polls_per_second"], 0)
+        return answer["mpi"]["findings"][0], thread, text
+
+    def test_polls_with_test(self):
+        finding, thread, text = self.polls("test", "polls", 3)
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"]), ([0, 1], [2]))
+        self.assertEqual(finding["text"],
+                         "ranks 0 and 1 wait for each other, but rank 0 polls, and may do something else meanwhile")
+        self.assertEqual((thread["call"], [(each["reason"], each["peer"], each["tag"]) for each in thread["waits_for"]]),
+                         ("MPI_Test", [("send", 1, 5)]))
+        self.assertEqual(thread["at"]["function"], "poll_with")
+        self.assertRegex(text, r"rank 0 \(\S+, process \d+\): polls: MPI_Test for 1 request: MPI_Irecv from rank 1, tag 5 on "
+                               r"MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\), for [\d.]+ ")
+        self.assertIn("2 wait, 1 polls, 0 compute", text)
+
+    def test_polls_with_testall(self):
+        finding, thread, _ = self.polls("testall", "polls", 3)
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"]), ([0, 1], [2]))
+        self.assertEqual(finding["text"],
+                         "ranks 0 and 1 wait for each other, by polling: each may do something else meanwhile")
+        self.assertEqual((thread["call"], [(each["peer"], each["tag"]) for each in thread["waits_for"]]),
+                         ("MPI_Testall", [(1, 5), (1, 6)]))
+
+    def test_polls_with_iprobe(self):
+        answer, status, text = self.ask(self.all_of({"polls": 1, "waits": 1, "computes": 1}), 3,
+                                        self.target("stuck.c", "-Wno-stringop-overflow"), "iprobe", shown="polls: MPI_Iprobe")
+        findings = [(each["kind"], each["ranks"], each["victims"], each["text"]) for each in answer["mpi"]["findings"]]
+        self.assertEqual((findings, status), ([
+            ("straggler", [1], [0], "1 rank polls for rank 1, which sleeps"),
+            ("straggler", [0], [2], "1 rank waits for rank 0, which polls for any rank")], 0))
+        self.assertRegex(text, r"polls: MPI_Iprobe from any rank, tag 3 on MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\)")
+
+    def all_of(self, states):
+        """So many ranks are in each state."""
+        def is_so(answer):
+            found = [each["state"] for each in answer["mpi"]["ranks"]] if answer["mpi"] else []
+            return {each: found.count(each) for each in set(found)} == states
+        return is_so
+
     def test_joined_threads(self):
         answer, status, _ = self.stuck("joined", "deadlock")
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 1], [2], 3))
+
+    def test_threads(self):
+        """Each thread that waits is shown."""
+        answer, status, text = self.ask(lambda answer: self.only("deadlock", 3)(answer) and
+                                        len([1 for each in answer["mpi"]["ranks"][0]["threads"] if each["stuck"]]) == 2,
+                                        3, self.target("stuck.c", "-Wno-stringop-overflow"), "threads")
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 1], [2], 3))
+        self.assertRegex(text, r"rank 0 \(.*\): MPI_Recv of 8 B from rank 1, tag 6 on MPI_COMM_WORLD, at .*\n"
+                               r"    thread \d+ \(stuck\S*\): MPI_Recv of 8 B from rank 1, tag 4 on MPI_COMM_WORLD, at receive "
+                               r"\(stuck.c:\d+\), for ")
 
     def test_own_mutex(self):
         answer, _, text = self.stuck("mutex", "straggler")
@@ -266,6 +369,25 @@ class Why(mpitest.MpiCase):
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([1], [0, 2]))
         self.assertIn("sleeps", text)
 
+    def test_without_counting(self):
+        """Nothing is known of calls then; that is said, and what each thread is blocked in."""
+        job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", options=["--mpi", "off"],
+                             stdout=subprocess.DEVNULL)
+        path, answers = self.box.path("work", "job"), []
+
+        def told():
+            answers.append(self.box.run(self.box.scry("why", path)).stdout)
+            return "\nnote: 3 processes use MPI, but which rank waits for which is not known" in answers[-1] and answers[-1]
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        text = scrytest.wait_until(told, 30, lambda: answers[-1])
+        self.assertIn("started with --mpi off, start it without", text)
+        self.assertIn("3 processes use MPI", self.why(path)[0]["note"])
+        self.assertIn("(stuck", text[text.index("\nProcesses\n"):])
+        for launcher in scrytest.children(job.pid):
+            os.kill(launcher, signal.SIGKILL)
+        job.wait(30)
+
     def test_stall(self):
         """Without being asked: a record of who waits for whom, and a warning."""
         path = self.box.path("work", "job")
@@ -289,6 +411,13 @@ class Why(mpitest.MpiCase):
         job.wait(30)
         warnings = [each for each in self.report(path)["warnings"] if each["kind"] == "stalled"]
         self.assertRegex(warnings[-1]["text"], r"^no rank began or ended a call of MPI for \d+ s: deadlock: 4 ranks wait")
+        done = self.box.run(self.box.scry("why", path))
+        self.assertRegex(done.stdout, r"its ranks last stood still [\d.]+ .* after the start: for [\d.]+ ")
+        self.assertRegex(done.stdout, r"\n  \| deadlock: 4 ranks wait for each other in a circle\n  \|   rank 0 .*: MPI_Send of "
+                                      r".*, at exchange \(mpi_deadlock.c:\d+\), for ")
+        answer, _ = self.why(path)
+        self.assertGreaterEqual(answer["stall"]["seconds"], 2)
+        self.assertIn("exchange (mpi_deadlock.c:", answer["stall"]["text"])
 
     def test_it_goes_on(self):
         """Asking changes nothing of a program that is not stuck."""

@@ -454,6 +454,10 @@ class Set(TraceCase):
         self.assertEqual(len(re.findall(r"^ +\d+\.\d{6}  \.\.\. recording was off from here on \(scry set\), until "
                                         r"\d+\.\d{6}$", text, re.M)), 1)
         self.assertRegex(text, r"recording was off from here on \(scry set\)\n$")
+        for option in ([], ["--json"]):  # these lines are nothing that was asked for
+            done = self.box.run(self.box.scry("replay", "--fn", "nosuch*", *option, "@last"))
+            self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 2 if option else 3), done.stdout)
+            self.assertIn("nothing of what was recorded matches --fn nosuch*", done.stderr)
 
     def test_refused(self):
         run = self.start_steps()

@@ -3,6 +3,7 @@
 The program does what it does alone; what was not traced is counted, and why is said."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -295,6 +296,40 @@ class SilentMonitor(LimitsCase):
             self.assertEqual(self.box.run([program], env=env).returncode, 0)
             listener.accept()[0].close()
             self.assertRaises(BlockingIOError, listener.accept)
+
+
+class ManyFunctions(LimitsCase):
+    """The values of so many functions have no room, and less where the address space is limited."""
+
+    FUNCTIONS = 3000
+
+    def program(self):
+        source = self.box.path("work", "values.c")
+        numbers = range(self.FUNCTIONS)
+        with open(source, "w", encoding="ascii") as out:
+            out.write("int sum;\n")
+            out.writelines(f"int f{n}(int a, double b) {{ sum += a; return a + {n}; }}\n" for n in numbers)
+            out.write("__attribute__((no_instrument_function)) int main(void) {\n")
+            out.writelines(f"    f{n}({n}, 0.5);\n" for n in numbers)
+            out.write("    return 0;\n}\n")
+        return self.compile(source, name="values")
+
+    def test_values(self):
+        """What there is of them is right, and of how many functions some are missing is said."""
+        done = self.run_target("sh", "-c", f"ulimit -v 60000; exec {self.program()}", options=["--args"])
+        missing = re.search(r"tracing +pid \d+: the values of (\d+) of its functions cannot be had, or not all of them: "
+                            r"there is no room for so many; select fewer \(--trace\)", done.stderr)
+        self.assertTrue(missing, done.stderr)
+        whole = 0
+        lines = self.box.run(self.box.scry("replay", "--json", "@last")).stdout.splitlines()
+        for call in map(json.loads, lines):
+            number = int(call["function"][1:])
+            self.assertIn(call.get("args"), (None, {"a": number, "b": 0.5}))
+            self.assertIn(call.get("result"), (None, 2 * number))
+            whole += "args" in call and "result" in call
+        self.assertEqual(len(lines), self.FUNCTIONS)
+        if "was let go before" not in done.stderr:  # else it is so busy here that some calls came first
+            self.assertEqual(whole, self.FUNCTIONS - int(missing.group(1)))
 
 
 class Restricted(LimitsCase):

@@ -107,8 +107,8 @@ TRACED __int128 wide(__int128 a, unsigned __int128 b, int after)
 
 TRACED double floats(float a, double b, long double c, float complex d, double complex e)
 {
-    say("> floats(a = %g, b = %g, c = %Lg, d = %g + %gi, e = %g + %gi)", (double)a, b, c, (double)crealf(d),
-        (double)cimagf(d), creal(e), cimag(e));
+    say("> floats(a = %g, b = %g, c = %Lg, d = %g + %gi, e = %g %c %gi)", (double)a, b, c, (double)crealf(d),
+        (double)cimagf(d), creal(e), cimag(e) < 0 ? '-' : '+', cimag(e) < 0 ? -cimag(e) : cimag(e));
     double total = a + b;
     float half = (float)total / 2;
     long double same = c;

@@ -14,18 +14,24 @@
  *     silent     0 and 2 receive from 1, which never sends
  *     answer     0 receives from anybody and answers; 1 sends to it as soon as there is a file "go", and receives
  *     joined     threads of 0 and 1 receive from each other, and the first ones wait for them; 2 waits for 0
+ *     threads    two threads of 0 receive from 1, which waits for 0; 2 is done
  *     mutex      0 and 2 wait for 1, which waits for a mutex that it holds itself
  *     fifo       0 and 2 wait for 1, which opens a fifo that nobody writes
  *     lock       0 holds a lock on the window of 1 and sleeps; 1 and 2 want it
  *     locked     0 holds it and receives from 2, which wants it; 1 waits in a barrier
- *     file       0 and 2 write to a file together, 1 sleeps
- *     views      0 and 2 write to a file together, 1 sets its size
- *     group, cart, inter, merged, later
- *                on communicators made in so many ways, which have other numbers on each rank: 0 and 1 disagree
+ *     test       0 asks with MPI_Test for what 1 does not send, which waits for 0; 2 waits in a barrier
+ *     testall    0 and 1 ask with MPI_Testall for each other's message, which neither sends; 2 is done
+ *     iprobe     0 asks with MPI_Iprobe, which anybody may send; 1 sleeps, 2 waits for 0
+ *     post       0 wants access to the window of 1, which sleeps and does not post; 2 waits for 0
+ *     complete   1 has posted for 0 and 2 and waits; 2 does not begin, but receives from 1; 0 is done, and receives
+ * from 2 file       0 and 2 write to a file together, 1 sleeps views      0 and 2 write to a file together, 1 sets its
+ * size group, cart, inter, merged, later on communicators made in so many ways, which have other numbers on each rank:
+ * 0 and 1 disagree
  */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +67,19 @@ static void join(int rank)
         pthread_join(thread, NULL);
 }
 
+static void receive_twice(int rank)
+{
+    int other = 1 - rank;
+    pthread_t thread;
+    if (rank > 1)
+        return;
+    if (rank == 0 && pthread_create(&thread, NULL, receive, &other) != 0)
+        return;
+    MPI_Recv(numbers + 1, 1, MPI_DOUBLE, other, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        pthread_join(thread, NULL);
+}
+
 static void want_lock(const char *way, int rank)
 {
     MPI_Win window;
@@ -81,6 +100,71 @@ static void want_lock(const char *way, int rank)
         MPI_Win_unlock(1, window);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void access_epoch(int target, MPI_Group group, MPI_Win window)
+{
+    MPI_Win_start(group, 0, window);
+    MPI_Put(numbers, 1, MPI_DOUBLE, target, 0, 1, MPI_DOUBLE, window);
+    MPI_Win_complete(window);
+}
+
+static void epochs(const char *way, int rank)
+{
+    static const int origins[] = {0, 2}, target = 1;
+    bool complete = strcmp(way, "complete") == 0;
+    MPI_Win window;
+    MPI_Group all, one, two;
+    MPI_Win_create(numbers, sizeof numbers, sizeof *numbers, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &target, &one);
+    MPI_Group_incl(all, 2, origins, &two);
+    for (int i = 0; i < 2; i++) { /* twice as it should be */
+        if (rank == 1) {
+            MPI_Win_post(two, 0, window);
+            MPI_Win_wait(window);
+        } else
+            access_epoch(1, one, window);
+    }
+    if (rank == 1 && complete) {
+        MPI_Win_post(two, 0, window);
+        MPI_Win_wait(window);
+    } else if (rank == 1) {
+        sleep(1000);
+    } else if (rank == 0) {
+        access_epoch(1, one, window);
+    }
+    if (rank != 1)
+        MPI_Recv(numbers, 1, MPI_DOUBLE, rank == 0 ? 2 : complete ? 1 : 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void poll_with(const char *way, int rank)
+{
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int come = 0, other = 1 - rank;
+    if (strcmp(way, "iprobe") == 0) {
+        while (rank == 0 && !come) {
+            MPI_Iprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &come, MPI_STATUS_IGNORE);
+            usleep(1000);
+        }
+        if (rank == 1)
+            sleep(1000);
+        MPI_Recv(numbers, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (strcmp(way, "test") == 0 && rank == 0) {
+        MPI_Irecv(numbers, 1, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD, requests);
+        while (!come)
+            MPI_Test(requests, &come, MPI_STATUS_IGNORE);
+    } else if (strcmp(way, "test") == 0) {
+        if (rank == 1)
+            MPI_Recv(numbers, 1, MPI_DOUBLE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (rank < 2) {
+        MPI_Irecv(numbers, 1, MPI_DOUBLE, other, 5, MPI_COMM_WORLD, requests);
+        MPI_Irecv(numbers + 1, 1, MPI_DOUBLE, other, 6, MPI_COMM_WORLD, requests + 1);
+        while (!come)
+            MPI_Testall(2, requests, &come, MPI_STATUSES_IGNORE);
+    }
 }
 
 static void disagree(MPI_Comm comm, int rank)
@@ -161,7 +245,8 @@ int main(int argc, char **argv)
     int rank, other;
     const char *way = argc > 1 ? argv[1] : "";
     MPI_Request requests[2];
-    MPI_Init_thread(&argc, &argv, strcmp(way, "joined") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &other);
+    bool threads = strcmp(way, "joined") == 0 || strcmp(way, "threads") == 0;
+    MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &other);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     other = rank == 0 ? 1 : 0;
     if (strcmp(way, "tag") == 0) {
@@ -215,8 +300,14 @@ int main(int argc, char **argv)
         answer(rank);
     } else if (strcmp(way, "joined") == 0) {
         join(rank);
+    } else if (strcmp(way, "threads") == 0) {
+        receive_twice(rank);
     } else if (strcmp(way, "lock") == 0 || strcmp(way, "locked") == 0) {
         want_lock(way, rank);
+    } else if (strcmp(way, "test") == 0 || strcmp(way, "testall") == 0 || strcmp(way, "iprobe") == 0) {
+        poll_with(way, rank);
+    } else if (strcmp(way, "post") == 0 || strcmp(way, "complete") == 0) {
+        epochs(way, rank);
     } else if (strcmp(way, "alone") == 0) {
         if (rank == 0)
             MPI_Recv(numbers, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
