@@ -19,6 +19,7 @@ enum {
     LOOK_AGAIN_MS = 50, /* and again */
     STOPPED_MS = 200,   /* a stop that is over sooner is waited for, once in */
     MARK_MS = 10000,    /* this time by all processes together: then a mark beside the socket says that one has */
+    STARVED_TIMES = 4,  /* one that wants a processor, or waits for a disk, on a busy node has so many times as long */
 };
 
 uint64_t agent_now_ms(void)
@@ -57,16 +58,34 @@ static char *number_put(char *at, int32_t number)
     return at;
 }
 
-bool agent_is_stopped(int32_t pid)
+/* The kernel's letter; 0: not known. */
+static char state_of(int32_t pid)
 {
     char path[32] = "/proc/", text[96];
     if (pid <= 0)
-        return false;
+        return 0;
     raw_copy(number_put(path + 6, pid), "/stat", sizeof "/stat");
     long got = file_read(path, text, sizeof text, NULL);
     while (got > 0 && text[got - 1] != ')')
         got--;
-    return got > 0 && text[got] == ' ' && (text[got + 1] == 'T' || text[got + 1] == 't');
+    return got > 0 && text[got] == ' ' ? text[got + 1] : (char)0;
+}
+
+bool agent_is_stopped(int32_t pid)
+{
+    char state = state_of(pid);
+    return state == 'T' || state == 't';
+}
+
+/* The monitor's number; 0: not known. */
+static int32_t peer_of(int fd)
+{
+    struct {
+        int32_t pid;
+        uint32_t uid, gid;
+    } peer = {0};
+    uint32_t size = sizeof peer;
+    return sys_call6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size, 0) < 0 ? 0 : peer.pid;
 }
 
 struct mark {
@@ -111,19 +130,12 @@ static void mark_put(const struct mark *mark, int32_t pid)
  * many wait for one. */
 static bool is_vain(const struct agent_question *question, int fd, uint64_t since)
 {
-    struct {
-        int32_t pid;
-        uint32_t uid, gid;
-    } peer = {0};
-    uint32_t size = sizeof peer;
     uint64_t waited = agent_now_ms() - since;
     struct mark mark;
     if (waited < LOOK_MS)
         return false;
     mark_look(question->socket, &mark);
-    if (fd >= 0 && sys_call6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size, 0) < 0)
-        return false;
-    int32_t pid = fd >= 0 ? peer.pid : mark.pid;
+    int32_t pid = fd >= 0 ? peer_of(fd) : mark.pid;
     if (!agent_is_stopped(pid))
         return false;
     if (mark.fresh && mark.pid == pid)
@@ -134,20 +146,28 @@ static bool is_vain(const struct agent_question *question, int fd, uint64_t sinc
     return true;
 }
 
+/* It would answer if it could: whoever sleeps should have. */
+static bool is_starved(const struct agent_question *question, int fd, uint64_t waited)
+{
+    char state = waited < (uint64_t)STARVED_TIMES * question->wait_ms ? state_of(peer_of(fd)) : (char)0;
+    return state == 'R' || state == 'D';
+}
+
 /* ---- the conversation ---- */
 
 static int wait_for(int fd, short what, const struct agent_question *question, uint64_t since)
 {
-    for (uint64_t deadline = since + question->wait_ms;;) {
-        uint64_t now = agent_now_ms(), left = now < deadline ? deadline - now : 0;
-        uint64_t slice = now - since < LOOK_MS ? LOOK_MS : LOOK_AGAIN_MS;
+    for (;;) {
+        uint64_t waited = agent_now_ms() - since, slice = waited < LOOK_MS ? LOOK_MS : LOOK_AGAIN_MS;
+        bool late = waited >= question->wait_ms, over = late && !is_starved(question, fd, waited);
+        uint64_t left = over ? 0 : late ? slice : question->wait_ms - waited;
         struct pollfd poll = {fd, what, 0};
         long result = sys_call4(SYS_poll, (long)&poll, 1, (long)(left < slice ? left : slice), 0);
         if (result > 0)
             return poll.revents & what ? 0 : -ECONNRESET;
         if (result < 0 && result != -EINTR)
             return (int)result;
-        if (!left || is_vain(question, fd, since))
+        if (over || is_vain(question, fd, since))
             return -ETIMEDOUT;
     }
 }

@@ -20,7 +20,7 @@ struct agent_question {
     void *welcome;
     int *fds; /* what came with the answer, the others are -1: the caller closes them, whatever is returned */
     uint32_t fd_count;
-    uint32_t wait_ms; /* at most, for all of it */
+    uint32_t wait_ms; /* at most, for all of it; four times as long for a monitor that wants a processor, or a disk */
     bool alone;       /* there is one thread, and the program has not begun: any descriptor will do */
 };
 
