@@ -186,19 +186,20 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
            ret_peer->pid > 0;
 }
 
-static void take_hello(struct agents *agents, int fd, const struct agent_hello *from, size_t size)
+/* peer NULL: it is none of ours. */
+static void take_hello(struct agents *agents, int fd, const struct agent_hello *from, size_t size,
+                       const struct ucred *peer)
 {
-    struct ucred peer;
     struct greeting greeting, *hello = &greeting;
     const char *wrong = check_hello(from, size, &greeting);
-    if (!peer_is_ours(fd, &peer))
+    if (!peer)
         wrong = "only processes of the monitor's own user that it can see are traced";
     if (wrong) {
         log_info("an agent was refused: %s", wrong);
         send_welcome(fd, NULL, -EPROTO, wrong);
         return;
     }
-    mpi_exec_seen(agents, peer.pid, hello->exe);
+    mpi_exec_seen(agents, peer->pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
         if (job && !job->mpi_no_room++)
@@ -213,11 +214,11 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
     if (job && hello->flags & AGENT_HAS_HOOKS)
         job->hooked = true;
     if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
-        no_room(agents, peer.pid, job, hello);
+        no_room(agents, peer->pid, job, hello);
         return;
     }
     if (room_to_take(hello) < AREA_SMALLEST) {
-        no_room(agents, peer.pid, job, hello);
+        no_room(agents, peer->pid, job, hello);
         send_welcome(fd, NULL, -ENOMEM, "there is not enough address space");
         return;
     }
@@ -226,9 +227,9 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         return;
     }
     struct err err = {.text = ""};
-    int pidfd = proc_pidfd(peer.pid);
+    int pidfd = proc_pidfd(peer->pid);
     struct agent *parent = NULL;
-    struct agent *agent = pidfd >= 0 ? make_agent(agents, peer.pid, pidfd, hello, &parent, &err) : NULL;
+    struct agent *agent = pidfd >= 0 ? make_agent(agents, peer->pid, pidfd, hello, &parent, &err) : NULL;
     if (!agent) {
         if (pidfd >= 0)
             close(pidfd);
@@ -236,7 +237,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
             job_note_late(job);
         else if (job && !job->refused++)
             snprintf(job->refused_why, sizeof job->refused_why, "%.*s", (int)sizeof job->refused_why - 1, err.text);
-        log_warning("pid %d is not traced: %s", peer.pid, *err.text ? err.text : "it has ended");
+        log_warning("pid %d is not traced: %s", peer->pid, *err.text ? err.text : "it has ended");
         send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
         return;
     }
@@ -259,11 +260,14 @@ union any_hello { /* 8 KB */
 
 static void take_any(struct agents *agents, int fd, union any_hello *hello, ssize_t size)
 {
-    struct ucred peer;
+    struct ucred credentials;
+    const struct ucred *peer = peer_is_ours(fd, &credentials) ? &credentials : NULL;
+    if (peer && agents->monitor->on_hello)
+        agents->monitor->on_hello(agents->monitor, peer->pid);
     if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
-        mpi_hello_take(agents, fd, &hello->mpi, size, peer_is_ours(fd, &peer) ? &peer : NULL);
+        mpi_hello_take(agents, fd, &hello->mpi, size, peer);
     else
-        take_hello(agents, fd, &hello->agent, (size_t)size);
+        take_hello(agents, fd, &hello->agent, (size_t)size, peer);
 }
 
 static void connection_readable(void *ctx, int fd, uint32_t events)

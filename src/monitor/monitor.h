@@ -47,7 +47,9 @@ struct monitor {
     struct agents *agents;    /* of traced processes, set by the daemon; NULL: there are none */
     struct mpi_registry *mpi; /* MPI processes; comes and goes with agents */
     bool (*has_queue)(const struct monitor *monitor, pid_t pid); /* set with mpi: a process of those; NULL */
-    struct loop_source *sampler;                                 /* runs while processes are attached */
+    void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
+                                                           * lives, and waits for an answer; NULL */
+    struct loop_source *sampler;                          /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
     unsigned busy;

@@ -55,15 +55,35 @@ static int zombie_status(const struct pidfd_info_v0 *info, int *ret_wait_status)
     return 0;
 }
 
+/* 0 or -errno; info->mask says what is in it. */
+static int ask(int pidfd, struct pidfd_info_v0 *info)
+{
+    /* ESRCH may also mean that it was waited for while the kernel looked: then the second answer has the status. */
+    for (int i = 0; i < 2; i++) {
+        *info = (struct pidfd_info_v0){.mask = PIDFD_INFO_PID_BIT | PIDFD_INFO_CREDS_BIT | PIDFD_INFO_EXIT_BIT};
+        if (ioctl(pidfd, PIDFD_GET_INFO_V0, info) == 0)
+            return 0;
+        if (errno != ESRCH)
+            break;
+    }
+    /* ENOTTY, EINVAL before 6.13; ESRCH for an ended process before 6.15 */
+    return errno == ENOTTY || errno == EINVAL || errno == ESRCH ? -ENOTSUP : -errno;
+}
+
 int proc_pidfd_exit_status(int pidfd, int *ret_wait_status)
 {
-    struct pidfd_info_v0 info = {.mask = PIDFD_INFO_PID_BIT | PIDFD_INFO_CREDS_BIT | PIDFD_INFO_EXIT_BIT};
-    if (ioctl(pidfd, PIDFD_GET_INFO_V0, &info) < 0)
-        /* ENOTTY, EINVAL before 6.13; ESRCH for an ended process before 6.15 */
-        return errno == ENOTTY || errno == EINVAL || errno == ESRCH ? -ENOTSUP : -errno;
-    if (info.mask & PIDFD_INFO_EXIT_BIT) {
-        *ret_wait_status = info.exit_code;
-        return 0;
+    struct pidfd_info_v0 info;
+    int r = ask(pidfd, &info);
+    if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
+        int status, zombie = zombie_status(&info, &status);
+        r = ask(pidfd, &info); /* waited for meanwhile: what was read may be of another with its number */
+        if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
+            if (zombie == 0)
+                *ret_wait_status = status;
+            return zombie;
+        }
     }
-    return zombie_status(&info, ret_wait_status);
+    if (r == 0)
+        *ret_wait_status = info.exit_code;
+    return r;
 }

@@ -58,6 +58,14 @@ static struct object_class *job_class(struct monitor *monitor)
     return class;
 }
 
+/* Of any job: the others' do not know it. */
+static void process_seen(struct monitor *monitor, pid_t pid)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (object_is(object, JOB_CLASS))
+            job_follow_seen(((struct job *)object->data)->follow, pid);
+}
+
 static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct job **ret_job, struct err *err)
 {
     struct monitor *monitor = call->monitor;
@@ -71,6 +79,7 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
         free(job);
         return code;
     }
+    monitor->on_hello = process_seen;
     job->monitor = monitor;
     job->dir = copy;
     int fd = job_follow_fd(job->follow);

@@ -16,11 +16,13 @@
 #include "lang/value.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
+#include "service/job_ended.h"
 #include "service/job_tree.h"
 
-enum { STATUS_UNKNOWN = -1 };
 /* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
 static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
+/* Its start is known to a tick of /proc, and by perf: numbers are not given again within so short a time. */
+static const uint64_t SAME_START_NS = NS_PER_SECOND / 25;
 
 struct tracked {
     pid_t pid, ppid;
@@ -40,13 +42,6 @@ struct tracked {
     UT_hash_handle hh;
 };
 
-struct ended {
-    pid_t pid, ppid;
-    uint64_t start_ns, end_ns, cpu_ns, threads, peak_rss;
-    int status;
-    char name[64];
-};
-
 struct job_follow {
     pid_t root, supervisor; /* who forked it: orphans of the job become its children */
     struct follow *perf;    /* NULL: refused */
@@ -54,10 +49,8 @@ struct job_follow {
     char reason[256];
     struct tracked *alive; /* hash by pid */
     size_t pidfds;
-    struct ended *ended; /* ring of JOB_FOLLOW_KEPT; sequence number s is in slot s % JOB_FOLLOW_KEPT */
-    size_t ended_room;
-    uint64_t first, next; /* sequence numbers of those kept */
-    uint64_t started, finished, finished_cpu_ns, lost, forgotten;
+    struct job_ended_list ended;
+    uint64_t started, finished, finished_cpu_ns, lost;
     uint64_t processes, threads, peak_processes, peak_threads; /* now, and the most at once */
 };
 
@@ -122,40 +115,32 @@ static void drop(struct job_follow *follow, struct tracked *process)
     free(process);
 }
 
-/* A slot for the next ended process; the oldest is forgotten when there are too many. */
-static struct ended *next_slot(struct job_follow *follow)
+static void hold_pidfd(struct job_follow *follow, struct tracked *process)
 {
-    if (follow->next - follow->first == JOB_FOLLOW_KEPT) {
-        follow->first++;
-        follow->forgotten++;
-    }
-    if (follow->ended_room < JOB_FOLLOW_KEPT && follow->next - follow->first == follow->ended_room) {
-        /* grows to the full ring in steps; numbers keep their slots only once it is full, so they are moved */
-        size_t room = follow->ended_room ? follow->ended_room * 4 : 64;
-        room = room > JOB_FOLLOW_KEPT ? JOB_FOLLOW_KEPT : room;
-        struct ended *more = calloc(room, sizeof *more);
-        if (!more)
-            return NULL;
-        for (uint64_t seq = follow->first; follow->ended_room && seq < follow->next; seq++)
-            more[seq % room] = follow->ended[seq % follow->ended_room];
-        free(follow->ended);
-        follow->ended = more;
-        follow->ended_room = room;
-    }
-    return follow->ended_room ? &follow->ended[follow->next++ % follow->ended_room] : NULL;
+    if (process->pidfd >= 0 || follow->pidfds + follow->ended.pidfds >= JOB_FOLLOW_PIDFDS)
+        return;
+    process->pidfd = proc_pidfd(process->pid);
+    follow->pidfds += process->pidfd >= 0;
 }
 
-static int wait_status(const struct tracked *process)
+/* Nobody held it while it lived. What has its number now may be another; perhaps nobody has waited for it yet. */
+static void hold_late(struct job_follow *follow, struct tracked *process)
 {
-    int status, pidfd = process->pidfd;
-    if (pidfd >= 0)
-        return proc_pidfd_exit_status(pidfd, &status) == 0 ? status : STATUS_UNKNOWN;
-    pidfd = proc_pidfd(process->pid); /* perhaps nobody has waited for it yet */
-    if (pidfd < 0)
-        return STATUS_UNKNOWN;
-    int code = proc_pidfd_exit_status(pidfd, &status);
-    close(pidfd);
-    return code == 0 ? status : STATUS_UNKNOWN;
+    struct proc_stat stat;
+    hold_pidfd(follow, process);
+    if (process->pidfd < 0)
+        return;
+    bool same = proc_stat_read(process->pid, 0, &stat) == 0;
+    if (same) {
+        uint64_t start_ns = ticks_to_ns(stat.start_ticks);
+        uint64_t apart = start_ns > process->start_ns ? start_ns - process->start_ns : process->start_ns - start_ns;
+        same = apart < SAME_START_NS;
+    }
+    if (!same) {
+        close(process->pidfd);
+        process->pidfd = -1;
+        follow->pidfds--;
+    }
 }
 
 static void tell_ended(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
@@ -166,20 +151,20 @@ static void tell_ended(struct job_follow *follow, struct tracked *process, uint6
     follow->threads -= process->threads;
     process->threads = 0;
     follow->finished_cpu_ns += cpu_ns;
-    struct ended *slot = next_slot(follow);
-    if (!slot) {
-        follow->forgotten++;
-        return;
-    }
-    *slot = (struct ended){.pid = process->pid,
-                           .ppid = process->ppid,
-                           .start_ns = process->start_ns,
-                           .end_ns = end_ns,
-                           .cpu_ns = cpu_ns,
-                           .threads = process->peak_threads,
-                           .peak_rss = process->peak_rss,
-                           .status = wait_status(process)};
-    memcpy(slot->name, process->name, sizeof slot->name);
+    if (process->pidfd < 0)
+        hold_late(follow, process);
+    struct job_ended ended = {.pid = process->pid,
+                              .ppid = process->ppid,
+                              .start_ns = process->start_ns,
+                              .end_ns = end_ns,
+                              .cpu_ns = cpu_ns,
+                              .threads = process->peak_threads,
+                              .peak_rss = process->peak_rss,
+                              .pidfd = process->pidfd};
+    follow->pidfds -= process->pidfd >= 0;
+    process->pidfd = -1;
+    memcpy(ended.name, process->name, sizeof ended.name);
+    job_ended_add(&follow->ended, &ended);
 }
 
 static void end(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
@@ -286,6 +271,14 @@ void job_follow_drain(struct job_follow *follow)
         follow_read(follow->perf, on_record, follow);
 }
 
+void job_follow_seen(struct job_follow *follow, pid_t pid)
+{
+    job_follow_drain(follow);
+    struct tracked *process = find(follow, pid);
+    if (process && !process->over)
+        hold_pidfd(follow, process);
+}
+
 int job_follow_fd(const struct job_follow *follow)
 {
     return follow->perf ? follow_fd(follow->perf) : -1;
@@ -311,10 +304,7 @@ static void apply_stat(struct job_follow *follow, struct tracked *process, const
     process->peak_rss = max_count(process->peak_rss, process->rss);
     if (proc_status_read(process->pid, 0, &status) == 0)
         process->peak_rss = max_count(process->peak_rss, status.peak_resident_bytes);
-    if (process->pidfd < 0 && follow->pidfds < JOB_FOLLOW_PIDFDS) {
-        process->pidfd = proc_pidfd(process->pid);
-        follow->pidfds += process->pidfd >= 0;
-    }
+    hold_pidfd(follow, process);
 }
 
 static void sample_one(struct job_follow *follow, struct tracked *process, uint64_t now)
@@ -433,7 +423,7 @@ void job_follow_free(struct job_follow *follow)
     HASH_ITER(hh, follow->alive, process, next)
     drop(follow, process);
     follow_close(follow->perf);
-    free(follow->ended);
+    job_ended_done(&follow->ended);
     free(follow);
 }
 
@@ -449,7 +439,7 @@ static void put(struct buf *out, uint64_t number)
     buf_putc(out, ',');
 }
 
-static void print_ended(struct buf *out, const struct ended *ended)
+static void print_ended(struct buf *out, const struct job_ended *ended)
 {
     put(out, (uint64_t)ended->pid);
     put(out, (uint64_t)ended->ppid);
@@ -500,11 +490,12 @@ static void count_settled(const struct job_follow *follow, struct job_counts *re
 void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
 {
     struct job_counts settled;
-    if (cursor > follow->first && cursor <= follow->next)
-        follow->first = cursor;
+    job_ended_forget(&follow->ended, cursor);
     sample(follow);
     count_settled(follow, &settled);
-    put(out, follow->next);
+    const struct job_ended_list *ended = &follow->ended;
+    uint64_t known = job_ended_known(&follow->ended);
+    put(out, known);
     put(out, clock_now_ns());
     put(out, follow->perf && !follow->polled);
     value_print_string(out, span_str(follow->reason));
@@ -515,13 +506,13 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     put(out, follow->finished_cpu_ns);
     put(out, settled.peak_processes);
     put(out, settled.peak_threads);
-    put(out, follow->forgotten);
-    put(out, follow->next - follow->first);
+    put(out, ended->forgotten);
+    put(out, known - ended->first);
     buf_putc(out, '[');
-    for (uint64_t seq = follow->first; seq < follow->next; seq++) {
-        if (seq > follow->first)
+    for (uint64_t seq = ended->first; seq < known; seq++) {
+        if (seq > ended->first)
             buf_putc(out, ',');
-        print_ended(out, &follow->ended[seq % follow->ended_room]);
+        print_ended(out, job_ended_at(ended, seq));
     }
     buf_puts(out, "],");
     struct buf list = BUF_INIT;
@@ -537,7 +528,7 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     buf_putc(out, '[');
     buf_append(out, list.data ? list.data : "", list.len);
     buf_puts(out, "],");
-    value_print_uint(out, follow->started - follow->finished - alive);
+    value_print_uint(out, follow->started - follow->finished - alive + (ended->next - known));
     out->failed = out->failed || list.failed;
     buf_done(&list);
 }

@@ -3,7 +3,9 @@
  * A job's processes as the monitor follows them for the service family `job`: every process with its end and CPU time
  * by perf records (probe/follow.h), what lives by /proc when asked. Where perf is refused, or the job ran already when
  * it came to be followed, its tree is looked up in /proc at each sample, and what lived between two samples is not
- * listed. Nothing is done between samples but emptying perf's buffers when they fill.
+ * listed. Nothing is done between samples but emptying perf's buffers when they fill, and holding on to a process that
+ * says hello to the monitor. How a process ended is known if it was held on to: it was seen by a sample, it said hello,
+ * or nobody had waited for it yet.
  */
 #ifndef SCRY_SERVICE_JOB_FOLLOW_H
 #define SCRY_SERVICE_JOB_FOLLOW_H
@@ -16,7 +18,6 @@
 #include "base/err.h"
 
 enum {
-    JOB_FOLLOW_KEPT = 16384,   /* ended processes that wait to be asked for; older ones are forgotten, and counted */
     JOB_FOLLOW_PIDFDS = 1024,  /* processes of which the wait status will be known */
     JOB_FOLLOW_ALIVE = 100000, /* processes at once */
 };
@@ -31,6 +32,9 @@ void job_follow_free(struct job_follow *follow);
 /* Readable when job_follow_drain should be called; -1: never. */
 int job_follow_fd(const struct job_follow *follow);
 void job_follow_drain(struct job_follow *follow);
+
+/* Such a process lives now: how it ends will be known, however soon that is. Others than the job's are ignored. */
+void job_follow_seen(struct job_follow *follow, pid_t pid);
 
 /*
  * Takes a sample and appends, in the request language, separated by commas:

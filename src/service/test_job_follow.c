@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows real processes: a held child that becomes a small tree. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -20,6 +21,8 @@
 #include "base/clock.h"
 #include "lang/request.h"
 #include "probe/follow.h"
+#include "probe/proc.h"
+#include "service/job_ended.h"
 #include "service/job_follow.h"
 
 enum {
@@ -57,6 +60,7 @@ static struct held hold(void (*work)(void))
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* not to be left behind by a test that failed */
         close(ends[1]);
         if (read(ends[0], &go, 1) == 1)
             work();
@@ -202,6 +206,137 @@ static void take_until(struct job_follow *follow, int member, uint64_t wanted, s
     }
 }
 
+enum { MANY_SEEN = 100 };
+static int said[2], answered[2]; /* a hello, and its answer */
+
+/* Children that live no longer than it takes to say hello. */
+static void many_seen(void)
+{
+    for (int i = 0; i < MANY_SEEN; i++) {
+        pid_t pid = fork();
+        char go;
+        if (pid == 0) {
+            pid = getpid();
+            if (write(said[1], &pid, sizeof pid) == sizeof pid && read(answered[0], &go, 1) == 1)
+                raise(SIGKILL);
+            _exit(1);
+        }
+        waitpid(pid, NULL, 0);
+    }
+    _exit(0);
+}
+
+static bool missing_statuses(void)
+{
+    int status, pidfd = proc_pidfd(getpid());
+    bool missing = proc_pidfd_exit_status(pidfd, &status) == -ENOTSUP;
+    close(pidfd);
+    if (missing)
+        print_message("# SKIP: PIDFD_GET_INFO does not tell exit statuses before Linux 6.15\n");
+    return missing || follow_missing();
+}
+
+/* Who says hello is known to its end, although no sample saw it, and perf tells the end before the kernel is through
+ * with it. */
+static void test_seen(void **state)
+{
+    if (missing_statuses())
+        skip();
+    pid_t pids[MANY_SEEN];
+    struct job_follow *follow;
+    struct answer answer;
+    struct err err = {0};
+    assert_int_equal(pipe(said), 0);
+    assert_int_equal(pipe(answered), 0);
+    struct held held = hold(many_seen);
+    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    let_go(&held);
+    for (int i = 0; i < MANY_SEEN; i++) {
+        while (poll(&(struct pollfd){.fd = said[0], .events = POLLIN}, 1, 0) == 0)
+            job_follow_drain(follow); /* as soon as perf knows */
+        assert_int_equal(read(said[0], &pids[i], sizeof *pids), sizeof *pids);
+        job_follow_seen(follow, pids[i]);
+        job_follow_seen(follow, 1); /* none of it */
+        assert_int_equal(write(answered[1], "x", 1), 1);
+    }
+    waitpid(held.pid, NULL, 0);
+    take_until(follow, ENDED_COUNT, MANY_SEEN + 1, &answer);
+    assert_int_equal(number(&answer, COMING), 0);
+    for (int i = 0; i < MANY_SEEN; i++)
+        assert_int_equal(find_ended(&answer, pids[i])[5].integer.bits, SIGKILL);
+    arena_done(&answer.arena);
+    job_follow_free(follow);
+    for (int i = 0; i < 2; i++) {
+        close(said[i]);
+        close(answered[i]);
+    }
+}
+
+static void wait_only(void)
+{
+    for (;;)
+        pause();
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* One that has not ended yet holds those behind it back, not for ever; nothing stays open. */
+static void test_ended_list(void **state)
+{
+    if (missing_statuses())
+        skip();
+    struct job_ended_list list = {0};
+    struct held held = hold(wait_only);
+    int files = open_files();
+    siginfo_t info;
+    struct job_ended first = {
+        .pid = 1, .end_ns = clock_now_ns() + UINT64_C(100) * NS_PER_SECOND, .pidfd = proc_pidfd(held.pid)};
+    struct job_ended second = {.pid = 2, .end_ns = clock_now_ns(), .pidfd = -1};
+    struct job_ended stale = {
+        .pid = 3, .end_ns = clock_now_ns() - UINT64_C(2) * NS_PER_SECOND, .pidfd = proc_pidfd(held.pid)};
+    job_ended_add(&list, &first);
+    job_ended_add(&list, &second);
+    job_ended_add(&list, &stale);
+    assert_int_equal(job_ended_known(&list), 0);
+    kill(held.pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)held.pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(job_ended_known(&list), 3);
+    assert_int_equal(job_ended_at(&list, 0)->status, SIGKILL);
+    assert_int_equal(job_ended_at(&list, 1)->status, JOB_ENDED_STATUS_UNKNOWN);
+    assert_int_equal(job_ended_at(&list, 2)->status, JOB_ENDED_STATUS_UNKNOWN);
+    waitpid(held.pid, NULL, 0);
+    close(held.go);
+    held = hold(wait_only);
+    assert_int_equal(list.pidfds, 0);
+    /* what is forgotten, told or left at the end is closed */
+    first.pidfd = proc_pidfd(held.pid);
+    job_ended_add(&list, &first);
+    for (int i = 0; i < JOB_ENDED_KEPT; i++)
+        job_ended_add(&list, &second);
+    assert_int_equal(list.forgotten, 4);
+    assert_int_equal(job_ended_known(&list), JOB_ENDED_KEPT + 4);
+    for (int i = 0; i < 2; i++) {
+        first.pidfd = proc_pidfd(held.pid);
+        job_ended_add(&list, &first);
+    }
+    assert_int_equal(list.pidfds, 2);
+    job_ended_forget(&list, list.next + 1);
+    assert_int_equal(list.pidfds, 2);
+    job_ended_forget(&list, list.next - 1);
+    assert_int_equal(list.pidfds, 1);
+    job_ended_done(&list);
+    assert_int_equal(open_files(), files);
+    kill(held.pid, SIGKILL);
+    waitpid(held.pid, NULL, 0);
+    close(held.go);
+}
+
 static void follow_alive(bool late)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -286,6 +421,7 @@ static struct job_follow *follow_two(pid_t *ret_root, pid_t *ret_child)
     assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
     *ret_root = held.pid;
     *ret_child = child_of(&answer, held.pid);
+    assert_true(*ret_child > 0);
     arena_done(&answer.arena);
     return follow;
 }
@@ -356,8 +492,14 @@ static void test_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_processes), cmocka_unit_test(test_alive),           cmocka_unit_test(test_late),
-        cmocka_unit_test(test_agents_own),      cmocka_unit_test(test_agents_own_last), cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_short_processes),
+        cmocka_unit_test(test_alive),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_ended_list),
+        cmocka_unit_test(test_agents_own),
+        cmocka_unit_test(test_agents_own_last),
+        cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);
 }

@@ -7,9 +7,11 @@
  *     wait        all wait for a file named "go" to appear, then as finalize
  *     abort       rank 1 calls MPI_Abort with 3
  *     exit        all end without MPI_Finalize, with status 0
- *     sealed      all are killed if they read a link or open a file from then on, send as many again, write "sent" to a
- * file of their own, and end without MPI_Finalize never       rank 1 never calls MPI_Init (nor do the others) status
- * rank 0 returns 5 input       rank 0 copies its standard input, other ranks have none
+ *     sealed      all are killed if they read a link or open a file from then on, send as many again,
+ *                 write "sent" to a file of their own, and end without MPI_Finalize
+ *     never       rank 1 never calls MPI_Init (nor do the others)
+ *     status      rank 0 returns 5
+ *     input       rank 0 copies its standard input, other ranks have none
  */
 #include <fcntl.h>
 #include <linux/filter.h>

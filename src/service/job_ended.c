@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/job_ended.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "probe/proc.h"
+
+/* From the news of an end until its status can be had; longer only where it is another user's zombie. */
+static const uint64_t ENDING_NS = NS_PER_SECOND;
+
+static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
+{
+    return &list->ring[seq % list->room];
+}
+
+static void close_pidfd(struct job_ended_list *list, struct job_ended *ended)
+{
+    if (ended->pidfd < 0)
+        return;
+    close(ended->pidfd);
+    ended->pidfd = -1;
+    list->pidfds--;
+}
+
+/* Asks for the status as long as it may come. */
+static void settle(struct job_ended_list *list, struct job_ended *ended)
+{
+    if (ended->pidfd < 0)
+        return;
+    int status, code = proc_pidfd_exit_status(ended->pidfd, &status);
+    if (code == 0)
+        ended->status = status;
+    if (code != -EAGAIN || clock_now_ns() > ended->end_ns + ENDING_NS)
+        close_pidfd(list, ended);
+}
+
+/* false: there is no memory for another. */
+static bool make_room(struct job_ended_list *list)
+{
+    size_t count = list->next - list->first;
+    if (count < list->room)
+        return true;
+    if (list->room == JOB_ENDED_KEPT) {
+        close_pidfd(list, slot(list, list->first++));
+        list->forgotten++;
+        return true;
+    }
+    size_t room = list->room ? list->room * 4 : 64;
+    struct job_ended *more = calloc(room, sizeof *more);
+    if (!more)
+        return false;
+    for (uint64_t seq = list->first; seq < list->next; seq++)
+        more[seq % room] = *slot(list, seq);
+    free(list->ring);
+    list->ring = more;
+    list->room = room;
+    return true;
+}
+_Static_assert(JOB_ENDED_KEPT == 64 * 4 * 4 * 4 * 4, "rooms grow to exactly this");
+
+void job_ended_add(struct job_ended_list *list, const struct job_ended *ended)
+{
+    if (!make_room(list)) {
+        list->forgotten++;
+        if (ended->pidfd >= 0)
+            close(ended->pidfd);
+        return;
+    }
+    struct job_ended *added = slot(list, list->next++);
+    *added = *ended;
+    added->status = JOB_ENDED_STATUS_UNKNOWN;
+    list->pidfds += added->pidfd >= 0;
+    settle(list, added);
+}
+
+void job_ended_forget(struct job_ended_list *list, uint64_t cursor)
+{
+    if (cursor > list->next)
+        return;
+    while (list->first < cursor)
+        close_pidfd(list, slot(list, list->first++));
+}
+
+uint64_t job_ended_known(struct job_ended_list *list)
+{
+    uint64_t seq = list->first;
+    for (; seq < list->next; seq++) {
+        settle(list, slot(list, seq));
+        if (slot(list, seq)->pidfd >= 0)
+            break;
+    }
+    return seq;
+}
+
+const struct job_ended *job_ended_at(const struct job_ended_list *list, uint64_t seq)
+{
+    return slot(list, seq);
+}
+
+void job_ended_done(struct job_ended_list *list)
+{
+    job_ended_forget(list, list->next);
+    free(list->ring);
+    *list = (struct job_ended_list){0};
+}
