@@ -152,8 +152,9 @@ class AtTerminal(scrytest.TestCase):
     def test_interactive_shell_inside(self):
         """A command with job control of its own takes the terminal and gives it back."""
         self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
+        self.terminal.expect("ready> ")  # the inner one's
         self.terminal.run("PS1='inner> '")
-        self.terminal.expect(r"ready> inner> ")
+        self.terminal.expect(r"\ninner> ")
         self.terminal.run("sleep 1000")
 
         def sleeping():
@@ -186,8 +187,9 @@ class AtTerminal(scrytest.TestCase):
 
     def test_top(self):
         """Redraws, follows the window's size, ends with q and leaves the terminal as it was."""
-        self.terminal.run("scry run -q --name watched sleep 1000 & sleep 0.3")
+        self.terminal.run("scry run -q --name watched sleep 1000 &")
         self.terminal.expect("ready> ")
+        wait_until(lambda: '"running"' in self.box.run(self.box.scry("ps", "--json")).stdout)
         self.terminal.run("stty -g > before; scry top @last; stty -g > after; echo left")
         self.terminal.expect(r"\x1b\[\?1049h")
         self.terminal.expect(r"scry \S+ watched  running")
