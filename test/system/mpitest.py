@@ -76,6 +76,12 @@ def target(case, source, *options, **keywords):
     return path
 
 
+def last_words(done):
+    """Why a program failed, for a person; a launcher may end without a word."""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}, and not a word"
+
+
 class MpiCase(JobCase):
     mpi = None
 

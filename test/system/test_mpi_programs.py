@@ -96,7 +96,7 @@ class Programs(mpitest.MpiCase):
         plain = self.plain(2, program)
         if plain.returncode:
             self.skipTest(f"MPI_Comm_spawn does not work under this {self.mpi} without scry either: "
-                          f"{plain.stderr.strip().splitlines()[-1]}")
+                          f"{mpitest.last_words(plain)}")
         self.assertEqual(len(plain.stdout.splitlines()), 4)
         done = self.job(2, program)
         self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (0, sorted(plain.stdout.splitlines())))

@@ -193,7 +193,7 @@ class Family(Traced):
         plain = self.plain(2, program, timeout=180)  # five processes that poll, and few processors
         if plain.returncode:
             self.skipTest(f"MPI_Comm_spawn does not work under this {self.mpi} without scry either: "
-                          f"{plain.stderr.strip().splitlines()[-1]}")
+                          f"{mpitest.last_words(plain)}")
         self.traced(2, program, timeout=180)
         rows = self.messages()
         self.assertEqual(len(rows), sum(int(line.split()[3]) for line in plain.stdout.splitlines()))
@@ -249,7 +249,7 @@ class Meeting(Traced):
         plain = self.box.run(commands, env=mpitest.QUIET, timeout=180)
         if plain.returncode:
             self.skipTest(f"programs cannot meet under this {self.mpi} without scry either: "
-                          f"{plain.stderr.strip().splitlines()[-1:]}")
+                          f"{mpitest.last_words(plain)}")
         self.clean()
         done = self.box.run(self.box.scry("run", "-q", "--mpi", "trace", "-o", self.box.path("work", "job"), "--",
                                           *commands), env=mpitest.QUIET, timeout=180)
