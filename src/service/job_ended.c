@@ -53,7 +53,7 @@ static bool make_room(struct job_ended_list *list)
     struct job_ended *more = calloc(room, sizeof *more);
     if (!more)
         return false;
-    for (uint64_t seq = list->first; seq < list->next; seq++)
+    for (uint64_t seq = list->first; list->room && seq < list->next; seq++)
         more[seq % room] = *slot(list, seq);
     free(list->ring);
     list->ring = more;
