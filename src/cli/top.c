@@ -18,6 +18,7 @@
 #include "cli/top_functions.h"
 #include "cli/top_ranks.h"
 #include "cli/top_terminal.h"
+#include "client/client.h"
 #include "jobdir/dir.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
@@ -29,7 +30,9 @@ enum {
     NARROW_COLUMNS = 60,
     MAX_COLUMNS = 512,
     REFRESH_MS = 500,
-    ASK_S = 10 /* for one picture: a monitor on a busy node may need its time */
+    ASK_S = 10,  /* for one picture: a monitor on a busy node may need its time */
+    YOUNG_S = 2, /* so old may a job be that has no monitor yet */
+    CONNECT_POLL_MS = 20,
 };
 #define FINAL_NS UINT64_C(2000000000) /* to read the traces in, once the job is over */
 
@@ -502,6 +505,20 @@ static void ask(struct view *view)
 {
     top_ranks_ask(&view->ranks, view->functions.connected);
     top_functions_ask(&view->functions, &view->report.model);
+    top_functions_connect(&view->functions); /* after that: what was asked of a monitor that is gone is forgotten */
+}
+
+/* A job that has just begun may still be starting its monitor. */
+static void connect_first(struct view *view)
+{
+    uint64_t begun_ns = view->report.info.started_ns, now_ns;
+    do {
+        top_functions_connect(&view->functions);
+        now_ns = clock_ns(CLOCK_REALTIME);
+    } while (!view->functions.connected && !client_timed_out() && now_ns >= begun_ns &&
+             now_ns - begun_ns < YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, CONNECT_POLL_MS) == 0);
+    if (client_timed_out())
+        log_warning("%s", client_error());
 }
 
 static int run_live(struct view *view)
@@ -544,7 +561,7 @@ static int run(const char *job, bool once, bool json)
         bool over = view.report.info.ended || view.report.state == JOB_LOST;
         once = once || json || over || !isatty(STDOUT_FILENO);
         if (!over)
-            top_functions_open(&view.functions);
+            connect_first(&view);
         if (once && !over) {
             ask(&view);
             if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))

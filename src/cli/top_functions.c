@@ -8,25 +8,15 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "client/client.h"
 #include "jobdir/text.h"
 #include "lang/request.h"
 #include "lang/value.h"
 
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
+/* From one try to connect to the next: a picture waits as long as a monitor takes that does not answer. */
+static const uint64_t AGAIN_NS = NS_PER_SECOND / 20, SLOW_NS = UINT64_C(10) * NS_PER_SECOND;
 enum { ROW_NAME, ROW_FILE, ROW_LINE, ROW_CALLS, ROW_TOTAL, ROW_SELF, ROW_MIN, ROW_MAX, ROW_MEMBERS };
-
-void top_functions_open(struct top_functions *functions)
-{
-    char name[] = "scry-top", option[] = "--omis-no-start";
-    char *arguments[] = {name, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
-    arguments[argc] = NULL;
-    *functions = (struct top_functions){.connected = omis_init(&argc, &argv, NULL, NULL) == OMIS_OK};
-    if (client_timed_out())
-        log_warning("%s", client_error());
-}
 
 static void clear(struct top_functions *functions)
 {
@@ -38,6 +28,20 @@ static void clear(struct top_functions *functions)
     functions->list = NULL;
     functions->count = 0;
     functions->self_ns = 0;
+}
+
+void top_functions_connect(struct top_functions *functions)
+{
+    char name[] = "scry-top", option[] = "--omis-no-start";
+    char *arguments[] = {name, option, NULL}, **argv = arguments;
+    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
+    if (functions->connected || clock_now_ns() < functions->again_ns)
+        return;
+    arguments[argc] = NULL;
+    functions->connected = omis_init(&argc, &argv, NULL, NULL) == OMIS_OK;
+    functions->asking = false;
+    functions->attached_count = 0; /* another monitor knows none of them */
+    functions->again_ns = clock_now_ns() + (client_timed_out() ? SLOW_NS : AGAIN_NS);
 }
 
 void top_functions_close(struct top_functions *functions)

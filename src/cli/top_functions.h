@@ -23,15 +23,17 @@ struct top_function {
 
 struct top_functions {
     bool connected, asking;
-    pid_t *attached; /* processes that were given to the monitor, sorted */
+    uint64_t again_ns; /* no try to connect before */
+    pid_t *attached;   /* processes that were given to the monitor, sorted */
     size_t attached_count;
     struct top_function *list; /* most time of their own first */
     size_t count;
     uint64_t self_ns; /* of all together */
 };
 
-/* Connects to the monitor that runs, if one does. */
-void top_functions_open(struct top_functions *functions);
+/* Connects to the monitor that runs, if one does and none is connected; to be called again and again, for it may be
+ * about to be started, or to be started anew. Why it failed: client_error(). */
+void top_functions_connect(struct top_functions *functions);
 void top_functions_close(struct top_functions *functions);
 
 /* Asks for the functions of the job's processes, unless that is under way. */

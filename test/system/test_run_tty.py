@@ -270,6 +270,27 @@ class Tools(scrytest.TestCase):
         self.assertRegex(picture, r"exited")
         self.assertRegex(picture, rf" {made} +step")
 
+    def test_top_finds_a_monitor_that_comes_later(self):
+        """It may be looked at before scry run has a monitor, or while that is started anew."""
+        target = scrytest.built("test", "system", "targets", "traced")
+        run = self.box.start(self.box.scry("run", "-q", "--", target, "step"), stdin=subprocess.PIPE)
+        once = self.box.scry("top", "--once", "--json", "@last")
+        wait_until(lambda: '"step"' in self.box.run(once).stdout)
+        os.kill(run.pid, signal.SIGSTOP)  # it would start another at once
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGKILL)
+        wait_until(lambda: scrytest.process_gone(monitor))
+        terminal = self.terminal()
+        terminal.run("scry top @last")
+        terminal.expect(r"1 process ")
+        terminal.expect(r"1 process ")
+        os.kill(run.pid, signal.SIGCONT)
+        terminal.expect(r"[0-9] +step")
+        terminal.send("q")
+        terminal.expect("ready> ")
+        run.stdin.close()
+        run.wait()
+
 
 if __name__ == "__main__":
     scrytest.main()
