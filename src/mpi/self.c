@@ -137,6 +137,8 @@ static void clocks_clear(const struct mpi_self *self, uint64_t now)
                                       .communicate_at = histogram_clear(self, blocking->communicate_at)};
 }
 
+/* One thread clears the shared block for all. What the others do there meanwhile may still count as before: waiting for
+ * a thread that has no processor would cost the program more than that is worth. */
 static COLD void self_reset(struct mpi_self *self, uint32_t reset)
 {
     struct mpi_thread *thread = self->thread;
