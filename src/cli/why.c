@@ -31,7 +31,10 @@
 #include "lang/request.h"
 #include "lang/value.h"
 
-enum { WHERE_RANKS = 4 }; /* that others wait for and that compute: it is looked where */
+enum {
+    WHERE_RANKS = 4, /* that others wait for and that compute: it is looked where */
+    LOOKS = 3,       /* at most, until it is known of all stopped threads who stopped them */
+};
 
 struct why {
     struct job_report report;
@@ -205,8 +208,9 @@ static int look_at_mpi(struct why *why, struct err *err)
     if (code < 0)
         return err_set(err, code, "out of memory");
     forget_ended_programs(&why->set);
-    if (runs && is_here(why) && (code = look_twice(why, path, err)) < 0)
-        return code;
+    for (int i = 0; runs && is_here(why) && i < LOOKS && (i == 0 || mpi_look_is_unsaid(&why->set)); i++)
+        if ((code = look_twice(why, path, err)) < 0)
+            return code;
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
     struct mpi_why_options options = {.settled_ns = why->settled_ns};
     code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);

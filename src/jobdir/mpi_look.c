@@ -23,6 +23,7 @@ enum {
 struct sample {
     int32_t pid, tid;
     char state; /* the kernel's letter; 0: not known */
+    bool waits; /* in a call of MPI: looked at for its processor time */
     bool timed;
     uint64_t ran_ns;
 };
@@ -92,6 +93,39 @@ static bool is_stopped(char state)
     return state == 'T' || state == 't';
 }
 
+/* Its monitor has traps in it, perhaps: each stops a thread for the moment that the monitor needs. */
+static bool is_traced_by_scry(int32_t pid, int32_t tid)
+{
+    char text[1024], path[64], name[32] = "";
+    const char *found = read_small(pid, tid, "status", text, sizeof text) ? strstr(text, "\nTracerPid:") : NULL;
+    int tracer = found ? atoi(found + strlen("\nTracerPid:")) : 0;
+    if (tracer <= 0)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/comm", tracer);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, name, sizeof name - 1);
+    close(fd);
+    return got > 0 && strncmp(name, "scry-tracer\n", sizeof "scry-tracer\n") == 0;
+}
+
+/* `before` NULL: nothing is known of it. */
+static bool ran_since(const struct sample *before, const struct sample *now)
+{
+    return !before || before->state != now->state || !before->timed || !now->timed || before->ran_ns != now->ran_ns;
+}
+
+/* How a thread is stopped whose state says that it is. */
+static enum mpi_attends stopped_how(const struct mpi_stats_thread *thread, const struct sample *before,
+                                    const struct sample *now)
+{
+    bool said = thread->held && *thread->held;
+    return !said && now->state == 't' && ran_since(before, now) && is_traced_by_scry(now->pid, now->tid)
+               ? MPI_STOPPED_UNSAID
+               : MPI_STOPPED;
+}
+
 void mpi_look_once(struct mpi_stats_set *set, const char *node)
 {
     for (size_t i = 0; i < set->count; i++) {
@@ -133,8 +167,11 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++)
-            if (!stats->threads[k].ended && stats->threads[k].tid > 0 && stats->threads[k].now.call != CALL_NONE)
-                look->samples[look->count++] = sample_of(stats->pid, stats->threads[k].tid);
+            if (!stats->threads[k].ended && stats->threads[k].tid > 0) {
+                struct sample *sample = &look->samples[look->count++];
+                *sample = sample_of(stats->pid, stats->threads[k].tid);
+                sample->waits = stats->threads[k].now.call != CALL_NONE;
+            }
     }
     qsort(look->samples, look->count, sizeof *look->samples, by_thread);
     *ret_look = look;
@@ -156,6 +193,8 @@ static enum mpi_attends compare(const struct sample *before, const struct sample
 static bool any_starves(const struct mpi_look *look)
 {
     for (size_t i = 0; i < look->count; i++) {
+        if (!look->samples[i].waits)
+            continue;
         struct sample now = sample_of(look->samples[i].pid, look->samples[i].tid);
         if (!is_stopped(now.state) && compare(&look->samples[i], &now, clock_now_ns() - look->when_ns) == MPI_STARVED)
             return true;
@@ -171,6 +210,15 @@ void mpi_look_wait(const struct mpi_look *look)
     while (clock_now_ns() - look->when_ns < MPI_LOOK_MOST_MS * UINT64_C(1000000) && any_starves(look));
 }
 
+bool mpi_look_is_unsaid(const struct mpi_stats_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        for (size_t k = 0; k < set->ranks[i].thread_count; k++)
+            if (set->ranks[i].threads[k].attends == MPI_STOPPED_UNSAID)
+                return true;
+    return false;
+}
+
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
 {
     if (look && set) {
@@ -183,9 +231,13 @@ void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
                 const struct sample key = {.pid = stats->pid, .tid = thread->tid};
                 const struct sample *before =
                     bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
-                struct sample now = before ? sample_of(stats->pid, thread->tid) : key;
+                struct sample now = before || thread->attends == MPI_STOPPED ? sample_of(stats->pid, thread->tid) : key;
                 if (thread->attends != MPI_STOPPED)
-                    thread->attends = compare(before, &now, passed_ns);
+                    thread->attends = compare(before && before->waits ? before : NULL, &now, passed_ns);
+                else if (is_stopped(now.state))
+                    thread->attends = stopped_how(thread, before, &now);
+                else
+                    thread->attends = MPI_ATTENDS_UNKNOWN; /* no longer */
             }
         }
     }

@@ -27,6 +27,10 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
 void mpi_look_wait(const struct mpi_look *look);
 /* The second, into `attends` and `joins` of the threads of `set`, which may be read anew since. Frees; NULL is fine. */
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);
+/* After mpi_look_end: somebody is stopped by scry of whom the statistics do not say so. They are older than the stop,
+ * or it is the moment that a trap takes: look anew. Who stands as before in the next look, too, was stopped by a
+ * signal. */
+bool mpi_look_is_unsaid(const struct mpi_stats_set *set);
 
 /* One look: who is stopped, and who joins. `node` may be NULL: all are of this one. */
 void mpi_look_once(struct mpi_stats_set *set, const char *node);

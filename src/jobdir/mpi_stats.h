@@ -104,8 +104,9 @@ struct mpi_stats_now { /* what a thread is in, since when */
 enum mpi_attends { /* to what a thread waits for (jobdir/mpi_look.h) */
                    MPI_ATTENDS_UNKNOWN,
                    MPI_ATTENDS,
-                   MPI_STARVED, /* it had no processor */
-                   MPI_STOPPED, /* by a signal or a debugger */
+                   MPI_STARVED,        /* it had no processor */
+                   MPI_STOPPED,        /* by a signal or a debugger */
+                   MPI_STOPPED_UNSAID, /* by scry, since the statistics were written or for a moment only */
 };
 
 struct mpi_stats_thread {

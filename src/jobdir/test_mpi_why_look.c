@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -217,6 +219,79 @@ static void test_processes(void **state)
     assert_int_equal(attends_after(pid, 1), MPI_ATTENDS_UNKNOWN);
 }
 
+/* A process that sleeps, and the one that stops it when it is told to: what is written to `order` by one, the answer.
+ */
+static pid_t start_traced(const char *name, int *ret_order, int *ret_answer, pid_t *ret_tracer)
+{
+    int order[2], answer[2];
+    assert_int_equal(pipe(order) | pipe(answer), 0);
+    pid_t pid = 0, tracer = fork();
+    if (tracer == 0) {
+        char byte;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NAME, name);
+        pid_t sleeper = fork();
+        if (sleeper == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                pause();
+        }
+        bool good = write(answer[1], &sleeper, sizeof sleeper) == sizeof sleeper && read(order[0], &byte, 1) == 1 &&
+                    ptrace(PTRACE_SEIZE, sleeper, NULL, NULL) == 0 &&
+                    ptrace(PTRACE_INTERRUPT, sleeper, NULL, NULL) == 0 && waitpid(sleeper, NULL, __WALL) == sleeper &&
+                    write(answer[1], &byte, 1) == 1;
+        while (good)
+            pause();
+        _exit(1);
+    }
+    close(order[0]);
+    close(answer[1]);
+    assert_int_equal(read(answer[0], &pid, sizeof pid), sizeof pid);
+    *ret_order = order[1];
+    *ret_answer = answer[0];
+    *ret_tracer = tracer;
+    return pid;
+}
+
+/* Scry's tracer stops a thread for each trap. Only what stays is told, by whom else than the monitor says. */
+static void test_stopped_for_a_moment(void **state)
+{
+    static const struct {
+        const char *tracer, *held;
+        enum mpi_attends first;
+    } cases[] = {
+        {"scry-tracer", NULL, MPI_STOPPED_UNSAID},
+        {"scry-tracer", "", MPI_STOPPED_UNSAID},
+        {"scry-tracer", "a tool of scry", MPI_STOPPED},
+        {"scry-tracers", NULL, MPI_STOPPED},
+        {"gdb", NULL, MPI_STOPPED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mpi_stats stats;
+        struct mpi_stats_thread thread;
+        struct mpi_look *look;
+        int order, answer;
+        char byte = 0;
+        pid_t tracer, pid = start_traced(cases[i].tracer, &order, &answer, &tracer);
+        while (attends_after(pid, 1) != MPI_ATTENDS)
+            ;
+        struct mpi_stats_set set = look_at(&stats, &thread, pid);
+        assert_false(mpi_look_is_unsaid(&set));
+        thread.held = cases[i].held;
+        assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+        assert_int_equal(write(order, &byte, 1), 1);
+        assert_int_equal(read(answer, &byte, 1), 1);
+        mpi_look_end(look, &set);
+        assert_int_equal(thread.attends, cases[i].first);
+        assert_int_equal(mpi_look_is_unsaid(&set), cases[i].first == MPI_STOPPED_UNSAID);
+        assert_int_equal(attends_after(pid, 1), MPI_STOPPED); /* it has not moved since the first of these looks */
+        kill(tracer, SIGKILL);
+        waitpid(tracer, NULL, 0);
+        close(order);
+        close(answer);
+    }
+}
+
 static void test_one_that_polls(void **state)
 {
     pid_t pid = fork();
@@ -286,9 +361,11 @@ static void test_join(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_there), cmocka_unit_test(test_stopped),        cmocka_unit_test(test_starved),
-        cmocka_unit_test(test_joined),        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
-        cmocka_unit_test(test_processes),     cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
+        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_starved),        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
+        cmocka_unit_test(test_processes),      cmocka_unit_test(test_stopped_for_a_moment),
+        cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
 }

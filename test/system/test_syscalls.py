@@ -96,11 +96,16 @@ class Scheduling(ServiceTest):
         self.assertRegex(enabled.result(), "asynchronous")
         return number
 
+    def wait_for_sleep(self):
+        scrytest.wait_until(lambda: scrytest.process_state(self.target_.pid) == "S", 10,
+                            lambda: f"the target sleeps: {scrytest.process_state(self.target_.pid)}")
+
     def test_blocked_and_unblocked(self):
         token = self.threads(self.process)[self.target_.pid]
         blocked = self.start("thread_has_blocked", "print([$thread])")
         unblocked = self.start("thread_has_been_unblocked", "print([$thread])")
         for _ in range(3):  # what it did while the watch began may be told by halves
+            self.wait_for_sleep()  # it need not, if the next command is there before it asks for it
             self.target_.do("hit 1")
         for number in (unblocked, blocked):
             self.omis.reply(number, match=lambda r: r.status() == TRIGGERED and r.result() == f"1,[{token}]")
@@ -110,6 +115,7 @@ class Scheduling(ServiceTest):
         requests = [self.start(service, "print([$proc])") for service in
                     ("proc_has_been_scheduled", "proc_has_been_descheduled", "thread_has_been_scheduled",
                      "thread_has_been_descheduled")]
+        self.wait_for_sleep()
         self.target_.do("hit 1")
         for number in requests:
             self.triggered(number)
