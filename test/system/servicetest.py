@@ -84,10 +84,14 @@ class Target:
     def numbers(self, command, timeout=20.0):
         return [number_of(word) for word in self.do(command, timeout).split()]
 
+    def ended(self, timeout=20.0):
+        """Its exit status, when it has one; one that was traced has when the tracer is through with it."""
+        return self.process.wait(timeout * scrytest.SCALE)
+
     def quit(self):
         """Ends it as its user would; it must not have been harmed."""
         self.process.stdin.close()
-        status = self.process.wait(10 * scrytest.SCALE)
+        status = self.ended()
         if status != 0:
             raise AssertionError(f"pid {self.pid} ended with {status}")
 

@@ -257,7 +257,7 @@ class Breakpoints(ServiceTest):
         target.send("hit 1")
         self.triggered(number)
         self.assertEqual(self.triggered(gone).result(), f"1,[{process}]")
-        self.assertEqual(target.process.wait(10), -9)
+        self.assertEqual(target.ended(), -9)
         self.wait_for_attached()
 
 

@@ -182,7 +182,7 @@ class Ends(ServiceTest):
         reply = self.triggered(gone)
         self.assertEqual(reply.result(), f"2,[{self.process},u_0]")
         self.assertEqual(reply.services[0][0]["objects"], [self.process])
-        self.assertEqual(self.target_.process.wait(10), 3)
+        self.assertEqual(self.target_.ended(), 3)
         self.omis.quiet(gone, 0)
 
     def test_killed(self):
@@ -215,7 +215,7 @@ class Ends(ServiceTest):
         self.assertEqual(reply.status(1), OK, reply)
         self.assertEqual(numbers(reply.result())[0], 7)
         self.omis.quiet(gone, 0)
-        self.assertEqual(self.target_.process.wait(10), 0)
+        self.assertEqual(self.target_.ended(), 0)
 
     def test_threads_end(self):
         self.start()

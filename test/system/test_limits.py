@@ -285,7 +285,7 @@ class Access(ServiceTest):
     def connect_as_nobody(self, path):
         """What an ordinary user's connection to that socket meets."""
         program = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\n"
-                   "try:\n s.connect(sys.argv[1])\n s.settimeout(10)\n print(s.recv(1000))\n"
+                   "try:\n s.connect(sys.argv[1])\n s.settimeout(60)\n print(s.recv(1000))\n"
                    "except OSError as e: print(e)\n")
         return subprocess.run(["/usr/bin/python3", "-c", program, path], stdout=subprocess.PIPE, text=True, check=True,
                               user="nobody", group="nogroup", extra_groups=[], cwd="/").stdout

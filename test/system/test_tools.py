@@ -20,7 +20,7 @@ class Debugging(ServiceTest):
             event = self.check_event(tool, processes[1], 2)
             self.assertIn(walker.hit, [registers[16] for registers in event])
         tool.stdin.close()
-        self.assertEqual(tool.wait(10), 0)
+        self.assertEqual(tool.wait(20 * scrytest.SCALE), 0)
         for target in (sender, walker):
             scrytest.wait_until(lambda: tracer_of(target.pid) == 0)
             target.quit()
