@@ -163,7 +163,7 @@ static const char *stop_failure(int code)
 {
     switch (code) {
     case -ETIME:
-        return "the thread does not stop: it is in an uninterruptible system call";
+        return "the thread does not stop: it has no processor, or waits inside the kernel";
     case -ESRCH:
         return "the thread has ended";
     default:

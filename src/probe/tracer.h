@@ -5,9 +5,10 @@
  * removes breakpoints, repairs program counters, lets stopped threads run, detaches everything and exits: the targets
  * never notice.
  *
- * All calls are synchronous and bounded (TRACER_TIMEOUT_NS); events that arrive meanwhile are queued and handed out by
- * tracer_dispatch. One thread. Errors: -ESRCH (gone), -EPERM (not allowed, or traced by somebody else: err says by
- * whom), -EIO (memory not accessible), -ETIME (a thread would not stop: uninterruptible), -EPIPE (the tracer died).
+ * All calls are synchronous and bounded (TRACER_TIMEOUT_NS, longer while the tracer has no processor); events that
+ * arrive meanwhile are queued and handed out by tracer_dispatch. One thread. Errors: -ESRCH (gone), -EPERM (not
+ * allowed, or traced by somebody else: err says by whom), -EIO (memory not accessible), -ETIME (a thread would not stop
+ * in time), -EPIPE (the tracer died).
  */
 #ifndef SCRY_PROBE_TRACER_H
 #define SCRY_PROBE_TRACER_H

@@ -22,9 +22,12 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "probe/proc.h"
 #include "probe/tracer/protocol.h"
 
 enum { READ_SIZE = 65536, SAFE_FD = 10 };
+#define STARVED_NS (4 * TRACER_TIMEOUT_NS) /* so much longer has a tracer that wants a processor, on a busy node */
+#define LOOK_NS UINT64_C(50000000)
 
 struct queued {
     struct tracer_event event;
@@ -214,8 +217,13 @@ struct reply {
 
 static int await(struct tracer *tracer, uint64_t serial, uint64_t deadline, struct reply *ret)
 {
+    uint64_t last = deadline + STARVED_NS;
     for (;;) {
         int code = wait_ready(tracer, POLLIN, deadline);
+        if (code == -ETIME && deadline < last && proc_is_starved(tracer->pid)) {
+            deadline = clock_now_ns() + LOOK_NS;
+            continue;
+        }
         if (code < 0)
             return code;
         int received = receive(tracer);
@@ -335,6 +343,8 @@ int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tra
     int code = await(tracer, 0, clock_now_ns() + TRACER_TIMEOUT_NS, &hello);
     if (code == 0 && hello.message.a != WIRE_VERSION)
         code = err_set(err, -EPROTO, "%s is of another version of scry", path);
+    else if (code == -ETIME)
+        err_set(err, code, "the tracer %s was not ready in time: this node is busy, or something stops it", path);
     else if (code < 0)
         err_set(err, code, "the tracer %s does not start: is scry installed completely?", path);
     if (code < 0) {
