@@ -124,22 +124,25 @@ class LittleDisk(LimitsCase):
         self.addCleanup(self.box.stop_monitor)
 
     def program(self):
-        """Calls each of its functions, a given number of times. The last ones are first called at the end."""
+        """Calls each of its functions, a given number of times. The last ones are first called at the end. With a path,
+        it waits early on until there is something."""
         source = self.box.path("work", "many.c")
         numbers = range(self.FUNCTIONS)
         with open(source, "w", encoding="ascii") as out:
-            out.write("#include <stdlib.h>\nint sum;\n")
+            out.write("#include <stdlib.h>\n#include <unistd.h>\nint sum;\n")
             out.writelines(f"void with_a_rather_long_name_{n}(void) {{ sum += {n}; }}\n" for n in numbers)
             out.write("__attribute__((no_instrument_function)) int main(int argc, char **argv) {\n"
-                      "    (void)argc;\n    for (int i = atoi(argv[1]); i; i--) {\n")
+                      "    int rounds = atoi(argv[1]);\n    for (int i = rounds; i; i--) {\n"
+                      "        while (argc > 2 && i == rounds - rounds / 20 && access(argv[2], F_OK) != 0)\n"
+                      "            usleep(1000);\n")
             out.writelines(f"        with_a_rather_long_name_{n}();\n" for n in numbers[:-20])
             out.write("    }\n")
             out.writelines(f"    with_a_rather_long_name_{n}();\n" for n in numbers[-20:])
             out.write("    return 0;\n}\n")
         return self.compile(source, name="many")
 
-    def check_run(self, rounds, *options, said):
-        done = self.run_target(self.program(), rounds, options=options, timeout=60)
+    def check_run(self, rounds, *options, said, waits_for=()):
+        done = self.run_target(self.program(), rounds, *waits_for, options=options, timeout=60)
         self.assertRegex(done.stderr, said)
         self.check_counts(2 * (rounds * (self.FUNCTIONS - 20) + 20), done.stderr)
 
@@ -177,19 +180,23 @@ class LittleDisk(LimitsCase):
     def test_filled_by_somebody_else(self):
         """At once: no look at the disk came before."""
         self.mount("60m")
+        filled = self.box.path("work", "filled")
 
         def fill():
-            wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "trace", "*", "*", "stream-*")), 20)
-            with open(self.box.path("jobs", "filler"), "wb", buffering=0) as file:
-                try:
+            try:
+                wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "trace", "*", "*", "stream-*")), 20)
+                with open(self.box.path("jobs", "filler"), "wb", buffering=0) as file:
                     while file.write(bytes(65536)):
                         pass
-                except OSError:
+            except OSError:
+                pass
+            finally:
+                with open(filled, "w", encoding="ascii"):
                     pass
         filler = threading.Thread(target=fill)
         filler.start()
         self.addCleanup(filler.join)
-        self.check_run(10000, said="tracing +.*(No space left on device|full)")
+        self.check_run(10000, said="tracing +.*(No space left on device|full)", waits_for=[filled])
 
 
 class MemoryGroup:
