@@ -167,6 +167,11 @@ bool agent_monitor_alive(void)
     return patience_monitor_alive(act.bell);
 }
 
+bool agent_monitor_starved(void)
+{
+    return patience_monitor_starved(act.bell);
+}
+
 /* Waits until the monitor releases the thread, or there is nobody to do it. */
 static void hold(struct area_raise *raise, struct patience *patience)
 {

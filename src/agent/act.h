@@ -42,4 +42,7 @@ bool agent_act_short(uint32_t list_at, const struct capture_frame *frame);
 /* Whether the monitor's process still lives. For waiting of other kinds, too. */
 bool agent_monitor_alive(void);
 
+/* Whether it wants a processor, or waits for a disk. */
+bool agent_monitor_starved(void);
+
 #endif

@@ -23,6 +23,7 @@ static struct {
     _Atomic uint64_t ticks;
     _Atomic int32_t pid;
     _Atomic uint32_t monitor; /* enum monitor */
+    _Atomic char state;       /* the kernel's letter */
     _Atomic uint32_t vain;    /* it was waited for, once; until it runs again */
 } known;
 
@@ -53,6 +54,7 @@ static enum monitor look(int32_t pid, uint64_t ticks)
     char state = outside->state;
     bool same = !ticks || outside->ticks == ticks;
     outside_release();
+    atomic_store(&known.state, state);
     if (!state)
         return MONITOR_UNSEEN;
     if (!same || state == 'Z' || state == 'X')
@@ -104,4 +106,12 @@ bool patience_lasts(struct patience *patience)
 bool patience_monitor_alive(struct doorbell *bell)
 {
     return bell && look_now_and_then(bell, now_ns()) != MONITOR_GONE;
+}
+
+bool patience_monitor_starved(struct doorbell *bell)
+{
+    if (!bell || look_now_and_then(bell, now_ns()) != MONITOR_RUNS)
+        return false;
+    char state = atomic_load(&known.state);
+    return state == 'R' || state == 'D';
 }

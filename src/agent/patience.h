@@ -42,6 +42,9 @@ patience_function patience_lasts;
 /* Whether the monitor's process lives, stopped or not. */
 bool patience_monitor_alive(struct doorbell *bell);
 
+/* Whether it wants a processor, or waits for a disk: it would do its work if it could. */
+bool patience_monitor_starved(struct doorbell *bell);
+
 /* What is known of the monitor is forgotten: after fork. */
 void patience_forget(void);
 

@@ -8,7 +8,9 @@
 
 enum {
     RESCAN_EVERY = 4096,
-    VAIN_MOST = 3, /* waits for a monitor that frees nothing: it is stopped, or stuck */
+    VAIN_MOST = 3,      /* waits for a monitor that frees nothing: it is stopped, or stuck */
+    STARVED_TIMES = 20, /* one that wants a processor on a busy node has so many times as long for each */
+    STARVED_SLICE_US = 20000,
     RING_MOST = 16,
     RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
 };
@@ -125,34 +127,40 @@ static uint64_t now_us(void)
     return (uint64_t)now.sec * 1000000 + (uint64_t)now.nsec / 1000;
 }
 
-/* Waits for the monitor to free a packet, no longer than it allows, and while it lives. */
+/* A wait that ran out. Of those that threads had at the same time one counts: the monitor was too slow once. */
+static void note_vain(uint64_t begun, uint64_t now, uint32_t freed)
+{
+    uint64_t at = atomic_load(&agent_hot.vain_at);
+    if (atomic_exchange(&agent_hot.vain_freed, freed) != freed)
+        atomic_store(&agent_hot.vain, 0);
+    if (begun >= at && atomic_compare_exchange_strong(&agent_hot.vain_at, &at, now))
+        atomic_fetch_add(&agent_hot.vain, 1);
+}
+
+/* Waits for the monitor to free a packet, no longer than it allows, unless it cannot work, and while it lives. */
 static uint32_t packet_wait(struct agent_thread *self)
 {
     struct area *area = agent_hot.area;
-    uint64_t end = now_us() + atomic_load_explicit(&area->wait_us, memory_order_relaxed);
-    uint32_t freed = atomic_load(&area->freed);
-    bool over = false;
+    uint32_t wait_us = atomic_load_explicit(&area->wait_us, memory_order_relaxed);
+    uint64_t begun = now_us(), end = begun + wait_us, last = begun + (uint64_t)STARVED_TIMES * wait_us;
     while (agent_monitor_alive() && atomic_load_explicit(&area->on, memory_order_relaxed)) {
-        freed = atomic_load(&area->freed);
+        uint32_t freed = atomic_load(&area->freed);
         uint32_t index = packet_free();
         if (index != UINT32_MAX)
             return index;
         agent_ring();
         uint64_t now = now_us();
-        over = now >= end;
-        if (over)
+        if (now >= last || (now >= end && !agent_monitor_starved())) {
+            note_vain(begun, now, freed);
             break;
-        uint64_t left = end - now > 100000 ? 100000 : end - now;
+        } /* where there is no monitor, nobody has waited, and the next one is soon there */
+        uint64_t left = now >= end ? STARVED_SLICE_US : end - now > 100000 ? 100000 : end - now;
         struct {
             int64_t sec, nsec;
         } timeout = {0, (int64_t)left * 1000};
         sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
     }
     atomic_fetch_add_explicit(&area->waits_ran_out, 1, memory_order_relaxed);
-    if (atomic_exchange(&agent_hot.vain_freed, freed) != freed)
-        atomic_store(&agent_hot.vain, 0);
-    if (over) /* where there is no monitor, nobody has waited, and the next one is soon there */
-        atomic_fetch_add(&agent_hot.vain, 1);
     self->waited = true;
     return UINT32_MAX;
 }

@@ -153,6 +153,31 @@ static void test_replaced_while_stopped(void **state)
     change(next, SIGKILL, 0);
 }
 
+/* One that does its work as soon as it has a processor is told from one that has none to do, or is stopped. */
+static void test_starved(void **state)
+{
+    pid_t sleeps = monitor_new(), works = fork();
+    if (works == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            continue;
+    }
+    ring_for(sleeps);
+    for (uint64_t begin = now_ms(); patience_monitor_starved(&bell) && now_ms() - begin < LONGEST_MS;)
+        usleep(PATIENCE_SLICE_MS * 1000); /* it begins to sleep */
+    assert_false(patience_monitor_starved(&bell));
+    ring_for(works);
+    assert_true(patience_monitor_starved(&bell));
+    change(works, SIGSTOP, WUNTRACED);
+    usleep(2 * PATIENCE_SLICE_MS * 1000);
+    assert_false(patience_monitor_starved(&bell));
+    change(works, SIGKILL, 0);
+    usleep(2 * PATIENCE_SLICE_MS * 1000);
+    assert_false(patience_monitor_starved(&bell));
+    assert_false(patience_monitor_starved(NULL));
+    change(sleeps, SIGKILL, 0);
+}
+
 static void test_none(void **state)
 {
     struct patience patience = patience_begin(NULL);
@@ -171,6 +196,7 @@ int main(void)
         cmocka_unit_test_setup(test_stopped, setup),
         cmocka_unit_test_setup(test_replaced, setup),
         cmocka_unit_test_setup(test_replaced_while_stopped, setup),
+        cmocka_unit_test_setup(test_starved, setup),
         cmocka_unit_test_setup(test_none, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

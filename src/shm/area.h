@@ -279,7 +279,7 @@ struct area {
     _Atomic uint32_t policy, reader;
     _Atomic uint32_t max_depth; /* of recorded calls inside each other; 0: no limit */
     _Atomic uint32_t rate;      /* recorded calls a second of a function that is AREA_RATED */
-    _Atomic uint32_t wait_us;   /* AREA_WAIT: how long at most a thread waits for room */
+    _Atomic uint32_t wait_us;   /* AREA_WAIT: how long a thread waits for room from a monitor that could make some */
     _Atomic uint64_t min_ticks; /* calls shorter than this leave no record */
     _Atomic uint64_t programs_used;
     _Atomic uint64_t ticks_per_second;       /* of the time stamp counter, as calibrated */
