@@ -265,6 +265,14 @@ void agent_area_note(const struct agent *agent)
     agent_sidecar_write(agent->area_path, &text);
 }
 
+/* The trace before is still the one to go on from; the new one, should we be killed over it, is none. */
+static void note_begun(const struct agent *agent, const char *former)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s\n%s\n%s\n%s\n", agent->job->dir, agent->exe, former, trace_writer_path(agent->writer));
+    agent_sidecar_write(agent->area_path, &text);
+}
+
 static int make_in(struct agent *agent, const struct agent *parent, bool on_disk)
 {
     struct agents *agents = agent->agents;
@@ -366,7 +374,7 @@ static int take_over(struct agent *agent, const char *path)
 static void adopt(void *ctx, const char *folder, const char *name)
 {
     struct agents *agents = ctx;
-    char path[PATH_MAX], text[SIDECAR_LIMIT], *lines[3];
+    char path[PATH_MAX], text[SIDECAR_LIMIT], *lines[SIDECAR_LINES];
     int pid, end = 0;
     uint64_t ticks, serial;
     struct proc_stat now;
@@ -376,7 +384,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
     if (serial > agents->last_serial)
         agents->last_serial = serial;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    bool known = agent_sidecar_read(path, text, lines); /* job directory, program, trace */
+    bool known = agent_sidecar_read(path, text, lines); /* job directory, program, trace, begun */
     struct agent *agent = known ? agent_new(agents, pid, lines[0], lines[1], &err) : NULL;
     if (!agent || take_over(agent, path) < 0) {
         log_warning("the trace buffer %s cannot be read: removed", path);
@@ -393,9 +401,13 @@ static void adopt(void *ctx, const char *folder, const char *name)
     agent->as_left = agent->job && atomic_load(&agent->view.area->go);
     agent->in_memory = agent_rings_in_memory(agents, folder);
     agent->ended = pid <= 0 || proc_stat_read(pid, 0, &now) < 0 || now.start_ticks != ticks || now.state == 'Z';
+    if (*lines[3])
+        collect_former_begun(lines[3]);
     collect_former(agent, lines[2]);
     if (agent->job && collect_open(agent, &err) < 0)
         agent_set_problem(agent, "%s", err.text);
+    if (agent->writer)
+        note_begun(agent, lines[2]);
     agent_layouts_write(agent);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* before the other one is forgotten */

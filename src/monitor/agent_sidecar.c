@@ -10,7 +10,7 @@
 
 #include "monitor/agents_internal.h"
 
-bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[3])
+bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[SIDECAR_LINES])
 {
     char path[PATH_MAX + 8];
     snprintf(path, sizeof path, "%s.job", area_path);
@@ -19,10 +19,14 @@ bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *r
     if (fd >= 0)
         close(fd);
     text[len > 0 ? len : 0] = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < SIDECAR_LINES; i++) {
         char *end = strchr(text, '\n');
-        if (!end)
+        if (!end && i < SIDECAR_LINES - 1)
             return false;
+        if (!end) { /* the last one is seldom there */
+            ret_lines[i] = text + strlen(text);
+            break;
+        }
         *end = 0;
         ret_lines[i] = text;
         text = end + 1;

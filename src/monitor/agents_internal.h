@@ -369,11 +369,11 @@ void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
 void agent_layout_used(struct agent *agent, uint32_t id);
 
 /* agent_sidecar.c */
-enum { SIDECAR_LIMIT = 3 * 4096 };
-/* What stands beside an area, for the next monitor: the three lines of AREA.job. */
+enum { SIDECAR_LIMIT = 4 * 4096, SIDECAR_LINES = 4 };
+/* What stands beside an area, for the next monitor: the lines of AREA.job, of which the last may be missing. */
 void agent_sidecar_write(const char *area_path, const struct buf *text);
 /* false: it is not whole. */
-bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[3]);
+bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[SIDECAR_LINES]);
 /* Opens a file of an area that an earlier monitor made, which must be ours. 0 or -errno; path and descriptor are the
  * caller's in any case. */
 int agent_area_open(const char *path, char **ret_path, int *ret_fd, uint64_t *ret_size);
@@ -452,6 +452,8 @@ struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uin
 /* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
  */
 void collect_former(struct agent *agent, const char *trace);
+/* Removes a trace that was begun in place of that one by a monitor that was killed over it. */
+void collect_former_begun(const char *trace);
 
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */

@@ -131,6 +131,10 @@ void collect_former(struct agent *agent, const char *trace)
         file_read(path, &text, &len) < 0)
         return;
     look_at_streams(agent, trace, &former);
+    if (strstr(text, "\nstate\tcontinued\n")) { /* told already, by a monitor that was killed before it went on */
+        free(text);
+        return;
+    }
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
@@ -146,4 +150,20 @@ void collect_former(struct agent *agent, const char *trace)
     free(text);
     if (!out.failed && out.data)
         file_replace(path, out.data, out.len, 0600);
+}
+
+void collect_former_begun(const char *trace)
+{
+    DIR *dir = opendir(trace);
+    bool used = false;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        used |= strncmp(entry->d_name, "stream-", strlen("stream-")) == 0;
+    if (dir && !used) {
+        rewinddir(dir);
+        for (struct dirent *entry; (entry = readdir(dir));)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        rmdir(trace);
+    }
+    if (dir)
+        closedir(dir);
 }

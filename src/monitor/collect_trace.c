@@ -60,7 +60,8 @@ int collect_open(struct agent *agent, struct err *err)
     agent->opened_ns = clock_now_ns();
     if (agent->forked) /* often it ends soon: then all its files are written once */
         agent->synced_ns = agent->opened_ns;
-    return trace_writer_new(&agent->writer, agent->job->dir, &identity, agent->forked, err);
+    bool lazy = agent->forked || agent->adopted; /* that of an adopted one is first noted as begun */
+    return trace_writer_new(&agent->writer, agent->job->dir, &identity, lazy, err);
 }
 
 static void write_crash(struct agent *agent)

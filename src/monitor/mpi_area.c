@@ -185,7 +185,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
     const struct adoption *adoption = ctx;
     struct mpi_registry *registry = adoption->registry;
     char path[PATH_MAX], beside[PATH_MAX + 8], text[SIDECAR_LIMIT];
-    char *lines[3]; /* job directory, program, three numbers */
+    char *lines[SIDECAR_LINES]; /* job directory, program, three numbers */
     int pid, end = 0;
     uint64_t ticks, serial;
     const char *numbers = name + strlen(PREFIX);
