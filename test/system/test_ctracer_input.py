@@ -214,6 +214,10 @@ class Listener:
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
+    def asked(self):
+        """The hellos, once there is one: it may still lie in the socket when who sent it has gone."""
+        return wait_until(lambda: self.hellos)
+
     def serve(self):
         while True:
             try:
@@ -264,7 +268,7 @@ class Unreadable(SocketCase):
         self.assertEqual(listener.hellos, [])
         os.chmod(self.path, 0o777)
         self.run_traced(self.path)
-        self.assertEqual(len(listener.hellos), 1)
+        self.assertEqual(len(listener.asked()), 1)
 
 
 class Sockets(SocketCase):
@@ -290,7 +294,7 @@ class Sockets(SocketCase):
     def test_somebody_who_says_nothing(self):
         listener = self.listen(lambda connection: None)
         self.run_traced(self.path)
-        self.assertEqual(struct.unpack_from("<II", listener.hellos[0]), (HELLO_MAGIC, VERSION))
+        self.assertEqual(struct.unpack_from("<II", listener.asked()[0]), (HELLO_MAGIC, VERSION))
         self.assertEqual([self.flags(hello) for hello in listener.hellos], [HAS_HOOKS])
 
     def test_wrong_answers(self):
@@ -314,6 +318,7 @@ class Sockets(SocketCase):
         listener = Listener(self.path, answer)
         try:
             self.run_traced(self.path)
+            listener.asked()
         finally:
             listener.close()
         os.remove(self.path)
