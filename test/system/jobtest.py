@@ -42,6 +42,14 @@ def trace_process(path):
     return values
 
 
+def areas_left(box):
+    """What is left in RUNTIME/rings beside that; a monitor that went, for it was idle, takes all of it along."""
+    try:
+        return set(os.listdir(box.path("run", "rings"))) - SHARED_FILES
+    except FileNotFoundError:
+        return set()
+
+
 class JobCase(scrytest.TestCase):
     def scry(self, *arguments, status=0, **options):
         done = self.box.run(self.box.scry(*arguments), **options)

@@ -10,7 +10,7 @@ import struct
 import subprocess
 
 import scrytest
-from jobtest import SHARED_FILES, trace_process, traces_of
+from jobtest import areas_left, trace_process, traces_of
 from scrytest import wait_until
 
 BABELTRACE = shutil.which("babeltrace2")
@@ -106,7 +106,7 @@ class ExactCase(scrytest.TestCase):
             self.assertIn(on_disk[1] - sums[1], range(sums[2] + 1))
         else:
             self.assertIn(on_disk, (None, [sums[0], sums[1] + sums[2]]))
-        wait_until(lambda: set(os.listdir(self.box.path("run", "rings"))) == SHARED_FILES)
+        wait_until(lambda: not areas_left(self.box))
 
 
 class Ends(ExactCase):
@@ -211,7 +211,9 @@ class Killed(ExactCase):
         for _ in range(2):
             traces = len(self.traces())
             self.box.stop_monitor(signal.SIGKILL)
-            wait_until(lambda: len(self.traces()) == traces + 1, 20)  # the next one has taken over
+            # the next one has taken over, and writes
+            wait_until(lambda: len(self.traces()) == traces + 1 and
+                       any(name.startswith("stream-") for name in os.listdir(self.traces()[-1])), 20)
             calls = sum(self.said())
             wait_until(lambda: sum(self.said()) > calls + 10000, 20)
         os.kill(pid, signal.SIGKILL)

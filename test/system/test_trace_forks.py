@@ -5,7 +5,7 @@ import os
 import re
 
 import scrytest
-from jobtest import SHARED_FILES, JobCase
+from jobtest import JobCase, areas_left
 from scrytest import wait_until
 
 CHILDREN = 200
@@ -32,8 +32,7 @@ class Forks(ForksCase):
         # none is lost without a word; and on a machine that is not overloaded, none at all
         self.assertEqual(self.calls(), {"child_work": 1 + CHILDREN - untraced}, done.stderr)
         self.assertLess(untraced, CHILDREN / 4, done.stderr)
-        rings = self.box.path("run", "rings")
-        wait_until(lambda: set(os.listdir(rings)) <= SHARED_FILES, message="areas are left over")
+        wait_until(lambda: not areas_left(self.box), message="areas are left over")
 
     def test_own_functions(self):
         self.check()

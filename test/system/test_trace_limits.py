@@ -17,7 +17,7 @@ import unittest
 
 import scrytest
 from ctracertest import TracerCase
-from jobtest import SHARED_FILES, target
+from jobtest import areas_left, target
 from scrytest import wait_until
 
 MEGABYTE = 1 << 20
@@ -256,8 +256,7 @@ class ManyAtOnce(LimitsCase):
         done, untraced = self.check_together(1000)
         if untraced:
             print(f"# {untraced} of 1000 were not traced", flush=True)
-        rings = self.box.path("run", "rings")
-        wait_until(lambda: set(os.listdir(rings)) <= SHARED_FILES, 20, "areas are left over")
+        wait_until(lambda: not areas_left(self.box), 20, "areas are left over")
         # and then there is room for one more
         self.run_target(target("traced"), "calls", 3)
         self.assertEqual(self.calls(), {"work": 3, "leaf": 6}, done.stderr)
@@ -424,7 +423,8 @@ class StoppedMonitor(LimitsCase):
                 script = f"kill -STOP {monitor}; for i in $(seq 20); do {traced} calls 1; done; kill -CONT {monitor}"
                 begun = time.monotonic()
                 done = self.run_target("sh", "-c", script, options=options)
-                self.assertLess(time.monotonic() - begun, 8, done.stderr)  # at a second each it were 20
+                # at a second each it were 20; a sanitized scry itself takes its time
+                self.assertLess(time.monotonic() - begun, min(8 * scrytest.SCALE, 16), done.stderr)
                 self.assertEqual(done.stdout.count("calls leaf"), 20)
                 if "off" not in options:
                     self.assertEqual(self.untraced(done), 20, done.stderr)
@@ -444,13 +444,11 @@ class StoppedMonitor(LimitsCase):
         """Each wait has its end, and so have all of them together."""
         monitor = self.monitor()
         options = ["--trace", "fn:hot", "--overflow", "wait", "--buffer", "1M"]
-        begun = time.monotonic()
         job = self.box.start(self.box.scry("run", *options, "--", "sh", "-c", "echo $$; exec \"$@\"", "sh",
                                            target("traced"), "storm", 3000000))
         wait_until(lambda: self.traced_bytes() > 0)
         os.kill(monitor, signal.SIGSTOP)
-        wait_until(lambda: self.over(job), 60, "the program goes on without its monitor")
-        self.assertLess(time.monotonic() - begun, 30)
+        wait_until(lambda: self.over(job), 30, "the program goes on without its monitor")
         os.kill(monitor, signal.SIGCONT)
         self.assertEqual(job.wait(), 0)
 
