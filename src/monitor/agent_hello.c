@@ -317,6 +317,12 @@ static void accept_agents(void *ctx, int fd, uint32_t events)
     }
 }
 
+bool agent_hello_waits(const struct agents *agents)
+{
+    struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};
+    return poll(&queue, 1, 0) > 0;
+}
+
 /* What processes noted while a monitor was stopped (agent/ask.c). */
 static void unlink_mark(const struct agents *agents)
 {

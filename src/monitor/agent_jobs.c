@@ -312,6 +312,8 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         ret_state->discarded += agent->discarded;
     }
     mpi_job_state(agents, job, ret_state);
+    if (agent_hello_waits(agents)) /* perhaps of this job; if it did not wait any longer, that is still to be counted */
+        ret_state->living++;
     if (*job->problem)
         snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->problem);
     else if (!job->hooked && job->noted_count && job->settings.enabled)

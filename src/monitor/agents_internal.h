@@ -295,6 +295,7 @@ void job_note_late(struct trace_job *job); /* a process that was to be traced di
 /* agent_hello.c */
 int agent_hello_listen(struct agents *agents, struct err *err);
 void agent_hello_close(struct agents *agents);
+bool agent_hello_waits(const struct agents *agents); /* somebody whom nobody has listened to yet */
 /* Sends a welcome with at most three descriptors. 0 or -errno. */
 int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count);
 
