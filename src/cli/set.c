@@ -57,7 +57,8 @@ static int reach_monitor(struct err *err)
     return 0;
 }
 
-static int find_running(const char *job, char *ret_path, size_t size, struct job_info *ret_info, struct err *err)
+static int find_job(const char *job, char *ret_path, size_t size, struct job_info *ret_info, enum job_state *ret_state,
+                    struct err *err)
 {
     int code = jobdir_find(job, ret_path, size, err);
     char *real = code == 0 ? realpath(ret_path, NULL) : NULL; /* as the monitor knows it; @last can be a link */
@@ -66,7 +67,7 @@ static int find_running(const char *job, char *ret_path, size_t size, struct job
     free(real);
     *ret_info = (struct job_info){0};
     if (code == 0)
-        code = job_info_read(ret_path, ret_info, err);
+        code = job_info_read_state(ret_path, ret_info, ret_state, err);
     return code;
 }
 
@@ -114,12 +115,12 @@ static int change(const char *job, char **pairs, size_t count)
 {
     char path[PATH_MAX];
     struct job_info info;
+    enum job_state state;
     struct err err = {0};
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    int code = find_running(job, path, sizeof path, &info, &err);
-    if (code == 0 && job_state(path, &info) != JOB_RUNNING)
-        code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id,
-                       job_state_name(job_state(path, &info)));
+    int code = find_job(job, path, sizeof path, &info, &state, &err);
+    if (code == 0 && state != JOB_RUNNING)
+        code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
     if (code == 0)
         code = reach_monitor(&err);
     job_info_done(&info);
@@ -215,8 +216,9 @@ static int show(const char *job, bool json)
 {
     char path[PATH_MAX], seconds[32];
     struct job_info info;
+    enum job_state state;
     struct err err = {0};
-    int code = find_running(job, path, sizeof path, &info, &err);
+    int code = find_job(job, path, sizeof path, &info, &state, &err);
     if (code < 0) {
         job_info_done(&info);
         cli_log_error(&err);
@@ -226,7 +228,7 @@ static int show(const char *job, bool json)
     snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
     json_object_set_new(settings, "sample", json_string(seconds));
     read_settings(path, settings);
-    if (job_state(path, &info) == JOB_RUNNING)
+    if (state == JOB_RUNNING)
         ask_settings(path, settings);
     job_info_done(&info);
     if (json) {

@@ -77,13 +77,14 @@ static void read_new(struct view *view)
 static void read_info(struct view *view)
 {
     struct job_info info;
-    if (job_info_read(view->report.path, &info, NULL) < 0) {
+    enum job_state state;
+    if (job_info_read_state(view->report.path, &info, &state, NULL) < 0) {
         job_info_done(&info);
         return;
     }
     job_info_done(&view->report.info);
     view->report.info = info;
-    view->report.state = job_state(view->report.path, &info);
+    view->report.state = state;
 }
 
 /* How many columns a text takes: UTF-8 sequences count one, colours nothing. */
@@ -551,11 +552,11 @@ static int run(const char *job, bool once, bool json)
     struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
     int status = EXIT_ERRORS;
     view.report.path = path;
-    if (jobdir_find(job, path, sizeof path, &err) < 0 || job_info_read(path, &view.report.info, &err) < 0 ||
+    if (jobdir_find(job, path, sizeof path, &err) < 0 ||
+        job_info_read_state(path, &view.report.info, &view.report.state, &err) < 0 ||
         job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, path, &err) < 0) {
         cli_log_error(&err);
     } else {
-        view.report.state = job_state(path, &view.report.info);
         view.ranks.path = realpath(path, real) ? real : path; /* as the monitor knows it */
         read_new(&view);
         bool over = view.report.info.ended || view.report.state == JOB_LOST;

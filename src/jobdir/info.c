@@ -219,6 +219,27 @@ enum job_state job_state(const char *path, const struct job_info *info)
     return is_alive(info->root, info->root_ticks) ? JOB_UNWATCHED : JOB_LOST;
 }
 
+int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err)
+{
+    *ret_state = JOB_LOST;
+    int code = job_info_read(path, ret_info, err);
+    if (code < 0)
+        return code;
+    *ret_state = job_state(path, ret_info);
+    if (*ret_state == JOB_RUNNING || *ret_state == JOB_ENDED)
+        return 0;
+    /* scry run is gone: what it wrote last is there now */
+    struct job_info now;
+    if (job_info_read(path, &now, NULL) < 0 || !now.ended) {
+        job_info_done(&now);
+        return 0;
+    }
+    job_info_done(ret_info);
+    *ret_info = now;
+    *ret_state = JOB_ENDED;
+    return 0;
+}
+
 const char *job_state_name(enum job_state state)
 {
     switch (state) {

@@ -59,6 +59,10 @@ enum job_state {
     JOB_UNREACHABLE, /* on another host, and nothing was heard for a while: running or dead, unknown */
 };
 enum job_state job_state(const char *path, const struct job_info *info);
+
+/* Both at once. A job that ends between the two looks has ended, and is not lost. As job_info_read; *ret_state is
+ * JOB_LOST where that fails. */
+int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err);
 const char *job_state_name(enum job_state state); /* "running", "ended", "unwatched", "lost", "unreachable" */
 
 /* Of this machine since its start (/proc/sys/kernel/random/boot_id); "" when unknown. */

@@ -18,7 +18,7 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
 {
     *ret_report = (struct job_report){.path = path, .state = JOB_LOST, .mpi_rank = -1};
     struct err here = {0};
-    int code = job_info_read(path, &ret_report->info, &here);
+    int code = job_info_read_state(path, &ret_report->info, &ret_report->state, &here);
     if (code == -EPROTO)
         return err_set(err, code, "%s", here.text);
     ret_report->problems = json_array();
@@ -27,8 +27,6 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
     int described = code;
     if (described < 0)
         json_array_append_new(ret_report->problems, json_string(here.text));
-    else
-        ret_report->state = job_state(path, &ret_report->info);
     code = job_model_read(&ret_report->model, path, ret_report->problems, err);
     if (code < 0)
         return code;

@@ -226,6 +226,19 @@ static void test_state(void **state)
     assert_int_equal(job_state(place->root, &info), JOB_UNWATCHED);
     info.root_ticks++;
     assert_int_equal(job_state(place->root, &info), JOB_LOST);
+    struct job_info read;
+    enum job_state told;
+    assert_int_equal(job_info_write(place->root, &info), 0);
+    assert_int_equal(job_info_read_state(place->root, &read, &told, NULL), 0);
+    assert_int_equal(told, JOB_LOST);
+    job_info_done(&read);
+    info.ended = true; /* the last that its scry run did */
+    assert_int_equal(job_info_write(place->root, &info), 0);
+    assert_int_equal(job_info_read_state(place->root, &read, &told, NULL), 0);
+    assert_int_equal(told, JOB_ENDED);
+    assert_true(read.ended);
+    job_info_done(&read);
+    info.ended = false;
     info.boot_id = "another start of the machine";
     info.supervisor_ticks--;
     assert_int_equal(job_state(place->root, &info), JOB_LOST);
