@@ -32,6 +32,7 @@ struct tracked {
     uint64_t seen_cpu_ns; /* in /proc */
     uint64_t rss, peak_rss;
     uint64_t threads, peak_threads;
+    uint64_t counted_ns; /* when /proc said how many threads: what perf tells of before is among them */
     uint64_t most_processes, most_threads; /* of the job, before it was added */
     int pidfd;                             /* -1: none */
     char state;                            /* 0: not looked at in this sample */
@@ -57,6 +58,13 @@ struct job_follow {
 static uint64_t max_count(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* With perf, threads come and go one by one. What /proc counts beside it may be told by perf only later, and would be
+ * counted twice: it is the second choice. */
+static bool counts_by_proc(const struct job_follow *follow)
+{
+    return follow->polled || follow->lost;
 }
 
 /* A start time in ticks since boot, on the monotonic clock. */
@@ -196,7 +204,7 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
     process->cpu_ns += record->cpu_known ? record->cpu_ns : 0;
     if (record->kind == FOLLOW_EXIT)
         end(follow, process, record->time_ns);
-    else if (process->threads > 1)
+    else if (process->threads > 1 && record->time_ns > process->counted_ns)
         count_threads(follow, process, process->threads - 1);
 }
 
@@ -242,7 +250,7 @@ static void on_record(void *ctx, const struct follow_record *record)
         break;
     case FOLLOW_THREAD:
         process = find(follow, record->pid);
-        if (process)
+        if (process && record->time_ns > process->counted_ns)
             count_threads(follow, process, process->threads + 1);
         break;
     case FOLLOW_EXEC:
@@ -294,8 +302,10 @@ static void apply_stat(struct job_follow *follow, struct tracked *process, const
     process->state = stat->state;
     process->seen_cpu_ns = max_count(process->seen_cpu_ns, stat->user_ns + stat->system_ns);
     process->rss = stat->resident_bytes;
-    if (!process->over)
+    if (!process->over && counts_by_proc(follow)) {
         count_threads(follow, process, stat->threads > 0 ? (uint64_t)stat->threads : 1);
+        process->counted_ns = clock_now_ns();
+    }
     snprintf(process->name, sizeof process->name, "%s", stat->comm);
     if (!process->start_ticks)
         process->start_ticks = stat->start_ticks;
