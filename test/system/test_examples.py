@@ -72,7 +72,7 @@ class Threads(scrytest.TestCase):
         self.assertLess({tid for _, tid in workers}, set(tasks))
         process.stdin.close()
         self.assertIn("all counted", process.stdout.readline())
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(20 * scrytest.SCALE), 0)
 
 
 class Forks(scrytest.TestCase):
@@ -97,15 +97,24 @@ class Crash(scrytest.TestCase):
 
 
 class Hang(scrytest.TestCase):
-    def test_hangs_until_the_alarm(self):
-        for way, state in (("deadlock", "S"), ("loop", "R"), ("read", "S"), ("child", "S")):
+    WAYS = {"deadlock": "S", "loop": "R", "read": "S", "child": "S"}
+
+    def test_until_the_alarm(self):
+        for way in self.WAYS:
             with self.subTest(way=way):
-                process = self.box.start([scrytest.example("hang"), way, "1"])
+                done = self.box.run([scrytest.example("hang"), way, "1"])
+                self.assertEqual((done.returncode, done.stdout), (-signal.SIGALRM, "hangs\n"))
+
+    def test_hangs(self):
+        for way, state in self.WAYS.items():
+            with self.subTest(way=way):
+                process = self.box.start([scrytest.example("hang"), way])
                 self.assertEqual(process.stdout.readline(), "hangs\n")
                 wait_until(lambda: process_state(process.pid) == state, message=f"{way} is in state {state}")
                 offspring = children(process.pid)
                 self.assertEqual(len(offspring), 1 if way == "child" else 0)
-                self.assertEqual(process.wait(10), -signal.SIGALRM)
+                process.send_signal(signal.SIGALRM)
+                self.assertEqual(process.wait(20 * scrytest.SCALE), -signal.SIGALRM)
                 for pid in offspring:
                     wait_until(lambda: process_gone(pid), message="the child goes with its parent")
 
@@ -141,7 +150,7 @@ class Box(unittest.TestCase):
             self.assertEqual(slow.stdout.readline(), "TAP version 13\n")
             root, sleeper, monitor = slow.stdout.readline().split()
             slow.terminate()
-            self.assertEqual(slow.wait(20), -signal.SIGTERM)
+            self.assertEqual(slow.wait(20 * scrytest.SCALE), -signal.SIGTERM)
             for pid in (int(sleeper), int(monitor)):
                 wait_until(lambda pid=pid: process_gone(pid), message=f"{pid} is ended")
             self.assertFalse(os.path.exists(root))
