@@ -88,12 +88,13 @@ class Held:
 
     def test_stopped(self):
         monitor = self.box.monitor_pid()
-        os.kill(monitor, signal.SIGSTOP)
         before = self.calls()
+        os.kill(monitor, signal.SIGSTOP)
+        since = self.calls()
         try:
             self.goes_on(1000)
         finally:
-            unheard = self.calls() - before
+            unheard = self.calls() - since
             os.kill(monitor, signal.SIGCONT)
         self.goes_on(1000)
         fired, calls = self.end(), sum(calls for calls, _ in self.counted())
