@@ -158,7 +158,7 @@ class Deaths(FaultCase):
     def test_monitor_killed(self):
         """kill -9 of the monitor: another one is started, goes on following, and the gap is recorded."""
         run = self.start_run("-q", "--sample", "0.05", "sh", "-c", f"sleep 0.3; sleep 100 & echo $!; "
-                             f"while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; kill $!; exit 5")
+                             f"while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; kill $!; wait; exit 5")
         long = int(run.stdout.readline())
         wait_until(lambda: len(self.samples()) >= 3)
         first = self.box.monitor_pid()
