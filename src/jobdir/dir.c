@@ -159,6 +159,17 @@ static void order_seconds(char **paths, size_t count)
     }
 }
 
+/* It has just been made, and its scry run is about to describe it. */
+static bool is_starting(const char *path, const struct stat *st)
+{
+    enum { STARTING_SECONDS = 2 };
+    char file[PATH_MAX];
+    double age = difftime(time(NULL), st->st_mtime);
+    return age >= 0 && age <= STARTING_SECONDS &&
+           (size_t)snprintf(file, sizeof file, "%s/job.json", path) < sizeof file && access(file, F_OK) < 0 &&
+           errno == ENOENT;
+}
+
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
 {
     char jobs[PATH_MAX];
@@ -179,10 +190,10 @@ int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
         struct stat st;
         if (asprintf(&paths[used], "%s/%s", jobs, entries[i]->d_name) < 0)
             continue;
-        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode))
+        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode) && !is_starting(paths[used], &st))
             used++;
         else
-            free(paths[used]); /* a link to a job directory that was removed */
+            free(paths[used]); /* a link to a job directory that was removed, or a job that is not there yet */
     }
     free_entries(entries, count);
     if (!paths)

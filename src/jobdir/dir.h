@@ -24,7 +24,8 @@ int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size,
  * -ENOTUNIQ (err names some). */
 int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err);
 
-/* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array. */
+/* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array. One that its scry run has
+ * just made and not described yet is not among them. */
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err);
 void jobdir_list_free(char **paths, size_t count);
 

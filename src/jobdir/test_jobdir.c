@@ -356,6 +356,7 @@ static void test_find(void **state)
     make_described("20260101T000000-h-1-aaaaaa", 5);
     make_described("20260102T000000-h-1-aaaaaa", 9); /* the same second: the one that started last */
     make_described("20260102T000000-h-2-bbbbbb", 8);
+    assert_int_equal(jobdir_make("20260104T000000-h-1-dddddd", NULL, path, sizeof path, &err), 0); /* it is starting */
     assert_int_equal(jobdir_find("@last", path, sizeof path, &err), 0);
     assert_non_null(strstr(path, "20260102T000000-h-1-aaaaaa"));
     assert_int_equal(jobdir_find("20260101", path, sizeof path, &err), 0);
