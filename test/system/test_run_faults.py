@@ -198,6 +198,12 @@ class Wanting(FaultCase):
 
 
 class FullDisk(FaultCase):
+    @staticmethod
+    def until_stopped(most):
+        """A script that goes on until the records, of which so many bytes are let be, become no more."""
+        return (f"before=0; while sleep 0.5; now=$(wc -c <$SCRY_JOB/spool/records.jsonl); "
+                f"[ $now -lt {most // 2} ] || [ $now != $before ]; do before=$now; done")
+
     def test_file_size_limit(self):
         """Writing fails in the middle: the job's own limit is untouched, the summary says what was lost."""
         def limit():
@@ -206,7 +212,8 @@ class FullDisk(FaultCase):
         # a monitor started by this scry run would have the limit, too
         self.box.run(self.box.scry("omis", "-c", ":version()"))
         done = self.box.run(self.box.scry("run", "--sample", "0.01", "sh", "-c",
-                                          "ulimit -S -f; sleep 0.7; echo fine; exit 3"), preexec_fn=limit)
+                                          f"ulimit -S -f; {self.until_stopped(6000)}; echo fine; exit 3"),
+                            preexec_fn=limit)
         self.assertEqual(done.returncode, 3)
         self.assertEqual(done.stdout.split()[-1], "fine")
         self.assertIn("recording stopped: the job directory cannot be written: File too large", done.stderr)
@@ -218,7 +225,8 @@ class FullDisk(FaultCase):
         self.assertTrue(self.spool())
 
     def test_max_size(self):
-        done = self.box.run(self.box.scry("run", "--sample", "0.01", "--max-size", "4K", "sleep", "0.5"))
+        done = self.box.run(self.box.scry("run", "--sample", "0.01", "--max-size", "4K", "sh", "-c",
+                                          self.until_stopped(4096)))
         self.assertEqual(done.returncode, 0)
         self.assertIn("reached its limit of 4.0 KB (--max-size)", done.stderr)
         self.assertGreater(self.report()["lost_records"], 0)
