@@ -213,6 +213,20 @@ static int check_refused(struct job *job, struct err *err)
     return err_set(err, first->code, "%s", first->text);
 }
 
+/* What was asked for is not in force when the command is let go. */
+static void warn_late(struct job *job)
+{
+    const struct watch *watch = &job->watch;
+    if (watch->stacks.arming > 0)
+        recorder_warn(&job->recorder, "crash_stack",
+                      "the command was started before crashes were watched for, so early ones have no backtrace: the "
+                      "monitor was not ready for that in %d s",
+                      START_WAIT_MS / 1000);
+    if (watch->rules.arming > 0 && job->options->rule_count)
+        recorder_warn(&job->recorder, "rule", "not in force from the start: the monitor was not ready for that in %d s",
+                      START_WAIT_MS / 1000);
+}
+
 /* The monitor follows the held child, or the job is run without it. */
 static void start_watching(struct job *job)
 {
@@ -226,7 +240,10 @@ static void start_watching(struct job *job)
         watch->tries = 4;
     } else {
         watch_create(watch);
-        if (watch_wait(watch, START_WAIT_MS) || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
+        bool ready = watch_wait(watch, START_WAIT_MS);
+        if (!ready && watch->phase == WATCH_IDLE)
+            warn_late(job);
+        if (ready || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
             return;
         if (!watch->hangs[0])
             snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);

@@ -16,6 +16,8 @@
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
 /* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
 enum { LOOK_MS = 100, WATCH_PATIENCE_MS = 1000, SILENCE_MS = 5000 };
+/* For a request to come into force: the monitor may have to start its tracer first, and sleeps meanwhile. */
+enum { ARMING_PATIENCE_MS = 10000 };
 
 static void on_reply(Omis_reply reply, void *param)
 {
@@ -304,7 +306,8 @@ bool watch_wait(struct watch *watch, int timeout_ms)
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (is_asking(watch) || (watch->phase == WATCH_IDLE && (watch->stacks.arming > 0 || watch->rules.arming > 0))) {
         uint64_t now = clock_now_ns();
-        const char *why = client_hangs(watch->asked_ns, WATCH_PATIENCE_MS);
+        unsigned patience_ms = is_asking(watch) ? WATCH_PATIENCE_MS : ARMING_PATIENCE_MS;
+        const char *why = client_hangs(watch->asked_ns, patience_ms);
         if (why)
             snprintf(watch->hangs, sizeof watch->hangs, "%.255s", why);
         if (why || now >= until)
