@@ -64,7 +64,8 @@ bool patience_over(const struct patience *patience, unsigned limit_ms, struct er
         return true;
     }
     uint64_t used_ms = (ticks - patience->cpu_ticks) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    bool starved = state == 'R' && used_ms < limit_ms / 2;
+    /* it wants a processor, or a disk: for itself, or for a helper that it is just starting */
+    bool starved = (state == 'R' || state == 'D') && used_ms < limit_ms / 2;
     if (passed_ms < (starved ? limit_ms * STARVED_TIMES : limit_ms))
         return false;
     if (pid)

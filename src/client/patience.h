@@ -25,7 +25,7 @@ void patience_begin(struct patience *ret_patience, int fd);
 /* Again, of the same. */
 void patience_again(struct patience *patience, uint64_t since_ns);
 /* true, with err (-ETIMEDOUT) that says what is wrong and what to do: it is no use to wait on. `limit_ms` is for one
- * that could have answered; one that was given no processor has five times as long. */
+ * that could have answered; one that was given no processor, or no disk, has five times as long. */
 bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
 
 #endif
