@@ -25,7 +25,7 @@ import scrytest
 
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
 SKIP = re.compile(r"^(?:<!--|;) skip: (.*?)(?: -->)?$")
-TIMEOUT = 60
+TIMEOUT = 150  # ranks that spin take turns where processors are wanted
 
 
 class Block:

@@ -15,7 +15,7 @@ from scrytest import children, process_gone, process_state, wait_until
 class Stommel(scrytest.TestCase):
     def run_ranks(self, ranks, *arguments):
         command = ["mpirun", "--oversubscribe", "-n", ranks, self.box.program(scrytest.example("stommel")), *arguments]
-        return self.box.run(command)
+        return self.box.run(command, timeout=150)  # they spin, and take turns where processors are wanted
 
     def result(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
