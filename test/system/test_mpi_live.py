@@ -47,7 +47,7 @@ class Screen:
 
     def close(self):
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(20 * scrytest.SCALE)
         os.close(self.fd)
 
 
@@ -81,27 +81,29 @@ class Live(mpitest.MpiCase):
         (job,) = self.jobs()
         return job["ranks"], job["processes"]
 
-    def until(self, states):
-        """Ranks of scry ps, when they are in these (state, call)s for a second."""
+    def until(self, states, holds=lambda ranks: True):
+        """Ranks of scry ps, when they are in these (state, call)s for a second, and this holds of them."""
         last = []
 
         def is_so():
             last[:] = self.ranks()[0]
             return [(each["state"], each["call"]) for each in last] == states and \
-                all(each["since_seconds"] >= 1 for each in last)
+                all(each["since_seconds"] >= 1 for each in last) and holds(last)
 
-        scrytest.wait_until(is_so, 30, lambda: json.dumps(last, indent=1))
+        scrytest.wait_until(is_so, 90, lambda: json.dumps(last, indent=1))
         return last
 
     def test_ps(self):
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
-        ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")])
-        alive = {each["pid"] for each in self.ranks()[1]}
+        ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")],
+                           lambda ranks: ranks[0]["mpi_share"] > 0.9)  # however long it took to come there
+        # scry run looks at the processes once a second, and the monitor knows the ranks when they say hello
+        scrytest.wait_until(lambda: {each["pid"] for each in ranks} <= {each["pid"] for each in self.ranks()[1]}, 20,
+                            lambda: f"the ranks are among the processes: {json.dumps(self.ranks(), indent=1)}")
         host = os.uname().nodename
         for rank, each in enumerate(ranks):
             self.assertEqual((each["rank"], each["size"], each["host"], each["library"], each["spawned"], each["fault"],
                               each["old_seconds"]), (rank, 3, host, self.mpi, False, None, 0))
-            self.assertIn(each["pid"], alive)
             with open(f"/proc/{each['pid']}/environ", "rb") as file:  # the launcher's own word for it
                 found = re.search(rb"\0(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", b"\0" + file.read())
             self.assertEqual(int(found[1]), rank)
@@ -118,7 +120,8 @@ class Live(mpitest.MpiCase):
 
     def test_top(self):
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "ibarrier")
-        self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")])
+        self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")],
+                   lambda ranks: ranks[0]["mpi_share"] > 0.9 and ranks[1]["mpi_share"] < 0.09)
         ranks = self.shown(["top", self.path], "top")["ranks"]
         self.assertEqual([each["state"] for each in ranks], ["in_call", "computing", "in_call"])
         self.assertGreater(ranks[0]["mpi_share"], 0.9)
@@ -139,7 +142,7 @@ class Live(mpitest.MpiCase):
             screen.type(b"r")  # ranks only
             screen.until(r"RANK  HOST", without="CPU TIME")
             screen.type(b"q")
-            self.assertEqual(screen.process.wait(20), 0)
+            self.assertEqual(screen.process.wait(20 * scrytest.SCALE), 0)
         finally:
             screen.close()
 
@@ -147,8 +150,11 @@ class Live(mpitest.MpiCase):
         """A rank that is killed while others wait stays in the list, as dead. Open MPI's launcher would end all."""
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
         ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")])
-        pids = {each["pid"] for each in ranks}
-        launchers = [each["pid"] for each in self.ranks()[1] if each["pid"] not in pids]
+        pids, launchers = {each["pid"] for each in ranks}, []
+        parents = scrytest.children(self.run_.pid)
+        while parents:
+            launchers += [pid for pid in parents if pid not in pids]
+            parents = [child for pid in parents for child in scrytest.children(pid) if pid not in pids]
         for launcher in launchers:  # so that it does not end the others
             os.kill(launcher, signal.SIGSTOP)
         try:
@@ -174,7 +180,7 @@ class NoRanks(scrytest.TestCase):
             self.assertEqual(done["jobs"][0]["ranks"], [])
         finally:
             job.terminate()
-            job.wait(20)
+            job.wait(20 * scrytest.SCALE)
 
 
 scrytest.main()
