@@ -65,6 +65,7 @@ class MpiCase(RanksTest):
         wait_until(lambda: self.state(ranks[0]["token"])[1]["call"] == "MPI_Recv", 60)
         wait_until(lambda: self.state(ranks[2]["token"])[1]["call"] == "MPI_Barrier", 60)
         wait_until(lambda: self.stats(ranks[1]["token"], "MPI_Allreduce").get("MPI_Allreduce", [0])[0] == SUMS, 60)
+        wait_until(lambda: self.state(ranks[1]["token"])[1]["call"] == "", 60)
         return process, ranks, release
 
     def stats(self, token, *primitives, metrics=("count", "bytes", "sent", "received")):
@@ -243,14 +244,15 @@ class OpenMpi(MpiCase):
         """Told once, with the reason; not while calls come and go."""
         number, _ = self.enable(f'mpi_job_has_stalled("{self.jobdir}", 0.5): print([$job, $seconds, $ranks, $text])')
         process, ranks, release = self.blocked()
-        told = value(self.triggered(number, timeout=60).result())[1]
+        told = [0, 0, 0, ""]
+        while "2 ranks wait for rank 1" not in told[3]:  # on a busy machine, they also waited for each other before
+            told = value(self.triggered(number, timeout=60).result())[1]
         self.assertEqual((told[0], told[2]), (self.jobdir, RANKS))
         self.assertGreaterEqual(told[1], 0.5)
         self.assertIn("MPI_Recv", told[3])
-        self.assertIn("rank 1", told[3])
+        self.omis.quiet(number, 2)
         self.finish(process, release)
         self.drained()
-        self.omis.quiet(number)
         self.refused(f'mpi_job_has_stalled("{self.jobdir}", 0): print([])', PARAMETER_ERROR, "seconds")
 
     def test_files(self):
