@@ -458,15 +458,18 @@ class Others(scrytest.TestCase):
 
     def test_pipes(self):
         path = self.box.path("work", "job")
-        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", "sleep 1000 | cat; true"))
+        job, last = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", "sleep 1000 | cat; true")), []
 
         def blocked():
             if not os.path.exists(os.path.join(path, "job.json")):
                 return None
             found = {process["name"]: process for process in self.ask(path)["processes"]}
-            return found if {"sh", "sleep", "cat"} <= set(found) and found["cat"]["threads"][0]["waits_for"] else None
+            last[:] = [found]
+            # each comes to its call in its own time, sleep when it is loaded
+            return found if {"sh", "sleep", "cat"} <= set(found) and found["cat"]["threads"][0]["waits_for"] and \
+                found["sh"]["threads"][0]["waits_for"] and found["sleep"]["threads"][0]["text"] == "sleeps" else None
 
-        found = scrytest.wait_until(blocked, 20, "the processes are blocked")
+        found = scrytest.wait_until(blocked, 20, lambda: f"the processes are blocked: {json.dumps(last, indent=1)}")
         (shell,), (cat,), (sleep,) = (found[name]["threads"] for name in ("sh", "cat", "sleep"))
         self.assertEqual((cat["syscall"], cat["fd"], cat["waits_for"]), ("read", 0, [found["sleep"]["pid"]]))
         self.assertIn("a pipe that can be written by process", cat["text"])
