@@ -18,7 +18,7 @@
 #include "jobdir/text.h"
 #include "symbols/lines.h"
 
-enum { RING_PAGES = 8, PERIOD_NS = 500000, SAMPLES_MOST = 1024 };
+enum { RING_PAGES = 8, PERIOD_NS = 500000, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
 
 struct samples {
     uint64_t at[SAMPLES_MOST];
@@ -49,6 +49,12 @@ static void drain(struct samples *samples, const struct perf_event_mmap_page *pa
     }
 }
 
+/* It waits for a processor, perhaps. */
+static bool is_empty(const struct perf_event_mmap_page *page)
+{
+    return atomic_load_explicit((const _Atomic uint64_t *)&page->data_head, memory_order_acquire) == 0;
+}
+
 static int sample(struct samples *samples, pid_t tid, struct err *err)
 {
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE), size = (RING_PAGES + 1) * page_size;
@@ -65,9 +71,10 @@ static int sample(struct samples *samples, pid_t tid, struct err *err)
     struct perf_event_mmap_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return err_errno(err, -errno, "cannot sample thread %d", tid);
-    uint64_t until = clock_now_ns() + (uint64_t)WHERE_SAMPLE_MS * 1000000;
-    for (uint64_t now; (now = clock_now_ns()) < until;)
-        poll(NULL, 0, (int)((until - now) / 1000000) + 1);
+    uint64_t from = clock_now_ns(), until = from + (uint64_t)WHERE_SAMPLE_MS * NS_PER_MS;
+    const uint64_t last = from + (uint64_t)WHERE_SAMPLE_MOST_MS * NS_PER_MS;
+    for (uint64_t now; (now = clock_now_ns()) < until || (is_empty(page) && now < last);)
+        poll(NULL, 0, now < until ? (int)((until - now) / NS_PER_MS) + 1 : WHERE_SAMPLE_MS);
     drain(samples, page, page_size);
     munmap(page, size);
     return 0;
