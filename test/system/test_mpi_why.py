@@ -29,7 +29,7 @@ class Why(mpitest.MpiCase):
             answers.append(self.why(path))
             return until(answers[-1][0])
 
-        scrytest.wait_until(settled, 30, lambda: f"scry why says so: {json.dumps(answers[-1][0], indent=1)}")
+        scrytest.wait_until(settled, 60, lambda: f"scry why says so: {json.dumps(answers[-1][0], indent=1)}")
         text = self.text_of(path, answers[-1][0], shown)
         self.end(job)
         return (*answers[-1], text)
