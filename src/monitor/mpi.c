@@ -75,7 +75,8 @@ static void note_problem(struct mpi_process *process, const struct err *err)
         snprintf(job->problem, sizeof job->problem, "%s", err->text);
 }
 
-/* What is known of one that has ended, when its area is gone: that it is not there any more matters to the others. */
+/* What is known of one that has ended, from then on, though its area may stay until all is written: that it is not
+ * there any more matters to the others. */
 static void remember(struct mpi_process *process)
 {
     struct mpi_registry *registry = process->registry;
@@ -141,7 +142,6 @@ static bool finish(struct mpi_process *process)
         snprintf(area->fault, sizeof area->fault,
                  "the monitor did not answer in time on this busy node: nothing was counted");
     }
-    find_alone(process);
     int code = process->job ? mpi_process_write(process, true, &err) : 0;
     if (code == 0)
         return true;
@@ -153,10 +153,8 @@ static bool finish(struct mpi_process *process)
 
 static void end(struct mpi_process *process)
 {
-    if (!finish(process))
-        return;
-    remember(process);
-    mpi_process_free(process);
+    if (finish(process))
+        mpi_process_free(process);
 }
 
 /* ---- turns ---- */
@@ -285,6 +283,8 @@ void mpi_process_ended(struct mpi_process *process)
         registry->known(process);
     process->ended = true;
     process->end_ticks = agent_clock_ticks();
+    find_alone(process);
+    remember(process);
     HASH_DELETE(hh, registry->by_pid, process);
     loop_remove(process->exit_source);
     process->exit_source = NULL;
@@ -312,6 +312,8 @@ void mpi_process_came(struct mpi_process *process)
     process->announced = true;
     process->looked_ns = clock_now_ns();
     if (process->ended) {
+        find_alone(process);
+        remember(process);
         finish_soon(registry);
         return;
     }
