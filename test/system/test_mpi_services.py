@@ -333,6 +333,7 @@ class OpenMpi(MpiCase):
     def test_directory_made_anew(self):
         """Ranks of a job whose directory was removed are not those of the next one that has it."""
         process, ranks, release = self.blocked()
+        self.ask(f': mpi_flush("{self.jobdir}")')  # it is written every few seconds, too, if there is more
         self.omis.close()
         self.omis = self.tool()
         shutil.rmtree(self.jobdir)
