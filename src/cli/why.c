@@ -264,8 +264,8 @@ static void note_uncounted(struct why *why)
     if (uses)
         err_set(
             &why->note, -ENODATA,
-            "%zu process%s use%s MPI, but which rank waits for which is not known: calls are not counted. If the job "
-            "was started with --mpi off, start it without; else the warnings of scry report say why",
+            "%zu process%s use%s MPI, but which rank waits for which is not known: calls are not counted, or not "
+            "yet. If the job was started with --mpi off, start it without; else the warnings of scry report say why",
             uses, uses == 1 ? "" : "es", uses == 1 ? "s" : "");
 }
 
