@@ -295,7 +295,7 @@ class Ends(mpitest.MpiCase):
     def test_killed_from_outside(self):
         job, pids = self.waiting()
         os.kill(pids[2], signal.SIGKILL)
-        self.assertNotEqual(job.wait(30), 0)
+        self.assertNotEqual(job.wait(60 * scrytest.SCALE), 0)
         mpi = self.mpi_report(self.box.path("work", "job"))
         self.assertEqual(self.states(mpi)[2], "died without MPI_Finalize")
         self.assertEqual(matrix_of(mpi), ring(3))
@@ -304,7 +304,7 @@ class Ends(mpitest.MpiCase):
         job, pids = self.waiting()
         (launcher,) = scrytest.children(job.pid)
         os.kill(launcher, signal.SIGKILL)
-        self.assertEqual(job.wait(30), 128 + signal.SIGKILL)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 128 + signal.SIGKILL)
         scrytest.wait_until(lambda: all(scrytest.process_gone(pid) for pid in pids.values()), 30, "the ranks end, too")
 
         def written():
@@ -323,7 +323,7 @@ class Ends(mpitest.MpiCase):
         self.assertEqual((set(self.states(mpi).values()), matrix_of(mpi)), ({"running"}, ring(3)))
         with open(self.box.path("work", "go"), "w", encoding="ascii"):
             pass
-        self.assertEqual(job.wait(30), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
 
 
 class Names(mpitest.MpiCase):

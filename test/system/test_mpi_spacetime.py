@@ -327,7 +327,7 @@ class Switched(Traced):
     def finish(self, job):
         with open(self.box.path("work", "go"), "w", encoding="ascii"):
             pass
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         return {state: sorted(int(row["bytes"]) for row in rows if row["state"] == state)
                 for rows in [self.messages()] for state in {row["state"] for row in rows}}
 
@@ -356,7 +356,7 @@ class Switched(Traced):
         self.set("mpi=stats")
         with open(self.box.path("work", "go"), "w", encoding="ascii"):
             pass
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         self.assertEqual({row["state"] for row in self.messages()}, {"unreceived"})
 
 

@@ -210,14 +210,14 @@ class Trace(mpitest.MpiCase):
         job, _ = self.waiting()
         self.set("mpi=trace")
         self.go()
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         self.assertEqual(sorted(set(re.findall(r"MPI_\w+\(", self.replayed()))), ["MPI_Barrier(", "MPI_Finalize("])
 
     def test_switched_off(self):
         job, _ = self.waiting("--mpi", "trace")
         self.set("mpi=stats")
         self.go()
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         found = set(re.findall(r"MPI_\w+\(", self.replayed()))
         self.assertIn("MPI_Sendrecv(", found)
         self.assertNotIn("MPI_Finalize(", found)
@@ -228,7 +228,7 @@ class Trace(mpitest.MpiCase):
         for how in ("stats", "off", "trace"):
             self.set(f"mpi={how}")
         self.go()
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         found = set(re.findall(r"MPI_\w+\(", self.replayed()))
         self.assertTrue({"MPI_Sendrecv(", "MPI_Barrier(", "MPI_Finalize("} <= found, found)
 
@@ -252,7 +252,7 @@ class Trace(mpitest.MpiCase):
         scrytest.wait_until(self.box.monitor_pid, 20, "scry run starts the next one")
         scrytest.wait_until(lambda: "mpi" in self.box.run(self.box.scry("set", self.box.path("work", "job"))).stdout, 20)
         self.go()
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         text = self.replayed()
         self.assertTrue(re.search(r"MPI_Sendrecv\(dest = 1, ", text), text[:2000])
         self.assertEqual(len(re.findall(r"MPI_Barrier\(comm = 0\W", text)), 4, text[-2000:])
@@ -270,7 +270,7 @@ class Trace(mpitest.MpiCase):
             scrytest.wait_until(lambda: all(scrytest.process_gone(pid) for pid in pids), 30, "the ranks have ended")
         finally:
             os.kill(monitor, signal.SIGCONT)
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
 
 
 mpitest.for_each_mpi(Trace, globals())
