@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waited for whom in calls of all kinds, by the traces of programs: rank 0 comes 300 ms too late to everything, so
+"""Who waited for whom in calls of all kinds, by the traces of programs: rank 0 comes 300 ms after rank 1 to everything, so
 rank 1 waits about that long in each call, and never longer than the call took by the counters."""
 
 import collections
@@ -86,13 +86,18 @@ class Python(mpitest.MpiCase):
     mpi = "openmpi"
     SCRIPT = """
 from mpi4py import MPI
+import os
 import time
 comm = MPI.COMM_WORLD
-comm.barrier()
+pids = comm.allgather(os.getpid())
 if comm.rank == 0:
+    while open(f"/proc/{pids[1]}/comm").read() != "at its call\\n":
+        time.sleep(0.001)
     time.sleep(0.3)
     comm.send({"a": 1}, dest=1, tag=3)
 else:
+    with open("/proc/self/comm", "w") as name:
+        name.write("at its call")
     assert comm.recv(source=0, tag=3) == {"a": 1}
 """
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ranks that wait for each other by turns, 50 ms each time: for a send, for a receive, for a barrier, for a root.
+/* Two ranks that wait for each other by turns, 150 ms each time: for a send, for a receive, for a barrier, for a root.
  * Then messages whose receives complete in another order than they were posted. */
-#include <mpi.h>
-#include <unistd.h>
+#include "late.h"
 
 enum { LATE_US = 150000, TAG = 3 };
 
 static void late_sender(int rank, char *data)
 {
+    late_by(LATE_US, rank, 0);
     if (rank == 0) {
-        usleep(LATE_US);
         MPI_Send(data, 8, MPI_CHAR, 1, TAG, MPI_COMM_WORLD);
     } else {
         MPI_Recv(data, 8, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -18,21 +17,19 @@ static void late_sender(int rank, char *data)
 
 static void late_receiver(int rank, char *data)
 {
+    late_by(LATE_US, rank, 1);
     if (rank == 0) {
         MPI_Ssend(data, 16, MPI_CHAR, 1, TAG, MPI_COMM_WORLD);
     } else {
-        usleep(LATE_US);
         MPI_Recv(data, 16, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
 }
 
 static void late_for_all(int rank, char *data)
 {
-    if (rank == 1)
-        usleep(LATE_US);
+    late_by(LATE_US, rank, 1);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
-        usleep(LATE_US);
+    late_by(LATE_US, rank, 0);
     MPI_Bcast(data, 4, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
@@ -54,7 +51,7 @@ int main(int argc, char **argv)
     int rank;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Barrier(MPI_COMM_WORLD);
+    late_start();
     late_sender(rank, data);
     late_receiver(rank, data);
     late_for_all(rank, data);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two ranks, of which 0 is 300 ms late for everything: messages that are probed, or completed by another call than the
  * one that began them, collective operations likewise, communicators, windows, files. The only argument is a folder. */
-#include <mpi.h>
-#include <stdio.h>
-#include <unistd.h>
+#include "late.h"
 
 enum { LATE_US = 300000, TAG = 3, LARGE = 4 << 20 };
 
@@ -13,8 +11,7 @@ static int rank;
 static void late(void)
 {
     MPI_Barrier(MPI_COMM_WORLD); /* nobody has to wait for more than this once */
-    if (rank == 0)
-        usleep(LATE_US);
+    late_by(LATE_US, rank, 0);
 }
 
 static void in_probe(void)
@@ -162,6 +159,7 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    late_start();
     in_probe();
     in_mprobe();
     wait_for_receive();
