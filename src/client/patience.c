@@ -14,7 +14,9 @@
 
 enum {
     STOPPED_MS = 200, /* a stop that is over sooner is not worth a word: debuggers, ^Z and fg */
-    STARVED_TIMES = 5,
+    WORK_TIMES = 5,   /* one that works, or would if it had a processor or the disk, for itself or for a helper that it
+                       * is just starting, has so many times as long, */
+    USED_TIMES = 2,   /* unless it has used so much of a processor that it may never come to an end */
     STATE_FIELD = 3,
     USER_FIELD = 14,
     SYSTEM_FIELD = 15,
@@ -64,9 +66,8 @@ bool patience_over(const struct patience *patience, unsigned limit_ms, struct er
         return true;
     }
     uint64_t used_ms = (ticks - patience->cpu_ticks) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    /* it wants a processor, or a disk: for itself, or for a helper that it is just starting */
-    bool starved = (state == 'R' || state == 'D') && used_ms < limit_ms / 2;
-    if (passed_ms < (starved ? limit_ms * STARVED_TIMES : limit_ms))
+    bool works = (state == 'R' || state == 'D') && used_ms < (uint64_t)limit_ms * USED_TIMES;
+    if (passed_ms < (works ? (uint64_t)limit_ms * WORK_TIMES : limit_ms))
         return false;
     if (pid)
         err_set(err, -ETIMEDOUT,

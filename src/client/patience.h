@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a monitor that says nothing can still be expected to. One that is stopped (SIGSTOP, a debugger) will not
- * answer until somebody continues it; one that sleeps has nothing to do and should have answered; one that wants a
- * processor on a busy machine is waited for. By /proc/PID/stat, see proc(5).
+ * answer until somebody continues it; one that sleeps has nothing to do and should have answered; one that works, wants
+ * a processor on a busy machine, or waits for the disk is waited for. By /proc/PID/stat, see proc(5).
  */
 #ifndef SCRY_CLIENT_PATIENCE_H
 #define SCRY_CLIENT_PATIENCE_H
@@ -25,7 +25,8 @@ void patience_begin(struct patience *ret_patience, int fd);
 /* Again, of the same. */
 void patience_again(struct patience *patience, uint64_t since_ns);
 /* true, with err (-ETIMEDOUT) that says what is wrong and what to do: it is no use to wait on. `limit_ms` is for one
- * that could have answered; one that was given no processor, or no disk, has five times as long. */
+ * that could have answered; one that works has five times as long, until it has used a processor for twice the limit.
+ */
 bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
 
 #endif

@@ -30,7 +30,9 @@
 
 enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */
-    END_WAIT_MS = 2000,   /* for the last sample, and for the traces before it */
+    END_WAIT_MS = 2000,   /* for what processes that ended have left, with none of them getting ready, */
+    END_MOST_MS = 10000,  /* and for all of it */
+    ANSWER_MS = 5000,     /* for one answer then, of a monitor that works */
     LOST_WAIT_MS = 300,   /* for ends of processes where records were lost: follow.h says how late they can be */
     TRACES_POLL_MS = 5,
     COMING_POLL_MS = 20,
@@ -397,18 +399,25 @@ static uint64_t unfinished(const struct job *job)
 static void wait_for_traces(struct job *job)
 {
     struct watch *watch = &job->watch;
-    uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
-    bool flush = job->options->mpi != RUN_MPI_OFF;
+    uint64_t start = clock_now_ns(), now = start, advanced = start, least = UINT64_MAX;
+    bool flush = job->options->mpi != RUN_MPI_OFF, answered;
     do {
         if (unfinished(job))
             poll(NULL, 0, TRACES_POLL_MS);
         watch_ask_traces(watch, flush);
         flush = false;
-    } while (watch_wait(watch, END_WAIT_MS) && unfinished(job) && clock_now_ns() < until);
+        answered = watch_wait(watch, ANSWER_MS);
+        now = clock_now_ns();
+        if (unfinished(job) < least) {
+            least = unfinished(job);
+            advanced = now;
+        }
+    } while (answered && unfinished(job) && now - advanced < END_WAIT_MS * UINT64_C(1000000) &&
+             now - start < END_MOST_MS * UINT64_C(1000000));
     if (watch->traces.draining)
         recorder_warn(&job->recorder, "trace",
-                      "the traces of %llu processes were not complete %d s after the end: see `scry report` later",
-                      (unsigned long long)watch->traces.draining, END_WAIT_MS / 1000);
+                      "the traces of %llu processes were not complete %.0f s after the end: see `scry report` later",
+                      (unsigned long long)watch->traces.draining, (double)(now - start) / NS_PER_SECOND);
 }
 
 /* The last sample has the processes that ended since the one before. */
@@ -416,14 +425,14 @@ static void watch_end(struct job *job)
 {
     struct watch *watch = &job->watch;
     if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
-        watch_wait(watch, END_WAIT_MS);
+        watch_wait(watch, ANSWER_MS);
     if (watch->phase == WATCH_IDLE && job->preload.library[0])
         wait_for_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel tells one after the other */
         watch_tick(watch);
-        job->seen_to_end = watch_wait(watch, END_WAIT_MS);
+        job->seen_to_end = watch_wait(watch, ANSWER_MS);
         bool hopeless = watch->lost && clock_now_ns() > lost_until; /* their ends may be among what was lost */
         if (!job->seen_to_end || !watch->coming || hopeless || clock_now_ns() > until)
             break;

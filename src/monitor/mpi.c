@@ -137,12 +137,15 @@ static bool finish(struct mpi_process *process)
 {
     struct err err = {.text = ""};
     struct mpi_area *area = process->head;
+    if (process->finished)
+        return true;
     if (atomic_load(&area->state) == MPIA_LOADED && !atomic_load(&area->taken)) {
         atomic_store(&area->state, MPIA_OFF);
         snprintf(area->fault, sizeof area->fault,
                  "the monitor did not answer in time on this busy node: nothing was counted");
     }
     int code = process->job ? mpi_process_write(process, true, &err) : 0;
+    process->finished = code == 0;
     if (code == 0)
         return true;
     if (!process->write_failed)
@@ -189,7 +192,8 @@ int mpi_job_flush(struct mpi_registry *registry, const char *dir, struct err *er
         if (!process->job || (dir && strcmp(process->job->dir, dir) != 0))
             continue;
         struct err why = {.text = ""};
-        int result = mpi_process_write(process, true, &why);
+        /* the files of one that has ended are not written again at its turn */
+        int result = process->ended && finish(process) ? 0 : mpi_process_write(process, true, &why);
         if (result < 0 && code == 0) {
             code = result;
             err_set(err, code, "%s", why.text);

@@ -38,6 +38,7 @@ struct mpi_process {
     uint64_t looked_ns;              /* when it was looked whether there is something new */
     uint64_t written_mark;           /* of what is in the file */
     bool write_failed;               /* of one that has ended; tried again */
+    bool finished;                   /* of one that has ended: all of it is written */
     int tell_wishes, message_wishes; /* mpi_process_want */
     int call_requests;               /* of tell_wishes, those that said which calls */
     uint16_t *call_wishes;           /* mpi_process_want_calls, by enum call_id; NULL: never */

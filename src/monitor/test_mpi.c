@@ -2,9 +2,11 @@
 /* The monitor's side of MPI, with an interposer that does what it is told (test_fake_interposer.h). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "monitor/agent_mpi.h"
 #include "monitor/mpi.h"
 #include "monitor/mpi_internal.h"
+#include "monitor/node.h"
 #include "monitor/test_area_fixture.h"
 #include "monitor/test_fake_interposer.h"
 
@@ -225,6 +228,38 @@ static void test_live(void **state)
     child_end(&child, 0);
 }
 
+static ino_t file_of(pid_t pid)
+{
+    char path[PATH_MAX + 64];
+    struct stat st;
+    const struct mpi_process *process = monitor->mpi->list;
+    assert_non_null(process);
+    snprintf(path, sizeof path, "%s/stats/%s/%d-%d.json", job, monitor->node->name, (int)pid, process->incarnation);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_ino;
+}
+
+/* Whoever asks for the files has those of one that has ended, which are not written again. */
+static void test_flush_at_the_end(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    struct mpi_stats_set set;
+    struct err err = {.text = ""};
+    (void)state;
+    begin_counting(&child, 4);
+    kill(child.pid, SIGKILL);
+    waitpid(child.pid, NULL, 0);
+    assert_int_equal(draining(NULL), 1);
+    assert_int_equal(mpi_job_flush(monitor->mpi, job, &err), 0);
+    assert_int_equal(read_all(&set), 1);
+    assert_false(set.ranks[0].running);
+    mpi_stats_set_done(&set);
+    ino_t file = file_of(child.pid);
+    assert_int_equal(mpi_job_flush(monitor->mpi, job, &err), 0);
+    assert_int_equal(file_of(child.pid), file);
+    check_ended(4);
+}
+
 static void test_settings(void **state)
 {
     struct child child = child_new(fake_interposer);
@@ -432,6 +467,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_never_initialised, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_answered_too_late, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_live, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_flush_at_the_end, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_settings, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_who_wants_calls, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_restart, start, fixture_stop),
