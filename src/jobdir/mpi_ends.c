@@ -44,11 +44,15 @@ static bool fits(const struct mpi_stats *stats, const struct job_process *proces
 static void find_first(struct mpi_stats_set *set, size_t from, size_t to)
 {
     struct mpi_stats *first = NULL;
-    bool tie = false;
+    bool tie = false, later = false;
     for (size_t i = from; i < to; i++) {
         struct mpi_stats *stats = &set->ranks[i];
         if (!mpi_ended_badly(stats))
             continue;
+        if (stats->end.later && !stats->aborted) {
+            later = true;
+            continue;
+        }
         if (stats->aborted && (!first || !first->aborted)) {
             first = stats; /* whoever else ended, was ended by that */
             tie = false;
@@ -61,7 +65,7 @@ static void find_first(struct mpi_stats_set *set, size_t from, size_t to)
             first = tie ? first : stats;
         }
     }
-    if (first && !tie)
+    if (first && !tie && (first->end.known || first->aborted || !later))
         first->end.first = true;
 }
 
@@ -71,6 +75,28 @@ static size_t end_of_world(const struct mpi_stats_set *set, size_t from)
     while (to < set->count && strcmp(set->ranks[to].namespace, set->ranks[from].namespace) == 0)
         to++;
     return to;
+}
+
+/* Ends are recorded in their order: one that has none yet comes after those that have one, unless records were lost. */
+static bool is_in_order(const struct job_model *model)
+{
+    size_t index;
+    json_t *warning;
+    json_array_foreach(model->warnings, index, warning)
+    {
+        const char *kind = json_string_value(json_object_get(warning, "kind"));
+        if (kind && strcmp(kind, "lost") == 0)
+            return false;
+    }
+    return true;
+}
+
+static void find_later(struct mpi_stats *stats, const struct job_model *model, double init)
+{
+    const struct job_process *process;
+    HASH_FIND_INT(model->alive, &stats->pid, process);
+    stats->end.later =
+        !stats->end.known && process && (!stats->started_wall_ns || process->start <= init + SLACK_SECONDS);
 }
 
 int mpi_ends_find(struct mpi_stats_set *set, const struct job_model *model, const char *host, uint64_t started_ns)
@@ -96,6 +122,9 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct job_model *model, cons
             ranks[k]->running = false; /* its last statistics may come later than the news of its end */
         }
     }
+    bool in_order = is_in_order(model);
+    for (size_t i = 0; i < count && in_order; i++)
+        find_later(ranks[i], model, ((double)ranks[i]->started_wall_ns - (double)started_ns) / 1e9);
     for (size_t from = 0, to; from < set->count; from = to)
         find_first(set, from, to = end_of_world(set, from));
     return 0;

@@ -295,6 +295,34 @@ static void test_deaths(void **state)
     mpi_report_free(report);
 }
 
+/* One that still went through its end when the records did is not the first; unless records were lost. */
+static void test_death_later_than_the_records(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        struct mpi_report *report = made(3);
+        struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 9}, {.pid = 100, .end = 1.625, .status = 15}};
+        struct job_process last = {.pid = 101, .end = -1};
+        struct job_model model = {.ended = ended, .ended_count = 2, .warnings = json_array()};
+        HASH_ADD_INT(model.alive, pid, &last);
+        if (lost)
+            json_array_append_new(model.warnings, json_pack("{s:s}", "kind", "lost"));
+        for (size_t i = 0; i < 3; i++)
+            report->set.ranks[i].state = MPIA_RUNNING;
+        assert_int_equal(mpi_report_add_up(report), 0);
+        assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
+        struct buf text = text_of(report, -1);
+        check_has(&text,
+                  lost ? "\n  3 ranks ended without MPI_Finalize\n"
+                       : "\n  rank 2 was killed by SIGKILL, the first of 3 ranks that ended without MPI_Finalize\n");
+        check_has(&text, "\n  rank 1 (n, process 101): died without MPI_Finalize\n");
+        buf_done(&text);
+        mpi_report_free(report);
+        HASH_CLEAR(hh, model.alive);
+        json_decref(model.warnings);
+    }
+}
+
 static void test_paused(void **state)
 {
     (void)state;
@@ -395,9 +423,11 @@ static void test_sessions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads), cmocka_unit_test(test_one_thread),  cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_resets),        cmocka_unit_test(test_completions), cmocka_unit_test(test_deaths),
-        cmocka_unit_test(test_errors),        cmocka_unit_test(test_paused),      cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_other_threads), cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_merged),        cmocka_unit_test(test_resets),
+        cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
+        cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
         cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
