@@ -317,6 +317,11 @@ static void accept_agents(void *ctx, int fd, uint32_t events)
     }
 }
 
+void agent_hello_hear(struct agents *agents)
+{
+    accept_agents(agents, agents->listen_fd, EPOLLIN);
+}
+
 bool agent_hello_waits(const struct agents *agents)
 {
     struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};

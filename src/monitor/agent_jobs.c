@@ -305,7 +305,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
             continue;
         struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
         if (!agent->ended && poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
-            agent_ended(agent);
+            agent_exited(agent);
         ret_state->living += !agent->ended;
         ret_state->draining += agent->ended;
         ret_state->events += agent->events;

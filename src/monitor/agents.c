@@ -102,11 +102,10 @@ void agent_free(struct agent *agent)
     free(agent);
 }
 
-/* It went on without its area: the monitor was too slow for it. */
-static void note_late(struct agent *agent)
+/* It has not taken its area yet. */
+static bool is_starting(const struct agent *agent)
 {
-    if (agent->view.area && atomic_load(&agent->view.area->agent_state) == AREA_STARTING)
-        job_note_late(agent->job);
+    return agent->view.area && atomic_load(&agent->view.area->agent_state) == AREA_STARTING;
 }
 
 /* The process is gone, or runs another program: what it left is collected in the next turns. */
@@ -118,7 +117,8 @@ void agent_ended(struct agent *agent)
     agent->ended = true;
     if (agent->writer)
         trace_writer_ending(agent->writer);
-    note_late(agent);
+    if (is_starting(agent)) /* it went on without: the monitor was too slow for it */
+        job_note_late(agent->job);
     agent->ended_ns = clock_now_ns();
     HASH_DELETE(hh, agents->by_pid, agent);
     loop_remove(agent->exit_source);
@@ -130,6 +130,13 @@ void agent_ended(struct agent *agent)
     collect_soon(agents);
 }
 
+void agent_exited(struct agent *agent)
+{
+    if (is_starting(agent))
+        agent_hello_hear(agent->agents);
+    agent_ended(agent);
+}
+
 static void process_ended(void *ctx, int fd, uint32_t events)
 {
     struct agent *agent = ctx;
@@ -137,7 +144,7 @@ static void process_ended(void *ctx, int fd, uint32_t events)
     (void)events;
     struct monitor *monitor = agent->agents->monitor;
     monitor_enter(monitor);
-    agent_ended(agent);
+    agent_exited(agent);
     monitor_leave(monitor);
 }
 

@@ -287,6 +287,9 @@ struct trace_job *job_get(struct agents *agents, const char *dir);
 bool job_is_older(const struct trace_job *job, pid_t pid);
 void job_put(struct agents *agents, struct trace_job *job); /* frees it if nobody needs it */
 void agent_ended(struct agent *agent);
+/* The same of one that is known to be gone: what it said before that is heard first. Perhaps it said why it takes no
+ * area. */
+void agent_exited(struct agent *agent);
 void agent_free(struct agent *agent);
 
 void job_note_program(struct trace_job *job, const char *exe);
@@ -295,6 +298,7 @@ void job_note_late(struct trace_job *job); /* a process that was to be traced di
 /* agent_hello.c */
 int agent_hello_listen(struct agents *agents, struct err *err);
 void agent_hello_close(struct agents *agents);
+void agent_hello_hear(struct agents *agents);        /* whoever has said hello by now, within a turn's time */
 bool agent_hello_waits(const struct agents *agents); /* somebody whom nobody has listened to yet */
 /* Sends a welcome with at most three descriptors. 0 or -errno. */
 int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count);

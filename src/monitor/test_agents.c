@@ -281,6 +281,23 @@ static void test_no_hooks(void **state)
     child_end(&child, 0);
 }
 
+/* It says why it takes no area, goes on and is gone: that it has ended may be known before anybody listens to it. */
+static void test_ends_at_once(void **state)
+{
+    (void)state;
+    struct agents_job_state job_state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_send(&child, 'l', 0);
+    child_heard(&child, 'l');
+    child_end(&child, 0);
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    assert_int_equal(job_state.living, 0);
+    assert_non_null(strstr(job_state.problem, "limit of open files"));
+    assert_string_equal(job_state.note, "");
+    step_until(agents_count(agents) == 0);
+}
+
 /* A program that writes over the area loses its trace, nothing else. */
 static void test_garbage(void **state)
 {
@@ -489,6 +506,7 @@ int main(void)
         ROW(test_refused),
         ROW(test_long_texts),
         ROW(test_no_hooks),
+        ROW(test_ends_at_once),
         ROW(test_garbage),
         ROW(test_restart),
         ROW(test_restart_lets_go),

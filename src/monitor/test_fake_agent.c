@@ -148,10 +148,10 @@ static void fake_leave(struct fake *fake)
     fake->depth--;
 }
 
-static bool fake_hello(void)
+static bool fake_hello(uint32_t flags)
 {
     static struct agent_hello hello;
-    size_t size = hello_fill(&hello, 0, NULL);
+    size_t size = hello_fill(&hello, flags, NULL);
     int other = hello_dial();
     bool sent = send(other, &hello, size, 0) == (ssize_t)size;
     close(other);
@@ -189,7 +189,9 @@ static bool fake_serve(void *ctx, const struct child_command *command)
         area_ring(fake->bell);
         return true;
     case 'h': /* no hooks */
-        return fake_hello();
+        return fake_hello(0);
+    case 'l':
+        return fake_hello(AGENT_HAS_HOOKS | AGENT_NO_FILES);
     case 'q':
         _exit(0);
     }
