@@ -26,7 +26,13 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { SEEN_MS = 500, STOPPED_MS = 200, SLICE_MS = 20, PATIENCE = 3 };
+enum {
+    SEEN_MS = 500,
+    STARVED_TIMES = 8, /* a monitor that works, or wants a processor or a disk, has so many times as long */
+    STOPPED_MS = 200,
+    SLICE_MS = 20,
+    PATIENCE = 3,
+};
 
 static _Atomic bool opened; /* dlopen was called since we looked */
 static _Thread_local bool opened_here __attribute__((tls_model("initial-exec"))); /* by this thread */
@@ -104,14 +110,16 @@ static uint64_t ticks_in(const struct area *area, uint64_t ms)
 
 void modules_wait_seen(struct area *area, uint32_t number)
 {
-    uint64_t begin = agent_ticks(), end = begin + ticks_in(area, SEEN_MS), look = begin + ticks_in(area, STOPPED_MS);
+    uint64_t begin = agent_ticks(), end = begin + ticks_in(area, SEEN_MS), look = begin + ticks_in(area, STOPPED_MS),
+             last = begin + ticks_in(area, STARVED_TIMES * SEEN_MS);
     while (atomic_load(&timeouts) < PATIENCE && agent_monitor_alive()) {
         uint32_t seen = atomic_load(&area->modules_seen);
         if ((int32_t)(seen - number) >= 0)
             return;
         uint64_t now = agent_ticks();
-        if (now >= end || (now >= look && agent_monitor_stopped())) {
-            atomic_fetch_add(&timeouts, now >= end ? 1 : PATIENCE);
+        bool over = now >= last || (now >= end && !agent_monitor_starved());
+        if (over || (now >= look && agent_monitor_stopped())) {
+            atomic_fetch_add(&timeouts, over ? 1 : PATIENCE);
             return;
         }
         struct {
