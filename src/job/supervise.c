@@ -399,7 +399,7 @@ static uint64_t unfinished(const struct job *job)
 static void wait_for_traces(struct job *job)
 {
     struct watch *watch = &job->watch;
-    uint64_t start = clock_now_ns(), now = start, advanced = start, least = UINT64_MAX;
+    uint64_t start = clock_now_ns(), now, advanced = start, least = UINT64_MAX;
     bool flush = job->options->mpi != RUN_MPI_OFF, answered;
     do {
         if (unfinished(job))
