@@ -39,6 +39,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "build", "check"))
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
+CASE_SECONDS = 60  # after which a case is taken for hanging
 
 # A run in the background ignores signals that the programs tested here are to be ended by, and they would inherit that.
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
@@ -174,6 +175,8 @@ class Sandbox:
                 for name in os.listdir(self.path(folder)):
                     os.chown(self.path(folder, name), *owner)
         self.env = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        if "ASAN_OPTIONS" in self.env:
+            self.env["ASAN_OPTIONS"] += ":detect_leaks=0"  # LeakSanitizer aborts in a process that is traced
         self.env.update(
             PATH=f"{self.path('bin')}:{SYSTEM_PATH}",
             HOME=self.path("home"),
@@ -522,8 +525,20 @@ class TestCase(unittest.TestCase):
         self.addCleanup(self.box.close)
 
 
+class Hangs(Exception):
+    """A case is not over in CASE_SECONDS: raised where it waits, so that its traceback says what for."""
+
+
+def _too_long(_sig, _frame):
+    raise Hangs(f"the case was not over after {CASE_SECONDS * SCALE:g} s")
+
+
+def _name(test):
+    return test.id().replace("__main__.", "").replace("#", "_")
+
+
 class _Tap(unittest.TestResult):
-    """Prints `ok N - name`, skips with their reason, failures with their traceback as comments."""
+    """Prints `ok N - name`, skips with their reason, failures with their traceback as comments; ends a case that hangs."""
 
     def __init__(self):
         super().__init__()
@@ -532,8 +547,7 @@ class _Tap(unittest.TestResult):
 
     def _line(self, test, ok, note=""):
         self.count += 1
-        name = test.id().replace("__main__.", "").replace("#", "_")
-        print(f"{'ok' if ok else 'not ok'} {self.count} - {name}{note}", flush=True)
+        print(f"{'ok' if ok else 'not ok'} {self.count} - {_name(test)}{note}", flush=True)
 
     def _comment(self, error):
         for line in "".join(traceback.format_exception(*error)).splitlines():
@@ -542,6 +556,12 @@ class _Tap(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.subtest_failed = False
+        # Again and again: what cleans up behind the case may hang, too.
+        signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS * SCALE, CASE_SECONDS * SCALE / 4)
+
+    def stopTest(self, test):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        super().stopTest(test)
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -576,14 +596,31 @@ class _Tap(unittest.TestResult):
         self._line(test, False)
 
 
+def _cases(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from _cases(test)
+        else:
+            yield test
+
+
+def _chosen(suite):
+    """The cases that are to run again: SCRY_TEST_ONLY has what was printed of each on a line of its own, a subtest's
+    name behind that of its case. All, if none of them is known here."""
+    only = os.environ.get("SCRY_TEST_ONLY", "").splitlines()
+    chosen = [test for test in _cases(suite) if any(f"{line} ".startswith(f"{_name(test)} ") for line in only)]
+    return unittest.TestSuite(chosen) if chosen else suite
+
+
 def main():
     """Runs the calling module's tests (or those named as arguments) and prints TAP."""
     loader = unittest.TestLoader()
     module = sys.modules["__main__"]
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    suite = _chosen(loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module))
     result = _Tap()
     signal.signal(signal.SIGTERM, _abandon_all)
+    signal.signal(signal.SIGALRM, _too_long)
     print("TAP version 13", flush=True)
     suite.run(result)
     print(f"1..{result.count}", flush=True)

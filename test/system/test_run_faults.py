@@ -350,7 +350,7 @@ class Crashes(FaultCase):
         done = self.box.run(["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh",
                              *self.box.scry("run", scrytest.example("crash"))],
                             # a sanitized scry run would have switched them off
-                            env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":disable_coredump=0"})
+                            env={"ASAN_OPTIONS": self.box.env.get("ASAN_OPTIONS", "") + ":disable_coredump=0"})
         self.assertEqual(done.returncode, 139)
         crash, = self.report()["crashes"]
         self.assertTrue(crash["core"].startswith(self.box.path("work")))

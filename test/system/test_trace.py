@@ -283,7 +283,7 @@ class Untouched(TraceCase):
         done = self.scry_run("-q", "sh", "-c", 'echo "$LD_PRELOAD"',
                              env={"LD_PRELOAD": "libm.so.6 libdl.so.2",
                                   # a sanitized scry would not start with anything before its own library
-                                  "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"})
+                                  "ASAN_OPTIONS": f"{self.box.env.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"})
         first, *rest = done.stdout.strip().split(":")
         self.assertEqual(os.path.basename(first), "libscry-agent.so")
         self.assertEqual(rest, ["libm.so.6", "libdl.so.2"])

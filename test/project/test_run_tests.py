@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/run-tests counts every case and loses no failure: a program that crashed, broke its plan or ran too long. What
+fails once and passes alone is flaky."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import scrytest  # noqa: E402
+
+TOOL = os.path.join(scrytest.SOURCE, "tools", "run-tests")
+
+HEAD = """project('scry')
+sh = find_program('sh')
+"""
+ONE = "test('{name}', sh, args: ['-c', '''{script}'''], suite: {suite}, protocol: '{protocol}', timeout: 1)\n"
+# `seen NAME` is true but for the first time.
+SEEN = "seen() {{ test -e {0}/$1 || {{ : >{0}/$1; false; }}; }}; "
+
+
+class RunTests(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+
+    def run_tests(self, *tests):
+        """Runs tests (name, script, protocol, suites); returns (exit status, lines) of what is said at the end."""
+        with open(os.path.join(self.root, "meson.build"), "w", encoding="utf-8") as file:
+            file.write(HEAD)
+            for name, script, protocol, *suites in tests:
+                file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol, suite=suites))
+        build = os.path.join(self.root, "build")
+        subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
+        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "MESON_TESTTHREADS": "2"})
+        self.output = done.stdout
+        lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
+        return done.returncode, lines
+
+    def kept(self, program):
+        with open(os.path.join(self.root, "build", "first-failures", f"{program}.txt"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_all_passed(self):
+        self.assertEqual(self.run_tests(("one", "true", "exitcode"), ("two", "echo 1..2; echo ok 1; echo ok 2", "tap")),
+                         (0, ["3 passed, 0 failed"]))
+
+    def test_suites_do_not_matter(self):
+        tap = "echo 1..2; echo ok 1 - a; echo not ok 2 - b"
+        status, lines = self.run_tests(("t", tap, "tap"), ("u", "true", "exitcode", "z"), ("v", tap, "tap", "x", "y"))
+        self.assertEqual(status, 1)
+        self.assertEqual(sorted(lines), ["3 passed, 2 failed", "FAILED   t: b", "FAILED   v: b"])
+
+    def test_failures_are_explained(self):
+        self.run_tests(("t", "echo 1..2; echo ok 1; echo not ok 2 - b; echo \"# 1 is not 2\"; echo why >&2", "tap"))
+        self.assertIn("FAILED   t: b\n    # 1 is not 2\n    whole output: ", self.output)
+        self.assertIn("why", self.kept("t"))
+
+    def test_skips_have_their_reason(self):
+        status, lines = self.run_tests(("t", "echo 1..2; echo ok 1; echo \"ok 2 - b # SKIP no gdb\"", "tap"),
+                                       ("u", "exit 77", "exitcode"))
+        self.assertEqual(status, 0)
+        self.assertEqual(sorted(lines[:-1]), ["skipped  t: b: no gdb", "skipped  u: no reason given"])
+        self.assertEqual(lines[-1], "1 passed, 0 failed, 2 skipped")
+
+    def test_failures_without_a_failed_case(self):
+        status, lines = self.run_tests(("crash", "echo 1..1; echo ok 1; kill -9 $$", "tap"),
+                                       ("plan", "echo 1..3; echo ok 1", "tap"),
+                                       ("hangs", "exec sleep 20", "exitcode"),
+                                       ("status", "exit 3", "exitcode"))
+        self.assertEqual(status, 1)
+        self.assertEqual(sorted(line.split(":")[0] for line in lines[:-1]),
+                         ["FAILED   " + name for name in ("crash", "hangs", "plan", "status")])
+        self.assertIn("FAILED   hangs: timeout", lines)
+        self.assertEqual(lines[-1], "2 passed, 4 failed")
+
+    def test_flaky_cases_are_no_failures(self):
+        status, lines = self.run_tests(
+            ("case", "echo 1..2; echo ok 1 - a; if seen case; then echo ok 2 - b; else echo not ok 2 - b; echo \"# late\"; fi", "tap"),
+            ("crash", "echo 1..1; echo ok 1 - c; seen crash", "tap"),
+            ("hang", "echo 1..1; echo ok 1 - h; seen hang || exec sleep 20", "tap"),
+            ("twice", "seen first && seen second", "exitcode"),
+            ("good", "true", "exitcode"))
+        self.assertEqual(status, 0)
+        self.assertEqual(sorted(line.partition(" (")[0] for line in lines),
+                         ["4 flaky", "8 passed, 0 failed", "flaky    case: b", "flaky    crash: the program",
+                          "flaky    hang: the program", "flaky    twice: the program"])
+        self.assertIn("# late", self.kept("case"))
+
+    def test_one_that_fails_only_when_run_again_is_flaky(self):
+        both = "echo 1..2; if seen both; then echo ok 1 - a; echo not ok 2 - b; else echo not ok 1 - a; echo ok 2 - b; fi"
+        status, lines = self.run_tests(("both", both, "tap"))
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
+        self.assertEqual([line.partition(" (")[0] for line in lines[:-1]], ["flaky    both: a", "flaky    both: b", "2 flaky"])
+
+    def test_six_flaky_cases_are_a_failure(self):
+        status, lines = self.run_tests(*((f"f{n}", f"seen f{n}", "exitcode") for n in range(6)))
+        self.assertEqual(status, 1)
+        self.assertEqual(sum(line.startswith("flaky ") for line in lines), 6)
+        self.assertEqual(lines[-2:], ["FAILED   6 flaky cases, more than 5 in one run", "6 passed, 1 failed"])
+
+    def test_of_many_failures_none_is_run_again(self):
+        tap = "echo 1..21; for n in $(seq 21); do echo not ok $n - c$n; done; seen one || exit 1; echo again"
+        status, lines = self.run_tests(("t", tap, "tap"))
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 21 failed"))
+        self.assertNotIn("again", self.kept("t"))
+
+    def test_nothing_is_no_success(self):
+        self.assertEqual(self.run_tests(("t", "exit 77", "exitcode"))[0], 1)
+        done = subprocess.run([TOOL, "--build", "/nonexistent"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed"))
+
+
+scrytest.main()
