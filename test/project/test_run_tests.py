@@ -97,6 +97,12 @@ class RunTests(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
         self.assertEqual([line.partition(" (")[0] for line in lines[:-1]], ["flaky    both: a", "flaky    both: b", "2 flaky"])
 
+    def test_a_part_passes_with_its_case(self):
+        tap = "echo 1..1; if seen part; then echo ok 1 - a.b; else echo \"not ok 1 - a.b (n=2)\"; fi"
+        status, lines = self.run_tests(("t", tap, "tap"))
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
+        self.assertTrue(lines[0].startswith("flaky    t: a.b (n=2) (failed 1 of"), lines)
+
     def test_six_flaky_cases_are_a_failure(self):
         status, lines = self.run_tests(*((f"f{n}", f"seen f{n}", "exitcode") for n in range(6)))
         self.assertEqual(status, 1)
