@@ -16,10 +16,10 @@
 #include "jobdir/trace_write.h"
 #include "monitor/agents.h"
 #include "shm/record.h"
+#include "shm/waits.h"
 #include "symbols/helper_client.h"
 
 enum {
-    HOLD_MS = 20000,          /* how long main is held at most */
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
     COLLECT_MIN_MS = 100,     /* between two looks while there is something to collect */
     COLLECT_MAX_MS = 2000,    /* while there is not */
