@@ -265,11 +265,7 @@ static void hold(int how, uint64_t most_ms)
     atomic_store(&area->holding, 1);
     agent_ring();
     while (!atomic_load(&area->go) && most_ms) {
-        uint64_t left_ns = waits_slice_ns(policy, &seen);
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, (int64_t)left_ns};
-        sys_call4(SYS_futex, (long)&area->go, FUTEX_WAIT, 0, (long)&timeout);
+        agent_sleep_on(&area->go, 0, waits_slice_ns(policy, &seen));
         seen.passed_ns = agent_now_ns() - since_ns;
         seen.state = agent_monitor_state();
         if (waits_is_dead(seen.state) || waits_judge(policy, &seen) != WAIT_ON)

@@ -113,10 +113,7 @@ void modules_wait_seen(struct area *area, uint32_t number)
             atomic_fetch_add(&timeouts, verdict == WAIT_LATE ? 1 : PATIENCE);
             return;
         }
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, (int64_t)waits_slice_ns(policy, &seen)};
-        sys_call4(SYS_futex, (long)&area->modules_seen, FUTEX_WAIT, done, (long)&timeout);
+        agent_sleep_on(&area->modules_seen, done, waits_slice_ns(policy, &seen));
     }
 }
 

@@ -148,10 +148,7 @@ static uint32_t packet_wait(struct agent_thread *self)
             note_vain(begun_ns, begun_ns + seen.passed_ns, freed);
             break;
         } /* where there is no monitor, nobody has waited, and the next one is soon there */
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, (int64_t)waits_slice_ns(policy, &seen)};
-        sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
+        agent_sleep_on(&area->freed, freed, waits_slice_ns(policy, &seen));
     }
     atomic_fetch_add_explicit(&area->waits_ran_out, 1, memory_order_relaxed);
     self->waited = true;

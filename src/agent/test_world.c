@@ -42,6 +42,13 @@ int agent_poll(int fd, short events, uint64_t most_ns, short *ret_events)
     return result;
 }
 
+void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_ns)
+{
+    short events;
+    if (*word == value)
+        agent_poll(-1, 0, most_ns, &events);
+}
+
 char agent_state_of(int32_t pid)
 {
     world.looks++;

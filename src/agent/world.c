@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 
 #include "agent/sys.h"
@@ -24,6 +25,12 @@ int agent_poll(int fd, short events, uint64_t most_ns, short *ret_events)
     int result = (int)sys_call4(SYS_poll, (long)&poll, 1, (long)((most_ns + 999999) / 1000000), 0);
     *ret_events = poll.revents;
     return result;
+}
+
+void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_ns)
+{
+    const struct kernel_time most = {(int64_t)(most_ns / 1000000000), (int64_t)(most_ns % 1000000000)};
+    sys_call4(SYS_futex, (long)word, FUTEX_WAIT, value, (long)&most);
 }
 
 char agent_state_of(int32_t pid)

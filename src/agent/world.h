@@ -22,6 +22,10 @@ static inline uint64_t agent_now_ms(void)
  * -errno. */
 int agent_poll(int fd, short events, uint64_t most_ns, short *ret_events);
 
+/* FUTEX_WAIT: until somebody wakes who waits for this word, or the time has passed, or it is another number than that.
+ */
+void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_ns);
+
 /* The kernel's letter in /proc/PID/stat; 0: not known. Takes the lowest free descriptor for a moment: for who connects
  * takes one anyway. Others have outside_look. */
 char agent_state_of(int32_t pid);
