@@ -167,16 +167,16 @@ bool agent_monitor_alive(void)
     return patience_monitor_alive(act.bell);
 }
 
-bool agent_monitor_starved(void)
+char agent_monitor_state(void)
 {
-    return patience_monitor_starved(act.bell);
+    return patience_monitor_state(act.bell);
 }
 
 /* Waits until the monitor releases the thread, or there is nobody to do it. */
 static void hold(struct area_raise *raise, struct patience *patience)
 {
     for (;;) {
-        struct timespec slice = {0, PATIENCE_SLICE_MS * 1000000L};
+        struct timespec slice = {0, wait_policies[WAIT_HELD].look_ms * 1000000L};
         if (atomic_load_explicit(&raise->hold, memory_order_acquire) != AREA_HOLD_POSTED)
             break;
         if (!atomic_load(&act.view.area->on) || !patience_lasts(patience))

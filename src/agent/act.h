@@ -42,7 +42,7 @@ bool agent_act_short(uint32_t list_at, const struct capture_frame *frame);
 /* Whether the monitor's process still lives. For waiting of other kinds, too. */
 bool agent_monitor_alive(void);
 
-/* Whether it wants a processor, or waits for a disk. */
-bool agent_monitor_starved(void);
+/* How it stands with it: patience_monitor_state. */
+char agent_monitor_state(void);
 
 #endif

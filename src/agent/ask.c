@@ -11,25 +11,14 @@
 
 #include "agent/raw.h"
 #include "agent/sys.h"
+#include "agent/world.h"
 
 enum {
     HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
     RETRY_MS = 2,
-    LOOK_MS = 5,        /* until it is looked why nothing comes, */
-    LOOK_AGAIN_MS = 50, /* and again */
-    STOPPED_MS = 200,   /* a stop that is over sooner is waited for, once in */
-    MARK_MS = 10000,    /* this time by all processes together: then a mark beside the socket says that one has */
-    STARVED_TIMES = 4,  /* one that wants a processor, or waits for a disk, on a busy node has so many times as long */
+    MARK_MS = 10000, /* a stop is waited for once in this time by all processes together: then a mark beside the socket
+                      * says that one has */
 };
-
-uint64_t agent_now_ms(void)
-{
-    struct {
-        int64_t sec, nsec;
-    } now = {0, 0};
-    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&now);
-    return (uint64_t)now.sec * 1000 + (uint64_t)now.nsec / 1000000;
-}
 
 /* ---- a monitor that is stopped ---- */
 
@@ -56,25 +45,6 @@ static char *number_put(char *at, int32_t number)
         *at++ = digits[--count];
     *at = '\0';
     return at;
-}
-
-/* The kernel's letter; 0: not known. */
-static char state_of(int32_t pid)
-{
-    char path[32] = "/proc/", text[96];
-    if (pid <= 0)
-        return 0;
-    raw_copy(number_put(path + 6, pid), "/stat", sizeof "/stat");
-    long got = file_read(path, text, sizeof text, NULL);
-    while (got > 0 && text[got - 1] != ')')
-        got--;
-    return got > 0 && text[got] == ' ' ? text[got + 1] : (char)0;
-}
-
-bool agent_is_stopped(int32_t pid)
-{
-    char state = state_of(pid);
-    return state == 'T' || state == 't';
 }
 
 /* The monitor's number; 0: not known. */
@@ -126,48 +96,44 @@ static void mark_put(const struct mark *mark, int32_t pid)
     sys_call2(SYS_close, fd, 0);
 }
 
-/* Whether it is no use to wait on, `since` when it has been waited. fd: of the connection; -1: there is none, since too
- * many wait for one. */
-static bool is_vain(const struct agent_question *question, int fd, uint64_t since)
+/* Whether to wait on; if that is no use since it is stopped, whoever comes next hears of it. fd: of the connection; -1:
+ * there is none, since too many wait for one. */
+static enum wait_verdict judge(const struct agent_question *question, int fd, struct wait_seen *seen, bool look)
 {
-    uint64_t waited = agent_now_ms() - since;
-    struct mark mark;
-    if (waited < LOOK_MS)
-        return false;
-    mark_look(question->socket, &mark);
-    int32_t pid = fd >= 0 ? peer_of(fd) : mark.pid;
-    if (!agent_is_stopped(pid))
-        return false;
-    if (mark.fresh && mark.pid == pid)
-        return true;
-    if (waited < STOPPED_MS)
-        return false;
-    mark_put(&mark, pid);
-    return true;
-}
-
-/* It would answer if it could: whoever sleeps should have. */
-static bool is_starved(const struct agent_question *question, int fd, uint64_t waited)
-{
-    char state = waited < (uint64_t)STARVED_TIMES * question->wait_ms ? state_of(peer_of(fd)) : (char)0;
-    return state == 'R' || state == 'D';
+    const struct wait_policy *policy = &wait_policies[fd >= 0 ? question->wait : WAIT_DIAL];
+    struct mark mark = {.pid = 0};
+    int32_t pid = 0;
+    seen->limit_ns = wait_policies[question->wait].limit_ms * WAITS_NS_PER_MS;
+    if (look && seen->passed_ns >= policy->first_look_ms * WAITS_NS_PER_MS) {
+        pid = fd >= 0 ? peer_of(fd) : 0;
+        mark_look(question->socket, &mark);
+        if (fd < 0)
+            pid = mark.pid;
+        seen->state = agent_state_of(pid);
+        seen->in_vain = mark.fresh && mark.pid == pid;
+    }
+    enum wait_verdict verdict = waits_judge(policy, seen);
+    if (verdict == WAIT_STOPPED && !seen->in_vain)
+        mark_put(&mark, pid);
+    return verdict;
 }
 
 /* ---- the conversation ---- */
 
-static int wait_for(int fd, short what, const struct agent_question *question, uint64_t since)
+static int wait_for(int fd, short what, const struct agent_question *question, uint64_t since_ns)
 {
     for (;;) {
-        uint64_t waited = agent_now_ms() - since, slice = waited < LOOK_MS ? LOOK_MS : LOOK_AGAIN_MS;
-        bool late = waited >= question->wait_ms, over = late && !is_starved(question, fd, waited);
-        uint64_t left = over ? 0 : late ? slice : question->wait_ms - waited;
-        struct pollfd poll = {fd, what, 0};
-        long result = sys_call4(SYS_poll, (long)&poll, 1, (long)(left < slice ? left : slice), 0);
+        struct wait_seen seen = {.passed_ns = agent_now_ns() - since_ns};
+        enum wait_verdict verdict = judge(question, fd, &seen, true);
+        short came;
+        /* whoever was late itself looks once more whether the answer is there */
+        int result =
+            agent_poll(fd, what, verdict == WAIT_ON ? waits_slice_ns(&wait_policies[question->wait], &seen) : 0, &came);
         if (result > 0)
-            return poll.revents & what ? 0 : -ECONNRESET;
+            return came & what ? 0 : -ECONNRESET;
         if (result < 0 && result != -EINTR)
-            return (int)result;
-        if (over || is_vain(question, fd, since))
+            return result;
+        if (verdict != WAIT_ON)
             return -ETIMEDOUT;
     }
 }
@@ -182,10 +148,10 @@ static int high_up(long low)
     return (int)fd;
 }
 
-static int dial(const struct agent_question *question, uint64_t since)
+static int dial(const struct agent_question *question, uint64_t since_ns)
 {
     const char *path = question->socket;
-    uint64_t looked = since;
+    uint64_t looked_ns = 0;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = raw_length(path, sizeof address.sun_path);
     if (!length || length >= sizeof address.sun_path)
@@ -200,22 +166,21 @@ static int dial(const struct agent_question *question, uint64_t since)
         long result = sys_call4(SYS_connect, fd, (long)&address, sizeof address, 0);
         if (result == 0)
             return (int)fd;
+        struct wait_seen seen = {.passed_ns = agent_now_ns() - since_ns};
         bool again = result == -EAGAIN || result == -EINTR;
-        uint64_t now = agent_now_ms();
-        bool over = now - since >= question->wait_ms;
-        if (again && !over && now - looked >= LOOK_MS) {
-            looked = now;
-            over = is_vain(question, -1, since);
-        }
-        if (!again || over) {
+        bool look = seen.passed_ns - looked_ns >= wait_policies[WAIT_DIAL].look_ms * WAITS_NS_PER_MS;
+        if (look)
+            looked_ns = seen.passed_ns;
+        if (!again || judge(question, -1, &seen, look) != WAIT_ON) {
             sys_call2(SYS_close, fd, 0);
             return again ? -ETIMEDOUT : (int)result;
         }
-        sys_call4(SYS_poll, 0, 0, RETRY_MS, 0);
+        short came;
+        agent_poll(-1, 0, RETRY_MS * WAITS_NS_PER_MS, &came);
     }
 }
 
-static int say(int fd, const struct agent_question *question, uint64_t since)
+static int say(int fd, const struct agent_question *question, uint64_t since_ns)
 {
     for (;;) {
         long sent = sys_call6(SYS_sendto, fd, (long)question->hello, question->hello_size, MSG_NOSIGNAL, 0, 0);
@@ -223,13 +188,13 @@ static int say(int fd, const struct agent_question *question, uint64_t since)
             return 0;
         if (sent == -EINTR)
             continue;
-        int code = sent == -EAGAIN ? wait_for(fd, POLLOUT, question, since) : sent < 0 ? (int)sent : -EPROTO;
+        int code = sent == -EAGAIN ? wait_for(fd, POLLOUT, question, since_ns) : sent < 0 ? (int)sent : -EPROTO;
         if (code < 0)
             return code;
     }
 }
 
-static int hear(int fd, const struct agent_question *question, uint64_t since)
+static int hear(int fd, const struct agent_question *question, uint64_t since_ns)
 {
     union {
         struct cmsghdr header;
@@ -239,7 +204,7 @@ static int hear(int fd, const struct agent_question *question, uint64_t since)
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
     long got = -EAGAIN;
     while (got == -EAGAIN || got == -EINTR) {
-        int code = wait_for(fd, POLLIN, question, since);
+        int code = wait_for(fd, POLLIN, question, since_ns);
         if (code < 0)
             return code;
         message.msg_controllen = CMSG_LEN(sizeof(int) * question->fd_count); /* with CMSG_SPACE, one more may fit */
@@ -263,15 +228,15 @@ static int hear(int fd, const struct agent_question *question, uint64_t since)
 
 int agent_ask(const struct agent_question *question)
 {
-    uint64_t since = agent_now_ms();
+    uint64_t since_ns = agent_now_ns();
     for (uint32_t i = 0; i < question->fd_count; i++)
         question->fds[i] = -1;
-    int fd = dial(question, since);
+    int fd = dial(question, since_ns);
     if (fd < 0)
         return fd;
-    int code = say(fd, question, since);
+    int code = say(fd, question, since_ns);
     if (code == 0 && question->welcome_size)
-        code = hear(fd, question, since);
+        code = hear(fd, question, since_ns);
     sys_call2(SYS_close, fd, 0);
     return code;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/waits.h"
+
 enum { ASK_FDS = 3 }; /* at most, in an answer */
 
 struct agent_question {
@@ -20,8 +22,8 @@ struct agent_question {
     void *welcome;
     int *fds; /* what came with the answer, the others are -1: the caller closes them, whatever is returned */
     uint32_t fd_count;
-    uint32_t wait_ms; /* at most, for all of it; four times as long for a monitor that wants a processor, or a disk */
-    bool alone;       /* there is one thread, and the program has not begun: any descriptor will do */
+    enum wait_kind wait; /* how long, for all of it: WAIT_HELLO or WAIT_HELLO_FORK */
+    bool alone;          /* there is one thread, and the program has not begun: any descriptor will do */
 };
 
 /* 0: said, and answered if an answer was waited for. -ETIMEDOUT: the monitor took too long; -EMFILE: it has answered,
@@ -29,10 +31,5 @@ struct agent_question {
  * not there. */
 typedef int agent_ask_function(const struct agent_question *question);
 agent_ask_function agent_ask;
-
-/* Whether a process is stopped (SIGSTOP, a debugger): nothing is to be expected of it until somebody continues it. */
-bool agent_is_stopped(int32_t pid);
-
-uint64_t agent_now_ms(void);
 
 #endif

@@ -2,8 +2,8 @@
 #include "agent/closing.h"
 
 #include "agent/agent.h"
-#include "agent/ask.h"
 #include "agent/imports.h"
+#include "agent/world.h"
 
 #include <link.h>
 #include <stddef.h>

@@ -15,6 +15,7 @@
 #include "agent/read.h"
 #include "agent/signals.h"
 #include "agent/mpi.h"
+#include "agent/world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +27,7 @@ _Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "a
 bool agent_was_connected;
 
 enum {
-    ANSWER_MS = 1000,
-    FORK_MS = 250,  /* a child of fork is not held up longer; only a stopped monitor takes that long */
-    OTHER_MS = 300, /* nor another thread of it by the one that connects */
-    DLOPEN_MS = 2000,
-    STOPPED_MS = 200, /* of a monitor that is stopped nothing is expected */
+    OTHER_MS = 300, /* a thread of a child of fork is not held up longer by the one that connects */
     FDS = 3,
     FD_AREA = 0,
     FD_BELL,
@@ -186,11 +183,6 @@ void agent_seal(const char *text)
     known_pid = 0;                     /* nor in children */
 }
 
-bool agent_monitor_stopped(void)
-{
-    return agent_hot.bell && agent_is_stopped(atomic_load(&agent_hot.bell->monitor_pid));
-}
-
 static struct area_thread *crash_thread(void)
 {
     return agent_hot.area ? agent_self.block : NULL;
@@ -257,21 +249,26 @@ static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_
 
 /* ---- all of it ---- */
 
-static void hold(uint64_t ms)
+/* most_ms: what the monitor says. */
+static void hold(int how, uint64_t most_ms)
 {
+    const struct wait_policy *policy = &wait_policies[how == CONNECT_FORK     ? WAIT_MAIN_FORK
+                                                      : how == CONNECT_DLOPEN ? WAIT_MAIN_DLOPEN
+                                                                              : WAIT_MAIN];
     struct area *area = agent_hot.area;
-    uint64_t since = agent_now_ms(), deadline = since + ms;
+    uint64_t since_ns = agent_now_ns();
+    struct wait_seen seen = {.state = 0};
+    if (how == CONNECT_START || how == CONNECT_MPI || most_ms < policy->limit_ms)
+        seen.limit_ns = most_ms * WAITS_NS_PER_MS;
     if (atomic_load(&area->go))
         return;
     atomic_store(&area->holding, 1);
     agent_ring();
-    for (uint64_t now; !atomic_load(&area->go) && (now = agent_now_ms()) < deadline;) {
-        uint64_t left = deadline - now < 100 ? deadline - now : 100;
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, (int64_t)left * 1000000};
-        sys_call4(SYS_futex, (long)&area->go, FUTEX_WAIT, 0, (long)&timeout);
-        if (!agent_monitor_alive() || (now - since >= STOPPED_MS && agent_monitor_stopped()))
+    while (!atomic_load(&area->go) && most_ms) {
+        agent_sleep_on(&area->go, 0, waits_slice_ns(policy, &seen));
+        seen.passed_ns = agent_now_ns() - since_ns;
+        seen.state = agent_monitor_state();
+        if (waits_is_dead(seen.state) || waits_judge(policy, &seen) != WAIT_ON)
             break;
     }
     atomic_store(&area->holding, 0);
@@ -305,7 +302,7 @@ static bool converse(int how, uint32_t flags, uint64_t *ret_hold_ms)
                                       .hello = &hello,
                                       .welcome = &welcome,
                                       .fds = fds,
-                                      .wait_ms = how == CONNECT_FORK ? FORK_MS : ANSWER_MS};
+                                      .wait = how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO};
     hello_fill(&hello, how, flags);
     question.hello_size = hello.size;
     if (!(flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
@@ -403,8 +400,7 @@ void agent_connect(int how)
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
         parts_start(how);
         atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
-        uint64_t most = how == CONNECT_FORK ? FORK_MS : how == CONNECT_DLOPEN ? DLOPEN_MS : UINT64_MAX;
-        hold(hold_ms < most ? hold_ms : most);
+        hold(how, hold_ms);
     }
     atomic_store(&busy, 0);
 }

@@ -13,7 +13,6 @@ struct connect_settings {
     bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
 };
 extern struct connect_settings connect_settings;
-bool agent_monitor_stopped(void);
 /* Bytes of address space that are left below RLIMIT_AS; UINT64_MAX: no limit. */
 uint64_t agent_address_room(void);
 /* Tells the monitor something that needs no answer: bits of enum agent_hello_flag. */

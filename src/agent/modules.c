@@ -15,6 +15,8 @@
 #include "agent/connect.h"
 #include "agent/read.h"
 #include "agent/signals.h"
+#include "agent/world.h"
+#include "shm/waits.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,13 +28,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum {
-    SEEN_MS = 500,
-    STARVED_TIMES = 8, /* a monitor that works, or wants a processor or a disk, has so many times as long */
-    STOPPED_MS = 200,
-    SLICE_MS = 20,
-    PATIENCE = 3,
-};
+enum { PATIENCE = 3 }; /* waits in vain, then there are no more; a monitor that is stopped counts for all of them */
 
 static _Atomic bool opened; /* dlopen was called since we looked */
 static _Thread_local bool opened_here __attribute__((tls_model("initial-exec"))); /* by this thread */
@@ -102,30 +98,22 @@ static bool changed(void)
     return atomic_exchange(&seen_changes, now) != now;
 }
 
-static uint64_t ticks_in(const struct area *area, uint64_t ms)
-{
-    uint64_t second = atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed);
-    return (second ? second : UINT64_C(4000000000)) / 1000 * ms;
-}
-
 void modules_wait_seen(struct area *area, uint32_t number)
 {
-    uint64_t begin = agent_ticks(), end = begin + ticks_in(area, SEEN_MS), look = begin + ticks_in(area, STOPPED_MS),
-             last = begin + ticks_in(area, STARVED_TIMES * SEEN_MS);
-    while (atomic_load(&timeouts) < PATIENCE && agent_monitor_alive()) {
-        uint32_t seen = atomic_load(&area->modules_seen);
-        if ((int32_t)(seen - number) >= 0)
+    const struct wait_policy *policy = &wait_policies[WAIT_SEEN];
+    uint64_t since_ns = agent_now_ns();
+    struct wait_seen seen = {.state = 0};
+    while (atomic_load(&timeouts) < PATIENCE && !waits_is_dead(seen.state = agent_monitor_state())) {
+        uint32_t done = atomic_load(&area->modules_seen);
+        if ((int32_t)(done - number) >= 0)
             return;
-        uint64_t now = agent_ticks();
-        bool over = now >= last || (now >= end && !agent_monitor_starved());
-        if (over || (now >= look && agent_monitor_stopped())) {
-            atomic_fetch_add(&timeouts, over ? 1 : PATIENCE);
+        seen.passed_ns = agent_now_ns() - since_ns;
+        enum wait_verdict verdict = waits_judge(policy, &seen);
+        if (verdict != WAIT_ON) {
+            atomic_fetch_add(&timeouts, verdict == WAIT_LATE ? 1 : PATIENCE);
             return;
         }
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, SLICE_MS * 1000000};
-        sys_call4(SYS_futex, (long)&area->modules_seen, FUTEX_WAIT, seen, (long)&timeout);
+        agent_sleep_on(&area->modules_seen, done, waits_slice_ns(policy, &seen));
     }
 }
 

@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 #include "shm/area.h"
-
-enum { PATIENCE_SLICE_MS = 50 }; /* after which a thread that waits asks again */
+#include "shm/waits.h"
 
 struct patience {
     struct doorbell *bell;
@@ -35,15 +34,17 @@ static inline struct patience patience_begin(struct doorbell *bell)
     return patience;
 }
 
-/* Whether to wait (on); it costs next to nothing when it was asked just before. */
+/* Whether to wait (on), by the row WAIT_HELD, after each of its looks; it costs next to nothing when it was asked just
+ * before. */
 typedef bool patience_function(struct patience *patience);
 patience_function patience_lasts;
 
 /* Whether the monitor's process lives, stopped or not. */
 bool patience_monitor_alive(struct doorbell *bell);
 
-/* Whether it wants a processor, or waits for a disk: it would do its work if it could. */
-bool patience_monitor_starved(struct doorbell *bell);
+/* The kernel's letter of it, as it was at most a slice of WAIT_HELD ago: 'X' if it is gone, or is another process now;
+ * 0: there is no /proc here, or another thread is just looking for the first time. */
+char patience_monitor_state(struct doorbell *bell);
 
 /* What is known of the monitor is forgotten: after fork. */
 void patience_forget(void);

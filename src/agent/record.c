@@ -5,12 +5,12 @@
 #include "agent/act.h"
 #include "agent/agent.h"
 #include "agent/reserve.h"
+#include "agent/world.h"
+#include "shm/waits.h"
 
 enum {
     RESCAN_EVERY = 4096,
-    VAIN_MOST = 3,      /* waits for a monitor that frees nothing: it is stopped, or stuck */
-    STARVED_TIMES = 20, /* one that wants a processor on a busy node has so many times as long for each */
-    STARVED_SLICE_US = 20000,
+    VAIN_MOST = 3, /* waits for a monitor that frees nothing: it is stopped, or stuck */
     RING_MOST = 16,
     RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
 };
@@ -118,15 +118,6 @@ static uint32_t packet_oldest(void)
     return UINT32_MAX;
 }
 
-static uint64_t now_us(void)
-{
-    struct {
-        int64_t sec, nsec;
-    } now;
-    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&now);
-    return (uint64_t)now.sec * 1000000 + (uint64_t)now.nsec / 1000;
-}
-
 /* A wait that ran out. Of those that threads had at the same time one counts: the monitor was too slow once. */
 static void note_vain(uint64_t begun, uint64_t now, uint32_t freed)
 {
@@ -142,23 +133,22 @@ static uint32_t packet_wait(struct agent_thread *self)
 {
     struct area *area = agent_hot.area;
     uint32_t wait_us = atomic_load_explicit(&area->wait_us, memory_order_relaxed);
-    uint64_t begun = now_us(), end = begun + wait_us, last = begun + (uint64_t)STARVED_TIMES * wait_us;
-    while (agent_monitor_alive() && atomic_load_explicit(&area->on, memory_order_relaxed)) {
+    uint64_t begun_ns = agent_now_ns();
+    const struct wait_policy *policy = &wait_policies[WAIT_PACKET];
+    struct wait_seen seen = {.limit_ns = (uint64_t)wait_us * 1000};
+    while (!waits_is_dead(seen.state = agent_monitor_state()) &&
+           atomic_load_explicit(&area->on, memory_order_relaxed)) {
         uint32_t freed = atomic_load(&area->freed);
         uint32_t index = packet_free();
         if (index != UINT32_MAX)
             return index;
         agent_ring();
-        uint64_t now = now_us();
-        if (now >= last || (now >= end && !agent_monitor_starved())) {
-            note_vain(begun, now, freed);
+        seen.passed_ns = agent_now_ns() - begun_ns;
+        if (waits_judge(policy, &seen) != WAIT_ON) {
+            note_vain(begun_ns, begun_ns + seen.passed_ns, freed);
             break;
         } /* where there is no monitor, nobody has waited, and the next one is soon there */
-        uint64_t left = now >= end ? STARVED_SLICE_US : end - now > 100000 ? 100000 : end - now;
-        struct {
-            int64_t sec, nsec;
-        } timeout = {0, (int64_t)left * 1000};
-        sys_call6(SYS_futex, (long)&area->freed, FUTEX_WAIT, freed, (long)&timeout, 0, 0);
+        agent_sleep_on(&area->freed, freed, waits_slice_ns(policy, &seen));
     }
     atomic_fetch_add_explicit(&area->waits_ran_out, 1, memory_order_relaxed);
     self->waited = true;

@@ -23,8 +23,7 @@
 #include "lang/reply.h"
 #include "lang/request.h"
 #include "lang/value.h"
-
-enum { PATIENCE_MS = 2000 }; /* with a monitor that does not answer */
+#include "shm/waits.h"
 
 static void print_help(void)
 {
@@ -51,7 +50,7 @@ static int reach_monitor(struct err *err)
     char *arguments[] = {name, option, NULL}, **argv = arguments;
     int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     arguments[argc] = NULL;
-    client_set_patience(PATIENCE_MS);
+    client_set_patience(wait_policies[WAIT_SET].limit_ms);
     if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
         return err_set(err, -ENOTCONN, "%s", client_error());
     return 0;

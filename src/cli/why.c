@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "cli/cli.h"
 #include "cli/why_processes.h"
 #include "cli/why_stall.h"
@@ -184,6 +185,7 @@ static int look_twice(struct why *why, const char *path, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     }
     forget_ended_programs(&why->set);
+    pause_at("why.between-looks");
     mpi_look_end(look, &why->set);
     return 0;
 }

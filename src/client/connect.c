@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
 extern char **environ;
@@ -200,7 +201,7 @@ static int read_welcome(int fd, unsigned patience_ms, struct frame_reader *reade
     patience_begin(&patience, fd);
     while ((code = frame_reader_next(reader, &frame)) == 0) {
         struct pollfd input = {.fd = fd, .events = POLLIN};
-        int count = poll(&input, 1, PATIENCE_LOOK_MS);
+        int count = poll(&input, 1, (int)wait_policies[WAIT_ANSWER].look_ms);
         if (count <= 0 && patience_over(&patience, patience_ms, err))
             return -ETIMEDOUT;
         if (count <= 0)

@@ -13,20 +13,17 @@
 
 #include "base/err.h"
 
-enum { PATIENCE_LOOK_MS = 100 }; /* between two looks */
-
 struct patience {
     pid_t pid; /* 0: unknown (another machine or name space): only the time counts */
-    uint64_t since_ns, cpu_ticks;
+    uint64_t since_ns, cpu_ns;
 };
 
 /* For the monitor at the other end of a connected local socket: it was asked something now. */
 void patience_begin(struct patience *ret_patience, int fd);
 /* Again, of the same. */
 void patience_again(struct patience *patience, uint64_t since_ns);
-/* true, with err (-ETIMEDOUT) that says what is wrong and what to do: it is no use to wait on. `limit_ms` is for one
- * that could have answered; one that works has five times as long, until it has used a processor for twice the limit.
- */
+/* true, with err (-ETIMEDOUT) that says what is wrong and what to do: it is no use to wait on. By the row
+ * WAIT_ANSWER, whose limit is `limit_ms`. */
 bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
 
 #endif

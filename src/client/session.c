@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "lang/reply.h"
+#include "shm/waits.h"
 
 enum { KEEP_BUFFER_SIZE = 1 << 20 }; /* a larger send buffer is given back when it is empty */
 
@@ -409,8 +410,8 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
     while (session->fd >= 0 && !waiter->reply && !(waiter->id == 0 && session->goodbye)) {
         if (timeout_ms < 0 && session->sent == session->out.len)
             receive(session, 0); /* the common case: one system call */
-        else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : PATIENCE_LOOK_MS) && timeout_ms >= 0 &&
-                 patience_over(&session->patience, (unsigned)timeout_ms, &err))
+        else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : (int)wait_policies[WAIT_ANSWER].look_ms) &&
+                 timeout_ms >= 0 && patience_over(&session->patience, (unsigned)timeout_ms, &err))
             break;
     }
     session->waiter = NULL;

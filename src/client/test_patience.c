@@ -1,114 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a monitor is waited for that sleeps, that works, and that waits for the disk; they are children. */
+/* How long a monitor is waited for that sleeps, works, waits for the disk, is stopped, or cannot be seen, and what is
+ * said of it then. No monitor, and no time passes; with real ones: test_failures.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/dirs.h"
+#include "base/test_wait_world.h"
 #include "client/patience.h"
 
-enum { LIMIT_MS = 300, NS_PER_MS = 1000000 };
+enum { LIMIT_MS = 300, STEP_MS = 5, MONITOR = 77 };
 
-static char state_of(pid_t pid)
+static int end(void **state)
 {
-    char path[64], *text = NULL;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    assert_int_equal(file_read(path, &text, NULL), 0);
-    const char *name_end = strrchr(text, ')');
-    char state = name_end ? name_end[2] : (char)0;
-    free(text);
-    return state;
+    test_world_end();
+    return 0;
 }
 
-/* In the state of one that waits for the disk: its memory is that of the child, until it executes something. */
-static void wait_as_for_a_disk(void)
+/* How many ms until it is no use to wait on, for one that has so much of a processor. */
+static uint64_t wait_for(char letter, unsigned cpu_percent, pid_t pid, struct err *ret_err)
 {
-    pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): the child only sleeps */
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pause();
-        _exit(0);
+    test_world_begin(letter);
+    test_world.cpu_percent = cpu_percent;
+    struct patience patience = {.pid = pid};
+    uint64_t since_ns = wait_now_ns();
+    *ret_err = (struct err){0};
+    patience_again(&patience, since_ns);
+    while (!patience_over(&patience, LIMIT_MS, ret_err)) {
+        assert_int_equal(ret_err->code, 0);
+        test_world_pass(STEP_MS * 1000000);
     }
-}
-
-static pid_t monitor_new(char state)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (state == 'D')
-            wait_as_for_a_disk();
-        volatile unsigned turns = 0;
-        while (state == 'R') /* for good */
-            turns++;
-        for (;;)
-            pause();
-    }
-    assert_true(pid > 0);
-    for (uint64_t end = clock_now_ns() + UINT64_C(30) * NS_PER_SECOND; state_of(pid) != state && clock_now_ns() < end;)
-        usleep(1000);
-    return pid;
-}
-
-/* How long until it is no use to wait on, and how long it had a processor meanwhile, in ms. */
-static uint64_t wait_for(char state, uint64_t *ret_used)
-{
-    struct rusage usage;
-    struct patience patience = {.pid = monitor_new(state)};
-    struct err err = {0};
-    uint64_t since = clock_now_ns();
-    patience_again(&patience, since);
-    while (!patience_over(&patience, LIMIT_MS, &err))
-        usleep(5000);
-    uint64_t waited = (clock_now_ns() - since) / NS_PER_MS;
-    assert_int_equal(err.code, -ETIMEDOUT);
-    assert_non_null(strstr(err.text, "does not answer: it has said nothing for "));
-    kill(patience.pid, SIGKILL);
-    assert_int_equal(wait4(patience.pid, NULL, 0, &usage), patience.pid);
-    *ret_used = (uint64_t)usage.ru_utime.tv_sec * 1000 + (uint64_t)usage.ru_utime.tv_usec / 1000;
-    return waited;
+    assert_int_equal(ret_err->code, -ETIMEDOUT);
+    return (wait_now_ns() - since_ns) / 1000000;
 }
 
 static void test_sleeps(void **state)
 {
-    uint64_t used;
-    (void)state;
-    assert_true(wait_for('S', &used) >= LIMIT_MS);
+    struct err err;
+    assert_int_equal(wait_for('S', 0, MONITOR, &err), LIMIT_MS);
+    assert_string_equal(err.text,
+                        "the monitor (pid 77) does not answer: it has said nothing for 0.3 s; `kill -KILL 77` "
+                        "ends it, and another is started when needed");
+    assert_int_equal(wait_for('Z', 0, MONITOR, &err), LIMIT_MS);
+    assert_int_equal(wait_for(0, 0, 0, &err), LIMIT_MS); /* of another machine, or name space */
+    assert_string_equal(err.text, "the monitor does not answer: it has said nothing for 0.3 s");
 }
 
 /* Until it has used a processor for so long that it may never come to an end. */
 static void test_works(void **state)
 {
-    uint64_t used, waited = wait_for('R', &used);
-    (void)state;
-    assert_true(used > 2 * LIMIT_MS - LIMIT_MS / 4 || waited >= 5 * LIMIT_MS);
+    struct err err;
+    assert_int_equal(wait_for('R', 0, MONITOR, &err), 5 * LIMIT_MS);
+    assert_int_equal(wait_for('R', 25, MONITOR, &err), 5 * LIMIT_MS);
+    assert_int_equal(wait_for('R', 50, MONITOR, &err), 4 * LIMIT_MS);
+    assert_int_equal(wait_for('R', 100, MONITOR, &err), 2 * LIMIT_MS);
+    assert_int_equal(wait_for('R', 800, MONITOR, &err), LIMIT_MS); /* by several threads */
+    assert_non_null(strstr(err.text, "does not answer: it has said nothing for 0.3 s"));
 }
 
 static void test_waits_for_the_disk(void **state)
 {
-    uint64_t used;
-    (void)state;
-    assert_true(wait_for('D', &used) >= 5 * LIMIT_MS);
+    struct err err;
+    assert_int_equal(wait_for('D', 0, MONITOR, &err), 5 * LIMIT_MS);
+}
+
+static void test_stopped(void **state)
+{
+    struct err err;
+    for (const char *letter = "Tt"; *letter; letter++) {
+        assert_int_equal(wait_for(*letter, 0, MONITOR, &err), 200);
+        assert_string_equal(err.text, "the monitor (pid 77) is stopped: `kill -CONT 77` lets it go on");
+    }
+}
+
+/* What it used before it was asked does not count; whom the socket belongs to is the monitor. */
+static void test_begin(void **state)
+{
+    int pair[2];
+    struct err err = {0};
+    struct patience patience;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    test_world_begin('R');
+    patience_begin(&patience, pair[0]);
+    assert_int_equal(patience.pid, getpid());
+    for (int i = 0; i < 4; i++) {
+        test_world.cpu_percent = 100;
+        test_world_pass(LIMIT_MS * UINT64_C(1500000));
+        assert_false(patience_over(&patience, LIMIT_MS, &err));
+        patience_again(&patience, wait_now_ns());
+    }
+    patience_begin(&patience, -1);
+    assert_int_equal(patience.pid, 0);
+    close(pair[0]);
+    close(pair[1]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sleeps),
-        cmocka_unit_test(test_works),
-        cmocka_unit_test(test_waits_for_the_disk),
+        cmocka_unit_test_teardown(test_sleeps, end),
+        cmocka_unit_test_teardown(test_works, end),
+        cmocka_unit_test_teardown(test_waits_for_the_disk, end),
+        cmocka_unit_test_teardown(test_stopped, end),
+        cmocka_unit_test_teardown(test_begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

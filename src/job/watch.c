@@ -12,12 +12,12 @@
 #include "client/client.h"
 #include "job/answer.h"
 #include "lang/value.h"
+#include "shm/waits.h"
 
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
 /* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
-enum { LOOK_MS = 100, WATCH_PATIENCE_MS = 1000, SILENCE_MS = 5000 };
-/* For a request to come into force: the monitor may have to start its tracer first, and sleeps meanwhile. */
-enum { ARMING_PATIENCE_MS = 10000 };
+static const struct wait_policy *const run = &wait_policies[WAIT_RUN], *const arming = &wait_policies[WAIT_RUN_ARMING],
+                                       *const silence = &wait_policies[WAIT_RUN_SILENCE];
 
 static void on_reply(Omis_reply reply, void *param)
 {
@@ -38,7 +38,7 @@ int watch_connect(struct watch *watch, struct err *err)
     int argc = 1;
     /* A monitor started now must not become our child when its starter ends: it outlives us. */
     prctl(PR_SET_CHILD_SUBREAPER, 0);
-    client_set_patience(WATCH_PATIENCE_MS);
+    client_set_patience(run->limit_ms);
     Omis_status status = omis_init(&argc, &argv, on_error, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     watch->hangs[0] = 0;
@@ -269,8 +269,8 @@ void watch_tick(struct watch *watch)
             connect_again(watch);
     } else if (watch->phase == WATCH_IDLE) {
         ask(watch);
-    } else if (now - watch->asked_ns > SILENCE_MS * UINT64_C(1000000) && !watch->gap_open) {
-        const char *why = client_hangs(watch->asked_ns, SILENCE_MS);
+    } else if (now - watch->asked_ns > silence->limit_ms * WAITS_NS_PER_MS && !watch->gap_open) {
+        const char *why = client_hangs(watch->asked_ns, silence->limit_ms);
         open_gap(watch, why ? why : "the monitor did not answer");
     }
 }
@@ -306,7 +306,7 @@ bool watch_wait(struct watch *watch, int timeout_ms)
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (is_asking(watch) || (watch->phase == WATCH_IDLE && (watch->stacks.arming > 0 || watch->rules.arming > 0))) {
         uint64_t now = clock_now_ns();
-        unsigned patience_ms = is_asking(watch) ? WATCH_PATIENCE_MS : ARMING_PATIENCE_MS;
+        unsigned patience_ms = (is_asking(watch) ? run : arming)->limit_ms;
         const char *why = client_hangs(watch->asked_ns, patience_ms);
         if (why)
             snprintf(watch->hangs, sizeof watch->hangs, "%.255s", why);
@@ -314,7 +314,7 @@ bool watch_wait(struct watch *watch, int timeout_ms)
             return false;
         struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
         uint64_t left_ms = (until - now) / 1000000 + 1;
-        poll(&input, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+        poll(&input, 1, (int)(left_ms < run->look_ms ? left_ms : run->look_ms));
         watch_handle(watch);
     }
     return watch->phase == WATCH_IDLE;

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "base/pause.h"
 #include "jobdir/text.h"
 
 /* A job of another host is taken for running as long as its spool grows: at least this often. */
@@ -225,6 +226,7 @@ int job_info_read_state(const char *path, struct job_info *ret_info, enum job_st
     int code = job_info_read(path, ret_info, err);
     if (code < 0)
         return code;
+    pause_at("info.between-looks");
     *ret_state = job_state(path, ret_info);
     if (*ret_state == JOB_RUNNING || *ret_state == JOB_ENDED)
         return 0;

@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/wait_world.h"
+#include "shm/waits.h"
 
 enum {
     FUTEX_OF_JOIN_MASK = 127,
@@ -22,10 +23,8 @@ enum {
 
 struct sample {
     int32_t pid, tid;
-    char state; /* the kernel's letter; 0: not known */
-    bool waits; /* in a call of MPI: looked at for its processor time */
-    bool timed;
-    uint64_t ran_ns;
+    bool in_mpi; /* in a call: looked at for its processor time */
+    struct wait_thread thread;
 };
 
 struct mpi_look {
@@ -50,15 +49,7 @@ static bool read_small(int32_t pid, int32_t tid, const char *name, char *ret_tex
 
 static struct sample sample_of(int32_t pid, int32_t tid)
 {
-    struct sample sample = {.pid = pid, .tid = tid};
-    char text[512];
-    if (read_small(pid, tid, "stat", text, sizeof text)) {
-        const char *behind = strrchr(text, ')'); /* the name may have any characters */
-        sample.state = behind && behind[1] == ' ' ? behind[2] : '\0';
-    }
-    sample.timed =
-        read_small(pid, tid, "schedstat", text, sizeof text) && sscanf(text, "%" SCNu64, &sample.ran_ns) == 1;
-    return sample;
+    return (struct sample){.pid = pid, .tid = tid, .thread = wait_look_thread(pid, tid)};
 }
 
 /* glibc waits for the end of a thread by a futex on the word that holds its number until then. */
@@ -88,11 +79,6 @@ static void find_join(const struct mpi_stats *stats, struct mpi_stats_thread *th
             thread->joins = tid;
 }
 
-static bool is_stopped(char state)
-{
-    return state == 'T' || state == 't';
-}
-
 /* Its monitor has traps in it, perhaps: each stops a thread for the moment that the monitor needs. */
 static bool is_traced_by_scry(int32_t pid, int32_t tid)
 {
@@ -113,7 +99,8 @@ static bool is_traced_by_scry(int32_t pid, int32_t tid)
 /* `before` NULL: nothing is known of it. */
 static bool ran_since(const struct sample *before, const struct sample *now)
 {
-    return !before || before->state != now->state || !before->timed || !now->timed || before->ran_ns != now->ran_ns;
+    return !before || before->thread.state != now->thread.state || !before->thread.timed || !now->thread.timed ||
+           before->thread.ran_ns != now->thread.ran_ns;
 }
 
 /* How a thread is stopped whose state says that it is. */
@@ -121,7 +108,7 @@ static enum mpi_attends stopped_how(const struct mpi_stats_thread *thread, const
                                     const struct sample *now)
 {
     bool said = thread->held && *thread->held;
-    return !said && now->state == 't' && ran_since(before, now) && is_traced_by_scry(now->pid, now->tid)
+    return !said && now->thread.state == 't' && ran_since(before, now) && is_traced_by_scry(now->pid, now->tid)
                ? MPI_STOPPED_UNSAID
                : MPI_STOPPED;
 }
@@ -134,7 +121,8 @@ void mpi_look_once(struct mpi_stats_set *set, const char *node)
             struct mpi_stats_thread *thread = &stats->threads[k];
             if (thread->ended || thread->tid <= 0)
                 continue;
-            thread->attends = is_stopped(sample_of(stats->pid, thread->tid).state) ? MPI_STOPPED : MPI_ATTENDS_UNKNOWN;
+            thread->attends =
+                waits_is_stopped(wait_look_thread(stats->pid, thread->tid).state) ? MPI_STOPPED : MPI_ATTENDS_UNKNOWN;
             find_join(stats, thread);
         }
     }
@@ -163,14 +151,14 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
         mpi_look_end(look, NULL);
         return -ENOMEM;
     }
-    look->when_ns = clock_now_ns();
+    look->when_ns = wait_now_ns();
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++)
             if (!stats->threads[k].ended && stats->threads[k].tid > 0) {
                 struct sample *sample = &look->samples[look->count++];
                 *sample = sample_of(stats->pid, stats->threads[k].tid);
-                sample->waits = stats->threads[k].now.call != CALL_NONE;
+                sample->in_mpi = stats->threads[k].now.call != CALL_NONE;
             }
     }
     qsort(look->samples, look->count, sizeof *look->samples, by_thread);
@@ -180,23 +168,25 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
 
 static enum mpi_attends compare(const struct sample *before, const struct sample *now, uint64_t passed_ns)
 {
-    if (!before || !before->state || !now->state)
+    if (!before || !before->thread.state || !now->thread.state)
         return MPI_ATTENDS_UNKNOWN;
-    if ((before->state == 'S' || before->state == 'D') && (now->state == 'S' || now->state == 'D'))
+    if ((before->thread.state == 'S' || before->thread.state == 'D') &&
+        (now->thread.state == 'S' || now->thread.state == 'D'))
         return MPI_ATTENDS;
-    if (!before->timed || !now->timed || now->ran_ns < before->ran_ns)
+    if (!before->thread.timed || !now->thread.timed || now->thread.ran_ns < before->thread.ran_ns)
         return MPI_ATTENDS_UNKNOWN;
     uint64_t enough = passed_ns / ATTENDS_PART < ATTENDS_NS ? passed_ns / ATTENDS_PART : ATTENDS_NS;
-    return now->ran_ns - before->ran_ns >= enough ? MPI_ATTENDS : MPI_STARVED;
+    return now->thread.ran_ns - before->thread.ran_ns >= enough ? MPI_ATTENDS : MPI_STARVED;
 }
 
 static bool any_starves(const struct mpi_look *look)
 {
     for (size_t i = 0; i < look->count; i++) {
-        if (!look->samples[i].waits)
+        if (!look->samples[i].in_mpi)
             continue;
         struct sample now = sample_of(look->samples[i].pid, look->samples[i].tid);
-        if (!is_stopped(now.state) && compare(&look->samples[i], &now, clock_now_ns() - look->when_ns) == MPI_STARVED)
+        if (!waits_is_stopped(now.thread.state) &&
+            compare(&look->samples[i], &now, wait_now_ns() - look->when_ns) == MPI_STARVED)
             return true;
     }
     return false;
@@ -204,10 +194,13 @@ static bool any_starves(const struct mpi_look *look)
 
 void mpi_look_wait(const struct mpi_look *look)
 {
-    const struct timespec pause = {.tv_nsec = MPI_LOOK_MS * 1000000L};
-    do
-        nanosleep(&pause, NULL);
-    while (clock_now_ns() - look->when_ns < MPI_LOOK_MOST_MS * UINT64_C(1000000) && any_starves(look));
+    const struct wait_policy *policy = &wait_policies[WAIT_RANKS];
+    struct wait_seen seen = {.state = 0};
+    do {
+        wait_poll(NULL, 0, (int)policy->look_ms);
+        seen.passed_ns = wait_now_ns() - look->when_ns;
+        seen.state = any_starves(look) ? 'R' : 'S';
+    } while (waits_judge(policy, &seen) == WAIT_ON);
 }
 
 bool mpi_look_is_unsaid(const struct mpi_stats_set *set)
@@ -222,7 +215,7 @@ bool mpi_look_is_unsaid(const struct mpi_stats_set *set)
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
 {
     if (look && set) {
-        uint64_t passed_ns = clock_now_ns() - look->when_ns;
+        uint64_t passed_ns = wait_now_ns() - look->when_ns;
         mpi_look_once(set, look->node);
         for (size_t i = 0; i < set->count; i++) {
             const struct mpi_stats *stats = &set->ranks[i];
@@ -233,8 +226,8 @@ void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
                     bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
                 struct sample now = before || thread->attends == MPI_STOPPED ? sample_of(stats->pid, thread->tid) : key;
                 if (thread->attends != MPI_STOPPED)
-                    thread->attends = compare(before && before->waits ? before : NULL, &now, passed_ns);
-                else if (is_stopped(now.state))
+                    thread->attends = compare(before && before->in_mpi ? before : NULL, &now, passed_ns);
+                else if (waits_is_stopped(now.thread.state))
                     thread->attends = stopped_how(thread, before, &now);
                 else
                     thread->attends = MPI_ATTENDS_UNKNOWN; /* no longer */

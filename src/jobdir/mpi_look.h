@@ -13,17 +13,12 @@
 
 #include "jobdir/mpi_stats.h"
 
-enum {
-    MPI_LOOK_MS = 100,       /* between two looks, where all had a processor */
-    MPI_LOOK_MOST_MS = 3000, /* else: on a busy machine it takes a while until each had one */
-};
-
 struct mpi_look;
 
 /* The first look, at the running ranks of `node`, which is this one. 0 or -ENOMEM. */
 int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node);
-/* Waits until the second would tell of all threads that they attend, or that they cannot (stopped, ended): at least
- * MPI_LOOK_MS, at most MPI_LOOK_MOST_MS. */
+/* Waits until the second would tell of all threads that they attend, or that they cannot (stopped, ended), by
+ * the row WAIT_RANKS. */
 void mpi_look_wait(const struct mpi_look *look);
 /* The second, into `attends` and `joins` of the threads of `set`, which may be read anew since. Frees; NULL is fine. */
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/test_wait_world.h"
 #include "jobdir/mpi_look.h"
 #include "jobdir/test_mpi_why.h"
 
@@ -292,6 +293,43 @@ static void test_stopped_for_a_moment(void **state)
     }
 }
 
+/* How long is waited for a second look, in ms, if the thread gets a processor after so many. */
+static uint64_t looks_for(char letter, uint64_t runs_after_ms, enum mpi_attends *ret_attends)
+{
+    struct mpi_stats stats;
+    struct mpi_stats_thread thread;
+    struct mpi_look *look;
+    test_world_begin(letter);
+    uint64_t since_ns = wait_now_ns();
+    test_world.runs_at_ns = runs_after_ms ? since_ns + runs_after_ms * 1000000 : 0;
+    struct mpi_stats_set set = look_at(&stats, &thread, getpid());
+    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    mpi_look_wait(look);
+    mpi_look_end(look, &set);
+    *ret_attends = thread.attends;
+    uint64_t took_ms = (wait_now_ns() - since_ns) / 1000000;
+    test_world_end();
+    return took_ms;
+}
+
+/* Until each had a processor: one that wants one is waited for thirty times as long. No time passes in this test. */
+static void test_how_long(void **state)
+{
+    enum mpi_attends attends;
+    assert_int_equal(looks_for('S', 0, &attends), 100);
+    assert_int_equal(attends, MPI_ATTENDS);
+    assert_int_equal(looks_for('R', 1, &attends), 100);
+    assert_int_equal(attends, MPI_ATTENDS);
+    assert_int_equal(looks_for('R', 750, &attends), 800);
+    assert_int_equal(attends, MPI_ATTENDS);
+    assert_int_equal(looks_for('R', 0, &attends), 3000);
+    assert_int_equal(attends, MPI_STARVED);
+    assert_int_equal(looks_for('T', 0, &attends), 100); /* it cannot */
+    assert_int_equal(attends, MPI_STOPPED);
+    assert_int_equal(looks_for(0, 0, &attends), 100);
+    assert_int_equal(attends, MPI_ATTENDS_UNKNOWN);
+}
+
 static void test_one_that_polls(void **state)
 {
     pid_t pid = fork();
@@ -361,11 +399,12 @@ static void test_join(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_starved),        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
-        cmocka_unit_test(test_processes),      cmocka_unit_test(test_stopped_for_a_moment),
-        cmocka_unit_test(test_one_that_polls), cmocka_unit_test(test_join),
+        cmocka_unit_test(test_message_there), cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_starved),       cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_lock),          cmocka_unit_test(test_start),
+        cmocka_unit_test(test_processes),     cmocka_unit_test(test_stopped_for_a_moment),
+        cmocka_unit_test(test_how_long),      cmocka_unit_test(test_one_that_polls),
+        cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "probe/proc.h"
@@ -338,12 +339,10 @@ void agent_area_unmap(struct agent *agent)
 
 void agent_area_remove(struct agent *agent)
 {
-    char path[PATH_MAX];
     if (!agent->area_path)
         return;
     unlink(agent->area_path);
-    snprintf(path, sizeof path, "%s.job", agent->area_path);
-    unlink(path);
+    agent_sidecar_remove(agent->area_path);
 }
 
 /* ---- those of a monitor before this one ---- */
@@ -389,8 +388,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
     if (!agent || take_over(agent, path) < 0) {
         log_warning("the trace buffer %s cannot be read: removed", path);
         unlink(path);
-        snprintf(path, sizeof path, "%s/%s.job", folder, name);
-        unlink(path);
+        agent_sidecar_remove(path);
         if (agent)
             agent_free(agent);
         return;
@@ -408,9 +406,11 @@ static void adopt(void *ctx, const char *folder, const char *name)
         agent_set_problem(agent, "%s", err.text);
     if (agent->writer)
         note_begun(agent, lines[2]);
+    pause_at("adopt.begun");
     agent_layouts_write(agent);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* before the other one is forgotten */
+    pause_at("adopt.written");
     agent_area_note(agent);
     agent_came(agent, NULL);
 }

@@ -66,7 +66,8 @@ int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_
 /* Answers; with an agent, its three descriptors go along. */
 static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
 {
-    struct agent_welcome welcome = {.magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = HOLD_MS};
+    struct agent_welcome welcome = {
+        .magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = wait_policies[WAIT_MAIN].limit_ms};
     snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
     int fds[3] = {-1, -1, -1};
     if (agent) {

@@ -290,7 +290,7 @@ static void describe_hold(struct agents *agents, const struct trace_job *job, st
                      agent->pid, agent->exe,
                      agent_indexes_ready(agent) ? "it is known where its values are"
                                                 : "its symbols are read, which are kept for the next time",
-                     HOLD_MS / 1000);
+                     (int)wait_policies[WAIT_MAIN].limit_ms / 1000);
 }
 
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)

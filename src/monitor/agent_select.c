@@ -62,7 +62,7 @@ static void held_long_enough(void *ctx)
     agent_set_problem(agent,
                       "reading the symbols of %s took longer than %d s: pid %d was let go before its selection was in "
                       "place",
-                      agent->exe, HOLD_MS / 1000, agent->pid);
+                      agent->exe, (int)wait_policies[WAIT_MAIN].limit_ms / 1000, agent->pid);
     agent_go(agent);
 }
 
@@ -70,7 +70,8 @@ static void hold(struct agent *agent)
 {
     if (!agent->hold_timer && !atomic_load(&agent->view.area->go))
         agent->hold_timer =
-            loop_add_timer(agent->agents->monitor->loop, (uint64_t)HOLD_MS * NS_PER_MS, 0, held_long_enough, agent);
+            loop_add_timer(agent->agents->monitor->loop, wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS, 0,
+                           held_long_enough, agent);
 }
 
 /* ---- switches ---- */

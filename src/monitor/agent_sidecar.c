@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/pause.h"
 #include "monitor/agents_internal.h"
 
 bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[SIDECAR_LINES])
@@ -36,14 +37,27 @@ bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *r
 
 void agent_sidecar_write(const char *area_path, const struct buf *text)
 {
-    char path[PATH_MAX + 8];
+    char path[PATH_MAX + 8], fresh[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s.job", area_path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(fresh, sizeof fresh, "%s.job.new", area_path);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
-    if (text->failed || write(fd, text->data, text->len) != (ssize_t)text->len)
-        unlink(path);
+    pause_at("sidecar.before-write");
+    /* at any time there is a whole one: without it, the next monitor can do nothing with the area */
+    if (text->failed || write(fd, text->data, text->len) != (ssize_t)text->len || rename(fresh, path) < 0)
+        agent_sidecar_remove(area_path);
     close(fd);
+}
+
+void agent_sidecar_remove(const char *area_path)
+{
+    static const char *const ends[] = {".job", ".job.new"};
+    char path[PATH_MAX + 16];
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(path, sizeof path, "%s%s", area_path, ends[i]);
+        unlink(path);
+    }
 }
 
 int agent_area_open(const char *path, char **ret_path, int *ret_fd, uint64_t *ret_size)

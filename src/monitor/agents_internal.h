@@ -16,10 +16,10 @@
 #include "jobdir/trace_write.h"
 #include "monitor/agents.h"
 #include "shm/record.h"
+#include "shm/waits.h"
 #include "symbols/helper_client.h"
 
 enum {
-    HOLD_MS = 20000,          /* how long main is held at most */
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
     COLLECT_MIN_MS = 100,     /* between two looks while there is something to collect */
     COLLECT_MAX_MS = 2000,    /* while there is not */
@@ -377,6 +377,7 @@ void agent_layout_used(struct agent *agent, uint32_t id);
 enum { SIDECAR_LIMIT = 4 * 4096, SIDECAR_LINES = 4 };
 /* What stands beside an area, for the next monitor: the lines of AREA.job, of which the last may be missing. */
 void agent_sidecar_write(const char *area_path, const struct buf *text);
+void agent_sidecar_remove(const char *area_path);
 /* false: it is not whole. */
 bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[SIDECAR_LINES]);
 /* Opens a file of an area that an earlier monitor made, which must be ours. 0 or -errno; path and descriptor are the

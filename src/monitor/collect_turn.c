@@ -13,7 +13,8 @@ static bool collect_done(struct agent *agent)
 {
     /* names are worth a little waiting for: the process was too short for its index to be built */
     return agent->ended && !agent->more &&
-           (agent_indexes_ready(agent) || clock_now_ns() - agent->ended_ns > (uint64_t)HOLD_MS * NS_PER_MS);
+           (agent_indexes_ready(agent) ||
+            clock_now_ns() - agent->ended_ns > wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS);
 }
 
 static uint64_t collect_turn(struct agents *agents)

@@ -75,12 +75,10 @@ static int make_in(struct mpi_process *process, bool on_disk)
 
 static void remove_files(const struct mpi_process *process)
 {
-    char path[PATH_MAX + 8];
     if (!process->path)
         return;
     unlink(process->path);
-    snprintf(path, sizeof path, "%s.job", process->path);
-    unlink(path);
+    agent_sidecar_remove(process->path);
 }
 
 int mpi_area_make(struct mpi_process *process, const struct mpi_hello *hello, struct err *err)
@@ -184,7 +182,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
 {
     const struct adoption *adoption = ctx;
     struct mpi_registry *registry = adoption->registry;
-    char path[PATH_MAX], beside[PATH_MAX + 8], text[SIDECAR_LIMIT];
+    char path[PATH_MAX], text[SIDECAR_LIMIT];
     char *lines[SIDECAR_LINES]; /* job directory, program, three numbers */
     int pid, end = 0;
     uint64_t ticks, serial;
@@ -195,7 +193,6 @@ static void adopt(void *ctx, const char *folder, const char *name)
     if (serial > registry->agents->last_serial)
         registry->agents->last_serial = serial;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    snprintf(beside, sizeof beside, "%s.job", path);
     bool whole = agent_sidecar_read(path, text, lines);
     struct mpi_process *process = whole ? mpi_process_new(registry, pid, lines[1]) : NULL;
     if (process) {
@@ -209,7 +206,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
         return;
     log_warning("the statistics of MPI in %s cannot be read: removed", path);
     unlink(path);
-    unlink(beside);
+    agent_sidecar_remove(path);
     if (process)
         mpi_process_free(process);
 }

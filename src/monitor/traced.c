@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pause.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/monitor.h"
@@ -176,9 +177,11 @@ void traced_event(void *ctx, const struct tracer_event *raw)
         seen.process->trace.holds++;
     if (raw->kind != TRACER_GONE)
         seen.thread = process_thread(seen.process, raw->tid);
+    pause_at("traced.held");
     translate(&seen);
     /* the object may not change its state until the lists of raised user events are done, too */
     event_run_queue(monitor);
+    pause_at("traced.done");
     tracing_release_hold(monitor, seen.process, raw->hold);
     monitor_leave(monitor);
 }

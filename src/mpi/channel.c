@@ -14,7 +14,7 @@
 #include "mpi/tell.h"
 #include "shm/area.h"
 
-enum { LOCK_SPINS = 1000, LOCK_YIELDS = 2000, GATE_SLICES = 10000 / PATIENCE_SLICE_MS };
+enum { LOCK_SPINS = 1000, LOCK_YIELDS = 2000 };
 
 struct channels channels;
 
@@ -52,7 +52,7 @@ static bool is_waited_for(struct patience *patience)
 
 static void wait_slice(void *word, uint32_t value)
 {
-    struct timespec slice = {0, PATIENCE_SLICE_MS * 1000000L};
+    struct timespec slice = {0, wait_policies[WAIT_HELD].look_ms * 1000000L};
     sys_call4(SYS_futex, (long)word, FUTEX_WAIT, value, (long)&slice);
 }
 
@@ -191,8 +191,9 @@ static void wait_until_open(void)
 {
     struct mpim *shared = channels.shared;
     struct patience patience = patience_begin(mpi_hot.bell);
-    for (int i = 0;
-         atomic_load_explicit(&shared->closed, memory_order_acquire) && i < GATE_SLICES && is_waited_for(&patience);
+    for (uint32_t i = 0;
+         atomic_load_explicit(&shared->closed, memory_order_acquire) &&
+         i < wait_policies[WAIT_GATE].limit_ms / wait_policies[WAIT_GATE].look_ms && is_waited_for(&patience);
          i++)
         wait_slice(&shared->closed, 1);
 }

@@ -15,8 +15,9 @@
 #include "mpi/channel.h"
 #include "mpi/comm.h"
 #include "shm/area.h"
+#include "shm/waits.h"
 
-enum { WAIT_MS = 200, PENDING = 64 };
+enum { PENDING = 64 };
 
 /* Under way: a message that is being received or sent, and its memory. */
 static struct pending {
@@ -176,7 +177,7 @@ static void take_out(struct mpi_self *self, struct comm_info *info, MPI_Message 
     command->done++;
     command->k = k;
     command->bytes = bytes;
-    uint64_t until = now_ms() + WAIT_MS;
+    uint64_t until = now_ms() + wait_policies[WAIT_MESSAGE].limit_ms;
     bool done = pending_done(entry);
     while (!done && *command->path && now_ms() < until)
         done = pending_done(entry);
@@ -224,7 +225,7 @@ static void remove_one(struct mpi_self *self, struct mpim_command *command)
             "their order");
         return;
     }
-    uint64_t until = now_ms() + WAIT_MS;
+    uint64_t until = now_ms() + wait_policies[WAIT_MESSAGE].limit_ms;
     bool there = probe(info, rank, command->tag, &message, &status);
     while (!there && now_ms() < until)
         there = probe(info, rank, command->tag, &message, &status);
@@ -236,7 +237,7 @@ static void remove_one(struct mpi_self *self, struct mpim_command *command)
 
 static void clear(struct mpi_self *self, struct mpim_command *command)
 {
-    uint64_t until = now_ms() + WAIT_MS, wanted = command->count;
+    uint64_t until = now_ms() + wait_policies[WAIT_MESSAGE].limit_ms, wanted = command->count;
     uint32_t comms = atomic_load(&mpi_hot.area->comm_count);
     MPI_Message message;
     MPI_Status status;

@@ -13,7 +13,6 @@
 #include "shm/area.h"
 
 enum {
-    ANSWER_MS = 1000,
     FD_AREA = 0,
     FD_BELL,
     FDS,
@@ -145,7 +144,7 @@ bool mpi_connect(const struct mpi_host *host)
                                             .welcome_size = sizeof welcome,
                                             .fds = fds,
                                             .fd_count = FDS,
-                                            .wait_ms = ANSWER_MS};
+                                            .wait = WAIT_HELLO};
     hello_fill(&hello, host);
     bool done = host->ask(&question) == 0 && welcome.magic == MPIA_HELLO_MAGIC &&
                 welcome.version == MPIA_AREA_VERSION && welcome.status == 0 && fds[FDS - 1] >= 0 &&

@@ -134,12 +134,6 @@ char proc_process_state(const struct proc_stat *stat)
     return best ? *best : stat->state;
 }
 
-bool proc_is_starved(pid_t pid)
-{
-    struct proc_stat stat;
-    return proc_stat_read(pid, 0, &stat) == 0 && (stat.state == 'R' || stat.state == 'D');
-}
-
 int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status)
 {
     char text[STATUS_TEXT];

@@ -40,9 +40,6 @@ enum proc_state proc_state_of(const struct proc_stat *stat);
  * in /proc/PID/stat shows the leader's only. Costs a read per thread when the leader does not run. */
 char proc_process_state(const struct proc_stat *stat);
 
-/* Whether a process of one thread would go on if it had a processor, or its disk answered: it is not asleep. */
-bool proc_is_starved(pid_t pid);
-
 /* /proc/PID/status. */
 struct proc_status {
     uid_t uid;

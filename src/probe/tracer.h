@@ -21,13 +21,14 @@
 
 #include "base/err.h"
 #include "shm/code.h"
+#include "shm/waits.h"
 
 enum {
     TRACER_SYSCALLS = 1024,     /* numbers a watch can name */
     TRACER_XSTATE_SIZE = 16384, /* at most */
     TRACER_FRAMES = 65536,      /* of one backtrace, at most */
 };
-#define TRACER_TIMEOUT_NS UINT64_C(3000000000)
+#define TRACER_TIMEOUT_NS (wait_policies[WAIT_TRACER].limit_ms * WAITS_NS_PER_MS)
 
 struct tracer;
 

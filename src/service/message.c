@@ -14,8 +14,7 @@
 #include "base/log.h"
 #include "monitor/call.h"
 #include "service/service.h"
-
-static const uint64_t PATIENCE_NS = UINT64_C(2000000000);
+#include "shm/waits.h"
 
 /* ---- what there is ---- */
 
@@ -411,7 +410,9 @@ static void message_queue_remove(struct scry_call *call)
                                                 .k = message->id.k,
                                                 .bytes = about.bytes,
                                                 .wants_content = true};
-    int code = one ? mpi_message_do(process, &command, PATIENCE_NS, removed, one, &err) : -ENOMEM;
+    int code =
+        one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, removed, one, &err)
+            : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &queue->object, code, &err);
     if (doing)
@@ -437,7 +438,9 @@ static void message_queue_clear(struct scry_call *call)
         arena_done(&arena);
         struct one *one = code == 0 ? one_new(doing, call, queue, NULL) : NULL;
         if (code == 0)
-            code = one ? mpi_message_do(process, &command, PATIENCE_NS, cleared, one, &err) : -ENOMEM;
+            code = one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, cleared,
+                                        one, &err)
+                       : -ENOMEM;
         if (one && code < 0)
             one_fails(one, call, &queue->object, code, &err);
         else if (code < 0)
@@ -514,7 +517,9 @@ static void message_insert_into_queue(struct scry_call *call)
                                                 .bytes = message->bytes};
     if (one)
         one->id = message->id;
-    int code = one ? mpi_message_do(sender, &command, PATIENCE_NS, inserted, one, &err) : -ENOMEM;
+    int code =
+        one ? mpi_message_do(sender, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, inserted, one, &err)
+            : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &message->object, code, &err);
     if (doing)

@@ -163,7 +163,7 @@ class Sandbox:
             owner = (entry.pw_uid, entry.pw_gid)
             self.identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
             os.chown(self.root, *owner)
-        for name in ("run", "jobs", "home", "tmp", "bin", "libexec", "lib", "ext", "work"):
+        for name in ("run", "jobs", "home", "tmp", "bin", "libexec", "lib", "ext", "work", "pauses"):
             os.mkdir(self.path(name), 0o700)
             if owner:
                 os.chown(self.path(name), *owner)
@@ -187,6 +187,7 @@ class Sandbox:
             SCRY_LIBEXEC=self.path("libexec"),
             SCRY_EXT_PATH=self.path("ext"),
             SCRY_AGENT_LIB=self.path("lib", "libscry-agent.so"),
+            SCRY_TEST_PAUSES=self.path("pauses"),
         )
         if os.getuid() == 0 and not user:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -263,6 +264,13 @@ class Sandbox:
         self.sessions.append(session)
         return session
 
+    def pause(self, name):
+        """The first process of this sandbox that comes to pause_at(name) is held there; a Pause, a context manager.
+        Skips the test in a build without such points."""
+        if not build_options().get("pauses"):
+            raise unittest.SkipTest(f"needs -Dpauses=true: it holds a process at {name}")
+        return Pause(self.path("pauses", name))
+
     def monitor_pid(self):
         """The process id of this sandbox's monitor, or None when none runs."""
         try:
@@ -337,6 +345,40 @@ class Sandbox:
 
     def __exit__(self, *unused):
         self.close()
+
+
+class Pause:
+    """A point at which one process waits (src/base/pause.h), the first to come there after the beginning of the with
+    statement, until release():
+
+        with self.box.pause("why.between-looks") as pause:
+            why = self.box.start(self.box.scry("why"))
+            pid = pause.reached()
+            ...                     # what is to happen just then
+            pause.release()         # or the end of the statement
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.here = f"{path}.here"
+
+    def __enter__(self):
+        with open(self.path, "w", encoding="ascii"):
+            return self
+
+    def reached(self, timeout=20):
+        """Waits until a process is there; its process id."""
+        wait_until(lambda: os.path.exists(self.here), timeout, f"a process comes to {os.path.basename(self.path)}")
+        with open(self.here, encoding="ascii") as file:
+            return int(file.read())
+
+    def release(self):
+        for path in (self.path, self.here):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def __exit__(self, *unused):
+        self.release()
 
 
 def _kill(pid, sig):

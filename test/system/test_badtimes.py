@@ -38,14 +38,16 @@ class MonitorDies(ServiceTest):
         self.assert_unharmed(target)
 
     def test_breakpoints_that_are_hit(self):
-        """Killed while four threads run over the breakpoint."""
-        for _ in range(5):
+        """Killed while four threads run over the breakpoint, of which one is held: before its list has run, and after."""
+        for point in ("traced.held", "traced.done"):
+            pause = self.box.pause(point)
             target = self.target("puppet", 4)
-            process = self.attach(target)
-            number, _ = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
-            target.send("all 1000")
-            self.triggered(number)
-            self.kill_monitor()
+            self.attach(target)
+            self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+            with pause:
+                target.send("all 1000")
+                self.assertEqual(pause.reached(), self.box.monitor_pid())
+                self.kill_monitor()
             self.assertEqual(target.line(60), "4000")
             self.assert_unharmed(target)
             self.omis.close()
@@ -173,18 +175,34 @@ def process_state_of(pid, tid):
 
 class TargetDies(ServiceTest):
     def test_in_the_middle(self):
-        """Again and again, with everything on."""
-        for i in range(10):
+        """With everything on; while one of its threads is held: before its list has run, and after."""
+        for point in ("traced.held", "traced.done"):
+            pause = self.box.pause(point)
             target = self.target("puppet", 4)
             process = self.attach(target)
             gone, _ = self.enable(f"proc_has_terminated([{process}]) : print([1])")
-            number, _ = self.enable(f"thread_reached_addr([{process}], {target.hit}) : "
-                                    "thread_get_backtrace([$proc], 0) thread_read_int_regs([$proc], 0, 17)")
-            target.send("all 1000")
-            self.triggered(number)
-            target.process.kill()
+            self.enable(f"thread_reached_addr([{process}], {target.hit}) : "
+                        "thread_get_backtrace([$proc], 0) thread_read_int_regs([$proc], 0, 17)")
+            with pause:
+                target.send("all 1000")
+                pause.reached()
+                target.process.kill()
             self.omis.reply(gone)
             self.ask(": csr_delete([])")
+        self.wait_for_attached()
+
+    def test_while_it_is_hit(self):
+        """At any time."""
+        target = self.target("puppet", 4)
+        process = self.attach(target)
+        gone, _ = self.enable(f"proc_has_terminated([{process}]) : print([1])")
+        number, _ = self.enable(f"thread_reached_addr([{process}], {target.hit}) : "
+                                "thread_get_backtrace([$proc], 0) thread_read_int_regs([$proc], 0, 17)")
+        target.send("all 1000")
+        self.triggered(number)
+        target.process.kill()
+        self.omis.reply(gone)
+        self.ask(": csr_delete([])")
         self.wait_for_attached()
 
     def test_while_stopped(self):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 
 import scrytest
@@ -118,6 +119,20 @@ class OrdinaryUser(Following):
 class Listing(CheckedCase):
     def jobs(self, *arguments):
         return self.checked("ps", "ps", "--json", *arguments)["jobs"]
+
+    def test_ends_meanwhile(self):
+        """A job that ends between the look at its description and the one at its scry run has ended, and is not lost."""
+        pause = self.box.pause("info.between-looks")
+        run = self.start_run("-q", "cat", stdin=subprocess.PIPE)
+        wait_until(lambda: [job for job in self.jobs() if job["state"] == "running" and job["processes"]])
+        with pause:
+            ps = self.box.start(self.box.scry("ps", "--json"))
+            pause.reached()
+            run.stdin.close()
+            self.assertEqual(run.wait(), 0)
+            pause.release()
+            job, = json.loads(ps.stdout.read())["jobs"]
+        self.assertEqual((job["state"], job["status"], job["exit_code"]), ("ended", "exited", 0))
 
     def test_running_and_ended(self):
         self.scry_run("-q", "--name", "first", "sh", "-c", "exit 3")

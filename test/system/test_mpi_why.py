@@ -230,6 +230,34 @@ class Why(mpitest.MpiCase):
         self.assertIn("stopped by a rule of scry (thread_has_started_lib_call)", text)
         self.end(job)
 
+    def test_stopped_by_a_rule_meanwhile(self):
+        """Between the look at who is held and the one at who stands still: no signal has stopped it."""
+        pause = self.box.pause("why.between-looks")
+        rule = 'thread_has_started_lib_call([], "MPI_Recv", "peer == 0") : thread_stop([$thread])'
+        job = self.start_job(2, self.target("stuck.c", "-Wno-stringop-overflow"), "answer", options=["--rule", rule],
+                             stdout=subprocess.DEVNULL)
+        path, answers = self.box.path("work", "job"), []
+
+        def receives():
+            answers.append(self.why(path))
+            mpi = answers[-1][0]["mpi"]
+            return mpi and len(mpi["ranks"]) == 2 and all(each["threads"] for each in mpi["ranks"]) and \
+                any(thread["call"] == "MPI_Recv" for thread in mpi["ranks"][0]["threads"])
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        scrytest.wait_until(receives, 30, lambda: json.dumps(answers[-1][0], indent=1))
+        pid = answers[-1][0]["mpi"]["ranks"][1]["pid"]
+        with pause:
+            why = self.box.start(self.box.scry("why", "--json", path))
+            pause.reached()
+            open(self.box.path("work", "go"), "w", encoding="utf-8").close()
+            scrytest.wait_until(lambda: scrytest.process_state(pid) == "t", 30, "the rule stops rank 1")
+            pause.release()
+            answer = self.valid("why", json.loads(why.stdout.read()))
+        thread = self.thread(answer, 1)
+        self.assertEqual((thread["state"], thread["held_by"]), ("stopped", "a rule of scry (thread_has_started_lib_call)"))
+        self.end(job)
+
     def polls(self, way, shown=""):
         answer, status, text = self.stuck(way, self.only("polls", [0, 1], [2], "rank 0 polls, and may" if way == "test" else
                                                          "by polling"), shown)

@@ -3,6 +3,7 @@
 the program or the monitor meanwhile."""
 
 import collections
+import contextlib
 import glob
 import json
 import os
@@ -177,6 +178,49 @@ class Change(CollectCase):
         lines, _ = self.events()
         self.assertEqual(self.entries(lines)["step"], steps)
         self.assertEqual([trace_process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
+
+    def killed_midway(self, *points):
+        """A monitor is killed, and the next one, too, while it takes over: at the last of these points, at each of which it
+        is held. The one after it goes on with what the program has recorded, from the first call to the last."""
+        pauses = [self.box.pause(point) for point in points]
+        run = self.start("--", target(), "step", 0)
+        wait_until(lambda: self.found("step") > 50)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(pauses[0])
+            self.box.stop_monitor(signal.SIGKILL)
+            for pause, following in zip(pauses, pauses[1:]):
+                pause.reached()
+                stack.enter_context(following)
+                pause.release()
+            second = pauses[-1].reached()
+            os.kill(second, signal.SIGKILL)
+            wait_until(lambda: scrytest.process_gone(second))
+        wait_until(self.box.monitor_pid, 20)
+        before = self.found("step")
+        wait_until(lambda: self.found("step") > before + 50, 20)
+        run.stdin.close()
+        out = run.stdout.read()
+        self.assertEqual(run.wait(), 0)
+        steps = int(re.search(r"calls step (\d+)", out).group(1))
+        traces = [path for path in self.traces() if os.listdir(path)]  # the one killed may have made a folder, no more
+        wait_until(lambda: "running" not in [trace_process(path)["state"][0] for path in traces])
+        lines, _ = self.events(*traces)
+        self.assertEqual(self.entries(lines)["step"], steps)
+        self.assertEqual([trace_process(path)["state"][0] for path in traces], ["continued", "exited"])
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.job)).stdout)
+        self.assertEqual({row["name"]: row["calls"] for row in report["functions"]}["step"], steps)
+
+    def test_killed_over_its_first_note(self):
+        self.killed_midway("sidecar.before-write")
+
+    def test_killed_with_a_trace_begun(self):
+        self.killed_midway("adopt.begun")
+
+    def test_killed_before_the_new_trace_holds(self):
+        self.killed_midway("adopt.written")
+
+    def test_killed_over_its_last_note(self):
+        self.killed_midway("adopt.written", "sidecar.before-write")
 
 
 class Restarted(CollectCase):

@@ -21,13 +21,11 @@
 #include <utlist.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
+#include "base/wait_world.h"
 #include "probe/proc.h"
 #include "probe/tracer/protocol.h"
 
 enum { READ_SIZE = 65536, SAFE_FD = 10 };
-#define STARVED_NS (4 * TRACER_TIMEOUT_NS) /* so much longer has a tracer that wants a processor, on a busy node */
-#define LOOK_NS UINT64_C(50000000)
 
 struct queued {
     struct tracer_event event;
@@ -183,10 +181,10 @@ static int wait_ready(struct tracer *tracer, short events, uint64_t deadline)
 {
     struct pollfd poll_fd = {.fd = tracer->fd, .events = events};
     for (;;) {
-        uint64_t now = clock_now_ns();
+        uint64_t now = wait_now_ns();
         if (now >= deadline)
             return -ETIME;
-        int ready = poll(&poll_fd, 1, (int)((deadline - now) / 1000000) + 1);
+        int ready = wait_poll(&poll_fd, 1, (int)((deadline - now) / 1000000) + 1);
         if (ready > 0)
             return 0;
         if (ready < 0 && errno != EINTR)
@@ -215,24 +213,26 @@ struct reply {
     struct buf payload;
 };
 
-static int await(struct tracer *tracer, uint64_t serial, uint64_t deadline, struct reply *ret)
+static int await(struct tracer *tracer, uint64_t serial, uint64_t since_ns, struct reply *ret)
 {
-    uint64_t last = deadline + STARVED_NS;
-    for (;;) {
-        int code = wait_ready(tracer, POLLIN, deadline);
-        if (code == -ETIME && deadline < last && proc_is_starved(tracer->pid)) {
-            deadline = clock_now_ns() + LOOK_NS;
-            continue;
-        }
-        if (code < 0)
+    const struct wait_policy *policy = &wait_policies[WAIT_TRACER];
+    struct wait_seen seen = {.passed_ns = wait_now_ns() - since_ns};
+    do {
+        int code = wait_ready(tracer, POLLIN, since_ns + seen.passed_ns + waits_slice_ns(policy, &seen));
+        if (code < 0 && code != -ETIME)
             return code;
-        int received = receive(tracer);
-        code = parse(tracer, serial, &ret->message, &ret->payload);
-        if (code != 0)
-            return code < 0 ? code : 0;
-        if (received < 0)
-            return received;
-    }
+        if (code == 0) {
+            int received = receive(tracer);
+            code = parse(tracer, serial, &ret->message, &ret->payload);
+            if (code != 0)
+                return code < 0 ? code : 0;
+            if (received < 0)
+                return received;
+        }
+        seen.passed_ns = wait_now_ns() - since_ns;
+        seen.state = wait_look(tracer->pid).state;
+    } while (waits_judge(policy, &seen) == WAIT_ON);
+    return -ETIME;
 }
 
 /* One request and its reply, whose payload the caller frees also on failure. */
@@ -246,12 +246,12 @@ static int call(struct tracer *tracer, struct wire_message message, const void *
         return err_set(err, -E2BIG, "%zu bytes are too many for one request", len);
     message.serial = ++tracer->serial;
     message.size = (uint32_t)(sizeof message + len);
-    uint64_t deadline = clock_now_ns() + TRACER_TIMEOUT_NS;
+    uint64_t since_ns = wait_now_ns(), deadline = since_ns + TRACER_TIMEOUT_NS;
     int code = send_all(tracer, &message, sizeof message, deadline);
     if (code == 0)
         code = send_all(tracer, bytes, len, deadline);
     if (code == 0)
-        code = await(tracer, message.serial, deadline, ret);
+        code = await(tracer, message.serial, since_ns, ret);
     if (code == -EPIPE)
         return err_set(err, code, "the tracer process died");
     if (code < 0)
@@ -340,7 +340,7 @@ int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tra
         return err_errno(err, code, "the tracer cannot be started");
     }
     struct reply hello = {.payload = BUF_INIT};
-    int code = await(tracer, 0, clock_now_ns() + TRACER_TIMEOUT_NS, &hello);
+    int code = await(tracer, 0, wait_now_ns(), &hello);
     if (code == 0 && hello.message.a != WIRE_VERSION)
         code = err_set(err, -EPROTO, "%s is of another version of scry", path);
     else if (code == -ETIME)
@@ -363,10 +363,10 @@ void tracer_stop_all(struct tracer *tracer)
         return;
     struct wire_message bye = {.size = sizeof bye, .kind = WIRE_BYE};
     if (!tracer->dead)
-        send_all(tracer, &bye, sizeof bye, clock_now_ns() + TRACER_TIMEOUT_NS);
+        send_all(tracer, &bye, sizeof bye, wait_now_ns() + TRACER_TIMEOUT_NS);
     shutdown(tracer->fd, SHUT_WR);
     /* It closes its end by exiting, when everything is released; events it still sends are of no interest. */
-    uint64_t deadline = clock_now_ns() + 2 * TRACER_TIMEOUT_NS;
+    uint64_t deadline = wait_now_ns() + 2 * TRACER_TIMEOUT_NS;
     while (!tracer->dead && wait_ready(tracer, POLLIN, deadline) == 0)
         if (receive(tracer) == 0)
             buf_clear(&tracer->in);
@@ -504,7 +504,7 @@ int tracer_release_hold(struct tracer *tracer, uint64_t hold)
     if (tracer->dead)
         return -EPIPE;
     struct wire_message message = {.size = sizeof message, .kind = WIRE_RELEASE_HOLD, .a = hold};
-    return send_all(tracer, &message, sizeof message, clock_now_ns() + TRACER_TIMEOUT_NS);
+    return send_all(tracer, &message, sizeof message, wait_now_ns() + TRACER_TIMEOUT_NS);
 }
 
 int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode)

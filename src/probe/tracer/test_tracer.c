@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/test_wait_world.h"
 #include "probe/tracer/test_insns.h"
 
 /* ---- targets ---- */
@@ -401,6 +402,40 @@ static void foreign_int3_reaches_the_program(void **state)
     assert_int_equal(shared->counters[4], 1);
 }
 
+/* How long an answer is waited for, in ms; the tracer's state is as said, and no time passes. */
+static uint64_t asks_for(pid_t pid, char letter)
+{
+    struct err err = {0};
+    test_world_begin(letter);
+    uint64_t since_ns = wait_now_ns();
+    assert_int_equal(tracer_seize(tracer, pid, &err), -ETIME);
+    uint64_t took_ms = (wait_now_ns() - since_ns) / 1000000;
+    test_world_end();
+    return took_ms;
+}
+
+static void a_tracer_without_a_processor_is_waited_for(void **state)
+{
+    struct err err = {0};
+    tracer_begin();
+    pid_t pid = target_start(sleep_until_go);
+    assert_int_equal(tracer_seize(tracer, pid, &err), 0);
+    kill(tracer_pid(tracer), SIGSTOP);
+    assert_int_equal(waitpid(tracer_pid(tracer), NULL, WUNTRACED), tracer_pid(tracer));
+    const uint64_t limit_ms = 3000, round_ms = 50; /* to the next whole millisecond, each time */
+    assert_in_range(asks_for(pid, 'S'), limit_ms, limit_ms + round_ms);
+    assert_in_range(asks_for(pid, 'R'), 5 * limit_ms, 5 * limit_ms + round_ms);
+    assert_in_range(asks_for(pid, 'D'), 5 * limit_ms, 5 * limit_ms + round_ms);
+    assert_in_range(asks_for(pid, 0), limit_ms, limit_ms + round_ms);
+    kill(tracer_pid(tracer), SIGCONT);
+    struct user_regs_struct regs; /* the answers that come now are nobody's */
+    int code;
+    assert_int_equal(tracer_stop(tracer, &pid, 1, &code), 0);
+    assert_int_equal(tracer_get_regs(tracer, pid, &regs), 0);
+    tracer_release(tracer, pid);
+    target_kill(pid);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +449,7 @@ int main(int argc, char **argv)
         TEST(several_share_a_breakpoint),
         TEST(memory_is_written_around_int3),
         TEST(foreign_int3_reaches_the_program),
+        TEST(a_tracer_without_a_processor_is_waited_for),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
