@@ -69,7 +69,7 @@ class Held:
 
     def test_killed(self):
         """Again and again: each time is another one for a call to be just about to wait."""
-        for _ in range(4):
+        for _ in range(scrytest.rounds(2, 8)):
             killed = self.kill_monitor()
             wait_until(lambda killed=killed: self.box.monitor_pid() not in (None, killed), 30)
             self.goes_on(300)
