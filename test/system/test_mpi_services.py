@@ -247,7 +247,7 @@ class Services(RanksTest):
         self.assertEqual((told[0], told[2]), (self.jobdir, RANKS))
         self.assertGreaterEqual(told[1], 0.5)
         self.assertIn("MPI_Recv", told[3])
-        self.omis.quiet(number, 2)
+        self.omis.quiet(number, 1.2)
         self.finish(process, release)
         self.drained()
         self.refused(f'mpi_job_has_stalled("{self.jobdir}", 0): print([])', PARAMETER_ERROR, "seconds")
