@@ -27,14 +27,12 @@ class TracerCase(JobCase):
             self.skipTest(f"{compiler} is not installed")
         program = self.box.path("work", name or os.path.basename(source).partition(".")[0])
         path = os.path.join(TARGETS, source)
-        command = [compiler, *(HOOKS if hooks else []), *options, path, "-pthread", "-lm"]
         if path.startswith(self.box.root):
-            done = self.box.run([*command, "-o", program])
-            self.assertEqual(done.returncode, 0, done.stderr)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(program)  # one that runs cannot be written to
-            shutil.copy2(scrytest.compiled(os.path.basename(program), command, path), program)
+            path = scrytest.kept(path)
+        command = [compiler, *(HOOKS if hooks else []), *options, path, "-pthread", "-lm"]
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(program)  # one that runs cannot be written to
+        shutil.copy2(scrytest.compiled(os.path.basename(program), command, path), program)
         return program
 
     def replayed(self, *arguments, numbers_as_text=False, names_once=False):

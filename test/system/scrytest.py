@@ -129,30 +129,45 @@ def example(name):
     return built("examples", name)
 
 
-def compiled(name, command, source):
-    """The path of a program that `command -o PATH` makes of a source. It is made once for a build, whichever test file
-    needs it first: what is the same is the command, the source and the headers beside it, and the compiler."""
-    compiler = os.path.realpath(shutil.which(command[0]))
-    folder = os.path.dirname(source)
-    what = hashlib.sha256(repr((name, command, compiler, os.stat(compiler).st_mtime_ns)).encode())
-    for path in [source, *sorted(os.path.join(folder, each) for each in os.listdir(folder) if each.endswith(".h"))]:
-        with open(path, "rb") as file:
-            what.update(hashlib.sha256(file.read()).digest())
-    place = os.path.join(BUILD, "test", "compiled", what.hexdigest()[:16])
+def _made_once(what, name, make):
+    """The path of what make(PATH) makes below the build directory, once for all that have the same `what`."""
+    place = os.path.join(BUILD, "test", "compiled", hashlib.sha256(what).hexdigest()[:16])
     if not os.path.exists(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         making = tempfile.mkdtemp(dir=os.path.dirname(place), prefix="making-")
         try:
-            done = subprocess.run([*command, "-o", os.path.join(making, name)], check=False, capture_output=True, text=True,
-                                  cwd=making)
-            if done.returncode:
-                raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+            make(os.path.join(making, name))
             os.chmod(making, 0o755)
-            with contextlib.suppress(FileExistsError):  # another test file was quicker
+            with contextlib.suppress(OSError):  # another test was quicker
                 os.rename(making, place)
         finally:
             shutil.rmtree(making, ignore_errors=True)
     return os.path.join(place, name)
+
+
+def kept(source):
+    """A copy of a source that a test has written, at a path that is always the same for the same text."""
+    name = os.path.basename(source)
+    with open(source, "rb") as file:
+        what = name.encode() + b"\0" + file.read()
+    return _made_once(what, name, lambda path: shutil.copyfile(source, path))
+
+
+def compiled(name, command, source):
+    """The path of a program that `command -o PATH` makes of a source. It is made once for a build, whichever test needs
+    it first: what is the same is the command, the source and the headers beside it, and the compiler."""
+    def make(path):
+        done = subprocess.run([*command, "-o", path], check=False, capture_output=True, text=True,
+                              cwd=os.path.dirname(path))
+        if done.returncode:
+            raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+
+    compiler, folder = os.path.realpath(shutil.which(command[0])), os.path.dirname(source)
+    what = [repr((name, command, compiler, os.stat(compiler).st_mtime_ns)).encode()]
+    for path in [source, *sorted(os.path.join(folder, each) for each in os.listdir(folder) if each.endswith(".h"))]:
+        with open(path, "rb") as file:
+            what.append(hashlib.sha256(file.read()).digest())
+    return _made_once(b"".join(what), name, make)
 
 
 def _readable_by_all(path):
