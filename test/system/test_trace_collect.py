@@ -12,7 +12,7 @@ import signal
 import subprocess
 
 import scrytest
-from jobtest import SHARED_FILES, calls_said, target, trace_process, traces_of
+from jobtest import SHARED_FILES, calls_said, flush, target, trace_process, traces_of
 from scrytest import wait_until
 
 BABELTRACE = shutil.which("babeltrace2")
@@ -24,11 +24,6 @@ class CollectCase(scrytest.TestCase):
         if not BABELTRACE:
             self.skipTest("babeltrace2 is not installed")
         self.job = self.box.path("work", "job")
-
-    def flush(self):
-        """What is recorded now comes to the disk now, and not within a second."""
-        for pid in {os.path.basename(path).partition("-")[0] for path in self.traces()}:
-            self.box.run(self.box.scry("omis", "-c", f': node_attach2("localhost") proc_attach3([n_1], {pid}, "") ct_flush([])'))
 
     def traces(self):
         return traces_of(self.job)
@@ -151,7 +146,7 @@ class Change(CollectCase):
         """How many entries of a function are on disk now."""
         if not self.traces():
             return 0
-        self.flush()
+        flush(self.box, self.job)
         done = subprocess.run([BABELTRACE, *self.traces()], capture_output=True, text=True, check=False)
         return self.entries(done.stdout.splitlines()).get(name, 0)
 
@@ -203,7 +198,7 @@ class Restarted(CollectCase):
 
     def lines(self, name):
         """What replay says of a function's calls, unread."""
-        self.flush()
+        flush(self.box, self.job)
         done = self.box.run(self.box.scry("replay", "--json", "--fn", name, self.job))
         return [line for line in done.stdout.splitlines() if f'"function":"{name}"' in line]
 
@@ -221,8 +216,8 @@ class Restarted(CollectCase):
 
     def kill_monitor(self):
         self.box.stop_monitor(signal.SIGKILL)
-        before = len(self.lines("number"))
         wait_until(self.box.monitor_pid, 20)
+        before = len(self.lines("number"))
         wait_until(lambda: len(self.lines("number")) > before + 50, 20)
 
     def end(self, run):
