@@ -6,7 +6,8 @@
  *     MODE[,MODE...] [STRIDE[:FROM[:TO[:ROOM]]]]
  *
  * MODE: see below. STRIDE: of the instructions in nested handlers only each so-manieth is tried; FROM, TO: of the
- * call's instructions only these; ROOM: bytes left in the packet before the call (full).
+ * call's instructions only these; ROOM: bytes left in the packet before the call (full). TEST_EVERY=EVERY:FIRST in the
+ * environment: of these only each so-manieth, from the FIRST one on.
  *
  * With TEST_MPI the calls that are gone through are MPI's, as the interposer tells of them; those of handlers are not.
  *
@@ -205,7 +206,7 @@ static HIDDEN void fill(uint64_t bytes)
 
 /* ---- rounds ---- */
 
-static long rounds, from = 1, to = 1000000, room;
+static long rounds, from = 1, to = 1000000, room, every = 1, first;
 
 static HIDDEN int once(long steps)
 {
@@ -223,7 +224,7 @@ static HIDDEN int once(long steps)
 
 static HIDDEN void all_steps(void)
 {
-    for (volatile long steps = from; steps <= to; steps++) {
+    for (volatile long steps = to > from ? from + first % every : from; steps <= to; steps += every) {
         inner_steps = 0;
         volatile int over = 0;
         if (mode.nested || mode.again)
@@ -276,6 +277,8 @@ int main(int argc, char **argv)
 #endif
     if (argc > 2)
         sscanf(argv[2], "%ld:%ld:%ld:%ld", &strides, &from, &to, &room);
+    if (getenv("TEST_EVERY"))
+        sscanf(getenv("TEST_EVERY"), "%ld:%ld", &every, &first);
     if (mode.full && !room)
         for (; room < 28; room += 4)
             all_steps();

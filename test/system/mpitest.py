@@ -2,16 +2,25 @@
 """What the tests of MPI share: both MPIs, programs of test/system/targets/mpi compiled with their compilers, and jobs
 under their launchers. A test class names its MPI:
 
-    class Calls(mpitest.MpiCase):              # the cases; run for both by
-        def test_x(self): ...                  #     for_each_mpi(Calls, globals())
+    class Calls(mpitest.MpiCase):
+        def test_x(self): ...                  # with the one or the other, in turns
+
+        @mpitest.both                          # where they differ in what scry does
+        def test_y(self): ...
+
+        @mpitest.only("openmpi")               # where the other has no such thing
+        def test_z(self): ...
+
+    mpitest.for_each_mpi(Calls, globals())     # makes Calls_openmpi and Calls_mpich of it
+
+The interposer's own tests (src/mpi/test) are for both libraries. A thorough run (scrytest.THOROUGH), and one of cases that
+are named on the command line, has all of them with both.
 """
 
-import atexit
 import json
 import os
 import shutil
-import subprocess
-import tempfile
+import sys
 
 import schematest
 import scrytest
@@ -26,8 +35,7 @@ MPIS = {
 # Polling for messages, ranks take the processor from each other: then it is better to give it away.
 QUIET = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
-_programs = {}
-_folder = None
+_turn = 0
 
 
 def available(mpi):
@@ -37,27 +45,15 @@ def available(mpi):
 
 
 def compile_program(mpi, source, *options, name=None):
-    """The path of a compiled target; each is compiled once. None: there is no such compiler (of Fortran)."""
-    global _folder
-    key = (mpi, source, options)
-    if key in _programs:
-        return _programs[key]
-    if not _folder:
-        _folder = tempfile.mkdtemp(prefix="scrympi", dir="/tmp")
-        atexit.register(shutil.rmtree, _folder, True)
+    """The path of a compiled target. None: there is no such compiler (of Fortran)."""
     fortran = not source.endswith(".c")
     compiler = MPIS[mpi]["fortran" if fortran else "c"] if mpi else "cc"
     if not shutil.which(compiler):
         return None
-    path = os.path.join(_folder, f"{name or os.path.splitext(source)[0]}.{mpi or 'plain'}")
-    path += ".so" if "-shared" in options else ""
+    program = f"{name or os.path.splitext(source)[0]}.{mpi or 'plain'}" + (".so" if "-shared" in options else "")
     flags = ["-g", "-O0" if fortran else "-O1", "-fno-optimize-sibling-calls", *options]
-    done = subprocess.run([compiler, *flags, "-o", path, os.path.join(TARGETS, source), "-lpthread", "-ldl"],
-                          check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f"{compiler} {source}: {done.stderr}")
-    _programs[key] = path
-    return path
+    source = os.path.join(TARGETS, source)
+    return scrytest.compiled(program, [compiler, *flags, source, "-lpthread", "-ldl"], source)
 
 
 def need(case):
@@ -140,9 +136,42 @@ def received_of(mpi):
             if cell["received_messages"]}
 
 
+def both(test):
+    """A case that is run with both MPIs."""
+    test.mpis = tuple(MPIS)
+    return test
+
+
+def only(mpi):
+    """A case that is run with this MPI, with the other one at most in a thorough run."""
+    def mark(test):
+        test.mpis = (mpi,)
+        return test
+    return mark
+
+
+def _in_turns(tests):
+    """{name: the MPIs that the test is run with}"""
+    global _turn
+    there = [mpi for mpi in MPIS if available(mpi)] or list(MPIS)
+    chosen = {}
+    for name, test in sorted(tests.items()):
+        chosen[name] = getattr(test, "mpis", None)
+        if not chosen[name]:
+            chosen[name] = (there[_turn % len(there)],)
+            _turn += 1
+    return chosen
+
+
 def for_each_mpi(case, names):
     """Makes a class for each MPI of one whose `mpi` is None."""
+    tests = {name: getattr(case, name) for name in dir(case) if name.startswith("test")}
+    chosen = _in_turns(tests)
+    if scrytest.THOROUGH or sys.argv[1:]:
+        chosen = {name: tuple(MPIS) for name in tests}
     for mpi in MPIS:
-        name = f"{case.__name__}_{mpi}"
-        names[name] = type(name, (case,), {"mpi": mpi, "__module__": names["__name__"], "__doc__": case.__doc__})
+        others = {name: None for name in tests if mpi not in chosen[name]}  # what cannot be called is no test
+        if len(others) < len(tests):
+            name = f"{case.__name__}_{mpi}"
+            names[name] = type(name, (case,), {"mpi": mpi, "__module__": names["__name__"], "__doc__": case.__doc__, **others})
     names.pop(case.__name__)

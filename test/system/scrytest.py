@@ -21,6 +21,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 
 import atexit
 import contextlib
+import hashlib
 import json
 import os
 import pwd
@@ -40,6 +41,8 @@ BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "bu
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
 CASE_SECONDS = 60  # after which a case is taken for hanging
+# SCRY_TEST_THOROUGH=1 ./check takes long: all cases with each MPI, everything that depends on luck many times.
+THOROUGH = os.environ.get("SCRY_TEST_THOROUGH") == "1"
 
 # A run in the background ignores signals that the programs tested here are to be ended by, and they would inherit that.
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
@@ -61,6 +64,11 @@ def wait_until(condition, timeout=10.0, message=None):
             text = message() if callable(message) else message
             raise AssertionError(f"not within {timeout:g} s: {text or getattr(condition, '__name__', condition)}")
         time.sleep(0.005)
+
+
+def rounds(few, many):
+    """How often to do what finds something by luck or by going through all there is: `many` times in a thorough run."""
+    return many if THOROUGH else few
 
 
 def process_state(pid):
@@ -120,6 +128,47 @@ def built(*parts):
 
 def example(name):
     return built("examples", name)
+
+
+def _made_once(what, name, make):
+    """The path of what make(PATH) makes below the build directory, once for all that have the same `what`."""
+    place = os.path.join(BUILD, "test", "compiled", hashlib.sha256(what).hexdigest()[:16])
+    if not os.path.exists(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        making = tempfile.mkdtemp(dir=os.path.dirname(place), prefix="making-")
+        try:
+            make(os.path.join(making, name))
+            os.chmod(making, 0o755)
+            with contextlib.suppress(OSError):  # another test was quicker
+                os.rename(making, place)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    return os.path.join(place, name)
+
+
+def kept(source):
+    """A copy of a source that a test has written, at a path that is always the same for the same text."""
+    name = os.path.basename(source)
+    with open(source, "rb") as file:
+        what = name.encode() + b"\0" + file.read()
+    return _made_once(what, name, lambda path: shutil.copyfile(source, path))
+
+
+def compiled(name, command, source):
+    """The path of a program that `command -o PATH` makes of a source. It is made once for a build, whichever test needs
+    it first: what is the same is the command, the source and the headers beside it, and the compiler."""
+    def make(path):
+        done = subprocess.run([*command, "-o", path], check=False, capture_output=True, text=True,
+                              cwd=os.path.dirname(path))
+        if done.returncode:
+            raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+
+    compiler, folder = os.path.realpath(shutil.which(command[0])), os.path.dirname(source)
+    what = [repr((name, command, compiler, os.stat(compiler).st_mtime_ns)).encode()]
+    for path in [source, *sorted(os.path.join(folder, each) for each in os.listdir(folder) if each.endswith(".h"))]:
+        with open(path, "rb") as file:
+            what.append(hashlib.sha256(file.read()).digest())
+    return _made_once(b"".join(what), name, make)
 
 
 def _readable_by_all(path):

@@ -379,7 +379,7 @@ class Ends(TracerCase):
         """SIGKILL in the middle of a storm of records with values: every record that is there is whole, and its ends
         are told."""
         program = scrytest.built("test", "system", "targets", "traced")
-        for _ in range(3):
+        for _ in range(scrytest.rounds(1, 5)):
             run = self.box.start(self.box.scry("run", "-q", "--trace", "fn:hot", "--args", "--locals", "--buffer", "1M", "--",
                                                program, "storm", 1000000000))
             stream = wait_until(lambda: glob.glob(self.box.path("jobs", "*", "trace", "*", "*", "stream-*")), 20)[-1]

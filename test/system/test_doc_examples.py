@@ -4,8 +4,8 @@
 In Markdown an example is a block marked ```sh, in a man page's scdoc source any ``` block with lines that start with
 "$ ". A block with such lines is a transcript: they are the commands (a line after one that ends with a backslash goes
 on), the lines below each one what it prints, standard error included, where `...` stands for anything. A block without
-them is a script. Every command has to succeed. Blocks of one page run in order in one sandbox, so a page reads as one
-session; examples/ is there, scry and a compiler are in the PATH, SCRY_INCLUDE and SCRY_LIB name the places of headers and
+them is a script. Every command has to succeed. The commands of a block are those of one shell, which may wait for what it
+started or end it; blocks of one page run in order in one sandbox, so a page reads as one session; examples/ is there, scry and a compiler are in the PATH, SCRY_INCLUDE and SCRY_LIB name the places of headers and
 libomis.
 
 An example that cannot be run here says why, for the reader of the source, in the line before the block:
@@ -25,6 +25,7 @@ import scrytest
 
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
 SKIP = re.compile(r"^(?:<!--|;) skip: (.*?)(?: -->)?$")
+MARK = "=== next command ==="
 TIMEOUT = 150  # ranks that spin take turns where processors are wanted
 
 
@@ -113,11 +114,15 @@ class Examples(scrytest.TestCase):
             self.skipTest(block.skip)
         box = self.sandbox(page)
         box.scry()
-        for command, shown in steps_of(block.text):
-            done = box.run(["sh", "-ec", command], timeout=TIMEOUT, merged=True)
-            self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}")
+        steps = steps_of(block.text)
+        script = "".join(f"{command}\nprintf '{MARK}'\n" for command, _ in steps)
+        done = box.run(["sh", "-ec", script], timeout=TIMEOUT, merged=True)
+        printed = done.stdout.split(MARK)
+        last = steps[min(len(printed), len(steps)) - 1][0]
+        self.assertEqual((done.returncode, len(printed)), (0, len(steps) + 1), f"{last}\n{printed[-1]}")
+        for (command, shown), output in zip(steps, printed):
             if shown is not None:
-                self.assertTrue(matches(shown, done.stdout), f"{command}\nprinted:\n{done.stdout}\nnot:\n{shown}")
+                self.assertTrue(matches(shown, output), f"{command}\nprinted:\n{output}\nnot:\n{shown}")
 
 
 class Reader(unittest.TestCase):

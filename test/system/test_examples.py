@@ -100,10 +100,10 @@ class Hang(scrytest.TestCase):
     WAYS = {"deadlock": "S", "loop": "R", "read": "S", "child": "S"}
 
     def test_until_the_alarm(self):
-        for way in self.WAYS:
+        for way, process in [(way, self.box.start_example("hang", way, "1")) for way in self.WAYS]:
             with self.subTest(way=way):
-                done = self.box.run([scrytest.example("hang"), way, "1"])
-                self.assertEqual((done.returncode, done.stdout), (-signal.SIGALRM, "hangs\n"))
+                said, _ = process.communicate(timeout=20 * scrytest.SCALE)
+                self.assertEqual((process.returncode, said), (-signal.SIGALRM, "hangs\n"))
 
     def test_hangs(self):
         for way, state in self.WAYS.items():

@@ -29,7 +29,7 @@ class Held:
         self.assertEqual(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
         self.addCleanup(libc.prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self.go, self.progress = self.box.path("work", "go"), self.box.path("work", "progress")
-        self.run_ = self.start_run("--rule", self.rule, "--", *self.program(), self.go, self.progress)
+        self.run_ = self.start_run("--sample", 0.1, "--rule", self.rule, "--", *self.program(), self.go, self.progress)
         self.goes_on(50)
 
     def counted(self):
@@ -69,10 +69,10 @@ class Held:
 
     def test_killed(self):
         """Again and again: each time is another one for a call to be just about to wait."""
-        for _ in range(4):
+        for _ in range(scrytest.rounds(2, 8)):
             killed = self.kill_monitor()
             wait_until(lambda killed=killed: self.box.monitor_pid() not in (None, killed), 30)
-            self.goes_on(300)
+            self.goes_on(200)
             self.assertEqual(process_state(killed), "Z")
         self.assertGreater(self.end(), 50)
 
@@ -81,7 +81,7 @@ class Held:
         os.kill(self.run_.pid, signal.SIGSTOP)
         try:
             self.kill_monitor()
-            self.goes_on(1000)
+            self.goes_on(300)
         finally:
             os.kill(self.run_.pid, signal.SIGCONT)
         self.end()
@@ -92,11 +92,11 @@ class Held:
         os.kill(monitor, signal.SIGSTOP)
         since = self.calls()
         try:
-            self.goes_on(1000)
+            self.goes_on(300)
         finally:
             unheard = self.calls() - since
             os.kill(monitor, signal.SIGCONT)
-        self.goes_on(1000)
+        self.goes_on(300)
         fired, calls = self.end(), sum(calls for calls, _ in self.counted())
         self.assertLess(fired, calls - len(self.rank_names) * unheard / 2)
         self.assertGreater(fired, before)

@@ -139,6 +139,7 @@ class Calls(mpitest.MpiCase):
         rows = {row["name"]: row for row in mpi["calls"]}
         self.assertEqual(rows["MPI_File_write_at"]["bytes"], RANKS * 4 * LENGTH)
 
+    @mpitest.both
     def test_all_of_them(self):
         mpi, expected = self.run_class(*CLASSES)
         self.check(mpi, expected)
@@ -195,6 +196,7 @@ class Fortran(mpitest.MpiCase):
     def test_use_mpi(self):
         self.check_style("calls_use.f90")
 
+    @mpitest.both
     def test_use_mpi_f08(self):
         self.check_style("calls_f08.f90")
 

@@ -93,6 +93,7 @@ class Live(mpitest.MpiCase):
         scrytest.wait_until(is_so, 90, lambda: json.dumps(last, indent=1))
         return last
 
+    @mpitest.both
     def test_ps(self):
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
         ranks = self.until([("in_call", "MPI_Recv"), ("in_call", "MPI_Barrier"), ("in_call", "MPI_Barrier")],

@@ -153,6 +153,7 @@ class Queues(Messages):
             self.assertEqual(len(self.info(zero)), rest)
         self.finish()
 
+    @mpitest.both
     def test_posted_receives(self):
         """A message that a posted receive gets is in no queue, in whatever way it was posted."""
         zero, one = self.launch(2)
@@ -296,6 +297,7 @@ class Tags(Messages):
         self.refused(f": message_tag([{tokens[4]}], 1)", UNKNOWN_OBJECT, "received already|not exist")
         self.finish()
 
+    @mpitest.both
     def test_completed_out_of_order(self):
         zero, one = self.launch(2)
         number = self.tagged(zero, "7, 9")
@@ -453,6 +455,7 @@ class Changes(Messages):
         self.assertEqual(zero.do("recv -1 -1"), "got 1 5 20 2")
         self.finish()
 
+    @mpitest.both
     def test_insert(self):
         """A message that nobody has sent: created, filled, inserted at the end of the queue, received."""
         zero, one = self.launch(2)
@@ -498,6 +501,7 @@ class Changes(Messages):
         self.assertEqual(self.sizes(zero), [1])
         self.finish()
 
+    @mpitest.both
     def test_too_large_a_tag(self):
         """One that the sender's MPI does not take is no reason for the program to end."""
         zero, one = self.launch(2)

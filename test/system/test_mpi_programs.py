@@ -90,6 +90,7 @@ class Programs(mpitest.MpiCase):
             calls = mpitest.calls_of(rank)
             self.assertEqual((calls["MPI_Barrier"]["calls"], calls["MPI_Allreduce"]["calls"]), (1, 3))
 
+    @mpitest.only("openmpi")
     def test_spawned(self):
         """Processes that the program starts itself are followed, and named as what they are."""
         program = self.target("spawns.c")
@@ -117,6 +118,7 @@ class Programs(mpitest.MpiCase):
         self.assertRegex(done.stderr, "no calls of MPI were counted: .*LD_PRELOAD was replaced")
         self.assertIsNone(self.report()["mpi"])
 
+    @mpitest.both
     def test_launcher_of_another(self):
         """The mpirun of another MPI starts each rank as a program of its own."""
         other = {"openmpi": "mpich", "mpich": "openmpi"}[self.mpi]
@@ -144,6 +146,7 @@ class Programs(mpitest.MpiCase):
         rows = {row["name"]: row["calls"] for row in mpi["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
 
+    @mpitest.only("openmpi")
     def test_mpi4py(self):
         if self.mpi != "openmpi":
             self.skipTest("Debian's python3-mpi4py is for Open MPI")
@@ -222,6 +225,7 @@ class Ends(mpitest.MpiCase):
         self.check_statuses("status")
         self.assertEqual(matrix_of(self.mpi_report()), ring(3))
 
+    @mpitest.both
     def test_killed_rank(self):
         """What it did before is known to the last message."""
         self.check_statuses("kill")
@@ -300,6 +304,7 @@ class Ends(mpitest.MpiCase):
         self.assertEqual(self.states(mpi)[2], "died without MPI_Finalize")
         self.assertEqual(matrix_of(mpi), ring(3))
 
+    @mpitest.both
     def test_killed_launcher(self):
         job, pids = self.waiting()
         (launcher,) = scrytest.children(job.pid)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI programs as tools see them: the services of the extension mpi, under both MPIs, on a program whose every message
+"""MPI programs as tools see them: the services of the extension mpi, on a program whose every message
 is known (targets/mpi_served.c)."""
 
 import json
 import os
 import shutil
 import signal
-import unittest
 
+import mpitest
 import scrytest
 from mpiservicetest import RanksTest
 from jobtest import SHARED_FILES
@@ -25,14 +25,23 @@ def ancestors(pid):
     return found
 
 
-class MpiCase(RanksTest):
-    program, launcher = "mpi_served", ["mpirun.openmpi", "--oversubscribe"]
+def calls_of(stats):
+    columns = stats["calls"]["columns"]
+    return {row[0]: dict(zip(columns, row)) for row in stats["calls"]["rows"]}
+
+
+class Services(RanksTest):
+    mpi = None
+
+    def setUp(self):
+        mpitest.need(self)
+        super().setUp()
 
     def built(self):
-        return scrytest.built("test", "system", "targets", self.program)
+        return scrytest.built("test", "system", "targets", "mpi_served" if self.mpi == "openmpi" else "mpi_served_mpich")
 
     def launch(self, *arguments, env=None, program=None):
-        return self.box.start([*self.launcher, "-n", str(RANKS), program or self.built(), *arguments],
+        return self.box.start([*mpitest.MPIS[self.mpi]["run"], "-n", str(RANKS), program or self.built(), *arguments],
                               env=self.environment() if env is None else env)
 
     def ranks(self, job=None, launcher=None):
@@ -108,20 +117,6 @@ class MpiCase(RanksTest):
         """When no process of the job is watched any more, and all is on disk."""
         wait_until(lambda: numbers(self.ask(f': job_trace_info("{self.jobdir}")').result())[:2] == [0, 0], 30)
 
-
-def calls_of(stats):
-    columns = stats["calls"]["columns"]
-    return {row[0]: dict(zip(columns, row)) for row in stats["calls"]["rows"]}
-
-
-def missing(case):
-    """Whether a MPI is not here; then its tests are said to be skipped."""
-    return not (os.path.exists(os.path.join(scrytest.BUILD, "test", "system", "targets", case[0])) and
-                shutil.which(case[1]))
-
-
-@unittest.skipIf(missing(("mpi_served", "mpirun.openmpi")), "needs Open MPI")
-class OpenMpi(MpiCase):
     def test_activity(self):
         """What the ranks are in, all at once; also of those that have ended."""
         process, ranks, release = self.blocked()
@@ -143,6 +138,7 @@ class OpenMpi(MpiCase):
         self.finish(process, release)
         wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
 
+    @mpitest.both
     def test_ranks(self):
         process, ranks, release = self.blocked()
         self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
@@ -150,7 +146,7 @@ class OpenMpi(MpiCase):
         for row in ranks.values():
             self.assertEqual((row["size"], row["job"]), (RANKS, self.jobdir))
             self.assertEqual(row["exe"], os.path.realpath(self.built()))
-            self.assertEqual(row["library"], "mpich" if "mpich" in self.launcher[0] else "openmpi")
+            self.assertEqual(row["library"], self.mpi)
             self.assertEqual(os.readlink(f"/proc/{row['pid']}/exe"), row["exe"])
         self.assertEqual(self.ranks("", process), ranks)
         self.assertEqual(self.ranks(os.path.basename(self.jobdir)), ranks)
@@ -251,7 +247,7 @@ class OpenMpi(MpiCase):
         self.assertEqual((told[0], told[2]), (self.jobdir, RANKS))
         self.assertGreaterEqual(told[1], 0.5)
         self.assertIn("MPI_Recv", told[3])
-        self.omis.quiet(number, 2)
+        self.omis.quiet(number, 1.2)
         self.finish(process, release)
         self.drained()
         self.refused(f'mpi_job_has_stalled("{self.jobdir}", 0): print([])', PARAMETER_ERROR, "seconds")
@@ -372,6 +368,7 @@ class OpenMpi(MpiCase):
         for stats in self.written().values():
             self.assertEqual((stats["calls"]["rows"], stats["peers"]["rows"]), ([], []))
 
+    @mpitest.both
     def test_without_agent(self):
         """Ranks that were started without us are found, and nothing else is known of them."""
         release = self.box.path("work", "release")
@@ -390,9 +387,5 @@ class OpenMpi(MpiCase):
         self.finish(process, release)
 
 
-@unittest.skipIf(missing(("mpi_served_mpich", "mpirun.mpich")), "needs MPICH")
-class Mpich(OpenMpi):
-    program, launcher = "mpi_served_mpich", ["mpirun.mpich"]
-
-
+mpitest.for_each_mpi(Services, globals())
 scrytest.main()

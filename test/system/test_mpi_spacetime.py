@@ -188,6 +188,7 @@ class Late(Traced):
 class Family(Traced):
     """Programs that start others: whose communicators are which, nobody is told."""
 
+    @mpitest.only("openmpi")
     def test_spawned(self):
         program = self.target("family.c")
         plain = self.plain(2, program, timeout=180)  # five processes that poll, and few processors
@@ -244,6 +245,7 @@ class Meeting(Traced):
             if name == "uri" or name.startswith("port-"):
                 os.unlink(self.box.path("work", name))
 
+    @mpitest.only("openmpi")
     def test_met(self):
         commands = self.commands()
         plain = self.box.run(commands, env=mpitest.QUIET, timeout=180)

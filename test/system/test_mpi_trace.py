@@ -66,6 +66,7 @@ class Trace(mpitest.MpiCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    @mpitest.both
     def test_messages(self):
         self.traced(2, "messages")
         traces = self.traces()

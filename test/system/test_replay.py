@@ -12,7 +12,7 @@ import signal
 import unittest
 
 import scrytest
-from jobtest import JobCase, calls_said, target
+from jobtest import JobCase, calls_said, flush, target
 from scrytest import wait_until
 
 LINE = re.compile(r"^( *-?\d+\.\d{6})(?:  \[(\d+)\] +)?( +)(end of )?(\w+)(\(.*?\))?(.*)$")
@@ -213,7 +213,7 @@ class Follow(TraceCase):
     def test_until_the_job_ends(self):
         job, write = self.start_steps()
         process, count = self.follow()
-        wait_until(lambda: count() > 10, timeout=30)
+        wait_until(lambda: flush(self.box) or count() > 10, timeout=30)
         self.assertIsNone(process.poll())
         os.close(write)
         said = int(re.search(r"calls step (\d+)", job.communicate(timeout=60)[0])[1])
@@ -223,7 +223,7 @@ class Follow(TraceCase):
     def test_interrupt(self):
         job, write = self.start_steps()
         process, count = self.follow()
-        wait_until(lambda: count() > 0, timeout=30)
+        wait_until(lambda: flush(self.box) or count() > 0, timeout=30)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=30), 0)
         os.close(write)
@@ -344,7 +344,7 @@ class Report(TraceCase):
         os.close(read)
         self.assertTrue(job.stdout.readline().startswith("ready"))
         streams = self.box.path("jobs", "*", "trace", "*", "*", "stream-*")
-        wait_until(lambda: any(os.path.getsize(path) for path in glob.glob(streams)), 30)
+        wait_until(lambda: flush(self.box) or any(os.path.getsize(path) for path in glob.glob(streams)), 30)
         wait_until(lambda: "  nested(" in self.replay(), 30)  # its name is on disk, too
         following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
         self.box.stop_monitor(signal.SIGKILL)

@@ -409,7 +409,7 @@ class Set(TraceCase):
 
     def test_former_selection(self):
         """What was wrong with a selection is not said when there is another."""
-        run = self.start_steps("--trace", "fn:nothing")
+        run = self.start_steps("--sample", "0.1", "--trace", "fn:nothing")
         wait_until(lambda: "'fn:nothing'" in str(self.report()["trace"]["problems"]), 20)
         self.scry_set("trace=fn:step")
         wait_until(lambda: self.top().get("step", 0) > 10, 20)

@@ -141,7 +141,7 @@ class Ends(ExactCase):
             for overflow in ("drop", "flight", "wait"):
                 with self.subTest(way=way, overflow=overflow):
                     self.begin_again()
-                    self.ended(way, 100000, options=["--buffer", "1M", "--overflow", overflow], status=status)
+                    self.ended(way, 25000, options=["--buffer", "1M", "--overflow", overflow], status=status)
 
 
 class Threads(ExactCase):
@@ -163,10 +163,10 @@ class Threads(ExactCase):
 class Limit(ExactCase):
     def test_size(self):
         """The last records, written at the end, are below the limit, too."""
-        for limit, way in ((1, "_exit"), (4, "_exit"), (2, "fork")):
+        for limit, way in ((1, "_exit"), (2, "fork")):
             with self.subTest(limit=limit, way=way):
                 self.begin_again()
-                self.ended(way, 300000, options=["--max-size", f"{limit}M"])
+                self.ended(way, limit * 75000, options=["--max-size", f"{limit}M"])
                 size = sum(os.path.getsize(os.path.join(place, name))
                            for place, _, names in os.walk(os.path.join(self.job, "trace")) for name in names)
                 self.assertLessEqual(size, limit << 20)
@@ -231,7 +231,7 @@ class Killed(ExactCase):
         os.kill(monitor, signal.SIGSTOP)
         before = sum(self.said())
         try:
-            wait_until(lambda: sum(self.said()) > before + 1000000, 30)  # the buffer has room for some 100000
+            wait_until(lambda: sum(self.said()) > before + 300000, 30)  # the buffer has room for some 100000
         finally:
             os.kill(monitor, signal.SIGCONT)
         os.kill(pid, signal.SIGKILL)

@@ -8,7 +8,7 @@ import scrytest
 from jobtest import JobCase, areas_left
 from scrytest import wait_until
 
-CHILDREN = 200
+CHILDREN = scrytest.rounds(60, 200)
 
 
 def forks():

@@ -162,16 +162,16 @@ class LittleDisk(LimitsCase):
             self.assertEqual(sum(" entry" in line or " exit" in line for line in lines), trace["events"])
 
     def test_runs_full(self):
-        self.mount("6m")
-        self.check_run(3500, said="tracing +.*nearly full")
+        self.mount("4m")
+        self.check_run(2400, said="tracing +.*nearly full")
 
     def test_small_buffer(self):
         self.mount("3m")  # where the monitor is slow, most finds no room in the buffer, and little comes to the disk
         self.check_run(3500, "--buffer", "1M", said="tracing +.*nearly full")
 
     def test_runs_full_while_waiting(self):
-        self.mount("6m")
-        self.check_run(3500, "--overflow", "wait", said="tracing +.*nearly full")
+        self.mount("4m")
+        self.check_run(2400, "--overflow", "wait", said="tracing +.*nearly full")
 
     def test_tiny(self):
         self.mount("1m")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ranks, of which 0 is 300 ms late for everything: messages that are probed, or completed by another call than the
+/* Two ranks, of which 0 is 120 ms late for everything: messages that are probed, or completed by another call than the
  * one that began them, collective operations likewise, communicators, windows, files. The only argument is a folder. */
 #include "late.h"
 
-enum { LATE_US = 300000, TAG = 3, LARGE = 4 << 20 };
+enum { LATE_US = 120000, TAG = 3, LARGE = 4 << 20 };
 
 static char data[LARGE];
 static int rank;
