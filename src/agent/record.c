@@ -200,7 +200,7 @@ static void retire_again(struct agent_thread *self)
     uint64_t taken = AREA_PACKET_TAKEN;
     /* who frees a packet wipes its size first */
     if (head->content_size && head->packet_seq == self->packet_seq && head->thread_serial == self->block->serial) {
-        uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_relaxed);
+        uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_release);
         atomic_compare_exchange_strong(&agent_hot.view.states[index], &taken, order << 8 | AREA_PACKET_FULL);
     }
     self->retiring = 0;
@@ -231,7 +231,7 @@ void record_retire(struct agent_thread *self)
     self->retiring = index + 1;
     agent_signal_fence();
     atomic_store_explicit(&block->packet, UINT32_MAX, memory_order_release);
-    uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_relaxed);
+    uint64_t order = atomic_fetch_add_explicit(&agent_hot.area->packet_order, 1, memory_order_release);
     atomic_store_explicit(&agent_hot.view.states[index], order << 8 | AREA_PACKET_FULL, memory_order_release);
     agent_signal_fence();
     self->retiring = 0;

@@ -3,7 +3,8 @@
  * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
  * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
  * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; agent_demand.c: event services; collect.c:
- * packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was killed).
+ * packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was killed;
+ * collect_orphans.c: packets of a process that was).
  */
 #ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
 #define SCRY_MONITOR_AGENTS_INTERNAL_H
@@ -454,6 +455,10 @@ void collect_limit(struct agents *agents, struct trace_job *job, const char *why
 
 /* Of a thread, up to this time, records are on disk already. */
 struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to);
+
+/* collect_orphans.c: of a process that has ended, packets that are neither full nor current become full. `used`: so
+ * many blocks of threads may be in use. */
+void collect_orphans(struct agent *agent, uint32_t used);
 
 /* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
  */

@@ -16,7 +16,7 @@
 #include "monitor/agents_internal.h"
 
 struct ordered {
-    uint64_t order;
+    uint64_t order, seq;
     uint32_t index;
 };
 
@@ -225,19 +225,27 @@ static void packet_free(struct agent *agent, uint32_t index)
 
 static int by_order(const void *a, const void *b)
 {
-    uint64_t one = ((const struct ordered *)a)->order, other = ((const struct ordered *)b)->order;
-    return one < other ? -1 : one > other;
+    const struct ordered *one = a, *other = b;
+    if (one->order != other->order)
+        return one->order < other->order ? -1 : 1;
+    return one->seq < other->seq ? -1 : one->seq > other->seq;
 }
 
+/* Those that were full when it began, while the process lives: of a thread that fills one more in the middle of this
+ * look the packet before that one may have been passed already. Orphans (collect_orphans.c) have no order of their own:
+ * that of the packets of a thread is by number. */
 static size_t find_full(struct agent *agent)
 {
     struct scratch *scratch = agent->agents->scratch;
     const struct area_view *view = &agent->view;
+    uint64_t end = agent->ended ? UINT64_MAX : atomic_load(&view->area->packet_order);
     size_t count = 0;
     for (uint32_t i = 0; i < agent->released; i++) {
         uint64_t word = atomic_load_explicit(&view->states[i], memory_order_acquire);
-        if ((word & 0xff) != AREA_PACKET_FULL)
+        if ((word & 0xff) != AREA_PACKET_FULL || (word >> 8 && word >> 8 >= end))
             continue;
+        const struct packet_head *head =
+            (const void *)(view->base + view->packets_at + (uint64_t)i * view->packet_size);
         if (count == scratch->full_cap) {
             size_t cap = scratch->full_cap ? 2 * scratch->full_cap : 256;
             struct ordered *full = realloc(scratch->full, cap * sizeof *full);
@@ -246,14 +254,49 @@ static size_t find_full(struct agent *agent)
             scratch->full = full;
             scratch->full_cap = cap;
         }
-        scratch->full[count++] = (struct ordered){word, i};
+        scratch->full[count++] = (struct ordered){word, agent->ended ? head->packet_seq : 0, i};
     }
     if (count > 1)
         qsort(scratch->full, count, sizeof *scratch->full, by_order);
     return count;
 }
 
-static void collect_one(struct agent *agent, const struct ordered *full)
+/* It was to be overwritten when what its thread did later was written on demand, and was not wiped any more. */
+static bool is_late(const struct collect_thread *thread, const struct packet_head *head)
+{
+    return thread && thread->partial && head->packet_seq < thread->partial_seq;
+}
+
+/* A packet that is not written after all: what is in it counts as overwritten. */
+static void skip_packet(struct agent *agent, struct collect_thread *thread, const struct packet_head *head,
+                        uint8_t *records, size_t size)
+{
+    struct scratch *scratch = agent->agents->scratch;
+    uint64_t now = agent_clock_ticks();
+    size_t from = 0;
+    struct walk walk;
+    if (is_late(thread, head)) {
+        uint64_t calls = walk_calls(head, now, records, size);
+        collect_note_skipped(agent, thread, calls > head->stream ? calls - head->stream : 0);
+        return;
+    }
+    if (thread)
+        collect_note_missing(agent, thread, head);
+    if (thread && thread->partial && thread->partial_seq == head->packet_seq)
+        from = thread->partial_to;
+    else if (thread && thread->written_to)
+        from = walk_until(head, now, records, size, thread->written_to);
+    walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, agent->view.slot_mask, agent->known,
+                name_function, agent, &walk);
+    if (!thread)
+        return;
+    collect_note_skipped(agent, thread, walk.events);
+    thread->partial = thread->whole = true;
+    thread->partial_seq = head->packet_seq;
+    thread->partial_to = walk.end;
+}
+
+static void collect_one(struct agent *agent, const struct ordered *full, bool skip)
 {
     struct scratch *scratch = agent->agents->scratch;
     const struct area_view *view = &agent->view;
@@ -266,74 +309,16 @@ static void collect_one(struct agent *agent, const struct ordered *full)
     uint64_t bytes = take_head(agent, scratch->packet, &head) ? head.content_size / 8 : 0;
     if (bytes >= sizeof head && bytes <= view->packet_size) {
         uint64_t now = agent_clock_ticks(), latest = head.time_end >= head.time_begin ? head.time_end : now;
-        write_packet(agent, &head, latest < now ? latest : now, scratch->packet + sizeof head, bytes - sizeof head,
-                     head.events_discarded, true);
+        uint8_t *records = scratch->packet + sizeof head;
+        size_t size = bytes - sizeof head;
+        struct collect_thread *thread = collect_written(agent, head.thread_serial, head.tid, 0);
+        if (skip || is_late(thread, &head))
+            skip_packet(agent, thread, &head, records, size);
+        else
+            write_packet(agent, &head, latest < now ? latest : now, records, size, head.events_discarded, true);
     }
     /* only now: should this monitor be killed before it was written, the next one writes it */
     packet_free(agent, full->index);
-}
-
-/* A packet that is not written after all: what is in it counts as overwritten. */
-static void skip_one(struct agent *agent, const struct ordered *full)
-{
-    struct scratch *scratch = agent->agents->scratch;
-    const struct area_view *view = &agent->view;
-    uint64_t word = full->order;
-    struct packet_head head;
-    struct walk walk;
-    if (!atomic_compare_exchange_strong(&view->states[full->index], &word, (word & ~UINT64_C(0xff)) | AREA_PACKET_READ))
-        return;
-    memcpy(scratch->packet, view->base + view->packets_at + (uint64_t)full->index * view->packet_size,
-           view->packet_size);
-    uint64_t bytes = take_head(agent, scratch->packet, &head) ? head.content_size / 8 : 0;
-    if (bytes >= sizeof head && bytes <= view->packet_size) {
-        struct collect_thread *thread = collect_written(agent, head.thread_serial, head.tid, 0);
-        size_t from = 0;
-        if (thread)
-            collect_note_missing(agent, thread, &head);
-        if (thread && thread->partial && thread->partial_seq == head.packet_seq)
-            from = thread->partial_to;
-        else if (thread && thread->written_to)
-            from = walk_until(&head, agent_clock_ticks(), scratch->packet + sizeof head, bytes - sizeof head,
-                              thread->written_to);
-        walk_packet(&head, agent_clock_ticks(), scratch->packet + sizeof head, bytes - sizeof head, from,
-                    from ? scratch->room : NULL, NULL, view->slot_mask, agent->known, name_function, agent, &walk);
-        if (thread) {
-            collect_note_skipped(agent, thread, walk.events);
-            thread->partial = thread->whole = true;
-            thread->partial_seq = head.packet_seq;
-            thread->partial_to = walk.end;
-        }
-    }
-    packet_free(agent, full->index);
-}
-
-/* Of a process that is gone: packets that some thread had just filled, or was about to overwrite, when it was killed.
- */
-static void take_orphans(struct agent *agent, uint32_t used)
-{
-    const struct area_view *view = &agent->view;
-    uint64_t order = atomic_load(&view->area->packet_order);
-    for (uint32_t i = 0; i < agent->released; i++) {
-        const struct packet_head *head =
-            (const void *)(view->base + view->packets_at + (uint64_t)i * view->packet_size);
-        if ((atomic_load(&view->states[i]) & 0xff) != AREA_PACKET_TAKEN || head->magic != PACKET_MAGIC ||
-            head->content_size / 8 <= sizeof *head)
-            continue;
-        bool owned = false, older = false;
-        for (uint32_t k = 0; k < used && !owned; k++) {
-            const struct area_thread *block = area_thread_at(view, k);
-            owned = atomic_load(&block->state) != AREA_THREAD_FREE && atomic_load(&block->packet) == i;
-        }
-        for (uint32_t k = 0; k < agent->released && !owned && !older; k++) {
-            const struct packet_head *other =
-                (const void *)(view->base + view->packets_at + (uint64_t)k * view->packet_size);
-            older = (atomic_load(&view->states[k]) & 0xff) == AREA_PACKET_FULL &&
-                    other->thread_serial == head->thread_serial && other->packet_seq > head->packet_seq;
-        }
-        if (!owned)
-            atomic_store(&view->states[i], (older ? 0 : ++order) << 8 | AREA_PACKET_FULL);
-    }
 }
 
 /* Below the limit of a job (--max-size) a quarter is kept for the last records, which are written at the end. */
@@ -373,12 +358,12 @@ static uint64_t collect_full(struct agent *agent, uint64_t budget)
     size_t count = find_full(agent), most = budget / agent->view.packet_size + 1, done = 0, left = packets_left(agent);
     bool limited = agent->job && agent->job->limited;
     for (; limited && left < count - done; done++) /* the last ones are worth most */
-        skip_one(agent, &scratch->full[done]);
+        collect_one(agent, &scratch->full[done], true);
     most = left < most ? left : most;
     most = most > SIZE_MAX - done ? SIZE_MAX : most + done;
     /* oldest first; taken away from this end, so the program's threads find room while we write */
     for (; done < count && done < most; done++)
-        collect_one(agent, &scratch->full[done]);
+        collect_one(agent, &scratch->full[done], false);
     agent->more = done < count;
     if (done) {
         atomic_fetch_add(&area->freed, 1);
@@ -581,7 +566,7 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
                    atomic_load_explicit(&area_thread_at(view, i)->state, memory_order_acquire) == AREA_THREAD_ENDED;
     if (agent->ended && !agent->orphans_taken) {
         agent->orphans_taken = true;
-        take_orphans(agent, used);
+        collect_orphans(agent, used);
     }
     agent_area_grow(agent); /* before room is made: now it shows whether there was too little */
     uint64_t bytes = keeps ? 0 : collect_full(agent, budget);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
+#include "base/buf.h"
 #include "monitor/test_area_fixture.h"
 #include "monitor/test_fake_agent.h"
 
@@ -32,49 +32,6 @@ static int start(void **state)
     (void)state;
     came = went = 0;
     return fixture_start(attach);
-}
-
-/* What babeltrace2 says of all traces of the job. */
-static char *babeltrace(void)
-{
-    char command[256];
-    struct buf text = BUF_INIT;
-    char block[65536];
-    snprintf(command, sizeof command, "babeltrace2 '%s/trace' 2>&1", job);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    for (size_t got; (got = fread(block, 1, sizeof block, pipe)) > 0;)
-        buf_append(&text, block, got);
-    int status = pclose(pipe);
-    buf_putc(&text, 0);
-    if (status)
-        print_message("%.2000s\n", text.data);
-    assert_int_equal(status, 0);
-    return buf_take(&text);
-}
-
-static size_t occurrences(const char *text, const char *what)
-{
-    size_t count = 0, len = strlen(what);
-    const char *end = text + strlen(text);
-    for (; (text = memmem(text, (size_t)(end - text), what, len)); text += len)
-        count++;
-    return count;
-}
-
-static char *process_file(pid_t pid, unsigned incarnation)
-{
-    char path[256], *text;
-    char command[512], found[256] = "";
-    snprintf(command, sizeof command, "ls -d '%s'/trace/*/%d-%u", job, pid, incarnation);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    assert_non_null(fgets(found, sizeof found, pipe));
-    pclose(pipe);
-    found[strcspn(found, "\n")] = 0;
-    assert_true(snprintf(path, sizeof path, "%.200s/.process", found) < (int)sizeof path);
-    assert_int_equal(file_read(path, &text, NULL), 0);
-    return text;
 }
 
 static unsigned rings(void)

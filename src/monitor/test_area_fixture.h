@@ -45,6 +45,12 @@ void fixture_agents(void);
 /* Files in the directory of rings whose names begin so: a pattern of grep. */
 unsigned fixture_rings(const char *pattern);
 
+/* ---- traces ---- */
+
+char *babeltrace(void); /* what babeltrace2, which finds no fault with them, says of all traces of the job */
+size_t occurrences(const char *text, const char *what);
+char *process_file(pid_t pid, unsigned incarnation); /* the text of its .process */
+
 /* ---- a child ---- */
 
 struct child {

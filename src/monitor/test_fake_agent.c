@@ -16,7 +16,7 @@ struct fake {
     struct doorbell *bell;
     struct area_thread *thread;
     uint32_t slots[FAKE_FUNCTIONS];
-    uint32_t packet;
+    uint32_t packet, next;
     uint64_t seq, last;
     uint32_t depth;
     uint64_t discarded;
@@ -66,10 +66,15 @@ static bool fake_connect(struct fake *fake)
     return true;
 }
 
-static struct packet_head *fake_head(const struct fake *fake)
+static struct packet_head *head_at(const struct fake *fake, uint32_t packet)
 {
     return (struct packet_head *)(void *)(fake->view.base + fake->view.packets_at +
-                                          (uint64_t)fake->packet * fake->view.packet_size);
+                                          (uint64_t)packet * fake->view.packet_size);
+}
+
+static struct packet_head *fake_head(const struct fake *fake)
+{
+    return head_at(fake, fake->packet);
 }
 
 static void fake_close(struct fake *fake)
@@ -89,7 +94,8 @@ static void fake_close(struct fake *fake)
 
 static bool fake_open(struct fake *fake, uint64_t time)
 {
-    for (uint32_t i = 0; i < fake->view.packet_count; i++) {
+    for (uint32_t k = 0; k < fake->view.packet_count; k++) {
+        uint32_t i = (fake->next + k) % fake->view.packet_count;
         uint64_t word = AREA_PACKET_FREE;
         if (!atomic_compare_exchange_strong(&fake->view.states[i], &word, AREA_PACKET_TAKEN))
             continue;
@@ -148,6 +154,17 @@ static void fake_leave(struct fake *fake)
     fake->depth--;
 }
 
+/* As far as the flight recorder comes before it wipes it. */
+static bool fake_overwrite(const struct fake *fake, uint32_t number)
+{
+    for (uint32_t i = 0; i < fake->view.packet_count; i++) {
+        uint64_t word = atomic_load(&fake->view.states[i]);
+        if ((word & 0xff) == AREA_PACKET_FULL && head_at(fake, i)->packet_seq == number)
+            return atomic_compare_exchange_strong(&fake->view.states[i], &word, AREA_PACKET_TAKEN);
+    }
+    return false;
+}
+
 static bool fake_hello(uint32_t flags)
 {
     static struct agent_hello hello;
@@ -179,6 +196,11 @@ static bool fake_serve(void *ctx, const struct child_command *command)
     case 'f':
         fake_close(fake);
         return true;
+    case 'i':
+        fake->next = command->number;
+        return true;
+    case 'o':
+        return fake_overwrite(fake, command->number);
     case 'g': /* garbage over everything the monitor reads */
         for (uint64_t i = fake->view.packets_at; i < fake->view.packets_at + 16 * fake->view.packet_size; i++)
             if (i % fake->view.packet_size >= 4)

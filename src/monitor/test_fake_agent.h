@@ -12,6 +12,8 @@ enum { FAKE_FUNCTIONS = 3 };
  *   x    leaves it                        n N  N calls
  *   f    gives its packet away            g    garbage over everything the monitor reads
  *   h    says hello as one without hooks  q    ends
+ *   i N  its next packet has index N, or is the first free one after that
+ *   o N  begins to overwrite its packet number N
  *   l    says that its limit of open files lets it take no area
  */
 void fake_agent(int fd);
