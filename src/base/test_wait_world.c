@@ -16,10 +16,12 @@
 /* In the state of one that waits for the disk: its memory is that of the child, until it executes something. */
 static void wait_as_for_a_disk(void)
 {
+    pid_t parent = getpid();
     pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): the child only sleeps */
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pause();
+        if (getppid() == parent) /* it may have been killed before */
+            pause();
         _exit(0);
     }
 }

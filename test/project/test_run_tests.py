@@ -32,11 +32,11 @@ class RunTests(unittest.TestCase):
         with open(os.path.join(self.root, "meson.build"), "w", encoding="utf-8") as file:
             file.write(HEAD)
             for name, script, protocol, *suites in tests:
-                file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol, suite=suites))
+                file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol,
+                                      suite=suites))
         build = os.path.join(self.root, "build")
         subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
-        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True, check=False,
-                              env={**os.environ, "MESON_TESTTHREADS": "2"})
+        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True, check=False)
         self.output = done.stdout
         lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
         return done.returncode, lines
@@ -80,7 +80,8 @@ class RunTests(unittest.TestCase):
 
     def test_flaky_cases_are_no_failures(self):
         status, lines = self.run_tests(
-            ("case", "echo 1..2; echo ok 1 - a; if seen case; then echo ok 2 - b; else echo not ok 2 - b; echo \"# late\"; fi", "tap"),
+            ("case", "echo 1..2; echo ok 1 - a; "
+             "if seen case; then echo ok 2 - b; else echo not ok 2 - b; echo \"# late\"; fi", "tap"),
             ("crash", "echo 1..1; echo ok 1 - c; seen crash", "tap"),
             ("hang", "echo 1..1; echo ok 1 - h; seen hang || exec sleep 20", "tap"),
             ("twice", "seen first && seen second", "exitcode"),
@@ -92,10 +93,16 @@ class RunTests(unittest.TestCase):
         self.assertIn("# late", self.kept("case"))
 
     def test_one_that_fails_only_when_run_again_is_flaky(self):
-        both = "echo 1..2; if seen both; then echo ok 1 - a; echo not ok 2 - b; else echo not ok 1 - a; echo ok 2 - b; fi"
+        both = ("echo 1..2; if seen both; then echo ok 1 - a; echo not ok 2 - b; "
+                "else echo not ok 1 - a; echo ok 2 - b; fi")
         status, lines = self.run_tests(("both", both, "tap"))
         self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
-        self.assertEqual([line.partition(" (")[0] for line in lines[:-1]], ["flaky    both: a", "flaky    both: b", "2 flaky"])
+        self.assertEqual([line.partition(" (")[0] for line in lines[:-1]],
+                         ["flaky    both: a", "flaky    both: b", "2 flaky"])
+
+    def test_nobody_waits_for_what_a_test_left_behind(self):
+        status, lines = self.run_tests(("t", "sleep 3 & echo 1..1; echo why >&2; echo ok 1 - a", "tap"))
+        self.assertEqual((status, lines), (0, ["1 passed, 0 failed"]))
 
     def test_a_part_passes_with_its_case(self):
         tap = "echo 1..1; if seen part; then echo ok 1 - a.b; else echo \"not ok 1 - a.b (n=2)\"; fi"
