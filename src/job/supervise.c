@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <math.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 #include "base/log.h"
 #include "job/finish.h"
 #include "job/job.h"
+#include "job/sampling.h"
 #include "jobdir/dir.h"
 #include "jobdir/text.h"
 
@@ -38,7 +38,6 @@ enum {
     COMING_POLL_MS = 20,
 };
 static const double WAIT_TOLD_SECONDS = 1.5;
-static const double FIRST_SAMPLE_SECONDS = 0.02; /* then after twice the time, until the period is reached */
 
 /* What scry opens must not become the job's standard streams, nor what scry prints go into what it opened. */
 static void fill_standard_streams(void)
@@ -329,15 +328,9 @@ static void take_signals(struct job *job)
     reap(job);
 }
 
-/* Samples come close together at first, so that short jobs are seen, too. */
 static void plan_sample(struct job *job)
 {
-    uint64_t now = clock_now_ns(), start = job->recorder.start_ns;
-    double passed = (double)(now - start) / NS_PER_SECOND, period = job->options->sample_seconds;
-    double next = passed < FIRST_SAMPLE_SECONDS / 2 ? FIRST_SAMPLE_SECONDS : passed * 2;
-    if (next > passed + period)
-        next = (floor(passed / period) + 1) * period;
-    job->sample_ns = start + (uint64_t)(next * NS_PER_SECOND);
+    job->sample_ns = sampling_next_ns(job->recorder.start_ns, clock_now_ns(), job->options->sample_seconds);
 }
 
 /* Before main the program may have to wait for its tracing. After a while, whoever watches wants to know. */

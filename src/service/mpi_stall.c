@@ -13,6 +13,7 @@
 #include "monitor/mpi.h"
 #include "service/ct.h"
 #include "service/mpi.h"
+#include "service/mpi_stall.h"
 #include "service/service.h"
 
 enum { LOOKS = 4 /* in the time that is asked for */, LONGEST_S = 1000000 };
@@ -21,20 +22,13 @@ static const double SHORTEST_S = 0.1;
 enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUTPUTS };
 
 struct stall { /* csr->event_data */
-    double seconds;
-    uint64_t mark, since_ns;
-    bool told;    /* of this stall */
+    struct mpi_stall judged;
     bool telling; /* it is raised for this request now */
-};
-
-struct look {
-    uint64_t mark;
-    unsigned ranks, in_call;
 };
 
 static void look_at(void *ctx, struct mpi_process *process)
 {
-    struct look *look = ctx;
+    struct mpi_stall_look *look = ctx;
     bool in_call;
     look->mark = look->mark * 1000003 + mpi_process_mark(process, &in_call) + (uint64_t)mpi_process_pid(process);
     look->ranks++;
@@ -78,21 +72,14 @@ static bool check(struct csr *csr)
 {
     struct monitor *monitor = csr->object.monitor;
     struct stall *stall = csr->event_data;
-    struct look look = {0};
+    struct mpi_stall_look look = {0};
     const char *dir = job_of(csr);
-    uint64_t now = clock_now_ns();
     if (!dir)
         return false;
     mpi_process_each(monitor->mpi, *dir ? dir : NULL, look_at, &look);
-    if (look.mark != stall->mark || !look.in_call) {
-        stall->mark = look.mark;
-        stall->since_ns = now;
-        stall->told = false;
-    }
-    if (stall->told || (double)(now - stall->since_ns) / 1e9 < stall->seconds)
+    if (!mpi_stall_begins(&stall->judged, &look, clock_now_ns()))
         return false;
-    stall->told = true;
-    tell(monitor, *dir ? dir : NULL, stall, look.ranks, stall->since_ns);
+    tell(monitor, *dir ? dir : NULL, stall, look.ranks, stall->judged.since_ns);
     return true;
 }
 
@@ -130,10 +117,9 @@ static Omis_status define(struct csr *csr, struct err *err)
         err_set(err, -EOPNOTSUPP, "this monitor watches no MPI programs");
         return OMIS_UNSUPPORTED_SERVICE;
     }
-    stall->seconds = seconds;
+    stall->judged.limit_ns = (uint64_t)(seconds * 1e9);
     csr->event_data = stall;
-    return mpi_watch(monitor->mpi, (uint64_t)(seconds * 1e9) / LOOKS, look_around, monitor) < 0 ? OMIS_NO_MEMORY
-                                                                                                : OMIS_OK;
+    return mpi_watch(monitor->mpi, stall->judged.limit_ns / LOOKS, look_around, monitor) < 0 ? OMIS_NO_MEMORY : OMIS_OK;
 }
 
 static bool match(const struct csr *csr, const struct event *event)

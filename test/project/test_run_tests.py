@@ -36,7 +36,8 @@ class RunTests(unittest.TestCase):
                                       suite=suites))
         build = os.path.join(self.root, "build")
         subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
-        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True, check=False)
+        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True,
+                              check=False)
         self.output = done.stdout
         lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
         return done.returncode, lines
