@@ -56,7 +56,7 @@ struct agent_hot {
     _Atomic uint32_t thread_serial;
     _Atomic uint32_t packet_hint, packet_freed;
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */
-    _Atomic uint64_t vain_at;          /* when the last one of these did, in us */
+    _Atomic uint64_t vain_at;          /* when the last one of these did, ns */
     /* functions that are being put into the slots, see slot_new */
     _Alignas(64) _Atomic uint64_t inserting[AGENT_INSERTING];
 } __attribute__((aligned(AREA_PAGE)));

@@ -23,7 +23,7 @@
  * interrupted one of these functions. */
 struct mpi_told;
 
-enum { MPI_HOST_VERSION = 6, MPI_MESSAGES = 4 };
+enum { MPI_HOST_VERSION = 7, MPI_MESSAGES = 4 };
 
 /* A struct record_message as it is written and read again at once. */
 struct mpi_message {

@@ -119,12 +119,12 @@ static uint32_t packet_oldest(void)
 }
 
 /* A wait that ran out. Of those that threads had at the same time one counts: the monitor was too slow once. */
-static void note_vain(uint64_t begun, uint64_t now, uint32_t freed)
+static void note_vain(uint64_t begun_ns, uint64_t now_ns, uint32_t freed)
 {
     uint64_t at = atomic_load(&agent_hot.vain_at);
     if (atomic_exchange(&agent_hot.vain_freed, freed) != freed)
         atomic_store(&agent_hot.vain, 0);
-    if (begun >= at && atomic_compare_exchange_strong(&agent_hot.vain_at, &at, now))
+    if (begun_ns >= at && atomic_compare_exchange_strong(&agent_hot.vain_at, &at, now_ns))
         atomic_fetch_add(&agent_hot.vain, 1);
 }
 

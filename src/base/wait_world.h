@@ -4,7 +4,7 @@
  * processor, and the passing of time itself. shm/waits.h decides about it. It all comes from the kernel, unless a unit
  * test puts a world of its own into `wait_world`, in which no time passes. (The agent has agent/world.h.)
  *
- * Signal-safe, no allocation.
+ * No allocation of its own; not for signal handlers.
  */
 #ifndef SCRY_BASE_WAIT_WORLD_H
 #define SCRY_BASE_WAIT_WORLD_H

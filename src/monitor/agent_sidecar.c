@@ -44,7 +44,8 @@ void agent_sidecar_write(const char *area_path, const struct buf *text)
     if (fd < 0)
         return;
     pause_at("sidecar.before-write");
-    /* at any time there is a whole one: without it, the next monitor can do nothing with the area */
+    /* a monitor that is killed here leaves the old one whole: without any, the next can do nothing with the area. Where
+     * there is no room for a new one, the old one, which names another trace, is worse than none. */
     if (text->failed || write(fd, text->data, text->len) != (ssize_t)text->len || rename(fresh, path) < 0)
         agent_sidecar_remove(area_path);
     close(fd);

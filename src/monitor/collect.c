@@ -262,9 +262,9 @@ static size_t find_full(struct agent *agent)
 }
 
 /* It was to be overwritten when what its thread did later was written on demand, and was not wiped any more. */
-static bool is_late(const struct collect_thread *thread, const struct packet_head *head)
+static bool is_late(const struct agent *agent, const struct collect_thread *thread, const struct packet_head *head)
 {
-    return thread && thread->partial && head->packet_seq < thread->partial_seq;
+    return agent->ended && thread && thread->partial && head->packet_seq < thread->partial_seq;
 }
 
 /* A packet that is not written after all: what is in it counts as overwritten. */
@@ -275,7 +275,7 @@ static void skip_packet(struct agent *agent, struct collect_thread *thread, cons
     uint64_t now = agent_clock_ticks();
     size_t from = 0;
     struct walk walk;
-    if (is_late(thread, head)) {
+    if (is_late(agent, thread, head)) {
         uint64_t calls = walk_calls(head, now, records, size);
         collect_note_skipped(agent, thread, calls > head->stream ? calls - head->stream : 0);
         return;
@@ -312,7 +312,7 @@ static void collect_one(struct agent *agent, const struct ordered *full, bool sk
         uint8_t *records = scratch->packet + sizeof head;
         size_t size = bytes - sizeof head;
         struct collect_thread *thread = collect_written(agent, head.thread_serial, head.tid, 0);
-        if (skip || is_late(thread, &head))
+        if (skip || is_late(agent, thread, &head))
             skip_packet(agent, thread, &head, records, size);
         else
             write_packet(agent, &head, latest < now ? latest : now, records, size, head.events_discarded, true);

@@ -55,6 +55,9 @@ enum wait_kind {
  * Some figures differ without a reason that is known. They are what each wait had when they were put side by side:
  * starved_times (4, 5, 8, 20), and looks from 20 to 100 ms apart. 200 ms for a stop is long enough for ^Z and fg, and
  * short enough for a job. A limit of the row may be lowered or raised by the caller (struct wait_seen).
+ *
+ * Of WAIT_RUN..., WAIT_SET, WAIT_MESSAGE and WAIT_RANK only the limit is in force: libomis judges them as WAIT_ANSWER;
+ * and a gate is waited at as a thread that is held, but not for ever.
  */
 static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)) = {
     /* limit_ms, stopped_ms, unseen_ms, starved_times, cpu_times, first_look_ms, look_ms, late_look_ms */

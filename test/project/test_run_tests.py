@@ -79,6 +79,28 @@ class RunTests(unittest.TestCase):
         self.assertIn("FAILED   hangs: timeout", lines)
         self.assertEqual(lines[-1], "2 passed, 4 failed")
 
+    def test_what_comes_behind_a_crash_was_not_run(self):
+        status, lines = self.run_tests(
+            ("always", "echo 1..3; echo ok 1 - a; if seen b; then echo ok 2 - b; else echo not ok 2 - b; fi; "
+             "kill -9 $$", "tap"),
+            ("then", "echo 1..2; if seen crash; then echo not ok 1 - a; echo ok 2 - b; else kill -9 $$; fi", "tap"),
+            ("skips", "seen fail && exit 77; exit 1", "exitcode"))
+        self.assertEqual(status, 1)
+        self.assertEqual(sorted(line.partition(" (")[0] for line in lines[:-1]),
+                         ["2 flaky", "FAILED   always: error", "FAILED   skips: fail", "FAILED   then: error",
+                          "flaky    always: b", "flaky    then: a"])
+
+    def test_a_run_that_is_ended_is_a_failure(self):
+        status, lines = self.run_tests(("one", "kill $(ps -o ppid= -p $PPID)", "exitcode"),
+                                       ("two", "true", "exitcode"))
+        self.assertEqual((status, lines), (1, ["FAILED   the tests did not run, or not to their end",
+                                               "0 passed, 1 failed"]))
+
+    def test_output_of_all_kinds(self):
+        tap = "printf \"1..1\\n# \\033[31m \\001 \\377\\n\"; printf \"\\033 \\377\" >&2; echo not ok 1 - a"
+        status, lines = self.run_tests(("t", tap, "tap"))
+        self.assertEqual((status, lines), (1, ["FAILED   t: a", "0 passed, 1 failed"]))
+
     def test_flaky_cases_are_no_failures(self):
         status, lines = self.run_tests(
             ("case", "echo 1..2; echo ok 1 - a; "

@@ -26,6 +26,8 @@ FIRST = {"check_result": 1, "do_serial": 1, "make_weights": 1, "do_force": 1, "d
 
 @unittest.skipUnless(os.path.exists(STOMMEL) and shutil.which("mpirun"), "needs MPI")
 class Stommel(TracerCase):
+    case_seconds = 180
+
     def test_all(self):
         done = self.scry_run("--trace", "file:stommel.c", "--args", "--locals", "--", "mpirun", "--oversubscribe", "-n",
                              RANKS, STOMMEL, NX, NY, STEPS, INTERVAL, timeout=120)

@@ -84,6 +84,8 @@ def matches(shown, printed):
 
 
 class Examples(scrytest.TestCase):
+    case_seconds = TIMEOUT
+
     """The methods are made below, one for each block."""
 
     boxes = {}

@@ -13,6 +13,8 @@ from scrytest import children, process_gone, process_state, wait_until
 
 
 class Stommel(scrytest.TestCase):
+    case_seconds = 180
+
     def run_ranks(self, ranks, *arguments):
         command = ["mpirun", "--oversubscribe", "-n", ranks, self.box.program(scrytest.example("stommel")), *arguments]
         return self.box.run(command, timeout=150)  # they spin, and take turns where processors are wanted

@@ -17,6 +17,8 @@ TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets")
 
 
 class Held:
+    case_seconds = 180
+
     """The cases; `rule` holds the calls of held.c, `program()` is its command line."""
 
     rule = None

@@ -24,6 +24,8 @@ def neighbours(arrows):
 
 
 class Traced(mpitest.MpiCase):
+    case_seconds = 240
+
     def traced(self, ranks, *program, **keywords):
         job = self.box.path("work", "job")
         done = self.job(ranks, *program, options=["-q", "--mpi", "trace", "-o", job], **keywords)
