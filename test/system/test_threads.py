@@ -222,11 +222,19 @@ class Signals(ServiceTest):
         self.assertEqual(self.target_.ended(), -11)
 
 
+def usual_priority(case):
+    """This one's nice value, from which a target's can still go up."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    if usual > 13:
+        case.skipTest(f"the tests run with a nice value of {usual}")
+    return usual
+
+
 class Priorities(ServiceTest):
     def test_of_threads(self):
         target = self.target("puppet", 2)
         tokens = self.threads(self.attach(target))
-        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        usual = usual_priority(self)
         self.ask(f": thread_set_priority([{tokens[target.workers[0]]}], {usual + 5})")
         found = {entry["result"]: entry["objects"] for entry in self.ask(": thread_get_info([], 1024)").services[1]}
         self.assertEqual(found[str(usual + 5)], [tokens[target.workers[0]]])
@@ -239,10 +247,11 @@ class OrdinaryUser(ServiceTest):
     def test_priority_cannot_be_raised(self):
         target = self.target("puppet", 1)
         process = self.attach(target)
-        self.ask(f": proc_set_priority([{process}], 5) proc_set_priority([{process}], 6)")
-        self.refused(f": proc_set_priority([{process}], 5)", NO_PERMISSION, "privileged")
-        self.refused(f": thread_set_priority([{process}], 0)", NO_PERMISSION, "privileged")
-        self.assertEqual(target.numbers("nice"), [6])
+        usual = usual_priority(self)
+        self.ask(f": proc_set_priority([{process}], {usual + 5}) proc_set_priority([{process}], {usual + 6})")
+        self.refused(f": proc_set_priority([{process}], {usual + 5})", NO_PERMISSION, "privileged")
+        self.refused(f": thread_set_priority([{process}], {usual})", NO_PERMISSION, "privileged")
+        self.assertEqual(target.numbers("nice"), [usual + 6])
 
     def test_other_users_process(self):
         mine = os.stat(f"/proc/{self.omis.pid}").st_uid
