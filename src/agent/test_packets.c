@@ -9,7 +9,7 @@
 #include "agent/record.c"
 #include "agent/test_world.h"
 
-enum { PACKETS = 3, WAIT_MS = 100 };
+enum { PACKETS = 4, PACKET_SIZE = 256, WAIT_MS = 100 };
 
 struct agent_hot agent_hot;
 static struct area area;
@@ -125,12 +125,55 @@ static void test_none(void **state)
     assert_int_equal(agent_hot.vain, 0);
 }
 
+/* Of what finds no room calls and messages are counted; the rest tells nothing by itself. */
+static void test_discarded(void **state)
+{
+    static struct area_thread block;
+    struct agent_thread self = {.block = &block};
+    agent_hot.view.area = &area;
+    area.policy = AREA_DROP;
+    atomic_store(&block.packet, UINT32_MAX);
+    for (uint32_t id = 0; id < RECORD_IDS; id++) {
+        bool counts = id <= RECORD_EXIT_VALUES || id == RECORD_MESSAGE;
+        block.discarded = 0;
+        assert_int_equal(record_put(&self, GUARD_OUTER, id, 1, "", 0, NULL, 0), 0);
+        assert_int_equal(block.discarded, counts);
+    }
+    assert_int_equal(area.waits_dropped, 0);
+}
+
+/* A packet's head says how many there were until it began, and once it is full, until then. */
+static void test_discarded_told(void **state)
+{
+    static _Alignas(64) uint8_t memory[PACKETS * PACKET_SIZE];
+    static struct area_thread block;
+    struct agent_thread self = {.block = &block};
+    const struct packet_head *head = (const void *)(memory + PACKET_SIZE);
+    const uint32_t slot = 7;
+    agent_hot.view.area = &area;
+    agent_hot.view.base = memory;
+    agent_hot.view.packet_size = PACKET_SIZE;
+    area.policy = AREA_DROP;
+    atomic_store(&block.packet, UINT32_MAX);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(record_put(&self, GUARD_OUTER, RECORD_ENTRY, 1, &slot, sizeof slot, NULL, 0), 0);
+    free_one(NULL);
+    assert_int_equal(record_put(&self, GUARD_OUTER, RECORD_ENTRY, 2, &slot, sizeof slot, NULL, 0), 2);
+    assert_int_equal(block.packet, 1);
+    assert_int_equal(head->events_discarded, 2);
+    record_discarded(&self, false); /* of a handler, which takes no packet */
+    record_retire(&self);
+    assert_int_equal(states[1] & 0xff, AREA_PACKET_FULL);
+    assert_int_equal(head->events_discarded, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_freed, setup),   cmocka_unit_test_setup(test_one_that_sleeps, setup),
-        cmocka_unit_test_setup(test_starved, setup), cmocka_unit_test_setup(test_in_vain, setup),
-        cmocka_unit_test_setup(test_none, setup),
+        cmocka_unit_test_setup(test_freed, setup),          cmocka_unit_test_setup(test_one_that_sleeps, setup),
+        cmocka_unit_test_setup(test_starved, setup),        cmocka_unit_test_setup(test_in_vain, setup),
+        cmocka_unit_test_setup(test_none, setup),           cmocka_unit_test_setup(test_discarded, setup),
+        cmocka_unit_test_setup(test_discarded_told, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

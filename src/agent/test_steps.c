@@ -5,7 +5,8 @@
  * calls of MPI.
  *
  * To come to an instruction all those before it are stepped through. So each handler comes at each EVERYth instruction
- * only, the next one at those beside them: together they come at all. In a thorough run each one does.
+ * only, the next one at those beside them: together they come at all. In a thorough run each one does, and always the
+ * one that only calls and returns.
  */
 #include "agent/test_monitor.h"
 #include "base/test_rounds.h"
@@ -100,7 +101,8 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     char dir[128], link[160], every[64];
     static int turn;
     mini_init(&mini);
-    snprintf(every, sizeof every, "TEST_EVERY=%ld:%d", test_rounds(EVERY, 1), turn++ % EVERY);
+    bool all = strcmp(mode, "calls") == 0; /* the commonest case, and soon done */
+    snprintf(every, sizeof every, "TEST_EVERY=%ld:%d", all ? 1 : test_rounds(EVERY, 1), all ? 0 : turn++ % EVERY);
     mini.environment[0] = every;
     mini.buffer_bytes = 16 << 20;
     snprintf(dir, sizeof dir, "SCRY_MPI_DIR=%s", mini.directory);
@@ -118,10 +120,15 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     mini_pair(&mini, &mini.areas[0], &totals);
     struct after after = {mini_slot(&mini, &mini.areas[0], "after"), 0};
     mini_each(&mini, &mini.areas[0], count_after, &after);
+    struct after within = {0, 0};
+    if (strstr(mode, "calls")) {
+        within.slot = mini_slot(&mini, &mini.areas[0], "within");
+        mini_each(&mini, &mini.areas[0], count_after, &within);
+    }
     struct mpi_seen seen = {0, 0};
     if (mpi)
         mini_each(&mini, &mini.areas[0], mpi_look, &seen);
-    uint64_t rounds = number_in(mini.output, "rounds ");
+    uint64_t rounds = number_in(mini.output, "rounds "), withins = number_in(mini.output, "within ");
     print_message("# %s %s: %" PRIu64 " rounds, %" PRIu64 " entries, %" PRIu64 " unwound, %" PRIu64
                   " discarded, %" PRIu64 " messages\n",
                   mode, which, rounds, totals.entries, totals.unwound, totals.discarded, seen.messages);
@@ -131,6 +138,11 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     assert_true(!mpi || (seen.values && !seen.messages == !strstr(mode, "messages")));
     /* what comes after a call that was left, or not, is all there */
     assert_int_equal(after.count, rounds);
+    /* and so is what a handler has called, but for what is said to be discarded */
+    if (!totals.discarded)
+        assert_int_equal(within.count, withins);
+    if (strcmp(mode, "calls") == 0 && !mpi) /* in a round twice, leaf, leaf, after; in a handler within; main */
+        assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * (4 * rounds + 4 * withins + 1));
     mini_done(&mini);
 }
 

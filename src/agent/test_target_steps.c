@@ -69,6 +69,11 @@ APART int after(int n)
     return sink = n;
 }
 
+APART int within(int n)
+{
+    return sink = n;
+}
+
 #ifdef TEST_MPI
 extern const struct mpi_host *test_mpi_host;
 
@@ -126,12 +131,21 @@ static HIDDEN int through(int which, long steps, int (*function)(int))
 }
 
 static long strides, inner_steps;
+static volatile long withins;
+
+/* What handlers call; nobody comes into the last one. */
+static HIDDEN void calls(int which)
+{
+    twice(which);
+    within(which);
+    withins++;
+}
 
 static HIDDEN void interrupted(void)
 {
     int which = level;
     if (mode.calls)
-        twice(which);
+        calls(which);
     if (mode.nested && which == 0) {
         if (mode.inner) {
             if (sigsetjmp(back[1], 0) == 0)
@@ -160,7 +174,7 @@ static HIDDEN void handler(int number, siginfo_t *info, void *raw)
     if (left[which] <= 0 || --left[which] > 0)
         return;
     if (mode.again && came++ == 0) {
-        twice(which);
+        calls(which);
         left[which] = inner_steps;
         return;
     }
@@ -284,6 +298,6 @@ int main(int argc, char **argv)
             all_steps();
     else
         all_steps();
-    printf("rounds %ld\n", rounds);
+    printf("rounds %ld within %ld\n", rounds, withins);
     return 0;
 }

@@ -5,8 +5,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/times.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,11 +87,34 @@ static void test_processor_time(void **state)
     assert_true(!thread.timed || now.ran_ns > thread.ran_ns);
 }
 
+/* In the kernel, too: system calls as few programs make them. */
+static void test_time_in_the_kernel(void **state)
+{
+    uint64_t tick_ns = NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK),
+             end_ns = clock_now_ns() + UINT64_C(30) * NS_PER_SECOND;
+    struct tms before, after;
+    uint64_t seen_ns;
+    char bytes[4096];
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    do {
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(read(fd, bytes, sizeof bytes), sizeof bytes);
+        times(&before);
+        seen_ns = wait_look(getpid()).cpu_ns;
+        times(&after);
+    } while (before.tms_stime < 3 && wait_now_ns() < end_ns);
+    close(fd);
+    assert_true(before.tms_stime >= 3);
+    assert_true(seen_ns >= (uint64_t)(before.tms_utime + before.tms_stime) * tick_ns);
+    assert_true(seen_ns <= (uint64_t)(after.tms_utime + after.tms_stime) * tick_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_processor_time),
+        cmocka_unit_test(test_time_in_the_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

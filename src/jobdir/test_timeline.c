@@ -114,6 +114,34 @@ static void test_one_way(void **state)
     check_forwards(messages);
 }
 
+/* Hosts that only one that is not the first has heard of, or that have only heard of it. */
+static void test_one_way_in_a_row(void **state)
+{
+    static const char *const nodes[4] = {"a", "b", "c", "d"};
+    struct fixture *fixture = *state;
+    struct made_rank *ranks = fixture->ranks;
+    begin(fixture, 4, nodes);
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t at = START + 10 * MS + i * MS, b = at - 2 * MS, c = b - MS, d = b + 3 * MS; /* their clocks */
+        made_send(&ranks[0], CALL_MPI_Send, at, at + US, 1, 1, 8);
+        made_receive(&ranks[1], b - 10 * US, b + 10 * US, 0, 1, 8);
+        made_send(&ranks[1], CALL_MPI_Send, b + 20 * US, b + 21 * US, 2, 1, 8);
+        made_receive(&ranks[2], c, c + 30 * US, 1, 1, 8);
+        made_send(&ranks[3], CALL_MPI_Send, d + 20 * US, d + 21 * US, 1, 1, 8);
+        made_receive(&ranks[1], b + 25 * US, b + 30 * US, 3, 1, 8);
+    }
+    const struct mpi_messages *messages = load(fixture, 4, 0);
+    const struct timeline_host *hosts = messages->timeline.hosts;
+    double b = 2 * MS - 10 * US + TIMELINE_LEAST_NS;
+    assert_int_equal(messages->timeline.host_count, 4);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(hosts[i].how, TIMELINE_ONE_WAY);
+    assert_true(hosts[1].offset_start_ns == b);
+    assert_true(hosts[2].offset_start_ns == b + MS - 10 * US + TIMELINE_LEAST_NS);
+    assert_true(hosts[3].offset_start_ns == b - 3 * MS + 10 * US - TIMELINE_LEAST_NS);
+    check_forwards(messages);
+}
+
 /* Hosts that only meet in collective operations. */
 static void test_clocks_by_collectives(void **state)
 {
@@ -138,6 +166,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_two_clocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_early, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_way_in_a_row, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_by_collectives, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

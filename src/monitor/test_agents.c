@@ -340,6 +340,47 @@ static void test_restart_lets_go(void **state)
     step_until(agents_count(agents) == 0);
 }
 
+static void until_it_sleeps(const struct child *child)
+{
+    char path[64], text[8] = "";
+    uint64_t end_ns = clock_now_ns() + (uint64_t)PATIENCE_S * NS_PER_SECOND;
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)child->pid);
+    while (strncmp(text, "202 ", 4) != 0) { /* futex */
+        assert_true(clock_now_ns() < end_ns);
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        assert_true(fgets(text, sizeof text, file) || feof(file));
+        fclose(file);
+    }
+}
+
+/* Threads that wait look now and then themselves, so without this they would only be slow. */
+static void test_wakes(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "overflow", "wait", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    for (const char *letter = "nf"; *letter; letter++) {
+        child_send(&child, *letter, 1);
+        child_heard(&child, *letter); /* nobody collects meanwhile */
+    }
+    child_send(&child, 's', 0);
+    until_it_sleeps(&child);
+    struct agent *agent = agents_find(agents, child.pid);
+    agent_collect(agent);
+    child_heard(&child, 's');
+    struct area_thread *thread = area_thread_at(agent_view(agent), 0);
+    atomic_store(&thread->raise.hold, AREA_HOLD_POSTED);
+    child_send(&child, 's', 1);
+    until_it_sleeps(&child);
+    agent_release(agent, thread);
+    child_heard(&child, 's');
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
 /* What was set is in force until all is told again, and then all of it at once. */
 static void test_restart_keeps_settings(void **state)
 {
@@ -467,6 +508,7 @@ int main(void)
         ROW(test_garbage),
         ROW(test_restart),
         ROW(test_restart_lets_go),
+        ROW(test_wakes),
         ROW(test_restart_keeps_settings),
         ROW(test_restart_after_death),
         ROW(test_limit),

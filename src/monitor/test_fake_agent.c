@@ -165,6 +165,13 @@ static bool fake_overwrite(const struct fake *fake, uint32_t number)
     return false;
 }
 
+/* false: nobody has woken it. */
+static bool fake_sleep(const _Atomic uint32_t *word, uint32_t value)
+{
+    const struct timespec most = {PATIENCE_S, 0};
+    return syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0) == 0;
+}
+
 static bool fake_hello(uint32_t flags)
 {
     static struct agent_hello hello;
@@ -210,6 +217,9 @@ static bool fake_serve(void *ctx, const struct child_command *command)
         memset(&fake->thread->cursor, 0xee, sizeof fake->thread->cursor);
         area_ring(fake->bell);
         return true;
+    case 's':
+        return command->number ? fake_sleep(&fake->thread->raise.hold, AREA_HOLD_POSTED)
+                               : fake_sleep(&fake->view.area->freed, atomic_load(&fake->view.area->freed));
     case 'h': /* no hooks */
         return fake_hello(0);
     case 'l':

@@ -14,6 +14,7 @@ enum { FAKE_FUNCTIONS = 3 };
  *   h    says hello as one without hooks  q    ends
  *   i N  its next packet has index N, or is the first free one after that
  *   o N  begins to overwrite its packet number N
+ *   s N  sleeps until it is woken: 0 as a packet is freed, 1 as it is let go on
  *   l    says that its limit of open files lets it take no area
  */
 void fake_agent(int fd);

@@ -122,12 +122,32 @@ static void test_filled_during_look(void **state)
     check_packets(&child, 3, 0);
 }
 
+/* What was called last is wanted at once, while a packet before it waits to be written. */
+static void test_flushed_before_its_turn(void **state)
+{
+    (void)state;
+    struct err err;
+    struct child child = child_with("drop");
+    struct agent *agent = agents_find(agents, child.pid);
+    const struct area_view *view = agent_view(agent);
+    child_packets(&child, (const uint32_t[]){3, 2}, 2);
+    for (const char *letter = "ex"; *letter; letter++) {
+        child_send(&child, *letter, 0);
+        child_heard(&child, *letter);
+    }
+    atomic_fetch_sub(&view->area->packet_order, 1); /* the second one has become full after the look */
+    assert_int_equal(agent_flush(agent, &err), 0);
+    assert_int_equal(atomic_load(&view->states[2]) & 0xff, AREA_PACKET_FULL);
+    atomic_fetch_add(&view->area->packet_order, 1);
+    check_packets(&child, 3, 0);
+}
+
 int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
     const struct CMUnitTest tests[] = {
         ROW(test_two_being_overwritten),     ROW(test_none_left_full),     ROW(test_not_the_oldest_overwritten),
-        ROW(test_flushed_while_overwritten), ROW(test_filled_during_look),
+        ROW(test_flushed_while_overwritten), ROW(test_filled_during_look), ROW(test_flushed_before_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

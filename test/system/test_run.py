@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scry run` is not there for the command: exit status, signals, streams, descriptors, environment, limits."""
 
+import ctypes
 import json
 import os
 import re
@@ -235,12 +236,19 @@ class Signals(RunCase):
         self.assertEqual(self.report()["signal"], signal.SIGTERM)
 
     def test_queued_value(self):
-        program = ("import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {40}); print('ready', flush=True);"
-                   "info = signal.sigwaitinfo({40}); print(info.si_signo, info.si_code)")
-        run = self.start_run("-q", sys.executable, "-I", "-c", program)
-        self.assertEqual(run.stdout.readline(), "ready\n")
-        self.assertEqual(self.box.run(["sh", "-c", f"kill -40 {run.pid}"]).returncode, 0)
-        self.assertEqual(run.stdout.readline(), "40 0\n")
+        # siginfo_t as in the kernel's asm-generic/siginfo.h, since Python does not tell the value
+        program = ("import ctypes, signal; signal.pthread_sigmask(signal.SIG_BLOCK, {40}); print('ready', flush=True);"
+                   "info = (ctypes.c_int * 32)(); mask = (ctypes.c_ulong * 16)(1 << 39);"
+                   "ctypes.CDLL(None).sigwaitinfo(mask, info); print(info[0], info[2], info[6], flush=True)")
+        for code, value, send in ((0, None, lambda pid: os.kill(pid, 40)),
+                                  (-1, 7, lambda pid: ctypes.CDLL(None).sigqueue(pid, 40, ctypes.c_void_p(7)))):
+            run = self.start_run("-q", sys.executable, "-I", "-c", program)
+            self.assertEqual(run.stdout.readline(), "ready\n")
+            send(run.pid)
+            told = [int(word) for word in run.stdout.readline().split()]
+            self.assertEqual(told[:2], [40, code])
+            if value is not None:
+                self.assertEqual(told[2], value)
 
     def test_stopped_and_continued_from_outside(self):
         """Without a terminal a stop of the command is nobody's but its own."""

@@ -308,6 +308,46 @@ static void sites(void)
     CHECK_EQUAL(counts[0] * counts[1], 35);
 }
 
+/* All that is said of a call is said of its site: in the first calls, and in those after them that are short. */
+static void site_numbers(void)
+{
+    count_reset();
+    for (int i = 0; i < 10; i++)
+        call_once();
+    const struct mpi_thread *thread = main_thread();
+    const struct mpi_site *rows = mpi_pool_at(area, thread->sites_at, (thread->sites_mask + 1) * sizeof *rows);
+    uint64_t count = 0, ticks = 0, bytes = 0;
+    for (uint32_t i = 0; i <= thread->sites_mask; i++)
+        if (rows[i].address && rows[i].call == CALL_MPI_Sendrecv) {
+            count += rows[i].count;
+            ticks += rows[i].ticks;
+            bytes += rows[i].args_bytes;
+        }
+    const struct mpi_row row = ROW(MPI_Sendrecv);
+    CHECK(row.args_bytes > 0);
+    CHECK_EQUAL(count, row.count);
+    CHECK_EQUAL(ticks, row.ticks);
+    CHECK_EQUAL(bytes, row.args_bytes);
+}
+
+/* ---- types ---- */
+
+/* In each library the size of a predefined type is found in a way of its own. */
+static void types(void)
+{
+    static char bytes[3 * 32];
+    const MPI_Datatype list[] = {MPI_CHAR,   MPI_SHORT,       MPI_INT,
+                                 MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_C_DOUBLE_COMPLEX,
+                                 MPI_2INT,   MPI_DOUBLE_INT,  MPI_C_LONG_DOUBLE_COMPLEX};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        int size;
+        count_reset();
+        MPI_Type_size(list[i], &size);
+        W(MPI_Bcast)(bytes, 3, list[i], 0, MPI_COMM_SELF);
+        CHECK_EQUAL(ROW(MPI_Bcast).args_bytes, 3 * size);
+    }
+}
+
 /* ---- communicators ---- */
 
 static void communicators(void)
@@ -563,9 +603,9 @@ int main(int argc, char **argv)
     CHECK(area->init_return > area->init_enter && area->init_enter > 0);
     CHECK(main_thread()->is_main && main_thread()->outermost.first == area->init_return);
     MPI_Comm_dup(MPI_COMM_SELF, &self_comm);
-    void (*const parts[])(void) = {pcontrol,      switched_off, both_clocks,   without_clocks, sites,
-                                   communicators, windows,      files,         threads,        child,
-                                   jumped,        too_many,     memory_used_up};
+    void (*const parts[])(void) = {pcontrol,     switched_off, both_clocks,   without_clocks, sites,
+                                   site_numbers, types,        communicators, windows,        files,
+                                   threads,      child,        jumped,        too_many,       memory_used_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         parts[i]();
     uint64_t before = ticks_now();
