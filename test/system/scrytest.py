@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the system tests share: a private place for a monitor, sessions of `scry omis`, example programs, waiting.
 
-A test file is a unittest module that ends with `scrytest.main()`, which speaks TAP, so that every case is counted:
+A test file is a unittest module that ends with `scrytest.main()`, which speaks TAP (tapcases.py), so that every case is counted:
 
     import scrytest
 
@@ -33,15 +33,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import unittest
+
+import tapcases
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "build", "check"))
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
-# After which a case is taken for hanging; `case_seconds` of its class, where ranks that spin take turns on a busy machine.
-CASE_SECONDS = 60
 # SCRY_TEST_THOROUGH=1 ./check takes long: all cases with each MPI, everything that depends on luck many times.
 THOROUGH = os.environ.get("SCRY_TEST_THOROUGH") == "1"
 
@@ -619,107 +618,6 @@ class TestCase(unittest.TestCase):
         self.addCleanup(self.box.close)
 
 
-class Hangs(Exception):
-    """A case is not over in CASE_SECONDS: raised where it waits, so that its traceback says what for."""
-
-
-def _too_long(_sig, _frame):
-    raise Hangs("the case is not over: see CASE_SECONDS")
-
-
-def _seconds(test):
-    return getattr(test, "case_seconds", CASE_SECONDS) * SCALE * (4 if THOROUGH else 1)
-
-
-def _name(test):
-    return test.id().replace("__main__.", "").replace("#", "_")
-
-
-class _Tap(unittest.TestResult):
-    """Prints `ok N - name`, skips with their reason, failures with their traceback as comments; ends a case that hangs."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-        self.subtest_failed = False
-
-    def _line(self, test, ok, note=""):
-        self.count += 1
-        print(f"{'ok' if ok else 'not ok'} {self.count} - {_name(test)}{note}", flush=True)
-
-    def _comment(self, error):
-        for line in "".join(traceback.format_exception(*error)).splitlines():
-            print(f"# {line}", flush=True)
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.subtest_failed = False
-        # Again and again: what cleans up behind the case may hang, too.
-        signal.setitimer(signal.ITIMER_REAL, _seconds(test), _seconds(test) / 4)
-
-    def stopTest(self, test):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        super().stopTest(test)
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self._line(test, True)
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        self._line(test, False)
-        self._comment(err)
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        self._line(test, False)
-        self._comment(err)
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self._line(test, True, " # SKIP " + " ".join(reason.split()))
-
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        if err is not None:
-            self._line(subtest, False)
-            self._comment(err)
-
-    def addExpectedFailure(self, test, err):
-        super().addExpectedFailure(test, err)
-        self._line(test, True)
-
-    def addUnexpectedSuccess(self, test):
-        super().addUnexpectedSuccess(test)
-        self._line(test, False)
-
-
-def _cases(suite):
-    for test in suite:
-        if isinstance(test, unittest.TestSuite):
-            yield from _cases(test)
-        else:
-            yield test
-
-
-def _chosen(suite):
-    """The cases that are to run again: SCRY_TEST_ONLY has what was printed of each on a line of its own, a subtest's
-    name behind that of its case. All, if none of them is known here."""
-    only = os.environ.get("SCRY_TEST_ONLY", "").splitlines()
-    chosen = [test for test in _cases(suite) if any(f"{line} ".startswith(f"{_name(test)} ") for line in only)]
-    return unittest.TestSuite(chosen) if chosen else suite
-
-
 def main():
     """Runs the calling module's tests (or those named as arguments) and prints TAP."""
-    loader = unittest.TestLoader()
-    module = sys.modules["__main__"]
-    names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    suite = _chosen(loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module))
-    result = _Tap()
-    signal.signal(signal.SIGTERM, _abandon_all)
-    signal.signal(signal.SIGALRM, _too_long)
-    print("TAP version 13", flush=True)
-    suite.run(result)
-    print(f"1..{result.count}", flush=True)
-    sys.exit(0 if result.wasSuccessful() and result.count else 1)
+    tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all)
