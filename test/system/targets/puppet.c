@@ -141,10 +141,19 @@ static void do_all(const char *text)
     printf("%ld\n", atomic_load(&hits));
 }
 
+/* All have left the mutex: who is stopped from now on keeps nobody from spinning. */
+static void wait_until_all_spin(void)
+{
+    for (int i = 0; i < worker_count; i++)
+        for (long before = atomic_load(&workers[i].turns); atomic_load(&workers[i].turns) == before;)
+            usleep(200);
+}
+
 static void do_spin(const char *text)
 {
     if (atoi(text)) {
         order(0, 1);
+        wait_until_all_spin();
     } else {
         atomic_store(&spinning, 0);
         wait_for_workers();
