@@ -78,6 +78,19 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
+/* It is none of the job in which it happens to be started. malloc'ed list of borrowed strings; NULL: out of memory. */
+static char **environment_without_job(void)
+{
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    char **list = malloc((count + 1) * sizeof *list);
+    for (size_t i = 0; list && i <= count; i++)
+        if (!environ[i] || strncmp(environ[i], "SCRY_JOB=", 9) != 0)
+            list[kept++] = environ[i];
+    return list;
+}
+
 static int spawn_program(const char *path, int message_fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
@@ -106,9 +119,10 @@ static int spawn_program(const char *path, int message_fd, pid_t *ret_pid)
         code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
 #endif
     char name[] = "scry-monitor", option[] = "--daemon";
-    char *argv[] = {name, option, NULL};
+    char *argv[] = {name, option, NULL}, **environment = environment_without_job();
     if (!code)
-        code = posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
+        code = environment ? posix_spawn(ret_pid, path, &actions, &attributes, argv, environment) : ENOMEM;
+    free(environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return -code;

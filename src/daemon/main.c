@@ -34,7 +34,7 @@
 #include "service/service.h"
 #include "wire/local.h"
 
-enum { IDLE_SECONDS = 60, EXIT_USAGE = 2 };
+enum { IDLE_SECONDS = 60, EXIT_USAGE = 2, LEAST_FILES = 32 };
 
 struct daemon {
     struct loop *loop;
@@ -114,10 +114,16 @@ static void raise_limit(int resource, rlim_t most, const char *variable)
     setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
-static void raise_limits(void)
+/* 0 or -EMFILE. */
+static int raise_limits(struct err *err)
 {
     raise_limit(RLIMIT_NOFILE, 65536, "SCRY_NOFILE");
     raise_limit(RLIMIT_FSIZE, RLIM_INFINITY, "SCRY_FSIZE");
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= LEAST_FILES)
+        return 0;
+    return err_set(err, -EMFILE, "it needs %d open files, and %llu are allowed (ulimit -n)", LEAST_FILES,
+                   (unsigned long long)files.rlim_cur);
 }
 
 static int daemon_start(struct daemon *daemon, struct err *err)
@@ -148,8 +154,9 @@ static int daemon_start(struct daemon *daemon, struct err *err)
     code = server_new(&daemon->server, daemon->loop, daemon->monitor, fd, became_idle, daemon);
     if (code < 0)
         return err_errno(err, code, "cannot serve %s", daemon->socket_path);
-    loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon);
-    loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon);
+    if (!loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon) ||
+        !loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon))
+        return err_set(err, -ENOMEM, "cannot handle signals");
     became_idle(daemon, false); /* whoever started us should come soon */
     return 0;
 }
@@ -324,9 +331,8 @@ static int run(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     mallopt(M_ARENA_MAX, 1);
-    raise_limits();
     struct err err;
-    if (daemon_start(&daemon, &err) < 0) {
+    if (raise_limits(&err) < 0 || daemon_start(&daemon, &err) < 0) {
         log_error("%s", err.text);
         return EXIT_FAILURE;
     }

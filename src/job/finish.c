@@ -312,8 +312,7 @@ void finish_done(struct job *job)
     spool_close(&job->recorder.spool);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
-    if (job->signals.fd >= 0)
-        close(job->signals.fd);
+    signals_done(&job->signals);
 }
 
 void finish_failed(struct job *job)

@@ -37,6 +37,7 @@ struct job {
     bool ended, seen_to_end; /* the last sample was taken after the end */
     int status;              /* wait status */
     int exec_code;           /* -errno of execvp */
+    bool refused;            /* what the person asked for cannot be had: the command is not started */
     /* whether main is held for long */
     bool wait_asked, wait_told;
 };

@@ -15,9 +15,38 @@
 
 enum { GO_TRACED = 1, GO_UNTRACED };
 
-static _Noreturn void child(char **command, int go_fd, int error_fd, bool traceable, const struct preload *preload,
-                            const struct signals *signals)
+/* The variables as they are now; the list is malloc'ed, the strings are those of the environment. */
+static char **copy_environment(void)
 {
+    size_t count = 0;
+    while (environ && environ[count])
+        count++;
+    char **list = malloc((count + 1) * sizeof *list);
+    if (list && environ)
+        memcpy(list, environ, count * sizeof *list);
+    if (list)
+        list[count] = NULL;
+    return list;
+}
+
+/* Returns only if it cannot be executed; the other side is told. */
+static int execute(char **command, int error_fd)
+{
+    execvp(command[0], command);
+    int code = errno;
+    ssize_t put = write(error_fd, &code, sizeof code);
+    (void)put;
+    return -code;
+}
+
+static _Noreturn void child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
+                            const struct preload *preload, const struct signals *signals)
+{
+    char **given = copy_environment();
+    if (dir)
+        setenv("SCRY_JOB", dir, 1);
+    else
+        unsetenv("SCRY_JOB"); /* of a job around this one */
     char go;
     ssize_t got;
     if (traceable)
@@ -29,11 +58,13 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, bool tracea
         _exit(125); /* scry run died before the start */
     preload_apply(go == GO_TRACED ? preload : &(struct preload){0});
     signals_restore(signals);
-    execvp(command[0], command);
-    int code = errno;
-    ssize_t put = write(error_fd, &code, sizeof code);
-    (void)put;
-    _exit(launch_exit_code(-code));
+    int code = execute(command, error_fd);
+    if (code == -E2BIG &&
+        given) { /* with what was added it is more than ARG_MAX, or one more than a limit of the stack */
+        environ = given;
+        code = execute(command, error_fd);
+    }
+    _exit(launch_exit_code(code));
 }
 
 /* Descriptors 0-2 may be closed in what we were given: ours must not be taken for the job's streams. */
@@ -58,9 +89,10 @@ static int pipe_above_standard(int ret_ends[2])
 static int cannot_start(int code, struct err *err)
 {
     if (code == -EMFILE)
-        return err_set(err, code,
-                       "cannot start the job: it takes more open files than are allowed (ulimit -n): allow more");
-    return err_errno(err, code, "cannot start the job");
+        return err_set(err, code, "watching takes more open files than are allowed (ulimit -n)");
+    if (code == -EAGAIN)
+        return err_set(err, code, "watching takes more processes than are allowed (ulimit -u, or the control group's)");
+    return err_errno(err, code, "the job cannot be watched");
 }
 
 int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
@@ -80,11 +112,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     if (pid == 0) {
         close(go[1]);
         close(error[0]);
-        if (dir)
-            setenv("SCRY_JOB", dir, 1);
-        else
-            unsetenv("SCRY_JOB"); /* of a job around this one */
-        child(command, go[0], error[1], traceable, preload, signals);
+        child(command, go[0], error[1], dir, traceable, preload, signals);
     }
     code = errno;
     close(go[0]);
@@ -109,18 +137,25 @@ void launch_abandon(struct launch *launch)
 
 int launch_release(struct launch *launch, bool traced)
 {
-    int code = 0;
+    int code = 0, last;
+    unsigned failures = 0;
     ssize_t got;
     char go = traced ? GO_TRACED : GO_UNTRACED;
     while (write(launch->go_fd, &go, 1) < 0 && errno == EINTR)
         ;
     close(launch->go_fd);
-    do
-        got = read(launch->error_fd, &code, sizeof code);
-    while (got < 0 && errno == EINTR);
+    for (;;) {
+        got = read(launch->error_fd, &last, sizeof last);
+        if (got == sizeof last) {
+            code = -last;
+            failures++;
+        } else if (got >= 0 || errno != EINTR) {
+            break;
+        }
+    }
     close(launch->error_fd);
     launch->go_fd = launch->error_fd = -1;
-    return got == sizeof code ? -code : 0;
+    return failures == 1 && code == -E2BIG ? LAUNCH_UNTRACED : code;
 }
 
 void launch_explain(const char *command, int code)

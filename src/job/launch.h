@@ -28,8 +28,10 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
 /* The held child ends without having executed anything. */
 void launch_abandon(struct launch *launch);
 
-/* Lets the child execute the command, with or without what `preload` asked for. 0: it runs. -errno of execvp otherwise;
- * the child then ends. */
+enum { LAUNCH_UNTRACED = 1 };
+/* Lets the child execute the command, with or without what `preload` asked for. 0: it runs. LAUNCH_UNTRACED: it runs
+ * with the environment that scry run was given, for there was no room for more. -errno of execvp otherwise; the child
+ * then ends. */
 int launch_release(struct launch *launch, bool traced);
 
 /* Says on standard error why the command could not be executed. */

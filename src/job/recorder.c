@@ -35,19 +35,9 @@ void recorder_warn(struct recorder *recorder, const char *kind, const char *form
     recorder_put_take(recorder, "warning", json_pack("{s:s, s:o}", "kind", kind, "text", text_json(text)));
 }
 
-void recorder_reaped(struct recorder *recorder, pid_t pid, int status)
-{
-    size_t slot = recorder->reaped_count++ % RECORDER_REAPED;
-    recorder->reaped[slot].pid = pid;
-    recorder->reaped[slot].status = status;
-}
-
 int recorder_status(const struct recorder *recorder, pid_t pid)
 {
-    for (size_t i = 0; i < RECORDER_REAPED && i < recorder->reaped_count; i++)
-        if (recorder->reaped[i].pid == pid)
-            return recorder->reaped[i].status;
-    return JOB_STATUS_UNKNOWN;
+    return recorder->command == pid ? recorder->command_status : JOB_STATUS_UNKNOWN;
 }
 
 /* The signals of faults: nobody sends them to end a process in an orderly way. */

@@ -10,17 +10,14 @@
 #include "jobdir/model.h"
 #include "jobdir/spool.h"
 
-enum { RECORDER_REAPED = 64, RECORDER_CRASHES = 20 };
+enum { RECORDER_CRASHES = 20 };
 
 struct recorder {
     struct spool spool;
     struct job_model model;
-    uint64_t start_ns; /* CLOCK_MONOTONIC; "t" counts from here */
-    struct {
-        pid_t pid;
-        int status;
-    } reaped[RECORDER_REAPED]; /* by scry run: whose end the monitor may have seen without its status */
-    uint64_t reaped_count;
+    uint64_t start_ns;  /* CLOCK_MONOTONIC; "t" counts from here */
+    pid_t command;      /* once scry run has waited for it: the monitor may have seen its end without its status; 0 */
+    int command_status; /* of it */
     uint64_t crashes_omitted;
 };
 
@@ -30,8 +27,7 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
 void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Remembers the wait status of a process that scry run waited for; recorder_status finds it, or JOB_STATUS_UNKNOWN. */
-void recorder_reaped(struct recorder *recorder, pid_t pid, int status);
+/* The wait status of the command, or JOB_STATUS_UNKNOWN. */
 int recorder_status(const struct recorder *recorder, pid_t pid);
 
 /* A process ended with this status: notes a crash if it was one. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* Their dispositions are changed here, so they are put back in the child. With SIGCHLD ignored, as some parents leave
  * it, nobody could be waited for. */
 static const struct {
@@ -13,8 +15,8 @@ static const struct {
 } changed[] = {{SIGPIPE, SIG_IGN}, {SIGXFSZ, SIG_IGN}, {SIGTTOU, SIG_IGN}, {SIGCHLD, SIG_DFL}};
 enum { CHANGED = sizeof changed / sizeof *changed };
 
-/* Faults are not ours to block. */
-static const int not_blocked[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPIPE, SIGXFSZ, SIGTTOU};
+/* Ignored, and not to be read from the descriptor. A fault of our own ends us all the same if it is blocked. */
+static const int not_blocked[] = {SIGPIPE, SIGXFSZ, SIGTTOU};
 
 static void blocked_set(sigset_t *ret_set)
 {
@@ -23,9 +25,34 @@ static void blocked_set(sigset_t *ret_set)
         sigdelset(ret_set, not_blocked[i]);
 }
 
+/* Set before scry run was executed (`alarm 60; exec scry run ...`), they are the command's; no child inherits them. */
+static void take_timers(struct signals *signals)
+{
+    const struct itimerval none = {0};
+    signals->timers_ns = clock_now_ns();
+    for (int which = 0; which < SIGNALS_TIMERS; which++)
+        setitimer(which, &none, &signals->timers[which]);
+}
+
+static void give_timers(const struct signals *signals)
+{
+    uint64_t passed_us = (clock_now_ns() - signals->timers_ns) / 1000;
+    for (int which = 0; which < SIGNALS_TIMERS; which++) {
+        struct itimerval timer = signals->timers[which];
+        uint64_t left_us = (uint64_t)timer.it_value.tv_sec * 1000000 + (uint64_t)timer.it_value.tv_usec;
+        if (!left_us)
+            continue;
+        if (which == ITIMER_REAL) /* the others count processor time, of which the command had none */
+            left_us = left_us > passed_us ? left_us - passed_us : 1;
+        timer.it_value = (struct timeval){.tv_sec = (time_t)(left_us / 1000000), .tv_usec = left_us % 1000000};
+        setitimer(which, &timer, NULL);
+    }
+}
+
 int signals_init(struct signals *signals)
 {
-    *signals = (struct signals){.fd = -1};
+    *signals = (struct signals){.fd = -1, .witness.fd = -1};
+    take_timers(signals);
     for (size_t i = 0; i < CHANGED; i++) {
         struct sigaction action = {.sa_handler = changed[i].handler};
         sigaction(changed[i].signo, &action, &signals->original[i]);
@@ -34,29 +61,68 @@ int signals_init(struct signals *signals)
     blocked_set(&set);
     sigprocmask(SIG_SETMASK, &set, &signals->original_mask);
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return signals->fd < 0 ? -errno : 0;
+    int code = signals->fd < 0 ? -errno : 0;
+    if (code == 0)
+        witness_start(&signals->witness); /* without one, signals to the group come twice */
+    return code;
 }
 
 void signals_restore(const struct signals *signals)
 {
     for (size_t i = 0; i < CHANGED; i++)
         sigaction(changed[i].signo, &signals->original[i], NULL);
+    give_timers(signals);
     sigprocmask(SIG_SETMASK, &signals->original_mask, NULL);
+}
+
+void signals_done(struct signals *signals)
+{
+    witness_end(&signals->witness);
+    if (signals->fd >= 0)
+        close(signals->fd);
+    signals->fd = -1;
+}
+
+static bool is_from_kernel(const struct signalfd_siginfo *info)
+{
+    return info->ssi_code > 0;
+}
+
+/* Did it reach all processes of the group? What the kernel sends to one alone: that its terminal is gone, to the
+ * session's leader. */
+static bool is_for_group(const struct signals *signals, const struct signalfd_siginfo *info)
+{
+    if (signals->witness.pid)
+        return witness_had(&signals->witness, info);
+    bool hangup = info->ssi_signo == SIGHUP || info->ssi_signo == SIGCONT;
+    return is_from_kernel(info) && !(hangup && getsid(0) == getpid());
+}
+
+static void forward(const struct signalfd_siginfo *info, pid_t pid)
+{
+    union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
+    if (info->ssi_code == SI_QUEUE)
+        sigqueue(pid, (int)info->ssi_signo, value);
+    else
+        kill(pid, (int)info->ssi_signo);
 }
 
 void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
 {
-    int signo = (int)info->ssi_signo;
-    if (info->ssi_code > 0) { /* from the kernel: the terminal, a limit; the job has its own */
-        if (signo == SIGINT)
-            signals->saw_terminal_interrupt = true;
+    if (info->ssi_signo == SIGXCPU && is_from_kernel(info))
+        return; /* of processor time: the command has its own */
+    if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
+        return; /* it has woken us */
+    if (!is_for_group(signals, info)) {
+        forward(info, pid);
         return;
     }
-    union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
-    if (info->ssi_code == SI_QUEUE)
-        sigqueue(pid, signo, value);
-    else
-        kill(pid, signo);
+    if (is_from_kernel(info)) {
+        signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
+        return;
+    }
+    if (getpgid(pid) != getpgrp()) /* it would still be in the group, being its leader, were it in our place */
+        forward(info, pid);
 }
 
 void signals_stop_self(int signo)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry run is the job's parent and subreaper. One thread, one loop: signals, the monitor's replies, the sampling time.
+ * scry run is the command's parent. One thread, one loop: signals, the monitor's replies, the sampling time.
  * Nothing in it waits for the monitor or gives up because of it: the job comes first.
  */
 #include "job/supervise.h"
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include "job/finish.h"
 #include "job/job.h"
 #include "job/sampling.h"
+#include "job/stop.h"
 #include "jobdir/dir.h"
 #include "jobdir/text.h"
 
@@ -84,13 +84,19 @@ static bool is_about_room(int code)
     return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO || code == -ENFILE || code == -EMFILE;
 }
 
-/* 0, or -errno when the job must not be started. */
+static int refuse(struct job *job, const struct err *why, struct err *err)
+{
+    job->refused = true;
+    return err_set(err, why->code, "%s", why->text);
+}
+
+/* 0 or -errno. */
 static int open_directory(struct job *job, struct err *err)
 {
     struct err here = {0};
     int code = jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, &here);
     if (code < 0 && job->options->dir && !is_about_room(code))
-        return err_set(err, code, "%s", here.text);
+        return refuse(job, &here, err);
     if (code < 0)
         job->dir[0] = 0;
     describe(job);
@@ -211,7 +217,7 @@ static int check_refused(struct job *job, struct err *err)
         recorder_warn(&job->recorder, "trace", "%s", first->text);
         return 0;
     }
-    return err_set(err, first->code, "%s", first->text);
+    return refuse(job, first, err);
 }
 
 /* What was asked for is not in force when the command is let go. */
@@ -257,30 +263,14 @@ static void start_watching(struct job *job)
     }
 }
 
-static bool is_stopped(pid_t pid)
-{
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const char *name_end = file_read(path, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
-    return name_end && name_end[1] == ' ' && name_end[2] == 'T';
-}
-
-/* The command was stopped from the terminal (^Z): so is scry run, for the shell to see it, until both are continued. */
 static void follow_stop(struct job *job, int signo)
 {
-    if (signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU)
-        return;
-    _cleanup_(closep) int tty = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-    if (tty < 0 || getpgid(job->launch.pid) != getpgrp())
-        return;
     double from = recorder_seconds(&job->recorder, clock_now_ns());
-    signals_stop_self(signo);
-    if (is_stopped(job->launch.pid))
-        kill(job->launch.pid, SIGCONT); /* only scry run was continued */
-    recorder_put_take(&job->recorder, "gap",
-                      json_pack("{s:f, s:f, s:s}", "from", from, "to", recorder_seconds(&job->recorder, clock_now_ns()),
-                                "reason", "stopped at the terminal"));
+    if (stop_follow(job->launch.pid, signo, &job->signals.witness))
+        recorder_put_take(&job->recorder, "gap",
+                          json_pack("{s:f, s:f, s:s}", "from", from, "to",
+                                    recorder_seconds(&job->recorder, clock_now_ns()), "reason",
+                                    "stopped at the terminal"));
 }
 
 static void add_usage(struct job *job, const struct rusage *usage)
@@ -291,7 +281,7 @@ static void add_usage(struct job *job, const struct rusage *usage)
     job->largest_rss = largest > job->largest_rss ? largest : job->largest_rss;
 }
 
-/* The command, and the orphans that were handed to us. Their usage has that of the descendants they waited for. */
+/* The command; its usage has that of the descendants that were waited for. */
 static void reap(struct job *job)
 {
     int status;
@@ -303,13 +293,13 @@ static void reap(struct job *job)
                 follow_stop(job, WSTOPSIG(status));
             continue;
         }
+        if (pid != job->launch.pid)
+            continue;
         add_usage(job, &usage);
-        recorder_reaped(&job->recorder, pid, status);
-        if (pid == job->launch.pid) {
-            job->ended = true;
-            job->status = status;
-            job->end_ns = clock_now_ns();
-        }
+        job->ended = true;
+        job->status = job->recorder.command_status = status;
+        job->recorder.command = pid;
+        job->end_ns = clock_now_ns();
     }
 }
 
@@ -317,12 +307,7 @@ static void take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGCHLD)
-            continue;
-        /* `fg` continues the whole process group, the command included */
-        if (info.ssi_signo == SIGCONT && (pid_t)info.ssi_pid == getppid() && !is_stopped(job->launch.pid))
-            continue;
-        if (!job->ended)
+        if (info.ssi_signo != SIGCHLD && !job->ended)
             signals_pass_on(&job->signals, &info, job->launch.pid);
     }
     reap(job);
@@ -461,9 +446,9 @@ static void on_changed(void *ctx, const char *key, const char *value)
 static int start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
+    job->recorder.spool.fd = job->recorder.spool.dir_fd = -1;
     if (code < 0)
-        return err_errno(err, code, "cannot handle signals");
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+        return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     jobdir_new_id(job->id);
     job->recorder.start_ns = clock_now_ns();
     code = open_directory(job, err);
@@ -503,6 +488,33 @@ static int start(struct job *job, struct err *err)
     return 0;
 }
 
+static void release(struct job *job)
+{
+    job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
+    if (job->exec_code != LAUNCH_UNTRACED)
+        return;
+    static const char why[] = "its environment and arguments leave no room for the variables of scry (ARG_MAX), so "
+                              "the command runs untraced, and without SCRY_JOB";
+    job->exec_code = 0;
+    recorder_warn(&job->recorder, "trace", "%s", why);
+    log_warning("%s", why);
+}
+
+/* The command runs instead of this process, as if scry were not there. */
+static int run_unwatched(struct job *job, const struct err *err)
+{
+    char **command = job->options->command;
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, err->text);
+    log_warning("%s; so the job runs unwatched", shown.data ? shown.data : "");
+    finish_failed(job);
+    signals_restore(&job->signals);
+    execvp(command[0], command);
+    int code = -errno;
+    launch_explain(command[0], code);
+    return launch_exit_code(code);
+}
+
 int job_run(struct run_options *options)
 {
     _cleanup_(freep) struct job *job = calloc(1, sizeof *job);
@@ -514,6 +526,8 @@ int job_run(struct run_options *options)
     }
     job->options = options;
     int code = start(job, &err);
+    if (code < 0 && !job->refused)
+        return run_unwatched(job, &err);
     if (code < 0) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         text_show(&shown, err.text);
@@ -521,7 +535,7 @@ int job_run(struct run_options *options)
         finish_failed(job);
         return JOB_FAILED_BEFORE_START;
     }
-    job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
+    release(job);
     supervise(job);
     watch_end(job);
     _cleanup_(buf_done) struct buf text = BUF_INIT;

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -36,11 +35,8 @@ int watch_connect(struct watch *watch, struct err *err)
     char name[] = "scry-run";
     char *arguments[] = {name, NULL}, **argv = arguments;
     int argc = 1;
-    /* A monitor started now must not become our child when its starter ends: it outlives us. */
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
     client_set_patience(run->limit_ms);
     Omis_status status = omis_init(&argc, &argv, on_error, NULL);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     watch->hangs[0] = 0;
     if (status < OMIS_FIRST_ERROR)
         return 0;

@@ -71,7 +71,7 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
     struct monitor *monitor = call->monitor;
     struct job *job = calloc(1, sizeof *job);
     char *copy = strdup(dir);
-    int code = job && copy ? job_follow_new(&job->follow, pid, err) : err_set(err, -ENOMEM, "out of memory");
+    int code = job && copy ? job_follow_new(&job->follow, pid, dir, err) : err_set(err, -ENOMEM, "out of memory");
     if (code == 0 && monitor->agents && (code = agents_job_set(monitor->agents, dir, NULL, NULL, err)) < 0)
         job_follow_free(job->follow);
     if (code < 0) {

@@ -44,9 +44,11 @@ struct tracked {
 };
 
 struct job_follow {
-    pid_t root, supervisor; /* who forked it: orphans of the job become its children */
-    struct follow *perf;    /* NULL: refused */
-    bool polled;            /* the tree is looked up at each sample */
+    pid_t root;
+    uint64_t root_ticks;
+    char *dir;           /* of the job; NULL: none */
+    struct follow *perf; /* NULL: refused */
+    bool polled;         /* the tree is looked up at each sample */
     char reason[256];
     struct tracked *alive; /* hash by pid */
     size_t pidfds;
@@ -358,9 +360,9 @@ static size_t scan_tree(struct job_follow *follow)
 {
     struct job_tree tree = {0};
     size_t found = 0;
-    const struct tracked *root = find(follow, follow->root);
+    const struct job_tree_root root = {.pid = follow->root, .ticks = follow->root_ticks, .dir = follow->dir};
     job_tree_read(&tree, AGENT_NAME);
-    job_tree_mark(&tree, is_known, follow, follow->supervisor, root ? root->start_ticks : UINT64_MAX);
+    job_tree_mark(&tree, is_known, follow, &root);
     for (size_t i = 0; i < tree.count; i++) {
         const struct job_tree_process *seen = &tree.list[i];
         if (!seen->ours || find(follow, seen->pid))
@@ -391,7 +393,7 @@ static void sample(struct job_follow *follow)
 
 /* ---- making ---- */
 
-int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err)
+int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err)
 {
     struct err why = {0};
     struct proc_stat stat;
@@ -402,10 +404,13 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err)
     struct tracked *process = NULL;
     if (follow) {
         follow->root = root;
-        follow->supervisor = stat.ppid;
+        follow->root_ticks = stat.start_ticks;
+        follow->dir = dir ? strdup(dir) : NULL;
         process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
     }
     if (!process) {
+        if (follow)
+            free(follow->dir);
         free(follow);
         return err_set(err, -ENOMEM, "out of memory");
     }
@@ -434,6 +439,7 @@ void job_follow_free(struct job_follow *follow)
     drop(follow, process);
     follow_close(follow->perf);
     job_ended_done(&follow->ended);
+    free(follow->dir);
     free(follow);
 }
 

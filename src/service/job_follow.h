@@ -24,9 +24,10 @@ enum {
 
 struct job_follow;
 
-/* Follows `root` and its descendants; best called while it is held before its first instruction. -ESRCH, -ENOMEM. That
- * perf is refused is no error. */
-int job_follow_new(struct job_follow **ret_follow, pid_t root, struct err *err);
+/* Follows `root` and its descendants; best called while it is held before its first instruction. Where /proc is looked
+ * up, what has `dir` (NULL: none) as SCRY_JOB in its environment is of them, too, whoever is its parent now. -ESRCH,
+ * -ENOMEM. That perf is refused is no error. */
+int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err);
 void job_follow_free(struct job_follow *follow);
 
 /* Readable when job_follow_drain should be called; -1: never. */

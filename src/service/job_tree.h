@@ -25,10 +25,15 @@ struct job_tree {
 void job_tree_read(struct job_tree *ret_tree, const char *left_out);
 void job_tree_done(struct job_tree *tree);
 
-/* Marks what belongs to the job: what `is_known` says, and what descends from that. And children of `supervisor` (1 or
- * less: nobody) that started at `root_ticks` or later: scry run has no children but the job, whose orphans become its
- * own. */
+struct job_tree_root {
+    pid_t pid;
+    uint64_t ticks;  /* when it started */
+    const char *dir; /* of the job; NULL or "": none */
+};
+
+/* Marks what belongs to the job: what `is_known` says, and what descends from that. And orphans, who have another
+ * parent now: that started not before the root and have the job's directory as SCRY_JOB in their environment. */
 void job_tree_mark(struct job_tree *tree, bool (*is_known)(const void *ctx, pid_t pid), const void *ctx,
-                   pid_t supervisor, uint64_t root_ticks);
+                   const struct job_tree_root *root);
 
 #endif

@@ -24,6 +24,7 @@
 #include "probe/proc.h"
 #include "service/job_ended.h"
 #include "service/job_follow.h"
+#include "service/job_tree.h"
 
 enum {
     CURSOR,
@@ -136,7 +137,7 @@ static void test_short_processes(void **state)
     struct answer answer;
     struct err err = {0};
     siginfo_t info;
-    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
     assert_true(job_follow_fd(follow) >= 0);
     let_go(&held);
     assert_int_equal(waitid(P_PID, (id_t)held.pid, &info, WEXITED | WNOWAIT), 0);
@@ -249,7 +250,7 @@ static void test_seen(void **state)
     assert_int_equal(pipe(said), 0);
     assert_int_equal(pipe(answered), 0);
     struct held held = hold(many_seen);
-    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
     let_go(&held);
     for (int i = 0; i < MANY_SEEN; i++) {
         while (poll(&(struct pollfd){.fd = said[0], .events = POLLIN}, 1, 0) == 0)
@@ -345,7 +346,7 @@ static void follow_alive(bool late)
     struct answer answer;
     struct err err = {0};
     if (!late)
-        assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+        assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
     let_go(&held);
     if (late) {
         char path[64], text[32];
@@ -356,7 +357,7 @@ static void follow_alive(bool late)
             got = fread(text, 1, sizeof text, file);
             fclose(file);
         }
-        assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+        assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
     }
     take_until(follow, ALIVE_COUNT, 2, &answer);
     assert_int_equal(number(&answer, STARTED), 2);
@@ -415,7 +416,7 @@ static struct job_follow *follow_two(pid_t *ret_root, pid_t *ret_child)
     struct job_follow *follow = NULL;
     struct answer answer;
     struct err err = {0};
-    assert_int_equal(job_follow_new(&follow, held.pid, &err), 0);
+    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
     let_go(&held);
     take_until(follow, ALIVE_COUNT, 2, &answer);
     assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
@@ -476,6 +477,49 @@ static void test_agents_own_last(void **state)
     follow_end(follow);
 }
 
+static bool is_pid(const void *ctx, pid_t pid)
+{
+    return pid == *(const pid_t *)ctx;
+}
+
+static bool is_of_job(pid_t orphan, const struct job_tree_root *root)
+{
+    struct job_tree tree;
+    bool ours = false;
+    job_tree_read(&tree, "scry-agent");
+    job_tree_mark(&tree, is_pid, &root->pid, root);
+    for (size_t i = 0; i < tree.count; i++)
+        ours |= tree.list[i].pid == orphan && tree.list[i].ours;
+    job_tree_done(&tree);
+    return ours;
+}
+
+/* Whoever its parent is now: the job is in its environment. */
+static void test_orphans(void **state)
+{
+    struct held held = hold(wait_for_signal);
+    struct proc_stat stat;
+    char text[32] = "";
+    FILE *file = popen("SCRY_JOB=/a/job sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!'", "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    assert_int_equal(pclose(file), 0);
+    pid_t orphan = atoi(text);
+    assert_int_equal(proc_stat_read(held.pid, 0, &stat), 0);
+    struct job_tree_root root = {.pid = held.pid, .ticks = stat.start_ticks, .dir = "/a/job"};
+    assert_true(is_of_job(orphan, &root));
+    root.dir = "/a/jo";
+    assert_false(is_of_job(orphan, &root));
+    root.dir = NULL;
+    assert_false(is_of_job(orphan, &root));
+    root = (struct job_tree_root){.pid = held.pid, .ticks = stat.start_ticks + 1000000, .dir = "/a/job"};
+    assert_false(is_of_job(orphan, &root)); /* it is older than the job */
+    kill(orphan, SIGKILL);
+    kill(held.pid, SIGKILL);
+    waitpid(held.pid, NULL, 0);
+    close(held.go);
+}
+
 static void test_gone(void **state)
 {
     struct job_follow *follow = NULL;
@@ -484,7 +528,7 @@ static void test_gone(void **state)
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);
-    assert_true(job_follow_new(&follow, pid, &err) < 0);
+    assert_true(job_follow_new(&follow, pid, NULL, &err) < 0);
     assert_null(follow);
     assert_non_null(strstr(err.text, "cannot follow"));
 }
@@ -499,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_ended_list),
         cmocka_unit_test(test_agents_own),
         cmocka_unit_test(test_agents_own_last),
+        cmocka_unit_test(test_orphans),
         cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);

@@ -95,12 +95,13 @@ def process_status(pid, tid=None):
 
 
 def children(pid):
-    """Process ids of the children of all threads of a process."""
+    """Process ids of the children of all threads of a process; but for the one that scry run has for signals only."""
     found = []
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
-                found += [int(word) for word in file.read().split()]
+                found += [int(word) for word in file.read().split()
+                          if process_status(word).get("Name") != "job-signals"]
     except (FileNotFoundError, ProcessLookupError):
         pass
     return found

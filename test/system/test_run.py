@@ -215,18 +215,51 @@ class Untouched(RunCase):
 
 
 class Signals(RunCase):
-    TRAP = 'trap "echo TERM" TERM; trap "echo USR1" USR1; trap "echo HUP" HUP; echo ready; ' \
+    TRAP = 'for name in TERM USR1 HUP ABRT SEGV; do trap "echo $name" $name; done; echo ready; ' \
            'while ! [ -e stop ]; do sleep 0.01; done; exit 5'
 
     def test_passed_on(self):
         run = self.start_run("-q", "sh", "-c", self.TRAP)
         self.assertEqual(run.stdout.readline(), "ready\n")
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV):
             os.kill(run.pid, number)
             self.assertEqual(run.stdout.readline(), number.name[3:] + "\n")
         with open(self.box.path("work", "stop"), "w", encoding="ascii"):
             pass
         self.assertEqual(run.wait(20 * scrytest.SCALE), 5)
+
+    # Counts the signals 40 (which queue up) until 41 comes.
+    COUNT = """
+import signal
+count = 0
+signal.pthread_sigmask(signal.SIG_BLOCK, {40, 41})
+print('ready', flush=True)
+while signal.sigwait({40, 41}) == 40:
+    count += 1
+print(count)
+"""
+
+    def test_group_is_told_once(self):
+        """What is sent to the process group has reached the command; what is sent to scry run, has not."""
+        for apart in (False, True):
+            leave = "import os; os.setpgid(0, 0)\n" if apart else ""
+            run = self.start_run("-q", sys.executable, "-I", "-c", leave + self.COUNT)
+            self.assertEqual(run.stdout.readline(), "ready\n")
+            for _ in range(20):
+                os.killpg(run.pid, 40)
+                os.kill(run.pid, 40)
+            os.kill(run.pid, 41)
+            self.assertEqual(run.stdout.readline(), "40\n", "in a group of its own" if apart else "in ours")
+            self.assertEqual(run.wait(20 * scrytest.SCALE), 0)
+
+    def test_alarm_set_before(self):
+        """A timer that was running when scry run was executed is the command's."""
+        look = "import signal; print(*(round(signal.getitimer(which)[0]) for which in (0, 1, 2)))"
+        def prepare():
+            signal.setitimer(signal.ITIMER_REAL, 1000)
+            signal.setitimer(signal.ITIMER_PROF, 2000)
+        done = self.scry_run("-q", sys.executable, "-I", "-c", look, preexec_fn=prepare)
+        self.assertRegex(done.stdout, r"^(1000|9\d\d) 0 2000$")
 
     def test_term_ends_the_command(self):
         run = self.start_run("-q", "sleep", "1000")
@@ -272,6 +305,15 @@ class Signals(RunCase):
             self.assertEqual(self.report()["left_running"], 1)
         finally:
             os.kill(pid, signal.SIGKILL)
+
+    def test_orphans_have_the_parent_that_they_would_have(self):
+        with open(self.box.path("work", "orphan"), "w", encoding="ascii") as script:
+            script.write("while kill -0 $1; do sleep 0.01; done 2>/dev/null\n"
+                         "ps -o ppid= -p $$ >parent.new; mv parent.new parent\n")
+        root = "sh -c 'sh orphan $$ & exit 0'; until [ -e parent ]; do sleep 0.01; done; cat parent; rm parent"
+        alone = self.box.run(["sh", "-c", root])
+        watched = self.scry_run("-q", "sh", "-c", root)
+        self.assertEqual(alone.stdout, watched.stdout)
 
     def test_orphans_are_counted(self):
         """A daemon's time belongs to the job, also when its parent ended before it."""

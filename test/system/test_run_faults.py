@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad times for `scry run`: it dies, the monitor dies, the disk fills up. The job runs on, and nobody lies about it."""
 
+import bisect
 import contextlib
 import json
 import os
 import resource
 import signal
 import socket
+import sys
 import time
 import unittest
 
@@ -186,9 +188,48 @@ class Wanting(FaultCase):
     """Something that is needed is not there."""
 
     def test_few_open_files(self):
-        done = self.box.run(["sh", "-c", 'ulimit -n 8; exec "$@"', "sh", *self.box.scry("run", "-q", "true")])
-        self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"(?m)^scry run: .*open files .*ulimit -n")
+        """However few are allowed, the command runs; what cannot be is said."""
+        seen = set()
+        for count in (4, 7, 10, 11, 12, 13, 14, 16, 31, 32):
+            for options in ((), ("--mpi", "off", "--trace", "off")):
+                limit = ["sh", "-c", f'ulimit -n {count}; exec "$@"', "sh"]
+                done = self.box.run([*limit, *self.box.scry("run", "-q", *options, "sh", "-c", "echo ran; exit 3")])
+                self.assertEqual((done.returncode, done.stdout), (3, "ran\n"), (count, done.stderr))
+                self.assertLessEqual(len(done.stderr.splitlines()), 1, (count, done.stderr))
+                seen.add("unwatched" if "ulimit -n" in done.stderr else done.stderr)
+        self.assertIn("unwatched", seen)
+
+    def test_few_processes(self):
+        """Likewise."""
+        def allow(count):
+            return lambda: resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        for count in (0, 1, 2, 3, 5, 8):
+            done = self.box.run(self.box.scry("run", "-q", "/bin/true"), preexec_fn=allow(count))
+            self.assertEqual(done.returncode, 0, (count, done.stderr))
+            self.assertLessEqual(len(done.stderr.splitlines()), 1, (count, done.stderr))
+
+    def test_no_room_for_variables(self):
+        """An environment near ARG_MAX: there the command gets what scry run was given."""
+        def stack():
+            resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.RLIM_INFINITY))  # a quarter is for these
+        def fits(size):
+            try:
+                self.box.run(watched, executable="/bin/true", env={**full, "REST": "y" * size}, preexec_fn=stack)
+                return True
+            except OSError:
+                return False
+        full = {f"FULL{i}": "x" * 100000 for i in range(2)}
+        watched = self.box.scry("run", "-q", sys.executable, "-I", "-c",
+                                "import os; print(len(os.environ), 'SCRY_JOB' in os.environ); exit(3)")
+        most = bisect.bisect_left(range(100000), True, key=lambda size: not fits(size)) - 1
+        self.assertGreater(most, 0)
+        for less, traced in ((200, False), (20000, True)):  # the program's path is not longer than 100 bytes
+            env = {**full, "REST": "y" * (most - less)}
+            done = self.box.run(watched, env=env, preexec_fn=stack)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(str(traced), done.stdout)
+            self.assertEqual("ARG_MAX" in done.stderr, not traced, done.stderr)
+            self.assertLessEqual(len(done.stderr.splitlines()), 1)
 
     def test_job_of_exec(self):
         """The program runs, and it is said that nobody watches it."""

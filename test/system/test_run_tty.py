@@ -118,6 +118,53 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.run("wait; echo status $?")
         wait_until(lambda: scrytest.process_gone(run))
 
+    def stop_and_go(self, script, stopped="Stopped"):
+        """The command stops itself; the shell's prompt comes, `fg` goes on, `bg` too."""
+        for go in ("fg", "bg; wait %1"):
+            self.terminal.run(f"scry run -q {script}")
+            self.terminal.expect(rf"{stopped}.*scry run")
+            self.terminal.run(go)
+            self.terminal.expect(r"on\r\n")
+            self.terminal.run("echo status $?")
+            self.terminal.expect(r"status 3")
+
+    def test_command_stops_itself(self):
+        self.stop_and_go("bash -c 'kill -STOP $$; echo on; exit 3'")
+
+    def test_command_stops_its_group(self):
+        """As an editor does at ^Z. It stops once."""
+        self.stop_and_go("bash -c 'kill -TSTP 0; echo on; exit 3'")
+
+    def test_command_is_continued_alone(self):
+        """Nobody else would wake scry run."""
+        self.terminal.run("scry run -q bash -c 'kill -STOP $$; echo on; exit 3'")
+        self.terminal.expect(r"Stopped.*scry run")
+        (run,) = [pid for pid in scrytest.children(self.terminal.pid)]
+        (command,) = scrytest.children(run)
+        wait_until(lambda: process_state(run) == "T" and process_state(command) == "T")
+        os.kill(command, signal.SIGCONT)
+        self.terminal.expect(r"on\r\n")
+        wait_until(lambda: scrytest.process_gone(run) or process_state(run) == "Z")
+
+    def test_shell_that_suspends(self):
+        """A shell has a process group of its own, and has to get the terminal back."""
+        self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
+        self.terminal.expect("ready> ")
+        self.terminal.run("PS1='inner> '")
+        self.terminal.expect(r"\ninner> ")
+        for _ in range(2):
+            self.terminal.run("suspend -f")
+            self.terminal.expect(r"Stopped.*scry run")
+            self.terminal.expect(r"ready> ")
+            self.terminal.run("fg")
+            self.terminal.expect(r"scry run -q bash")
+            self.terminal.run("echo back $((6 * 7))")
+            self.terminal.expect(r"back 42")
+        self.terminal.run("exit 7")
+        self.terminal.expect(r"ready> ")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 7")
+
     def test_command_that_will_not_stop(self):
         """^Z is the command's to handle: what ignores it is not stopped, and neither is scry run."""
         self.terminal.run("""scry run -q bash -c 'trap "" TSTP; echo go; read a; echo got $a; exit 3'""")
@@ -220,6 +267,37 @@ class AtTerminal(scrytest.TestCase):
         run, _ = self.pids()
         os.kill(run, signal.SIGTERM)
         self.terminal.expect(r"(?s)\x1b\[\?1049l.*scry \S+ watched  signaled.*left")
+
+
+class TerminalCloses(scrytest.TestCase):
+    """scry run is what the terminal was opened for: it leads the session, as in `xterm -e` or `ssh -t`."""
+
+    def close(self, script):
+        file = self.box.path("work", "said")
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(self.box.path("work"))
+            command = self.box.scry("run", "-q", "bash", "-c", script)
+            os.execvpe(command[0], command, self.box.env)
+        wait_until(lambda: os.path.exists(file))
+        os.close(fd)
+        status = os.waitpid(pid, 0)[1]
+        with open(file, encoding="ascii") as said:
+            return said.read(), os.waitstatus_to_exitcode(status)
+
+    def test_job_ends(self):
+        self.assertEqual(self.close("echo started >said; sleep 1000"), ("started\n", 128 + signal.SIGHUP))
+
+    def test_job_is_told(self):
+        said, status = self.close("trap 'echo HUP >>said; exit 5' HUP; echo started >said; "
+                                  "while :; do sleep 0.01; done")
+        self.assertEqual((said, status), ("started\nHUP\n", 5))
+
+    def test_job_that_outlives_its_terminal(self):
+        said, status = self.close("trap '' HUP; echo started >said; exec 0<&- 1>&- 2>&-; "
+                                  "while ! [ -e gone ]; do (: </dev/tty) 2>/dev/null || touch gone; sleep 0.01; done; "
+                                  "exit 6")
+        self.assertEqual((said, status), ("started\n", 6))
 
 
 class Tools(scrytest.TestCase):

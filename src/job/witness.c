@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/wait_world.h"
+#include "shm/waits.h"
+
+static const char NAME[] = "job-signals";
+enum { ANSWER_MS = 500, WAKE_LOOK_MS = 50 };
+
+/* What is asked: had this signal been sent to you, too? The answer is a byte. Or, without a signal: whom to wake with,
+ * 0: nobody; there is no answer. */
+struct question {
+    int signo, code;
+    pid_t sender, wake_with;
+};
+
+/* ---- the witness ---- */
+
+/* The command line is that of scry run until it is written over. */
+static void take_name(void)
+{
+    char text[2048];
+    unsigned long from = 0, to = 0;
+    FILE *file = fopen("/proc/self/stat", "re");
+    prctl(PR_SET_NAME, NAME);
+    if (file && fgets(text, sizeof text, file)) {
+        const char *rest = strrchr(text, ')');
+        int field = 2; /* of proc(5); arg_start and arg_end are 48 and 49 */
+        for (const char *at = rest; at && *at; at++)
+            if (*at == ' ' && ++field == 48 && sscanf(at, " %lu %lu", &from, &to) != 2)
+                from = to = 0;
+    }
+    if (file)
+        fclose(file);
+    if (!from || to <= from)
+        return;
+    memset((void *)from, 0, to - from); /* NOLINT(performance-no-int-to-ptr): the kernel tells a number */
+    memcpy((void *)from, NAME,
+           to - from < sizeof NAME ? to - from : sizeof NAME); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static bool take_same(const struct question *question)
+{
+    const struct timespec now = {0};
+    siginfo_t info;
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, question->signo);
+    while (sigtimedwait(&one, &info, &now) > 0) /* what is left of earlier ones goes, too */
+        if (info.si_code == question->code && info.si_pid == question->sender)
+            return true;
+    return false;
+}
+
+static _Noreturn void serve(int fd, pid_t supervisor)
+{
+    pid_t wake_with = 0;
+    for (;;) {
+        struct question question;
+        struct pollfd input = {.fd = fd, .events = POLLIN};
+        if (wake_with && !waits_is_stopped(wait_look(wake_with).state)) {
+            kill(supervisor, SIGCONT);
+            wake_with = 0;
+        }
+        if (poll(&input, 1, wake_with ? WAKE_LOOK_MS : -1) <= 0)
+            continue;
+        if (read(fd, &question, sizeof question) != sizeof question)
+            _exit(0); /* scry run has ended */
+        if (!question.signo) {
+            wake_with = question.wake_with;
+            continue;
+        }
+        char answer = take_same(&question);
+        if (write(fd, &answer, 1) != 1)
+            _exit(0);
+    }
+}
+
+/* ---- scry run ---- */
+
+int witness_start(struct witness *ret_witness)
+{
+    int ends[2];
+    *ret_witness = (struct witness){.fd = -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    pid_t supervisor = getpid(), pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when it is stopped just then */
+        if (getppid() != supervisor)
+            _exit(0);
+        take_name();
+        serve(ends[1], supervisor);
+    }
+    int code = pid < 0 ? -errno : 0;
+    close(ends[1]);
+    if (pid < 0)
+        close(ends[0]);
+    else
+        *ret_witness = (struct witness){.pid = pid, .fd = ends[0]};
+    return code;
+}
+
+void witness_end(struct witness *witness)
+{
+    if (!witness->pid)
+        return;
+    close(witness->fd);
+    kill(witness->pid, SIGKILL);
+    while (waitpid(witness->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *witness = (struct witness){.fd = -1};
+}
+
+static bool ask(const struct witness *witness, const struct question *question)
+{
+    return witness->pid && send(witness->fd, question, sizeof *question, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
+
+bool witness_had(const struct witness *witness, const struct signalfd_siginfo *info)
+{
+    struct question question = {.signo = (int)info->ssi_signo, .code = info->ssi_code, .sender = (pid_t)info->ssi_pid};
+    struct pollfd input = {.fd = witness->fd, .events = POLLIN};
+    char answer = 0;
+    while (recv(witness->fd, &answer, 1, MSG_DONTWAIT) > 0) /* an answer that came too late */
+        ;
+    kill(witness->pid, SIGCONT); /* the whole group may have been stopped, and only scry run continued */
+    if (!ask(witness, &question) || poll(&input, 1, ANSWER_MS) <= 0 || recv(witness->fd, &answer, 1, MSG_DONTWAIT) != 1)
+        return false;
+    return answer != 0;
+}
+
+void witness_wake_with(const struct witness *witness, pid_t pid)
+{
+    ask(witness, &(struct question){.wake_with = pid});
+}
+
+void witness_wake_no_more(const struct witness *witness)
+{
+    ask(witness, &(struct question){0});
+}
