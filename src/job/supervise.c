@@ -33,6 +33,7 @@ enum {
     END_WAIT_MS = 2000,   /* for what processes that ended have left, with none of them getting ready, */
     END_MOST_MS = 10000,  /* and for all of it */
     ANSWER_MS = 5000,     /* for one answer then, of a monitor that works */
+    END_MONITORS = 3,     /* one after the other, where they die */
     LOST_WAIT_MS = 300,   /* for ends of processes where records were lost: follow.h says how late they can be */
     TRACES_POLL_MS = 5,
     COMING_POLL_MS = 20,
@@ -398,14 +399,35 @@ static void wait_for_traces(struct job *job)
                       (unsigned long long)watch->traces.draining, (double)(now - start) / NS_PER_SECOND);
 }
 
+/* What the processes have recorded till their ends is to be on disk. If the monitor has died, before or meanwhile,
+ * another one does that. */
+static void collect_traces(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    struct err err = {0};
+    bool again = false;
+    for (unsigned monitors = 0; monitors < END_MONITORS; monitors++) {
+        if (watch->phase == WATCH_OFF && watch->was_up && watch_connect(watch, &err) == 0) {
+            watch->phase = WATCH_IDLE;
+            again = true;
+        }
+        if (watch->phase == WATCH_IDLE)
+            wait_for_traces(job);
+        if (watch->phase != WATCH_OFF)
+            break;
+    }
+    if (again)
+        watch_close(watch); /* it cannot follow a job that has ended */
+}
+
 /* The last sample has the processes that ended since the one before. */
 static void watch_end(struct job *job)
 {
     struct watch *watch = &job->watch;
     if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
         watch_wait(watch, ANSWER_MS);
-    if (watch->phase == WATCH_IDLE && job->preload.library[0])
-        wait_for_traces(job);
+    if (job->preload.library[0])
+        collect_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel tells one after the other */

@@ -180,6 +180,19 @@ class Change(CollectCase):
         self.assertEqual(self.entries(lines)["step"], steps)
         self.assertEqual([trace_process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
 
+    def test_monitor_killed_at_the_end(self):
+        """Nobody asked anything of it since: the end of the job comes first. What is in the program's area is not lost."""
+        run = self.start("--sample", 1000, "--", target(), "step", 0)
+        wait_until(lambda: self.found("step") > 50)
+        self.box.stop_monitor(signal.SIGKILL)
+        run.stdin.close()
+        out = run.stdout.read()
+        self.assertEqual(run.wait(), 0)
+        steps = int(re.search(r"calls step (\d+)", out).group(1))
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.job)).stdout)
+        self.assertEqual({row["name"]: row["calls"] for row in report["functions"]}["step"], steps)
+        self.assertEqual(report["warnings"], [warning for warning in report["warnings"] if warning["kind"] == "gap"])
+
     def killed_midway(self, *points):
         """A monitor is killed, and the next one, too, while it takes over: at the last of these points, at each of which it
         is held. The one after it goes on with what the program has recorded, from the first call to the last."""
