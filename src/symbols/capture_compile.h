@@ -19,6 +19,7 @@ struct capture_options {
 
 struct capture_compiler; /* one ELF file with its debug information */
 
+/* 0 or -errno with err: -ENODATA without debug information. *ret_compiler is untouched on failure. */
 int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
                          const struct capture_options *options, struct err *err);
 void capture_compiler_free(struct capture_compiler *compiler);

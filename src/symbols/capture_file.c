@@ -40,11 +40,16 @@ static int open_file(struct capture_compiler *compiler, const char *path, struct
 int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
                          const struct capture_options *options, struct err *err)
 {
-    int r = capture_compiler_open(ret_compiler, elf_path, bias, options, err);
-    if (r < 0 || (*ret_compiler)->dwarf)
+    struct capture_compiler *compiler;
+    int r = capture_compiler_open(&compiler, elf_path, bias, options, err);
+    if (r < 0)
         return r;
-    capture_compiler_free(*ret_compiler);
-    return err_set(err, -ENODATA, "%s has no debug information: compile with -g", elf_path);
+    if (!compiler->dwarf) {
+        capture_compiler_free(compiler);
+        return err_set(err, -ENODATA, "%s has no debug information: compile with -g", elf_path);
+    }
+    *ret_compiler = compiler;
+    return 0;
 }
 
 int capture_compiler_open(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,

@@ -361,6 +361,35 @@ static void test_compile(void **state)
     buf_done(&request);
 }
 
+/* Each program without -g is said to be one; the next one is compiled all the same. */
+static void test_compile_without_debug(void **state)
+{
+    struct helper helper;
+    struct helper_answer answer;
+    struct buf request = BUF_INIT;
+    support_run("echo 'int main(void) { return 0; }' >prog.c && cc -g0 -o prog prog.c && cp prog other");
+    helper_compile_begin(&request, &(struct helper_compile){.pid = getpid(), .args = true});
+    helper_compile_module(&request, "./prog", 0);
+    helper_compile_function(&request, 0x10);
+    helper_compile_module(&request, "./other", 0);
+    helper_compile_function(&request, 0x20);
+    helper_compile_end(&request);
+    assert_false(request.failed);
+    start(&helper, (const char *const[]){"compile", NULL});
+    assert_int_equal(write(helper.in, request.data, request.len), request.len);
+    for (uint64_t address = 0x10; address <= 0x20; address += 0x10) {
+        assert_true(next(&helper, &answer));
+        assert_int_equal(answer.kind, HELPER_PROBLEM);
+        assert_int_equal(answer.address, address);
+        assert_non_null(strstr(answer.text, "has no debug information: compile with -g"));
+    }
+    assert_true(next(&helper, &answer));
+    assert_int_equal(answer.kind, HELPER_DONE);
+    assert_false(next(&helper, &answer));
+    assert_int_equal(finish(&helper), 0);
+    buf_done(&request);
+}
+
 static void test_usage(void **state)
 {
     struct helper helper;
@@ -381,6 +410,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_at_once, support_enter, support_leave),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_compile),
+        cmocka_unit_test_setup_teardown(test_compile_without_debug, support_enter, support_leave),
         cmocka_unit_test(test_usage),
     };
     return cmocka_run_group_tests_name("helper", tests, NULL, NULL);
