@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/dirs.h"
 #include "base/memory_dir.h"
+#include "base/trusted.h"
 #include "client/client.h"
 
 enum {
@@ -129,11 +130,15 @@ void doctor_programs(struct finding *finding)
 struct extension_count {
     char dirs[300];
     unsigned directories, extensions;
+    struct err untrusted; /* of the last directory whose extensions are left out */
 };
 
 static void count_extensions(void *ctx, const char *dir)
 {
     struct extension_count *count = ctx;
+    char path[PATH_MAX];
+    if (trusted_path(path, dir, S_IFDIR, &count->untrusted) < 0)
+        return;
     DIR *stream = opendir(dir);
     if (!stream)
         return;
@@ -159,7 +164,10 @@ void doctor_extensions(struct finding *finding)
     else
         finding_set(finding, FINDING_OK, "none installed (SCRY_EXT_PATH is searched first)");
     const char *own = getenv("SCRY_EXT_PATH");
-    if (own && *own && !count.directories) {
+    if (count.untrusted.code) {
+        finding_set(finding, FINDING_WARN, "some are left out: %.300s", count.untrusted.text);
+        finding_remedy(finding, "let nobody else write there, or put them elsewhere");
+    } else if (own && *own && !count.directories) {
         finding_set(finding, FINDING_WARN, "no directory of SCRY_EXT_PATH exists: %.300s", own);
         finding_remedy(finding, "correct SCRY_EXT_PATH");
     }

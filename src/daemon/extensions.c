@@ -7,40 +7,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/dirs.h"
 #include "base/log.h"
+#include "base/pause.h"
+#include "base/trusted.h"
 #include "monitor/monitor.h"
 #include "monitor/registry.h"
 
 static const char file_prefix[] = "scry_ext_";
 
-/* Code that others can change is not run in the user's name. */
-static bool trusted(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
-        log_error("extension %s is no file", path);
-        return false;
-    }
-    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-        log_error("extension %s is left out: it can be changed by others (chmod go-w it)", path);
-        return false;
-    }
-    return true;
-}
-
-static void load(struct monitor *monitor, const char *path, const char *prefix)
+static void load(struct monitor *monitor, const char *name, const char *prefix)
 {
     struct registry *registry = monitor->registry;
     struct err err;
-    if (registry_has_extension(registry, span_str(prefix)) || !trusted(path))
+    char path[PATH_MAX];
+    if (registry_has_extension(registry, span_str(prefix)))
         return; /* the first one in the path wins */
+    if (trusted_path(path, name, S_IFREG, &err) < 0) {
+        log_error("extension %s is left out: %s", name, err.text);
+        return;
+    }
+    pause_at("extensions.trusted");
+    /* By its real name and not by a descriptor's in /proc, from which it could
+     * not find what lies beside it. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        log_error("extension %s is left out: %s", path, dlerror());
+        log_error("extension %s is left out: %s", name, dlerror());
         return;
     }
     char symbol[TOKEN_CLASS_SIZE + 16];
@@ -53,7 +46,7 @@ static void load(struct monitor *monitor, const char *path, const char *prefix)
     if (ok)
         return;
     /* it stays mapped: its rows may be referred to by classes */
-    log_error("extension %s is left out: %s", path,
+    log_error("extension %s is left out: %s", name,
               start ? "its register function failed" : "it exports no register function");
     registry_remove_extension(registry, prefix);
 }
@@ -63,15 +56,21 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void load_dir(void *ctx, const char *dir)
+static void load_dir(void *ctx, const char *name_of_dir)
 {
     struct dirent **entries;
+    struct err err;
+    char dir[PATH_MAX];
+    if (trusted_path(dir, name_of_dir, S_IFDIR, &err) < 0) {
+        log_error("extensions in %s are left out: %s", name_of_dir, err.text);
+        return;
+    }
     int count = scandir(dir, &entries, NULL, by_name);
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
         size_t start = sizeof file_prefix - 1;
         if (strncmp(name, file_prefix, start) == 0 && dot && strcmp(dot, ".so") == 0 && dot > name + start) {
-            char path[PATH_MAX], prefix[TOKEN_CLASS_SIZE - 2];
+            char path[PATH_MAX + NAME_MAX + 2], prefix[TOKEN_CLASS_SIZE - 2];
             size_t len = (size_t)(dot - name) - start;
             snprintf(path, sizeof path, "%s/%s", dir, name);
             if (len < sizeof prefix) {
@@ -79,8 +78,9 @@ static void load_dir(void *ctx, const char *dir)
                 prefix[len] = 0;
                 load(ctx, path, prefix);
             } else {
-                log_error("extension %s is left out: its prefix is longer than %zu characters", path,
-                          sizeof prefix - 1);
+                log_error("extension %s is left out: its prefix is longer than %zu "
+                          "characters",
+                          path, sizeof prefix - 1);
             }
         }
         free(entries[i]);

@@ -5,7 +5,7 @@
 
 struct monitor;
 
-/* Loads all; what cannot be loaded is logged and left out. */
+/* Loads all; what cannot be loaded, or could be changed by others (base/trusted.h), is logged and left out. */
 void extensions_load(struct monitor *monitor);
 
 #endif

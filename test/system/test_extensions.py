@@ -96,14 +96,29 @@ class Extensions(ServiceTest):
 
 
 class WrongExtensions(scrytest.TestCase):
+    def start(self):
+        """A monitor that has loaded what it will."""
+        monitor = self.box.start(self.box.scry("monitor"), stderr=subprocess.PIPE)
+        scrytest.wait_until(lambda: os.path.exists(self.box.path("run", "monitor.sock")))
+        return monitor
+
+    def extensions(self):
+        with self.box.omis() as omis:
+            reply = omis.request(": extensions()")
+        self.assertTrue(reply.ok())
+        return reply.result()
+
+    def log(self, monitor):
+        monitor.terminate()
+        return monitor.stderr.read()
+
     def test_are_left_out(self):
         """Something that is no library, or the wrong one, costs a line in the log."""
         source = self.box.path("ext", "scry_ext_null.so")
         with open(self.box.path("ext", "scry_ext_text.so"), "w", encoding="ascii") as file:
             file.write("no library\n")
         os.symlink(os.path.realpath(source), self.box.path("ext", "scry_ext_other.so"))
-        monitor = self.box.start(self.box.scry("monitor"), stderr=subprocess.PIPE)
-        scrytest.wait_until(lambda: os.path.exists(self.box.path("run", "monitor.sock")))
+        monitor = self.start()
         with self.box.omis() as omis:
             reply = omis.request(": extensions()")
             self.assertTrue(reply.ok())
@@ -111,10 +126,36 @@ class WrongExtensions(scrytest.TestCase):
             self.assertNotIn('"other"', reply.result())
             self.assertIn('"null"', reply.result())
             self.assertEqual(omis.request(': null_echo("x")').result(), '"x"')
-        monitor.terminate()
-        log = monitor.stderr.read()
+        log = self.log(monitor)
         for name in ("scry_ext_text.so", "scry_ext_other.so"):
             self.assertIn(name, log)
+
+    def test_that_others_can_exchange(self):
+        """One in a directory that others can write to is not loaded, nor is anything there; one line says so."""
+        os.mkdir(self.box.path("open"))
+        os.rename(self.box.path("ext"), self.box.path("open", "ext"))
+        os.chmod(self.box.path("open"), 0o777)
+        self.box.env["SCRY_EXT_PATH"] = self.box.path("open", "ext")
+        monitor = self.start()
+        self.extensions()
+        lines = [line for line in self.log(monitor).splitlines() if "left out" in line]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(f"extensions in {self.box.path('open', 'ext')} are left out: others can write to "
+                      f"{self.box.path('open')} (chmod go-w it)", lines[0])
+        self.assertIn("others can write to", self.box.run(self.box.scry("doctor")).stdout)
+
+    def test_exchanged_after_the_look(self):
+        """What was looked at is what is loaded."""
+        link = self.box.path("ext", "scry_ext_null.so")
+        with open(self.box.path("ext", "text"), "w", encoding="ascii") as file:
+            file.write("no library\n")
+        with self.box.pause("extensions.trusted") as held:
+            monitor = self.start()
+            held.reached()
+            os.symlink("text", self.box.path("ext", "link"))
+            os.rename(self.box.path("ext", "link"), link)
+        self.extensions()
+        self.assertNotIn("left out", self.log(monitor))
 
 
 scrytest.main()
