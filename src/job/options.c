@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/dirs.h"
 #include "base/units.h"
+#include "job/hide_args.h"
 #include "lang/request.h"
 #include "symbols/index.h"
 
@@ -53,6 +54,17 @@ static const char *set_config(struct run_options *options, const char *value)
 {
     options->config = value;
     return *value ? NULL : "the name of a file";
+}
+
+static const char *set_hide_args(struct run_options *options, const char *value)
+{
+    static char why[ERR_TEXT_SIZE];
+    struct err err = {0};
+    options->hide_args = value;
+    if (hide_args_check(value, &err) == 0)
+        return NULL;
+    snprintf(why, sizeof why, "a POSIX extended regular expression or off (%.200s)", err.text);
+    return why;
 }
 
 static const char *set_sample(struct run_options *options, const char *value)
@@ -238,6 +250,7 @@ static const struct option_row rows[] = {
     {"quiet", 'q', NULL, set_quiet, "print neither the job's id nor the summary", FOR_RUN},
     {"sample", 0, "SECONDS", set_sample, "between two looks at node and processes (default 1)", FOR_RUN | FOR_SET},
     {"crash-stack", 0, NULL, set_crash_stack, "a backtrace at a crash (by ptrace: no gdb meanwhile)", FOR_RUN},
+    {"hide-args", 0, "REGEX", set_hide_args, "in the recorded command line, besides passwords; off", FOR_RUN},
     {"max-size", 0, "SIZE", set_max_size, "of the directory; then recording stops (default 2G)",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"trace", 0, "SEL", set_trace, "functions: fn:GLOB file:GLOB lib:GLOB !SEL all; off",

@@ -25,6 +25,7 @@ struct run_setting {
 struct run_options {
     char **command; /* borrowed from argv, NULL-terminated */
     const char *dir, *name, *config;
+    const char *hide_args; /* as job/hide_args.h has it */
     bool quiet, crash_stack, help;
     double sample_seconds;
     uint64_t max_bytes;

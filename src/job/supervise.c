@@ -22,6 +22,7 @@
 #include "base/dirs.h"
 #include "base/log.h"
 #include "job/finish.h"
+#include "job/hide_args.h"
 #include "job/job.h"
 #include "job/sampling.h"
 #include "job/stop.h"
@@ -60,19 +61,13 @@ static void describe(struct job *job)
         snprintf(job->cwd, sizeof job->cwd, "?");
     snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
     job_boot_id(job->boot_id, sizeof job->boot_id);
-    json_t *argv = json_array();
-    size_t bytes = 0;
-    for (char **arg = job->options->command; *arg && bytes < TEXT_LIMIT; arg++) {
-        bytes += strlen(*arg) + 1;
-        json_array_append_new(argv, text_json(*arg));
-    }
     *info = (struct job_info){.id = job->id,
                               .name = job->options->name,
                               .host = job->host,
                               .user = job->user,
                               .cwd = job->cwd,
                               .boot_id = job->boot_id,
-                              .argv = argv,
+                              .argv = hide_args_json(job->options->command, job->options->hide_args),
                               .started_ns = clock_wall_ns(),
                               .sample_seconds = job->options->sample_seconds,
                               .supervisor = getpid(),

@@ -74,6 +74,8 @@ static void test_errors(void **state)
     check_bad("run -q --", "no command");
     check_bad("run --nonsense x", "unknown option --nonsense");
     check_bad("run -x true", "unknown option -x");
+    check_bad("run --hide-args ( true",
+              "--hide-args: expected a POSIX extended regular expression or off (Unmatched (");
     check_bad("run --sample 0 true", "expected seconds");
     check_bad("run --sample nan true", "expected seconds");
     check_bad("run --sample 1x true", "expected seconds");

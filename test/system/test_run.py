@@ -2,6 +2,7 @@
 """`scry run` is not there for the command: exit status, signals, streams, descriptors, environment, limits."""
 
 import ctypes
+import glob
 import json
 import os
 import re
@@ -212,6 +213,47 @@ class Untouched(RunCase):
         run.stdin.write("go\n")
         run.stdin.close()
         self.assertEqual(run.wait(20 * scrytest.SCALE), 6)
+
+
+class Secrets(RunCase):
+    def all_of_a_job(self, *options):
+        """All that is shown of a job with a secret, of which it starts processes and one crashes, and all files of it."""
+        with open(self.box.path("work", "job.sh"), "w", encoding="ascii") as file:
+            file.write('sh -c "kill -ABRT \\$\\$" child "$@"\n'
+                       'sh -c "while ! [ -e stop ]; do sleep 0.01; done" child "$@"\n')
+        run = self.start_run("--sample", "0.01", *options, "sh", "job.sh", "--password=CANARY", "--token", "CANARY",
+                             stderr=subprocess.PIPE)
+        self.job_records(lambda records: '"sample"' in records)
+        shown = [self.scry(*command).stdout for command in (["ps"], ["ps", "--json"], ["top", "--once", "@last"])]
+        with open(self.box.path("work", "stop"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 0)
+        shown += [run.stdout.read(), run.stderr.read()]
+        for command in (["ps", "--all"], ["report", "@last"], ["report", "--json", "@last"], ["replay", "@last"]):
+            shown.append(self.box.run(self.box.scry(*command), merged=True).stdout)
+        for folder, _, names in os.walk(self.box.path("jobs")):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    shown.append(file.read())
+        return "\n".join(shown)
+
+    def job_records(self, enough):
+        def look():
+            paths = glob.glob(self.box.path("jobs", "*", "spool", "records.jsonl"))
+            if not paths:
+                return False
+            with open(paths[0], encoding="utf-8") as file:
+                return enough(file.read())
+        wait_until(look)
+
+    def test_hidden_wherever_recorded_or_shown(self):
+        shown = self.all_of_a_job()
+        self.assertNotIn("CANARY", shown)
+        self.assertIn("sh job.sh --password=*** --token ***", shown)
+
+    def test_shown_if_wanted(self):
+        """So the test above would have found them."""
+        self.assertGreater(self.all_of_a_job("--hide-args", "off").count("--password=CANARY"), 6)
 
 
 class Signals(RunCase):

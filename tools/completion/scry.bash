@@ -14,7 +14,7 @@ _scry_run_command() {
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
-        -o | --output | --name | --sample | --max-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
+        -o | --output | --name | --hide-args | --sample | --max-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
             --buffer | --overflow | --read-by | --rule | --mpi | --mpi-metrics | --mpi-resolution | --mpi-distributions | --mpi-stall) ((i++)) ;;
         -*) ;;
         *) echo "$i" && return ;;
@@ -62,7 +62,7 @@ _scry() {
             compopt -o nospace 2>/dev/null
             return
             ;;
-        --name | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule | --mpi-metrics | --mpi-distributions | --mpi-stall)
+        --name | --hide-args | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule | --mpi-metrics | --mpi-distributions | --mpi-stall)
             return
             ;;
         esac
@@ -73,7 +73,7 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
         elif [[ $word == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W \
-                '--output --name --quiet --sample --crash-stack --max-size --trace --args --locals --count-only --depth --min-time
+                '--output --name --quiet --hide-args --sample --crash-stack --max-size --trace --args --locals --count-only --depth --min-time
                 --max-depth --rate --buffer --overflow --read-by --mpi --mpi-metrics --mpi-resolution --mpi-distributions --mpi-stall --rule
                 --config --help --' -- "$word")
         else

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/hide_args.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "jobdir/text.h"
+
+/* To the end of a word and no less: what closes a quoted secret inside of a script, or whether a password has a blank,
+ * cannot be known. */
+#define NAMES "passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credentials?"
+#define IS "[\"']?[[:space:]]*[=:][[:space:]]*"
+static const char *const usual[] = {
+    "(" NAMES ")" IS "(.*)",                /* --db-password=X, TOKEN=X, {"secret": "X"} */
+    "(^|[^[:alnum:]])(pass|pwd)" IS "(.*)", /* no bypass=1 */
+    "(^|[[:space:]])--?([[:alnum:]]+[-_])*(" NAMES "|pass|pwd)([[:space:]]+|$)(.*)", /* --password X */
+    "authorization" IS "((bearer|basic|digest|token)[[:space:]]+)?(.*)",
+    "://[^]/?#@:[:space:]]*:([^[:space:]]+)@", /* https://user:X@host, but not http://host:8080/ */
+};
+enum { USUAL = sizeof usual / sizeof *usual, GROUPS = 32 };
+
+struct rules {
+    regex_t list[USUAL + 1];
+    size_t count;
+};
+
+static void rules_done(struct rules *rules)
+{
+    while (rules->count)
+        regfree(&rules->list[--rules->count]);
+}
+
+static bool is_off(const char *regex)
+{
+    return regex && (!*regex || strcmp(regex, "off") == 0);
+}
+
+static int add(struct rules *rules, const char *regex, int flags, struct err *err)
+{
+    regex_t *rule = &rules->list[rules->count];
+    char why[200];
+    int code = regcomp(rule, regex, REG_EXTENDED | flags);
+    if (code) {
+        regerror(code, rule, why, sizeof why);
+        return err_set(err, code == REG_ESPACE ? -ENOMEM : -EINVAL, "%s", why);
+    }
+    rules->count++;
+    return rule->re_nsub < GROUPS ? 0 : err_set(err, -EINVAL, "more than %d groups in parentheses", GROUPS - 1);
+}
+
+int hide_args_check(const char *regex, struct err *err)
+{
+    _cleanup_(rules_done) struct rules rules = {.count = 0};
+    return is_off(regex) ? 0 : add(&rules, regex, 0, err);
+}
+
+/* Where the secret in a word begins; its length: nowhere. *ret_next: the next word is one. */
+static size_t secret_at(const struct rules *rules, const char *word, bool *ret_next)
+{
+    size_t len = strlen(word), at = len;
+    for (size_t i = 0; i < rules->count; i++) {
+        regmatch_t found[GROUPS];
+        size_t last = rules->list[i].re_nsub;
+        int code = regexec(&rules->list[i], word, GROUPS, found, 0);
+        if (code == REG_NOMATCH)
+            continue;
+        if (code) /* no memory to know it */
+            return 0;
+        const regmatch_t *secret = found[last].rm_so >= 0 ? &found[last] : &found[0];
+        size_t from = (size_t)secret->rm_so;
+        *ret_next = *ret_next || (secret != &found[0] && from == len);
+        at = from < at ? from : at;
+    }
+    return at;
+}
+
+json_t *hide_args_json(char *const *command, const char *regex)
+{
+    _cleanup_(rules_done) struct rules rules = {.count = 0};
+    struct err err = {0};
+    for (size_t i = 0; i < USUAL && !is_off(regex) && !err.code; i++)
+        add(&rules, usual[i], REG_ICASE, &err);
+    if (regex && !is_off(regex) && !err.code)
+        add(&rules, regex, 0, &err);
+    json_t *list = json_array();
+    size_t bytes = 0;
+    bool hidden = false;
+    for (char *const *word = command; *word && bytes < TEXT_LIMIT; word++) {
+        bytes += strlen(*word) + 1;
+        bool next = false;
+        size_t at = hidden || err.code ? 0 : word == command ? strlen(*word) : secret_at(&rules, *word, &next);
+        hidden = next;
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        buf_append(&shown, *word, at);
+        if ((*word)[at])
+            buf_puts(&shown, "***");
+        buf_putc(&shown, 0);
+        json_array_append_new(list, shown.failed ? NULL : text_json(shown.data));
+    }
+    return list;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secrets on a command line: what is recorded of it has *** in their place. This is the one place where the words of a
+ * command line go into a job directory.
+ */
+#ifndef SCRY_JOB_HIDE_ARGS_H
+#define SCRY_JOB_HIDE_ARGS_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+/* Is it a POSIX extended regular expression, or "" or "off"? 0; -EINVAL and what is wrong with it. */
+int hide_args_check(const char *regex, struct err *err);
+
+/* The words as an array of strings, at most TEXT_LIMIT bytes and a word; a new reference, NULL when out of memory.
+ * Hidden is what follows the names of usual secrets (see scry-run(1)), and what `regex` finds besides: from the
+ * beginning of its last group, or of the match without one, to the end of the word; where the group is empty there, the
+ * next word. NULL: only the usual ones; "" or "off": nothing is hidden. */
+json_t *hide_args_json(char *const *command, const char *regex);
+
+#endif
