@@ -35,10 +35,18 @@ void reply_begin(struct reply_builder *reply)
     buf_put_u32(&reply->bytes, 0);
 }
 
+static bool has_room(struct reply_builder *reply, size_t more)
+{
+    reply->full = reply->full || more > REPLY_SIZE_LIMIT || reply->bytes.len > REPLY_SIZE_LIMIT - more;
+    return !reply->full;
+}
+
 void reply_service(struct reply_builder *reply)
 {
     if (reply->bytes.len == 0 && !reply->bytes.failed)
         reply_begin(reply);
+    if (!has_room(reply, sizeof(uint32_t)))
+        return;
     patch_u32(reply, 0, ++reply->service_count);
     reply->count_at = reply->bytes.len;
     reply->last_at = 0;
@@ -72,14 +80,15 @@ void reply_result(struct reply_builder *reply, struct span objects, Omis_status 
     if (reply->service_count == 0)
         reply_service(reply);
     struct buf *bytes = &reply->bytes;
-    if (objects.len >= UINT32_MAX / 2 || (text && text->len >= NO_RESULT)) {
-        bytes->failed = true;
+    if (objects.len > REPLY_SIZE_LIMIT || (text && text->len > REPLY_SIZE_LIMIT) ||
+        !has_room(reply, RESULT_SIZE + objects.len + (text ? text->len : 0))) {
+        reply->full = true;
         return;
     }
     if (reply->service_count > 1 && (status != OMIS_OK || text))
         reply->only_ok = false;
     uint32_t last_len = reply->last_at && !bytes->failed ? get_u32(bytes->data + reply->last_at + 4) : 0;
-    if (objects.len && last_len < UINT32_MAX / 2 && equals_last(reply, status, text)) {
+    if (objects.len && equals_last(reply, status, text)) {
         bytes->len = reply->last_at + 8 + last_len; /* the objects' end; the text is put behind them again */
         buf_putc(bytes, ',');
         buf_append(bytes, objects.ptr, objects.len);

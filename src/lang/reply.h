@@ -15,9 +15,12 @@
 #include "base/err.h"
 #include "base/span.h"
 
+enum { REPLY_SIZE_LIMIT = 64 << 20 }; /* bytes of one reply: a frame takes no more */
+
 /* Building. Zero-initialised is ready; errors are sticky in bytes.failed. */
 struct reply_builder {
     struct buf bytes;
+    bool full; /* a result would have gone beyond REPLY_SIZE_LIMIT: it and all after it are not there */
     uint32_t service_count;
     size_t count_at; /* where the result count of the open service stands */
     size_t last_at;  /* where the last result starts, for merging; 0 when none */

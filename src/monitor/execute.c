@@ -251,7 +251,9 @@ static void execute_action(struct execution *execution, struct service *service,
         answered(call);
 }
 
-/* From an action on to the end, or to where it waits; returns the next one. */
+/* From an action on to the end, or to where it waits; returns the next one. An unconditional request also ends where
+ * its reply is full, for one of a million actions on all objects would go on for hours; an event's list is done as it
+ * is. */
 static size_t execute_list(struct execution *execution, struct service **services, const struct request *request,
                            size_t from)
 {
@@ -259,7 +261,8 @@ static size_t execute_list(struct execution *execution, struct service **service
     const struct event *outer = monitor->current_event;
     monitor->current_event = execution->event;
     monitor->executing++;
-    while (from < request->action_count && (!execution->later || !execution->later->waits)) {
+    const struct later *later = execution->later;
+    while (from < request->action_count && !(later && (later->waits || execution->reply.full))) {
         execute_action(execution, services[from], &request->actions[from]);
         from++;
     }
@@ -285,10 +288,11 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
 {
     if (execution->reply.bytes.failed)
         reply_status(execution->session, id, last, OMIS_NO_MEMORY, "out of memory: the reply is too large");
-    else if (execution->reply.bytes.len > REPLY_SIZE_LIMIT)
+    else if (execution->reply.full)
         reply_status(execution->session, id, last, OMIS_NO_MEMORY,
-                     "the reply has %zu bytes, more than the %d a reply may have: ask for less at once",
-                     execution->reply.bytes.len, REPLY_SIZE_LIMIT);
+                     "action %u makes the reply longer than %d bytes%s: ask for less at once",
+                     execution->reply.service_count - 1, REPLY_SIZE_LIMIT,
+                     execution->later ? ", and those behind it were not executed" : "");
     else
         reply_send(execution->session, id, last, droppable, &execution->reply);
 }

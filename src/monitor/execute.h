@@ -15,10 +15,7 @@ struct event;
 struct process;
 struct service;
 
-enum {
-    REPLY_SIZE_LIMIT = REQUEST_SIZE_LIMIT,
-    REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20), /* beyond it results are refused, to leave room for errors */
-};
+enum { REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20) }; /* beyond it results are refused: room for errors */
 
 struct execution {
     uint64_t id;

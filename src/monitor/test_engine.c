@@ -208,6 +208,43 @@ static void large_replies_are_refused_in_parts(void **state)
     test_close(tool);
 }
 
+/* As [] does when a tool has attached much: a little text, many times. */
+static size_t most_bytes;
+static unsigned fills;
+
+static void fill(struct scry_call *call)
+{
+    for (size_t bytes = 0; bytes < (size_t)REPLY_SIZE_LIMIT / 4; bytes += 400)
+        call_fail(call, NULL, OMIS_UNKNOWN_OBJECT, "%0400u", fills);
+    if (call->reply->bytes.len > most_bytes)
+        most_bytes = call->reply->bytes.len;
+    fills++;
+}
+
+static void replies_have_an_end(void **state)
+{
+    static const struct scry_service row = {"test_fill", SCRY_MANIPULATION, "-> void", SCRY_OPTIONAL,
+                                            fill,        "Says much."};
+    struct test_session *tool = test_open(NULL);
+    struct err err;
+    assert_int_equal(registry_add(test_monitor->registry, &row, "", &err), 0);
+    const char *said = test_ask(tool, ": test_fill() test_fill() test_fill() test_fill() test_fill() test_fill()");
+    test_has_text(said, "OMIS_NO_MEMORY=action 4 makes the reply longer than 67108864 bytes");
+    assert_true(most_bytes <= REPLY_SIZE_LIMIT);
+    assert_int_equal(fills, 4); /* what could not be told is not done */
+    test_ask(tool, ": user_event_create()");
+    test_install(tool, 0, "c_1_1",
+                 "user_event_has_been_raised([e_1_1]): test_fill() test_fill() test_fill() test_fill() test_fill()");
+    test_send(tool, 0, ": user_event_raise(e_1_1, [], 1)");
+    char all[4096] = "";
+    while (tool->replies)
+        strncat(all, test_next(tool), sizeof all - strlen(all) - 1);
+    test_has_text(all, "OMIS_NO_MEMORY=action 4 makes the reply longer than 67108864 bytes: ask");
+    assert_int_equal(fills, 9); /* what it does to the program it does to the end */
+    assert_true(most_bytes <= REPLY_SIZE_LIMIT);
+    test_close(tool);
+}
+
 /* ---- answers that come later ---- */
 
 static struct later *pending; /* of the last call of test_wait */
@@ -325,6 +362,7 @@ int main(void)
         TEST(a_request_may_delete_itself),
         TEST(requests_end_with_their_session),
         TEST(large_replies_are_refused_in_parts),
+        TEST(replies_have_an_end),
         TEST(answers_later),
         TEST(some_lists_are_not_interrupted),
         TEST(goes_away_while_it_waits),
