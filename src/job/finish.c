@@ -195,10 +195,25 @@ static void warn_mpi(struct job *job)
             "was replaced on the way to its ranks (set yours before scry run: both are loaded then)");
 }
 
+static void warn_recording(struct job *job)
+{
+    struct scribe *scribe = &job->recorder.scribe;
+    bool killed = !scribe_wait(scribe) && job->dir[0] && !scribe->late;
+    if (scribe->late)
+        recorder_warn(&job->recorder, "disk_hangs",
+                      "the disk with the job directory does not answer: what is missing there comes when it does");
+    else if (scribe->told.stopped || scribe_lost(scribe) || killed)
+        recorder_warn(&job->recorder, "recording_stopped", "recording stopped: %s; %llu records were lost%s",
+                      killed                 ? "the process that wrote it was killed"
+                      : scribe->told.stopped ? scribe->told.reason
+                                             : "the disk with the job directory did not answer for long",
+                      (unsigned long long)scribe_lost(scribe),
+                      has_traces(job) ? " (those of functions are told apart)" : "");
+}
+
 static void add_warnings(struct job *job)
 {
     struct recorder *recorder = &job->recorder;
-    struct spool *spool = &recorder->spool;
     warn_memory(job);
     warn_hidden_signal(job);
     uint64_t lost = job->watch.lost + job->watch.lost_before;
@@ -218,9 +233,7 @@ static void add_warnings(struct job *job)
     warn_mpi(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);
-    if (spool->stopped)
-        recorder_warn(recorder, "recording_stopped", "recording stopped: %s; %llu records were lost%s", spool->reason,
-                      (unsigned long long)spool->lost, has_traces(job) ? " (those of functions are told apart)" : "");
+    warn_recording(job);
 }
 
 static void put_end(struct job *job)
@@ -234,21 +247,19 @@ static void put_end(struct job *job)
 
 /* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.
  */
-static void write_report(const struct job *job, const struct job_report *report)
+static void write_report(struct job *job, const struct job_report *report)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    char path[PATH_MAX + 16];
     struct job_report read = {0};
-    if (job->recorder.spool.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
+    if (job->recorder.scribe.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
         read.functions = report->functions;
         report = &read;
     }
     job_report_text(&text, report, (struct report_style){0});
     read.functions = NULL; /* lent */
     job_report_done(&read);
-    snprintf(path, sizeof path, "%s/report.txt", job->dir);
     if (!text.failed && text.data)
-        file_replace(path, text.data, text.len, 0600);
+        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len);
 }
 
 /* What the traces say; nothing where there are none. */
@@ -282,15 +293,16 @@ void finish(struct job *job, int exit_code, struct buf *text)
     tracing_record_rules(&job->recorder, &job->watch.rules);
     watch_close(&job->watch);
     put_end(job);
-    spool_flush(&recorder->spool);
-    job->info.result.lost_records = recorder->spool.lost;
+    scribe_wait(&recorder->scribe);
+    job->info.result.lost_records = scribe_lost(&recorder->scribe);
     job->info.warnings = recorder->model.warnings;
     job->info.crashes = recorder->model.crashes;
     struct job_report report = {
         .path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model, .mpi_rank = -1};
-    if (job->dir[0]) {
-        spool_close(&recorder->spool);
-        int code = job_info_write(job->dir, &job->info);
+    scribe_close_spool(&recorder->scribe);
+    finish_put_info(job);
+    if (scribe_wait(&recorder->scribe)) {
+        int code = recorder->scribe.told.replaced;
         if (code < 0)
             recorder_warn(recorder, "job_json", "%s/job.json could not be written: %s", job->dir, strerror(-code));
         struct job_info kept = {0};
@@ -307,9 +319,16 @@ void finish(struct job *job, int exit_code, struct buf *text)
     mpi_report_free(report.mpi);
 }
 
+void finish_put_info(struct job *job)
+{
+    _cleanup_(freep) char *text = job_info_text(&job->info);
+    if (text)
+        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text));
+}
+
 void finish_done(struct job *job)
 {
-    spool_close(&job->recorder.spool);
+    scribe_end(&job->recorder.scribe);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     signals_done(&job->signals);

@@ -10,6 +10,8 @@
 void finish(struct job *job, int exit_code, struct buf *text);
 /* The job was not started: takes its directory away again. */
 void finish_failed(struct job *job);
+/* job.json as it is to be now, to the process that writes it. */
+void finish_put_info(struct job *job);
 void finish_done(struct job *job);
 
 #endif

@@ -22,7 +22,7 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
         json_object_set_new(record, "t", json_real(recorder_seconds(recorder, clock_now_ns())));
         job_model_apply(&recorder->model, record);
     }
-    spool_put_take(&recorder->spool, record);
+    scribe_put_take(&recorder->scribe, record);
 }
 
 void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)

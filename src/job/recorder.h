@@ -7,13 +7,13 @@
 
 #include <jansson.h>
 
+#include "job/scribe.h"
 #include "jobdir/model.h"
-#include "jobdir/spool.h"
 
 enum { RECORDER_CRASHES = 20 };
 
 struct recorder {
-    struct spool spool;
+    struct scribe scribe;
     struct job_model model;
     uint64_t start_ns;  /* CLOCK_MONOTONIC; "t" counts from here */
     pid_t command;      /* once scry run has waited for it: the monitor may have seen its end without its status; 0 */

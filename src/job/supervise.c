@@ -86,6 +86,13 @@ static int refuse(struct job *job, const struct err *why, struct err *err)
     return err_set(err, why->code, "%s", why->text);
 }
 
+/* The job does not go on without it, but for a disk that does not answer. */
+static void write_info(struct job *job)
+{
+    finish_put_info(job);
+    scribe_wait(&job->recorder.scribe);
+}
+
 /* 0 or -errno. */
 static int open_directory(struct job *job, struct err *err)
 {
@@ -98,14 +105,15 @@ static int open_directory(struct job *job, struct err *err)
     describe(job);
     if (job_model_init(&job->recorder.model, 0) < 0)
         return err_set(err, -ENOMEM, "out of memory");
-    spool_open(&job->recorder.spool, job->dir, job->id, job->options->max_bytes);
-    if (code < 0) {
-        snprintf(job->recorder.spool.reason, sizeof job->recorder.spool.reason, "%.250s", here.text);
-    } else {
-        code = job_info_write(job->dir, &job->info);
-        if (code < 0)
-            log_debug("%s/job.json: %s", job->dir, strerror(-code));
+    if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
+        return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
+    if (job->dir[0]) {
+        write_info(job);
+        return 0;
     }
+    struct scribe_told *told = &job->recorder.scribe.told;
+    told->stopped = true;
+    snprintf(told->reason, sizeof told->reason, "%.250s", here.text);
     return 0;
 }
 
@@ -158,7 +166,7 @@ static void announce(const struct job *job)
     buf_printf(&text, "scry: job %s", job->id);
     if (!job->dir[0]) {
         buf_puts(&text, " is not recorded: ");
-        text_show(&text, job->recorder.spool.reason);
+        text_show(&text, job->recorder.scribe.told.reason);
     } else if (job->options->dir) {
         buf_puts(&text, " in ");
         text_show(&text, job->dir);
@@ -343,7 +351,7 @@ static void supervise(struct job *job)
         uint64_t now = clock_now_ns();
         if (now >= job->sample_ns) {
             watch_tick(&job->watch);
-            spool_flush(&job->recorder.spool);
+            scribe_push(&job->recorder.scribe);
             plan_sample(job);
             continue;
         }
@@ -456,14 +464,14 @@ static void on_changed(void *ctx, const char *key, const char *value)
         recorder_warn(&job->recorder, "setting", "%s", err.text);
         return;
     }
-    job->recorder.spool.max_bytes = job->options->max_bytes;
+    scribe_limit(&job->recorder.scribe, job->options->max_bytes);
     plan_sample(job);
 }
 
 static int start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
-    job->recorder.spool.fd = job->recorder.spool.dir_fd = -1;
+    job->recorder.scribe.fd = -1;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     jobdir_new_id(job->id);
@@ -500,8 +508,7 @@ static int start(struct job *job, struct err *err)
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
     job->recorder.start_ns = clock_now_ns();
-    if (job->dir[0])
-        job_info_write(job->dir, &job->info);
+    write_info(job);
     return 0;
 }
 

@@ -2,12 +2,8 @@
 #include "job/witness.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -15,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/wait_world.h"
+#include "job/helper.h"
 #include "shm/waits.h"
 
-static const char NAME[] = "job-signals";
 enum { ANSWER_MS = 500, WAKE_LOOK_MS = 50 };
 
 /* What is asked: had this signal been sent to you, too? The answer is a byte. Or, without a signal: whom to wake with,
@@ -28,29 +24,6 @@ struct question {
 };
 
 /* ---- the witness ---- */
-
-/* The command line is that of scry run until it is written over. */
-static void take_name(void)
-{
-    char text[2048];
-    unsigned long from = 0, to = 0;
-    FILE *file = fopen("/proc/self/stat", "re");
-    prctl(PR_SET_NAME, NAME);
-    if (file && fgets(text, sizeof text, file)) {
-        const char *rest = strrchr(text, ')');
-        int field = 2; /* of proc(5); arg_start and arg_end are 48 and 49 */
-        for (const char *at = rest; at && *at; at++)
-            if (*at == ' ' && ++field == 48 && sscanf(at, " %lu %lu", &from, &to) != 2)
-                from = to = 0;
-    }
-    if (file)
-        fclose(file);
-    if (!from || to <= from)
-        return;
-    memset((void *)from, 0, to - from); /* NOLINT(performance-no-int-to-ptr): the kernel tells a number */
-    memcpy((void *)from, NAME,
-           to - from < sizeof NAME ? to - from : sizeof NAME); /* NOLINT(performance-no-int-to-ptr) */
-}
 
 static bool take_same(const struct question *question)
 {
@@ -99,12 +72,10 @@ int witness_start(struct witness *ret_witness)
         return -errno;
     pid_t supervisor = getpid(), pid = fork();
     if (pid == 0) {
-        close(ends[0]);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when it is stopped just then */
         if (getppid() != supervisor)
             _exit(0);
-        take_name();
-        serve(ends[1], supervisor);
+        serve(helper_become("job-signals", ends[1]), supervisor);
     }
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);

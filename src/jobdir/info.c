@@ -132,11 +132,9 @@ static json_t *process_json(pid_t pid, uint64_t ticks)
     return pid ? json_pack("{s:i, s:I}", "pid", pid, "start_ticks", (json_int_t)ticks) : json_null();
 }
 
-int job_info_write(const char *path, const struct job_info *info)
+char *job_info_text(const struct job_info *info)
 {
-    char file[PATH_MAX], started[64];
-    if ((size_t)snprintf(file, sizeof file, "%s/job.json", path) >= sizeof file)
-        return -ENAMETOOLONG;
+    char started[64];
     time_t seconds = (time_t)(info->started_ns / NS_PER_SECOND);
     struct tm tm;
     localtime_r(&seconds, &tm);
@@ -148,18 +146,16 @@ int job_info_write(const char *path, const struct job_info *info)
                              (json_int_t)info->started_ns, "boot_id", info->boot_id, "sample_seconds",
                              info->sample_seconds, "supervisor", process_json(info->supervisor, info->supervisor_ticks),
                              "command", process_json(info->root, info->root_ticks));
-    if (!json)
-        return -ENOMEM;
-    if (info->ended) {
+    if (json && info->ended) {
         json_object_set_new(json, "result", result_json(&info->result));
         if (info->warnings)
             json_object_set(json, "warnings", info->warnings);
         if (info->crashes)
             json_object_set(json, "crashes", info->crashes);
     }
-    _cleanup_(freep) char *text = json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(json);
-    return text ? file_replace(file, text, strlen(text), 0600) : -ENOMEM;
+    return text;
 }
 
 void job_boot_id(char *ret_id, size_t size)

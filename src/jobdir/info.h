@@ -47,7 +47,8 @@ struct job_info {
 /* Reads path/job.json. 0, -ENOENT, -EBADMSG (unreadable, err says where), -EPROTO (a newer version: err names it).
  * *ret_info is to be passed to job_info_done in any case. */
 int job_info_read(const char *path, struct job_info *ret_info, struct err *err);
-int job_info_write(const char *path, const struct job_info *info);
+/* What job.json is to say, malloc'ed; NULL: out of memory. */
+char *job_info_text(const struct job_info *info);
 void job_info_done(struct job_info *info);
 
 /* What is so now, as far as it can be seen from here. */

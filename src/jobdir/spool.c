@@ -68,32 +68,43 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
     spool_flush(spool);
 }
 
-void spool_put_take(struct spool *spool, json_t *record)
+bool spool_line_take(json_t *record, uint64_t seq, struct buf *out)
 {
-    if (spool->stopped || !record) {
-        spool->lost++;
-        json_decref(record);
-        return;
-    }
-    json_t *line = json_object();
-    json_object_set_new(line, "seq", json_integer((json_int_t)spool->next_seq));
+    json_t *line = record ? json_object() : NULL;
+    json_object_set_new(line, "seq", json_integer((json_int_t)seq));
     json_object_update(line, record);
     json_decref(record);
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    _cleanup_(freep) char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(line);
-    if (!text) {
-        spool->lost++;
+    if (text) {
+        buf_puts(out, text);
+        buf_putc(out, '\n');
+    }
+    return text && !out->failed;
+}
+
+void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records)
+{
+    if (spool->stopped) {
+        spool->lost += records;
         return;
     }
-    spool->next_seq++;
-    spool->pending_records++;
-    buf_puts(&spool->pending, text);
-    buf_putc(&spool->pending, '\n');
-    free(text);
+    spool->next_seq += records;
+    spool->pending_records += records;
+    buf_append(&spool->pending, lines, len);
     if (spool->pending.failed)
         stop(spool, "out of memory");
     else if (spool->pending.len > FLUSH_BYTES)
         spool_flush(spool);
+}
+
+void spool_put_take(struct spool *spool, json_t *record)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    if (spool_line_take(record, spool->next_seq, &line))
+        spool_put_lines(spool, line.data, line.len, 1);
+    else
+        spool->lost++;
 }
 
 static bool has_room(struct spool *spool)

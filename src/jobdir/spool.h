@@ -18,7 +18,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { SPOOL_VERSION = 1, SPOOL_LINE_LIMIT = 64 << 20 };
+enum {
+    SPOOL_FIRST_SEQ = 1, /* after the one that says what it is */
+    SPOOL_VERSION = 1,
+    SPOOL_LINE_LIMIT = 64 << 20
+};
 
 struct spool {
     int fd;             /* -1: not recording */
@@ -39,6 +43,11 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
 
 /* Adopts the record, adds "seq" and appends it; written by spool_flush, or when much has gathered. */
 void spool_put_take(struct spool *spool, json_t *record);
+/* The same in two steps: appends the record (NULL: none) as a line, false: it could not be made; and so many such
+ * lines.
+ */
+bool spool_line_take(json_t *record, uint64_t seq, struct buf *out);
+void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records);
 void spool_flush(struct spool *spool);
 
 /* Gives back the room that was kept free for the end of the job (job.json, report.txt): call before writing those. */

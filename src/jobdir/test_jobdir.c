@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/dirs.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
 #include "jobdir/test_jobdir.h"
 
 /* ---- text ---- */
+
+static int write_info(const char *path, const struct job_info *info)
+{
+    char file[PATH_MAX];
+    char *text = job_info_text(info);
+    assert_non_null(text);
+    snprintf(file, sizeof file, "%s/job.json", path);
+    int code = file_replace(file, text, strlen(text), 0600);
+    free(text);
+    return code;
+}
 
 static void check_show(const char *text, const char *expected)
 {
@@ -156,7 +169,7 @@ static void test_info(void **state)
     assert_non_null(strstr(err.text, "job.json"));
     json_t *argv = json_pack("[s, s]", "make", "-j2");
     struct job_info written = example_info(argv);
-    assert_int_equal(job_info_write(place->root, &written), 0);
+    assert_int_equal(write_info(place->root, &written), 0);
     assert_int_equal(job_info_read(place->root, &info, &err), 0);
     assert_string_equal(info.name, written.name);
     assert_string_equal(info.id, written.id);
@@ -176,7 +189,7 @@ static void test_info(void **state)
                                          .peak_rss_bytes = 123456789,
                                          .processes = 7,
                                          .lost_records = 3};
-    assert_int_equal(job_info_write(place->root, &written), 0);
+    assert_int_equal(write_info(place->root, &written), 0);
     assert_int_equal(job_info_read(place->root, &info, &err), 0);
     assert_true(info.ended);
     const struct job_result *read = &info.result;
@@ -228,12 +241,12 @@ static void test_state(void **state)
     assert_int_equal(job_state(place->root, &info), JOB_LOST);
     struct job_info read;
     enum job_state told;
-    assert_int_equal(job_info_write(place->root, &info), 0);
+    assert_int_equal(write_info(place->root, &info), 0);
     assert_int_equal(job_info_read_state(place->root, &read, &told, NULL), 0);
     assert_int_equal(told, JOB_LOST);
     job_info_done(&read);
     info.ended = true; /* the last that its scry run did */
-    assert_int_equal(job_info_write(place->root, &info), 0);
+    assert_int_equal(write_info(place->root, &info), 0);
     assert_int_equal(job_info_read_state(place->root, &read, &told, NULL), 0);
     assert_int_equal(told, JOB_ENDED);
     assert_true(read.ended);
@@ -344,7 +357,7 @@ static void make_described(const char *id, uint64_t started_ns)
     assert_int_equal(jobdir_make(id, NULL, path, sizeof path, &err), 0);
     info.id = id;
     info.started_ns = started_ns;
-    assert_int_equal(job_info_write(path, &info), 0);
+    assert_int_equal(write_info(path, &info), 0);
 }
 
 static void test_find(void **state)
@@ -375,7 +388,7 @@ static void test_find(void **state)
     snprintf(elsewhere, sizeof elsewhere, "%s/else/where", place->root);
     assert_int_equal(jobdir_make("20260103T000000-h-1-cccccc", elsewhere, path, sizeof path, &err), 0);
     struct job_info info = example_info(NULL);
-    assert_int_equal(job_info_write(path, &info), 0);
+    assert_int_equal(write_info(path, &info), 0);
     assert_int_equal(jobdir_find("20260103", again, sizeof again, &err), 0);
     assert_int_equal(jobdir_find(elsewhere, again, sizeof again, &err), 0);
     assert_int_equal(jobdir_make("x", elsewhere, path, sizeof path, &err), -EEXIST);
@@ -427,7 +440,7 @@ static void test_report_unseen_end(void **state)
     info.ended = true;
     for (uint64_t left = 0; left <= 2; left++) {
         info.result = (struct job_result){.started = true, .processes = 2, .left_running = left};
-        assert_int_equal(job_info_write(path, &info), 0);
+        assert_int_equal(write_info(path, &info), 0);
         char line[64];
         snprintf(line, sizeof line, "       1  %s\n", words[left]);
         check_report_has(path, line);
@@ -446,7 +459,7 @@ static void test_report_cut(void **state)
     make_job(*state, path, sizeof path);
     info.ended = true;
     info.result = (struct job_result){.started = true, .exit_code = 3, .wall_seconds = 2, .processes = 1};
-    assert_int_equal(job_info_write(path, &info), 0);
+    assert_int_equal(write_info(path, &info), 0);
     spool_open(&spool, path, "id", 1 << 20);
     spool_put_take(&spool, json_pack("{s:s, s:f, s:i, s:i, s:b}", "type", "end", "t", 2.0, "exit_code", 3, "signal", 0,
                                      "started", 1));

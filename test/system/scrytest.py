@@ -95,13 +95,13 @@ def process_status(pid, tid=None):
 
 
 def children(pid):
-    """Process ids of the children of all threads of a process; but for the one that scry run has for signals only."""
+    """Process ids of the children of all threads of a process; but for those that scry run has for itself."""
     found = []
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
                 found += [int(word) for word in file.read().split()
-                          if process_status(word).get("Name") != "job-signals"]
+                          if process_status(word).get("Name") not in ("job-signals", "job-writer")]
     except (FileNotFoundError, ProcessLookupError):
         pass
     return found

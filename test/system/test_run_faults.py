@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import time
 import unittest
@@ -330,6 +331,55 @@ class FullDisk(FaultCase):
                                           'rm -rf "$SCRY_JOB"; sleep 0.3; exit 4'))
         self.assertEqual(done.returncode, 4)
         self.assertIn("could not be written", done.stderr)
+
+
+class HangingDisk(FaultCase):
+    """What writes the job directory is held, as it is by a disk that does not answer."""
+
+    SCRIPT = 'trap "echo TERM; exit 7" TERM; echo ready; while :; do sleep 0.01; done'
+
+    def start(self, pause):
+        """From the next write on the disk hangs."""
+        run = self.start_run("--sample", "0.05", "sh", "-c", self.SCRIPT, stderr=subprocess.PIPE)
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        pause.__enter__()
+        return run, pause.reached()
+
+    def test_signals_reach_the_command(self):
+        """The job ends when it is told to, scry run soon after; what it has recorded comes when the disk goes on."""
+        pause = self.box.pause("scribe.before-write")
+        run, writer = self.start(pause)
+        os.kill(run.pid, signal.SIGTERM)
+        self.assertEqual(run.stdout.readline(), "TERM\n")
+        out, said = run.communicate(timeout=20 * scrytest.SCALE)
+        self.assertEqual((out, run.returncode), ("", 7), "and nobody keeps its output open")
+        self.assertIn("the disk with the job directory does not answer", said)
+        self.assertFalse(process_gone(writer))
+        pause.__exit__(None, None, None)
+        wait_until(lambda: process_gone(writer), 20)
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"], report["lost_records"]), ("exited", 7, 0))
+        self.assertIn("disk_hangs", [warning["kind"] for warning in report["warnings"]])
+
+    def test_in_time(self):
+        """One that goes on before the end leaves no trace."""
+        pause = self.box.pause("scribe.before-write")
+        run, _ = self.start(pause)
+        pause.__exit__(None, None, None)
+        os.kill(run.pid, signal.SIGTERM)
+        _, said = run.communicate(timeout=20 * scrytest.SCALE)
+        self.assertNotIn("disk", said)
+        self.assertEqual((self.report()["warnings"], self.report()["lost_records"]), ([], 0))
+
+    def test_killed(self):
+        pause = self.box.pause("scribe.before-write")
+        run, writer = self.start(pause)
+        os.kill(writer, signal.SIGKILL)
+        os.kill(run.pid, signal.SIGTERM)
+        out, said = run.communicate(timeout=20 * scrytest.SCALE)
+        self.assertEqual((out, run.returncode), ("TERM\n", 7))
+        self.assertIn("recording stopped: the process that wrote it was killed", said)
+        pause.__exit__(None, None, None)
 
 
 class Crashes(FaultCase):
