@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "lang/reply.h"
 #include "monitor/execute.h"
@@ -21,6 +22,8 @@
 enum {
     QUEUE_LIMIT = 16 << 20, /* bytes waiting for a tool to read them */
     KEEP_BUFFER = 1 << 20,  /* a larger buffer is given back when it is empty */
+    TURN_FRAMES = 16,       /* handled of one tool before the others, and the job's processes, have their turn */
+    TURN_NS = 1000000,      /* or after so long */
 };
 
 struct connection {
@@ -28,7 +31,7 @@ struct connection {
     struct server *server;
     int fd;
     struct loop_source *source, *flush_source; /* flush_source: output waits for the end of what the loop does now */
-    struct loop_source *ready_source;          /* requests that had to wait have their turn */
+    struct loop_source *ready_source;          /* requests that came or had to wait have their turn */
     struct frame_reader reader;
     struct buf out;
     size_t out_sent;
@@ -68,7 +71,7 @@ static size_t waiting(const struct connection *connection)
 static void want_events(struct connection *connection)
 {
     bool full = waiting(connection) > QUEUE_LIMIT;
-    bool deaf = full || connection->closing || connection->session.waiting;
+    bool deaf = full || connection->closing || connection->session.waiting || connection->ready_source;
     uint32_t events = (deaf ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
     if (events != connection->events && !connection->broken) {
         connection->events = events;
@@ -214,12 +217,14 @@ static void too_long(struct connection *connection, const struct frame *frame)
         connection->broken = true;
 }
 
-/* True if it stopped because the tool has to read its replies first. Behind a request that waits for its answer the
- * next ones wait, too. */
+/* One turn. True if it stopped though there may be more: others have theirs, or the tool has to read its replies
+ * first. Behind a request that waits for its answer the next ones wait, too. */
 static bool handle_frames(struct connection *connection)
 {
     struct frame frame;
     int code;
+    unsigned count = 0;
+    uint64_t end_ns = clock_now_ns() + TURN_NS;
     while (!connection->closing && !connection->broken && !connection->session.waiting &&
            (code = frame_reader_next(&connection->reader, &frame)) != 0) {
         if (code == -EMSGSIZE)
@@ -228,7 +233,7 @@ static bool handle_frames(struct connection *connection)
             connection->broken = true;
         else
             handle_frame(connection, &frame);
-        if (waiting(connection) > QUEUE_LIMIT)
+        if (waiting(connection) > QUEUE_LIMIT || ++count == TURN_FRAMES || clock_now_ns() > end_ns)
             return true;
     }
     return false;
@@ -283,20 +288,9 @@ static void receive(struct connection *connection)
         connection->broken = true;
 }
 
-static void connection_ready(void *ctx, int fd, uint32_t events)
+/* It waits for what comes next, or is gone then. */
+static void settle(struct connection *connection)
 {
-    (void)fd;
-    struct connection *connection = ctx;
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        receive(connection);
-    bool more = true;
-    while (more && waiting(connection) <= QUEUE_LIMIT) {
-        connection->busy++;
-        more = handle_frames(connection);
-        connection->busy--;
-        flush(connection);
-    }
-    flush(connection);
     tell_dropped(connection);
     if (connection->broken || (connection->closing && !waiting(connection)))
         connection_free(connection);
@@ -304,22 +298,57 @@ static void connection_ready(void *ctx, int fd, uint32_t events)
         want_events(connection);
 }
 
-static void requests_ready(void *ctx)
-{
-    struct connection *connection = ctx;
-    connection->ready_source = NULL;
-    connection_ready(connection, connection->fd, 0);
-}
+static void requests_ready(void *ctx);
 
-static void session_ready(struct session *session)
+/* Its next turn comes when all others have had theirs. */
+static void queue_turn(struct connection *connection)
 {
-    struct connection *connection = (struct connection *)session;
     if (!connection->ready_source)
         connection->ready_source = loop_add_deferred(connection->server->loop, requests_ready, connection);
     if (!connection->ready_source) { /* out of memory: nothing would ever read what it says */
         connection->broken = true;
         shutdown(connection->fd, SHUT_RDWR);
     }
+}
+
+static void take_turn(struct connection *connection)
+{
+    bool more = true;
+    if (waiting(connection) <= QUEUE_LIMIT) {
+        connection->busy++;
+        more = handle_frames(connection);
+        connection->busy--;
+    }
+    flush(connection);
+    if (more && waiting(connection) <= QUEUE_LIMIT)
+        queue_turn(connection);
+    settle(connection);
+}
+
+static void requests_ready(void *ctx)
+{
+    struct connection *connection = ctx;
+    connection->ready_source = NULL;
+    take_turn(connection);
+}
+
+static void connection_ready(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    struct connection *connection = ctx;
+    if (connection->ready_source) { /* what it said is handled before its end is seen */
+        flush(connection);
+        settle(connection);
+        return;
+    }
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(connection);
+    take_turn(connection);
+}
+
+static void session_ready(struct session *session)
+{
+    queue_turn((struct connection *)session);
 }
 
 /* ---- accepting ---- */

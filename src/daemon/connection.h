@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of tools to the monitor: frames in, requests executed, replies out. A tool that does not read its replies
- * is not read from either; replies of triggered requests beyond QUEUE_LIMIT are dropped and it is told how many.
+ * Connections of tools to the monitor: frames in, requests executed, replies out. Tools have turns of TURN_FRAMES
+ * requests, with everything else that the loop has to do in between. A tool that does not read its replies is not read
+ * from either; replies of triggered requests beyond QUEUE_LIMIT are dropped and it is told how many.
  */
 #ifndef SCRY_DAEMON_CONNECTION_H
 #define SCRY_DAEMON_CONNECTION_H

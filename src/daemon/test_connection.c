@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tools that say more than can be done at once, beside one that does not. The loop is gone through step by step. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "daemon/connection.h"
+#include "monitor/monitor.h"
+#include "service/service.h"
+#include "wire/frame.h"
+#include "wire/local.h"
+
+enum { FLOODS = 5, REQUESTS = 200, TURN = 16 /* requests of a tool, at most */, STEPS = 1000 };
+
+struct tool {
+    int fd;
+    struct frame_reader reader;
+    unsigned replies;
+};
+
+static char dir[64], path[96];
+static struct loop *loop;
+static struct monitor *monitor;
+static struct server *server;
+static struct err err;
+
+/* Takes what has come; true if there were replies. */
+static bool take(struct tool *tool)
+{
+    unsigned before = tool->replies;
+    for (;;) {
+        size_t room;
+        char *to = frame_reader_room(&tool->reader, &room);
+        assert_non_null(to);
+        ssize_t got = recv(tool->fd, to, room, MSG_DONTWAIT);
+        if (got <= 0)
+            break;
+        frame_reader_fed(&tool->reader, (size_t)got);
+        struct frame frame;
+        while (frame_reader_next(&tool->reader, &frame) == 1)
+            tool->replies += frame.type == FRAME_REPLY;
+    }
+    return tool->replies > before;
+}
+
+static void say(struct tool *tool, unsigned count)
+{
+    static const char request[] = "\0\0\0\0: print([1])";
+    struct buf out = BUF_INIT;
+    for (unsigned i = 0; i < count; i++)
+        frame_append(&out, FRAME_REQUEST, 0, i + 1, span_of(request, sizeof request - 1), span_of("", 0));
+    assert_false(out.failed);
+    assert_int_equal(send(tool->fd, out.data, out.len, MSG_DONTWAIT), out.len);
+    buf_done(&out);
+}
+
+static void join(struct tool *tool)
+{
+    struct buf out = BUF_INIT;
+    *tool = (struct tool){.fd = local_connect(path, &err)};
+    assert_true(tool->fd >= 0);
+    buf_put_u32(&out, WIRE_VERSION);
+    buf_put_u32(&out, 0);
+    struct span payload = span_of(out.data, out.len);
+    struct buf frame = BUF_INIT;
+    frame_append(&frame, FRAME_HELLO, 0, 0, payload, span_of("", 0));
+    assert_int_equal(send(tool->fd, frame.data, frame.len, 0), frame.len);
+    buf_done(&frame);
+    buf_done(&out);
+    say(tool, 1);
+    for (unsigned step = 0; !take(tool); step++) {
+        assert_true(step < STEPS);
+        assert_int_equal(loop_step(loop, 0), 0);
+    }
+    tool->replies = 0;
+}
+
+static void leave(struct tool *tool)
+{
+    close(tool->fd);
+    frame_reader_done(&tool->reader);
+}
+
+static int setup(void **state)
+{
+    snprintf(dir, sizeof dir, "/tmp/scry-test-connection-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/socket", dir);
+    int fd = local_listen(path, &err);
+    return fd >= 0 && loop_new(&loop) == 0 && monitor_new(&monitor, loop, service_register_all, &err) == 0 &&
+                   server_new(&server, loop, monitor, fd, NULL, NULL) == 0
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state)
+{
+    server_free(server);
+    monitor_free(monitor);
+    loop_free(loop);
+    unlink(path);
+    return rmdir(dir);
+}
+
+/* Who says one thing has its answer when each of the others had one turn, and no more is read from them meanwhile. */
+static void tools_have_turns(void **state)
+{
+    struct tool floods[FLOODS], polite;
+    for (size_t i = 0; i < FLOODS; i++)
+        join(&floods[i]);
+    join(&polite);
+    for (size_t i = 0; i < FLOODS; i++)
+        say(&floods[i], REQUESTS);
+    assert_int_equal(loop_step(loop, 0), 0);
+    say(&polite, 1);
+    assert_int_equal(loop_step(loop, 0), 0);
+    assert_true(take(&polite));
+    unsigned steps = 0, all = 0;
+    for (size_t i = 0; i < FLOODS; i++) {
+        take(&floods[i]);
+        assert_in_range(floods[i].replies, 1, 2 * TURN);
+    }
+    for (; all < FLOODS * REQUESTS; steps++) {
+        assert_true(steps < FLOODS * REQUESTS);
+        assert_int_equal(loop_step(loop, 0), 0);
+        all = 0;
+        for (size_t i = 0; i < FLOODS; i++) {
+            take(&floods[i]);
+            all += floods[i].replies;
+        }
+    }
+    say(&floods[0], 1); /* and they are heard again */
+    for (steps = 0; !take(&floods[0]); steps++) {
+        assert_true(steps < STEPS);
+        assert_int_equal(loop_step(loop, 0), 0);
+    }
+    for (size_t i = 0; i < FLOODS; i++)
+        leave(&floods[i]);
+    leave(&polite);
+}
+
+/* A tool that says much and goes at once is gone when it has been gone through. */
+static void one_that_goes_meanwhile_is_gone(void **state)
+{
+    struct tool tool;
+    join(&tool);
+    assert_int_equal(server_connections(server), 1);
+    say(&tool, REQUESTS);
+    assert_int_equal(loop_step(loop, 0), 0);
+    leave(&tool);
+    for (unsigned steps = 0; server_connections(server); steps++) {
+        assert_true(steps < STEPS);
+        assert_int_equal(loop_step(loop, 0), 0);
+    }
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(tools_have_turns),
+        EACH(one_that_goes_meanwhile_is_gone),
+    };
+    return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
+}
