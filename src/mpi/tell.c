@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/tell.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <time.h>
@@ -38,6 +39,10 @@ static bool agent_listens(void)
     while (now == LISTENS_SOON && atomic_load(&asker) != tid) { /* a signal's handler waits for nobody */
         struct timespec slice = {0, 100 * 1000000};
         sys_call4(SYS_futex, (long)&listens, FUTEX_WAIT, LISTENS_SOON, (long)&slice);
+        /* it was ended over it (pthread_cancel), or this is a child that it did not come along to */
+        uint32_t soon = LISTENS_SOON;
+        if (sys_call4(SYS_tgkill, sys_call0(SYS_getpid), atomic_load(&asker), 0, 0) == -ESRCH)
+            atomic_compare_exchange_strong(&listens, &soon, LISTENS_NEVER);
         now = atomic_load(&listens);
     }
     return now == LISTENS;
