@@ -83,6 +83,13 @@ int dirs_runtime(char *ret_path, size_t size, struct err *err)
     return (size_t)snprintf(ret_path, size, "%s", path) < size ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", path);
 }
 
+int dirs_runtime_again(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "cannot make the runtime directory %s", path);
+    return check_private(path, err);
+}
+
 int dirs_agent_socket(char *ret_path, size_t size, struct err *err)
 {
     char dir[PATH_MAX];
@@ -190,6 +197,19 @@ void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx)
     }
     if (access(SCRY_EXTDIR, R_OK | X_OK) == 0)
         fn(ctx, SCRY_EXTDIR);
+}
+
+bool file_is_at(const char *path, int fd)
+{
+    struct stat ours, there;
+    return fd >= 0 && fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
+}
+
+void file_unlink_own(const char *path, int fd)
+{
+    if (file_is_at(path, fd))
+        unlink(path);
 }
 
 int file_read(const char *path, char **ret_bytes, size_t *ret_len)

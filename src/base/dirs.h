@@ -5,6 +5,7 @@
 #ifndef SCRY_BASE_DIRS_H
 #define SCRY_BASE_DIRS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -14,6 +15,9 @@
  * unset, unwritable or a socket's path in it would pass 107 bytes, /tmp/scry-UID, whose owner and mode are checked. 0
  * or -errno with err. */
 int dirs_runtime(char *ret_path, size_t size, struct err *err);
+/* Makes it anew at the path that dirs_runtime gave, if nothing is there; what is there must be as private. The folder
+ * that it lies in is not made. 0 or -errno with err. */
+int dirs_runtime_again(const char *path, struct err *err);
 
 /* The monitor's socket for agents: "agent.sock" in the runtime directory. 0 or -errno with err. */
 int dirs_agent_socket(char *ret_path, size_t size, struct err *err);
@@ -33,6 +37,11 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
 void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx);
 
 int dirs_make(const char *path, mode_t mode); /* mkdir -p; 0 or -errno */
+
+/* Whether it is this open file or directory that lies at the path, and not another one that has taken its place. */
+bool file_is_at(const char *path, int fd);
+/* Removes it there: only what is one's own. */
+void file_unlink_own(const char *path, int fd);
 
 /* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
 int file_read(const char *path, char **ret_bytes, size_t *ret_len);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,6 +80,40 @@ static void a_foreign_runtime_directory_is_refused(void **state)
     assert_int_equal(chown(path, 12345, 12345), 0);
     assert_int_equal(dirs_runtime(got, sizeof got, &err), -EPERM);
     assert_non_null(strstr(err.text, "belongs to user 12345"));
+}
+
+static void the_runtime_directory_is_made_again(void **state)
+{
+    setenv("SCRY_RUNTIME_DIR", in_dir("a/b"), 1);
+    assert_int_equal(dirs_runtime(got, sizeof got, &err), 0);
+    int fd = open(got, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(file_is_at(got, fd));
+    assert_int_equal(dirs_runtime_again(got, &err), 0);
+    assert_true(file_is_at(got, fd));
+    assert_int_equal(rmdir(got), 0);
+    assert_false(file_is_at(got, fd));
+    assert_int_equal(dirs_runtime_again(got, &err), 0);
+    assert_false(file_is_at(got, fd)); /* another one */
+    assert_int_equal(chmod(got, 0755), 0);
+    assert_int_equal(dirs_runtime_again(got, &err), -EPERM);
+    assert_int_equal(rmdir(got), 0);
+    assert_int_equal(rmdir(in_dir("a")), 0);
+    assert_int_equal(dirs_runtime_again(got, &err), -ENOENT);
+    close(fd);
+}
+
+static void only_what_is_ones_own_is_removed(void **state)
+{
+    int fd = open(in_dir("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(unlink(path), 0);
+    int other = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    file_unlink_own(path, fd);
+    file_unlink_own(path, -1);
+    assert_int_equal(access(path, F_OK), 0);
+    file_unlink_own(path, other);
+    assert_int_equal(access(path, F_OK), -1);
+    close(fd);
+    close(other);
 }
 
 static void a_runtime_path_too_long_for_sockets_is_not_used(void **state)
@@ -223,6 +258,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(the_runtime_directory_is_private),
         EACH(a_foreign_runtime_directory_is_refused),
+        EACH(the_runtime_directory_is_made_again),
+        EACH(only_what_is_ones_own_is_removed),
         EACH(a_runtime_path_too_long_for_sockets_is_not_used),
         EACH(the_jobs_directory_is_made),
         EACH(homes_that_are_none_are_left_alone),

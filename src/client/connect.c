@@ -162,25 +162,17 @@ static int run_monitor(struct err *err)
     char text[384];
     read_message(message, text, sizeof text);
     if (*text)
-        return err_set(err, -ECANCELED, "the monitor could not start: %s", text);
+        return err_set(err, WIFEXITED(status) && WEXITSTATUS(status) == LOCAL_BUSY ? -EBUSY : -ECANCELED,
+                       "the monitor could not start: %s", text);
     if (WIFSIGNALED(status))
         return err_set(err, -ECANCELED, "the monitor could not start: %s was killed by signal %d", path,
                        WTERMSIG(status));
     return err_set(err, -ECANCELED, "the monitor could not start: %s ended with status %d", path, WEXITSTATUS(status));
 }
 
-/* Whether the process in the pid file exists: a monitor that listens no more, but has not ended yet. */
-static bool old_monitor_lives(const char *runtime)
-{
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/monitor.pid", runtime);
-    _cleanup_(freep) char *text = NULL;
-    int pid = file_read(path, &text, NULL) == 0 ? atoi(text) : 0;
-    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
-}
-
 /* Several tools may find no monitor at the same moment: one starts it, the others wait for the lock and then connect.
- * A monitor that is ending does not let a new one in before it has released what it held. */
+ * A monitor that is ending does not let a new one in before it has released what it held; nor does one whose socket
+ * somebody has removed, which makes it anew. */
 static int start_and_connect(const char *runtime, const char *socket_path, struct err *err)
 {
     char path[PATH_MAX + 16];
@@ -198,7 +190,7 @@ static int start_and_connect(const char *runtime, const char *socket_path, struc
         int code = run_monitor(err);
         if (code == 0)
             return local_connect(socket_path, err);
-        if (code != -ECANCELED || looks == OLD_MONITOR_WAITS || !old_monitor_lives(runtime))
+        if (code != -EBUSY || looks == OLD_MONITOR_WAITS)
             return code;
         poll(NULL, 0, OLD_MONITOR_WAIT_MS);
     }

@@ -437,6 +437,21 @@ int server_new(struct server **ret_server, struct loop *loop, struct monitor *mo
     return 0;
 }
 
+int server_listen(struct server *server, int fd)
+{
+    struct loop_source *source = loop_add_fd(server->loop, fd, EPOLLIN, accept_ready, server);
+    if (!source) {
+        close(fd);
+        return -ENOMEM;
+    }
+    accept_ready(server, server->fd, EPOLLIN);
+    loop_remove(server->source);
+    close(server->fd);
+    server->source = source;
+    server->fd = fd;
+    return 0;
+}
+
 void server_free(struct server *server)
 {
     if (!server)

@@ -17,6 +17,8 @@ struct server;
 /* Listens on fd (taken over). `idle` is called when the last connection has closed (stop: a tool asked for the end). */
 int server_new(struct server **ret_server, struct loop *loop, struct monitor *monitor, int fd,
                void (*idle)(void *ctx, bool stop), void *ctx);
+/* From now on there (taken over); whoever has come to the descriptor before is not lost. 0 or -errno. */
+int server_listen(struct server *server, int fd);
 void server_free(struct server *server); /* closes all connections */
 size_t server_connections(const struct server *server);
 

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,6 +27,7 @@
 #include "base/stack.h"
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
+#include "daemon/home.h"
 #include "daemon/reference.h"
 #include "monitor/agents.h"
 #include "monitor/monitor.h"
@@ -43,8 +43,7 @@ struct daemon {
     struct server *server;
     struct loop_source *idle_timer;
     uint64_t idle_ns;
-    char socket_path[PATH_MAX], pid_path[PATH_MAX];
-    int pid_fd;
+    struct home home;
 };
 
 static void stop_loop(void *ctx)
@@ -72,32 +71,6 @@ static void became_idle(void *ctx, bool stop)
     malloc_trim(0); /* what thousands of requests took */
     loop_remove(daemon->idle_timer);
     daemon->idle_timer = loop_add_timer(daemon->loop, stop ? 1 : daemon->idle_ns, 0, stop_loop, daemon);
-}
-
-/* One monitor per user per node: the lock on the pid file is held for life. */
-static int take_pid_file(struct daemon *daemon, struct err *err)
-{
-    daemon->pid_fd = open(daemon->pid_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (daemon->pid_fd < 0)
-        return err_errno(err, -errno, "cannot open %s", daemon->pid_path);
-    struct stat ours, there;
-    if (flock(daemon->pid_fd, LOCK_EX | LOCK_NB) < 0) {
-        char pid[32] = "";
-        ssize_t len = pread(daemon->pid_fd, pid, sizeof pid - 1, 0);
-        if (len > 0)
-            pid[strcspn(pid, "\n")] = 0;
-        return err_set(err, -EADDRINUSE, "a monitor is running already (pid %s)", pid);
-    }
-    /* a monitor that ended just now may have removed the file that we have locked */
-    if (fstat(daemon->pid_fd, &ours) < 0 || stat(daemon->pid_path, &there) < 0 || ours.st_ino != there.st_ino) {
-        close(daemon->pid_fd);
-        return take_pid_file(daemon, err);
-    }
-    char pid[32];
-    int len = snprintf(pid, sizeof pid, "%d\n", getpid());
-    if (ftruncate(daemon->pid_fd, 0) < 0 || pwrite(daemon->pid_fd, pid, (size_t)len, 0) != len)
-        return err_errno(err, -errno, "cannot write %s", daemon->pid_path);
-    return 0;
 }
 
 /* Room for a pidfd of each of a thousand processes, and for the log. Children get the old limits back
@@ -128,13 +101,7 @@ static int raise_limits(struct err *err)
 
 static int daemon_start(struct daemon *daemon, struct err *err)
 {
-    char dir[PATH_MAX - 32];
-    int code = dirs_runtime(dir, sizeof dir, err);
-    if (code < 0)
-        return code;
-    snprintf(daemon->socket_path, sizeof daemon->socket_path, "%s/monitor.sock", dir);
-    snprintf(daemon->pid_path, sizeof daemon->pid_path, "%s/monitor.pid", dir);
-    code = take_pid_file(daemon, err);
+    int code = home_take(&daemon->home, err);
     if (code == 0 && (code = loop_new(&daemon->loop)) < 0)
         err_errno(err, code, "cannot start the event loop");
     if (code == 0)
@@ -142,18 +109,19 @@ static int daemon_start(struct daemon *daemon, struct err *err)
     if (code < 0)
         return code;
     struct err why = {0};
-    if (agents_new(&daemon->agents, daemon->monitor, dir, &why) < 0) {
+    if (agents_new(&daemon->agents, daemon->monitor, daemon->home.dir, &why) < 0) {
         log_error("programs cannot be traced: %s", why.text);
     } else {
         daemon->monitor->agents = daemon->agents;
         ct_start(daemon->monitor);
     }
-    int fd = local_listen(daemon->socket_path, err);
+    int fd = home_listen(&daemon->home, err);
     if (fd < 0)
         return fd;
     code = server_new(&daemon->server, daemon->loop, daemon->monitor, fd, became_idle, daemon);
     if (code < 0)
-        return err_errno(err, code, "cannot serve %s", daemon->socket_path);
+        return err_errno(err, code, "cannot serve %s", daemon->home.socket_path);
+    home_watch(&daemon->home, daemon->loop, daemon->server, daemon->agents);
     if (!loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon) ||
         !loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon))
         return err_set(err, -ENOMEM, "cannot handle signals");
@@ -164,15 +132,13 @@ static int daemon_start(struct daemon *daemon, struct err *err)
 static void daemon_end(struct daemon *daemon)
 {
     /* first nobody new, then everything released */
-    unlink(daemon->socket_path);
+    home_shut(&daemon->home);
     server_free(daemon->server);
     daemon->monitor->agents = NULL;
     agents_free(daemon->agents);
     monitor_free(daemon->monitor);
     loop_free(daemon->loop);
-    unlink(daemon->pid_path);
-    if (daemon->pid_fd >= 0)
-        close(daemon->pid_fd);
+    home_leave(&daemon->home);
 }
 
 /* ---- becoming a daemon ---- */
@@ -195,8 +161,8 @@ static void redirect_streams(void)
         close(null);
 }
 
-/* The parent waits until the child is ready, so that whoever started us can connect. Returns the descriptor to report
- * on, in the child. */
+/* The parent waits until the child is ready, so that whoever started us can connect, and ends with the status that it
+ * is told. Returns the descriptor to tell it on, in the child. */
 static int detach(void)
 {
     int ready[2];
@@ -213,11 +179,18 @@ static int detach(void)
         char byte;
         close(ready[1]);
         ssize_t got = read(ready[0], &byte, 1);
-        _exit(got == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
+        _exit(got == 1 ? byte : EXIT_FAILURE);
     }
     close(ready[0]);
     setsid();
     return ready[1];
+}
+
+static void tell(int ready, char status)
+{
+    if (write(ready, &status, 1) != 1)
+        log_warning("whoever started the monitor is gone");
+    close(ready);
 }
 
 static void close_descriptors(void)
@@ -318,7 +291,7 @@ static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_
 static int run(int argc, char **argv)
 {
     bool as_daemon = false;
-    struct daemon daemon = {.pid_fd = -1};
+    struct daemon daemon = {.home = HOME_INIT};
     log_open("scry monitor", 0);
     if (parse_options(argc, argv, &as_daemon, &daemon.idle_ns) < 0)
         return EXIT_USAGE;
@@ -332,8 +305,13 @@ static int run(int argc, char **argv)
     signal(SIGHUP, SIG_IGN);
     mallopt(M_ARENA_MAX, 1);
     struct err err;
-    if (raise_limits(&err) < 0 || daemon_start(&daemon, &err) < 0) {
+    int code = raise_limits(&err);
+    if (code == 0)
+        code = daemon_start(&daemon, &err);
+    if (code < 0) {
         log_error("%s", err.text);
+        if (as_daemon && code == -EBUSY)
+            tell(ready, LOCAL_BUSY);
         return EXIT_FAILURE;
     }
     if (as_daemon) { /* from here on what goes wrong is in the log; before, whoever started us was told */
@@ -341,12 +319,9 @@ static int run(int argc, char **argv)
         log_open("scry-monitor", 1);
     }
     extensions_load(daemon.monitor);
-    if (as_daemon) {
-        if (write(ready, "r", 1) != 1)
-            log_warning("whoever started the monitor is gone");
-        close(ready);
-    }
-    int code = loop_run(daemon.loop);
+    if (as_daemon)
+        tell(ready, EXIT_SUCCESS);
+    code = loop_run(daemon.loop);
     if (code < 0)
         log_error("the event loop failed: %s", strerror(-code));
     daemon_end(&daemon);

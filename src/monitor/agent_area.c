@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/dirs.h"
 #include "base/log.h"
 #include "base/pause.h"
 #include "monitor/agents_internal.h"
@@ -258,12 +259,18 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     return agent->released ? 0 : -ENOSPC;
 }
 
+static void note(const struct agent *agent, const struct buf *text)
+{
+    if (file_is_at(agent->area_path, agent->area_fd)) /* else nobody finds it any more */
+        agent_sidecar_write(agent->area_path, text);
+}
+
 void agent_area_note(const struct agent *agent)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "%s\n%s\n%s\n", agent->job ? agent->job->dir : "", agent->exe,
                agent->writer ? trace_writer_path(agent->writer) : "");
-    agent_sidecar_write(agent->area_path, &text);
+    note(agent, &text);
 }
 
 /* The trace before is still the one to go on from; the new one, should we be killed over it, is none. */
@@ -271,7 +278,7 @@ static void note_begun(const struct agent *agent, const char *former)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "%s\n%s\n%s\n%s\n", agent->job->dir, agent->exe, former, trace_writer_path(agent->writer));
-    agent_sidecar_write(agent->area_path, &text);
+    note(agent, &text);
 }
 
 static int make_in(struct agent *agent, const struct agent *parent, bool on_disk)
@@ -298,6 +305,7 @@ static int make_in(struct agent *agent, const struct agent *parent, bool on_disk
             return -ENOSPC; /* on disk it can grow */
         plan.pid = agent->pid;
         plan.serial = agent->serial;
+        plan.bell = agents->bell->id;
         if (attempt && ftruncate(agent->area_fd, 0) < 0) /* gives back what was had so far */
             break;
         code = fill_area(agent, &plan, agent->forked);
@@ -339,7 +347,7 @@ void agent_area_unmap(struct agent *agent)
 
 void agent_area_remove(struct agent *agent)
 {
-    if (!agent->area_path)
+    if (!agent->area_path || !file_is_at(agent->area_path, agent->area_fd))
         return;
     unlink(agent->area_path);
     agent_sidecar_remove(agent->area_path);
@@ -406,6 +414,11 @@ static void adopt(void *ctx, const char *folder, const char *name)
         agent_set_problem(agent, "%s", err.text);
     if (agent->writer)
         note_begun(agent, lines[2]);
+    if (agent->view.area->bell != agents->bell->id)
+        agent_set_problem(agent,
+                          "pid %d had begun before the runtime directory %.200s was removed, and then its monitor was "
+                          "killed: from there on requests at its calls are not run",
+                          pid, agents->runtime);
     pause_at("adopt.begun");
     agent_layouts_write(agent);
     if (agent->writer)

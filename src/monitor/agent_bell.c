@@ -22,11 +22,16 @@
 #include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
-enum { SLICE_NS = 100000, RINGER_STACK = 64 << 10 };
+enum { SLICE_NS = 100000, RINGER_STACK = 64 << 10, TOLD_AGAIN_NS = 10 * 1000 * 1000 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, bool shared)
 {
     syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void *ringer(void *ctx)
@@ -47,7 +52,25 @@ static void *ringer(void *ctx)
         while (atomic_load(&agents->acknowledged) == told && !atomic_load(&agents->ringer_stop))
             futex_wait(&agents->acknowledged, told, false);
     }
+    atomic_store(&agents->ringer_over, 1);
+    futex_wake(&agents->ringer_over);
     return NULL;
+}
+
+/* The word it waits at is the agents' to write, too, and who else waits there takes a wake-up meant for it: so all are
+ * woken, and it is told until it has heard. */
+static void ringer_end(struct agents *agents)
+{
+    const struct timespec slice = {.tv_nsec = TOLD_AGAIN_NS};
+    atomic_store(&agents->ringer_stop, true);
+    while (!atomic_load(&agents->ringer_over)) {
+        atomic_fetch_add(&agents->acknowledged, 1);
+        futex_wake(&agents->acknowledged);
+        atomic_fetch_add(&agents->bell->rung, 1);
+        syscall(SYS_futex, &agents->bell->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, &agents->ringer_over, FUTEX_WAIT_PRIVATE, 0, &slice, NULL, 0);
+    }
+    pthread_join(agents->ringer, NULL);
 }
 
 static void rung(void *ctx, int fd, uint32_t events)
@@ -58,7 +81,7 @@ static void rung(void *ctx, int fd, uint32_t events)
     if (read(fd, &count, sizeof count) < 0 && errno != EAGAIN)
         return;
     atomic_fetch_add(&agents->acknowledged, 1);
-    syscall(SYS_futex, &agents->acknowledged, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    futex_wake(&agents->acknowledged);
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
@@ -96,7 +119,10 @@ int agent_bell_open(struct agents *agents, struct err *err)
     agents->bell->version = AREA_VERSION;
     agents->rung_before = atomic_load(&agents->bell->rung);
     atomic_store(&agents->bell->sleeping, 0);
-    atomic_store(&agents->bell->monitor_start_ticks, proc_stat_read(getpid(), 0, &self) == 0 ? self.start_ticks : 0);
+    uint64_t ticks = proc_stat_read(getpid(), 0, &self) == 0 ? self.start_ticks : 0;
+    if (!agents->bell->id)
+        agents->bell->id = ((uint32_t)ticks * 2654435761u ^ (uint32_t)getpid()) | 1;
+    atomic_store(&agents->bell->monitor_start_ticks, ticks);
     atomic_store(&agents->bell->monitor_pid, getpid());
     return 0;
 }
@@ -145,16 +171,11 @@ int agent_bell_start(struct agents *agents)
 
 void agent_bell_close(struct agents *agents)
 {
+    int32_t self = getpid();
     if (agents->bell)
-        atomic_store(&agents->bell->monitor_pid, 0);
-    if (agents->ringer_runs) {
-        atomic_store(&agents->ringer_stop, true);
-        atomic_fetch_add(&agents->acknowledged, 1);
-        syscall(SYS_futex, &agents->acknowledged, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-        atomic_fetch_add(&agents->bell->rung, 1);
-        syscall(SYS_futex, &agents->bell->rung, FUTEX_WAKE, 1, NULL, NULL, 0);
-        pthread_join(agents->ringer, NULL);
-    }
+        atomic_compare_exchange_strong(&agents->bell->monitor_pid, &self, 0);
+    if (agents->ringer_runs)
+        ringer_end(agents);
     loop_remove(agents->ring_source);
     if (agents->ring_fd >= 0)
         close(agents->ring_fd);

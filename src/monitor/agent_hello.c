@@ -4,6 +4,7 @@
  * word, not theirs.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dirs.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/cells.h"
@@ -337,6 +339,17 @@ static void unlink_mark(const struct agents *agents)
     unlink(path);
 }
 
+static void stop_listening(struct agents *agents)
+{
+    loop_remove(agents->listen_source);
+    agents->listen_source = NULL;
+    if (agents->listen_fd >= 0)
+        close(agents->listen_fd);
+    if (agents->listen_file >= 0)
+        close(agents->listen_file);
+    agents->listen_fd = agents->listen_file = -1;
+}
+
 int agent_hello_listen(struct agents *agents, struct err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -355,19 +368,22 @@ int agent_hello_listen(struct agents *agents, struct err *err)
         close(fd);
         return err_errno(err, code, "cannot listen at %s", agents->socket_path);
     }
+    if (agents->listen_fd >= 0)
+        agent_hello_hear(agents); /* whoever has found the one before */
+    stop_listening(agents);
     agents->listen_fd = fd;
+    agents->listen_file = open(agents->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     agents->listen_source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, accept_agents, agents);
     return agents->listen_source ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 void agent_hello_close(struct agents *agents)
 {
-    loop_remove(agents->listen_source);
-    if (agents->listen_fd >= 0) {
-        close(agents->listen_fd);
+    if (file_is_at(agents->socket_path, agents->listen_file)) {
         unlink(agents->socket_path);
         unlink_mark(agents);
     }
+    stop_listening(agents);
     while (agents->connections)
         connection_free(agents->connections);
 }

@@ -342,6 +342,11 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
             "than %llu MB, which MPI may need",
             len ? "; " : "", job->mpi_no_room, job->mpi_no_room == 1 ? "" : "es",
             (unsigned long long)job->mpi_room >> 20);
+    len = strlen(ret_state->note);
+    if (job->unreachable)
+        snprintf(ret_state->note + len, sizeof ret_state->note - len,
+                 "%s%.200s was removed while the job ran: programs that began just then are not traced",
+                 len ? "; " : "", agents->socket_path);
     return 0;
 }
 

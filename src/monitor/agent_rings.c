@@ -122,6 +122,47 @@ int agent_rings_open(struct agents *agents, struct err *err)
     return code < 0 ? err_errno(err, code, "cannot make %s", place) : 0;
 }
 
+/* Areas that there are stay where they are, with their doorbell, until their programs end: the folder that is left
+ * behind, if it is in memory, is swept then. */
+static int move(struct agents *agents, struct err *err)
+{
+    char place[PATH_MAX], *rings = agents->rings, *spill = agents->spill;
+    struct memory_dir memory = agents->memory;
+    snprintf(place, sizeof place, "%s/rings", agents->runtime);
+    if (has_areas(place))
+        return err_set(err, -EBUSY, "%s has buffers of another monitor", place);
+    agents->rings = agents->spill = NULL;
+    agents->memory = MEMORY_DIR_INIT;
+    int code = agent_rings_open(agents, err);
+    if (code < 0) {
+        free(agents->rings);
+        free(agents->spill);
+        memory_dir_close(&agents->memory);
+        agents->rings = rings;
+        agents->spill = spill;
+        agents->memory = memory;
+        return code;
+    }
+    free(rings);
+    free(spill);
+    memory_dir_close(&memory);
+    return 0;
+}
+
+int agent_rings_again(struct agents *agents, bool moved, struct err *err)
+{
+    char place[PATH_MAX];
+    snprintf(place, sizeof place, "%s/rings", agents->runtime);
+    if (moved)
+        return move(agents, err);
+    if (access(place, F_OK) == 0)
+        return 0;
+    int code = agents->spill ? memory_dir_open(&agents->memory, agents->runtime, true, err) : dirs_make(place, 0700);
+    if (code == 0 && agents->spill)
+        code = put_link(place, agents->memory.path);
+    return code < 0 ? err_errno(err, code, "cannot make %s", place) : 0;
+}
+
 void agent_rings_close(struct agents *agents)
 {
     char place[PATH_MAX];
@@ -134,6 +175,7 @@ void agent_rings_close(struct agents *agents)
         memory_dir_remove(&agents->memory);
     }
     memory_dir_close(&agents->memory);
+    memory_dir_sweep(MEMORY_DIR_ROOT, lives); /* what was left behind when it moved */
     free(agents->rings);
     free(agents->spill);
 }

@@ -295,7 +295,7 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
         return err_set(err, -ENOMEM, "out of memory");
     agents->monitor = monitor;
     agents->memory = MEMORY_DIR_INIT;
-    agents->listen_fd = agents->bell_fd = agents->ring_fd = -1;
+    agents->listen_fd = agents->listen_file = agents->bell_fd = agents->ring_fd = -1;
     agent_clock_start(agents);
     agents->runtime = strdup(runtime_dir);
     int code = agents->runtime && collect_new(agents) == 0 ? 0 : -ENOMEM;
@@ -316,6 +316,21 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
     }
     *ret_agents = agents;
     return 0;
+}
+
+void agents_unreachable(struct agents *agents)
+{
+    for (struct trace_job *job = agents->jobs; job; job = job->hh.next)
+        job->unreachable = true;
+}
+
+int agents_again(struct agents *agents, bool moved, struct err *err)
+{
+    int code = agent_rings_again(agents, moved, err);
+    if (code < 0 || file_is_at(agents->socket_path, agents->listen_file))
+        return code;
+    agents_unreachable(agents);
+    return agent_hello_listen(agents, err);
 }
 
 /* The programs live on with their areas, for the next monitor; what is in them now is written. */

@@ -70,6 +70,11 @@ void trace_settings_each(const struct trace_settings *settings,
 int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err);
 void agents_free(struct agents *agents);
 
+/* The runtime directory was tidied up, or (moved) another one, which is empty, is in its place and the caller's: makes
+ * what is missing anew. The agents there are have all that they need. -EBUSY: it has areas of another monitor. */
+int agents_again(struct agents *agents, bool moved, struct err *err);
+void agents_unreachable(struct agents *agents); /* for a while, or for good; jobs are told at their ends */
+
 /* A job's settings changed, or a job appeared (key NULL: only that): applies them to its agents, now and later. `dir`
  * is the job directory. */
 int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err);

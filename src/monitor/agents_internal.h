@@ -71,6 +71,7 @@ struct trace_job {
         char reason[160];
     } rule_notes[RULE_NOTES];
     unsigned rule_note_count;
+    bool unreachable;     /* the socket that its programs know was not there for a while */
     unsigned mpi_no_room; /* processes whose calls of MPI are not counted, for a limit of address space; */
     uint64_t mpi_room;    /* what that leaves the first */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
@@ -229,7 +230,7 @@ struct agents {
     char *spill;              /* a folder on disk for areas if there is no room in memory; NULL: there is none */
     struct memory_dir memory; /* that is rings */
     char socket_path[128];
-    int listen_fd;
+    int listen_fd, listen_file; /* listen_file: to know it again at its path */
     struct loop_source *listen_source;
     struct agent_connection *connections;
     unsigned connection_count;
@@ -246,7 +247,7 @@ struct agents {
     bool ringer_runs;
     uint32_t rung_before; /* the doorbell, when it was opened: the ringer starts from there, however late it starts */
     _Atomic bool ringer_stop;
-    _Atomic uint32_t acknowledged;
+    _Atomic uint32_t acknowledged, ringer_over;
 
     struct loop_source *timer, *deferred;
     struct loop_source *start_timer; /* agent_area.c */
@@ -317,6 +318,8 @@ void agent_bell_close(struct agents *agents);
 
 /* agent_rings.c: where areas and the doorbell are */
 int agent_rings_open(struct agents *agents, struct err *err);
+/* Likewise where something of it is missing, or everything: the runtime directory is another one. */
+int agent_rings_again(struct agents *agents, bool moved, struct err *err);
 void agent_rings_close(struct agents *agents); /* nothing stays unless it is of use to the next monitor */
 /* A new file; a descriptor or -errno. ret_path is set in any case, NULL if there is no memory. */
 int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/dirs.h"
 #include "base/log.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
@@ -75,7 +76,7 @@ static int make_in(struct mpi_process *process, bool on_disk)
 
 static void remove_files(const struct mpi_process *process)
 {
-    if (!process->path)
+    if (!process->path || !file_is_at(process->path, process->fd))
         return;
     unlink(process->path);
     agent_sidecar_remove(process->path);
@@ -115,7 +116,8 @@ void mpi_area_note(const struct mpi_process *process)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "%s\n%s\n%" PRId32 " %" PRId32 " %" PRId32 "\n", process->job ? process->job->dir : "",
                process->exe, process->incarnation, process->hint_rank, process->hint_size);
-    agent_sidecar_write(process->path, &text);
+    if (file_is_at(process->path, process->fd)) /* else nobody finds it any more */
+        agent_sidecar_write(process->path, &text);
 }
 
 void mpi_area_remove(struct mpi_process *process)

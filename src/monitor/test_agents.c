@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The monitor's side of tracing, with an agent that is only a few lines (test_fake_agent.h). */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "monitor/agents_internal.h"
 #include "monitor/test_area_fixture.h"
 #include "monitor/test_fake_agent.h"
 
@@ -381,6 +384,72 @@ static void test_wakes(void **state)
     step_until(agents_count(agents) == 0);
 }
 
+static void steal_wakes(int fd)
+{
+    struct doorbell *bell = agents->bell; /* as it was mapped before the fork */
+    (void)fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        syscall(SYS_futex, &bell->rung, FUTEX_WAIT, atomic_load(&bell->rung), NULL, NULL, 0);
+}
+
+/* Somebody else waits at the doorbell before the monitor does: a wake-up for one is his. The end comes all the same. */
+static void test_ends_beside_another_waiter(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    area_ring(agents->bell);
+    struct pollfd rung = {.fd = agents->ring_fd, .events = POLLIN};
+    assert_int_equal(poll(&rung, 1, PATIENCE_S * 1000), 1); /* and it waits no more until the loop has come */
+    struct child thief = child_new(steal_wakes);
+    until_it_sleeps(&thief);
+    step_until(atomic_load(&agents->bell->sleeping));
+    until_it_sleeps(&thief);
+    alarm(PATIENCE_S);
+    agents_free(agents);
+    alarm(0);
+    fixture_agents();
+    child_end(&thief, SIGKILL);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+/* The runtime directory is emptied, or goes: programs that are there go on, others come. */
+static void test_runtime_removed(void **state)
+{
+    static const char *const commands[] = {
+        "rm -rf \"$(readlink -f rings)\" rings agent.sock",
+        "mkdir -m 700 '%1$s.new' && mv job '%1$s.new' && mv '%1$s' '%1$s.former' && mv '%1$s.new' '%1$s'"};
+    char command[512];
+    struct err err = {0};
+    (void)state;
+    for (unsigned moved = 0; moved < 2; moved++) {
+        struct child before = child_new(fake_agent), after;
+        child_tell(&before, 'c', 0);
+        int length = snprintf(command, sizeof command, "cd '%s' && ", dir);
+        snprintf(command + length, sizeof command - (size_t)length, commands[moved], dir);
+        assert_int_equal(system(command), 0);
+        if (agents_again(agents, moved, &err) < 0)
+            fail_msg("%s", err.text);
+        after = child_new(fake_agent);
+        child_tell(&after, 'c', 0);
+        assert_int_equal(agents_count(agents), 2);
+        assert_int_equal(rings(), 2);
+        child_tell(&before, 'n', 10);
+        child_tell(&after, 'n', 10);
+        child_end(&before, 0);
+        child_end(&after, 0);
+        step_until(agents_count(agents) == 0);
+        assert_int_equal(rings(), 0);
+        struct agents_job_state job_state;
+        assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+        assert_non_null(strstr(job_state.note, "agent.sock was removed while the job ran"));
+    }
+    snprintf(command, sizeof command, "rm -r '%s.former'", dir);
+    assert_int_equal(system(command), 0);
+}
+
 /* What was set is in force until all is told again, and then all of it at once. */
 static void test_restart_keeps_settings(void **state)
 {
@@ -509,6 +578,8 @@ int main(void)
         ROW(test_restart),
         ROW(test_restart_lets_go),
         ROW(test_wakes),
+        ROW(test_ends_beside_another_waiter),
+        ROW(test_runtime_removed),
         ROW(test_restart_keeps_settings),
         ROW(test_restart_after_death),
         ROW(test_limit),

@@ -270,7 +270,7 @@ struct area {
     uint64_t filter_at, slots_at, sites_at, programs_at, programs_size, threads_at, states_at, packets_at, size;
     uint64_t serial; /* of the area, unique in the life of the runtime directory */
     int32_t pid;
-    uint32_t reserved;
+    uint32_t bell; /* the doorbell's id: after the runtime directory was removed, a later monitor has another one */
 
     /* ---- the monitor's switches ---- */
     _Alignas(64) _Atomic uint32_t go; /* futex: main is held until it is not 0 */
@@ -326,7 +326,7 @@ struct doorbell {
     _Atomic uint32_t rung;     /* futex: grows */
     _Atomic uint32_t sleeping; /* the monitor waits: only then a wake-up is needed */
     _Atomic int32_t monitor_pid;
-    uint32_t reserved;
+    uint32_t id;                          /* never 0 */
     _Atomic uint64_t monitor_start_ticks; /* held threads let themselves go when this process is gone */
 };
 

@@ -10,6 +10,9 @@
 
 #include "base/err.h"
 
+/* scry-monitor ends with this status where another one owns the runtime directory. */
+enum { LOCAL_BUSY = 3 };
+
 /* Listens at path (at most 107 bytes), mode 0600, close-on-exec, non-blocking. Returns the descriptor or -errno;
  * -EADDRINUSE when somebody answers there; a dead socket file is replaced. From the moment that the file is there, it
  * can be connected to. Two that start at once must be kept apart by the caller (a lock): the later takes the earlier's

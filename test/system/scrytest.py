@@ -198,11 +198,11 @@ atexit.register(_abandon_all)
 
 
 class Sandbox:
-    """A private place for one monitor and everything it watches. `user` is the name of an ordinary user to run as
-    (only root can; Sandbox.ordinary_user says which)."""
+    """A private place for one monitor and everything it watches, a folder of `where`. `user` is the name of an ordinary
+    user to run as (only root can; Sandbox.ordinary_user says which)."""
 
-    def __init__(self, user=None):
-        self.root = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+    def __init__(self, user=None, where="/tmp"):
+        self.root = tempfile.mkdtemp(prefix="scry", dir=where)
         open_boxes.append(self)
         self.started = []
         self.sessions = []
@@ -609,13 +609,15 @@ class OmisSession:
 
 
 class TestCase(unittest.TestCase):
-    """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user()."""
+    """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user(), `where` to another
+    folder, of another file system."""
 
     maxDiff = None
     user = None
+    where = "/tmp"
 
     def setUp(self):
-        self.box = Sandbox(self.user)
+        self.box = Sandbox(self.user, self.where)
         self.addCleanup(self.box.close)
 
 
