@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process tree by perf's side-band records. On each processor one task-clock event of the root, inherited by all its
- * descendants, writes FORK, COMM and EXIT of tasks running there into that processor's ring. When a task ends, each of
- * its inherited events (one a processor) also writes what it counted: PERF_RECORD_READ, thanks to inherit_stat. A READ
- * follows the EXIT of its task and lies in the ring of its event, so the sum of a task is known once as many have come
- * as there are rings. The root's own events are not inherited and write no READ: a separate counter that only the root
- * has is read at its end.
+ * A process tree by perf's side-band records. On each processor one event of the root that counts nothing, inherited by
+ * all its descendants, writes FORK, COMM and EXIT of tasks running there into that processor's ring.
  *
- * The kernel writes the READ of another processor's event into that processor's ring, which the ring's algorithm does
- * not expect (kernel/events/ring_buffer.c: one writer, which may nest); a torn record is possible though never seen.
- * perf_ring_next drops what makes no sense, the records below are checked for their sizes, and it is told as lost.
+ * Processor times come from a task clock that is bound to no processor: with inherit_stat each descendant that ends
+ * also writes what it counted, PERF_RECORD_READ, after its EXIT. They have a ring of their own, for the kernel's rings
+ * take one writer at a time (which may nest; kernel/events/ring_buffer.c). An event of one processor writes its READs
+ * into that processor's ring from wherever the task ends, beside what is written there: the count of nested writers
+ * goes wrong, and the ring stands still for ever, without a word. READs alone are written one after the other, under
+ * the lock of the clock's children (since Linux 5.13; before, some may spoil each other, and from 5.13 on the kernel
+ * forgot to write them, until its commit c418d8b4d7a4 in 6.19: then times of single processes are not known). An
+ * inherited event of no processor may not have a ring, but it may write into another's: that of the root's own clock,
+ * which is not inherited and tells what the root itself needed, for which there is no READ.
+ *
+ * So each end is told twice, by EXIT and by READ, in different rings. perf_ring_next and the records below are checked
+ * for what makes no sense, and it is told as lost.
  */
 #include "probe/follow.h"
 
@@ -17,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -24,16 +30,24 @@
 #include "probe/node_internal.h"
 #include "probe/perf_ring.h"
 #include "probe/proc.h"
+#include "probe/task_record.h"
 
 enum {
-    RING_PAGES = 64,      /* a processor: 256 KByte, some 1000 processes between two readings */
-    RING_PAGES_LEAST = 8, /* where there are many processors, */
-    RINGS_PAGES = 1024,   /* so that all rings together take 4 MByte of ours and of the user's locked memory */
+    RING_PAGES = 64,         /* a processor: 256 KByte, some 1800 processes between two readings */
+    RING_PAGES_LEAST = 8,    /* where there are many processors, */
+    RINGS_PAGES = 1024,      /* so that all rings together take 4 MByte of ours and of the user's locked memory */
+    COUNTS_PAGES = 32,       /* for each processor: 3276 READs, */
+    COUNTS_PAGES_MOST = 512, /* in a ring of 2 MByte at most */
+    RECORD_BYTES = 48,       /* of a FORK or an EXIT */
+    READS_MISSED = 8,        /* so many ends without any READ: this kernel writes none */
     CPUS_MAX = 8192,
 };
-/* An EXIT without all its READs is held back for the next reading, but not longer. Unless the ring overflowed they come
- * within microseconds. */
+/* An EXIT without its READ, or a READ without its EXIT, is held back for the next reading, but not longer. Unless a
+ * ring overflowed they come within microseconds. */
 #define READS_WAIT_NS UINT64_C(200000000)
+/* A task may be off the processor between its EXIT and its READ: so long, a READ without EXIT is taken for such a one.
+ */
+#define READS_LATE_NS (300 * READS_WAIT_NS)
 
 /* A process with threads that live. */
 struct process {
@@ -44,29 +58,22 @@ struct process {
 
 /* A thread that ended and waits for its counts. */
 struct ending {
-    pid_t tid;
+    pid_t tid, pid;
     struct follow_record record;
-    bool exited; /* the EXIT has come; the READs may overtake it where clocks of processors differ */
-    uint32_t reads;
+    bool exited, counted; /* the EXIT has come, the READ has */
+    bool told;            /* handed out without the READ */
     uint64_t cpu_ns;
     uint64_t since_ns;
     UT_hash_handle hh;
 };
 
-/* A record as it came out of a ring. */
-struct raw {
-    uint64_t time_ns;
-    uint32_t order; /* keeps a ring's order among equal times */
-    uint16_t type;
-    bool exec;
-    uint32_t pid, ppid, tid, ptid;
-    uint64_t value; /* READ, LOST */
-    char comm[16];
-};
-
 struct follow {
     pid_t root;
-    int root_clock; /* counts the root's first thread only; -1 after its end */
+    struct perf_ring counts; /* of READs; its event counts the root's first thread only */
+    bool root_over;          /* that thread has ended */
+    int clock;               /* counts all, and writes the READs */
+    uint32_t missed_reads;   /* when none had come yet */
+    bool reads_come;
     int epoll;
     struct perf_ring *rings;
     uint64_t *lost; /* of each ring, told so far */
@@ -74,15 +81,14 @@ struct follow {
     bool counts_lost; /* the kernel counts what it dropped (PERF_FORMAT_LOST, Linux 6.0) */
     struct process *processes;
     struct ending *endings;
-    struct raw *raws;
+    struct task_record *raws;
     size_t raw_count, raw_room;
 };
 
 static struct perf_event_attr attributes(void)
 {
-    struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_TASK_CLOCK, UINT32_MAX);
+    struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_DUMMY, UINT32_MAX);
     attr.inherit = 1;
-    attr.inherit_stat = 1;
     attr.task = 1;
     attr.comm = 1;
     attr.comm_exec = 1;
@@ -106,6 +112,12 @@ static size_t online_processors(int *cpus)
         for (long cpu = first; cpu <= last && count < CPUS_MAX; cpu++)
             cpus[count++] = (int)cpu;
     return count;
+}
+
+static int watch_ring(const struct follow *follow, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    return epoll_ctl(follow->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 static int open_rings(struct follow *follow)
@@ -138,9 +150,7 @@ static int open_rings(struct follow *follow)
         if (r < 0)
             break;
         follow->ring_count++;
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-        if (epoll_ctl(follow->epoll, EPOLL_CTL_ADD, ring->fd, &event) < 0)
-            r = -errno;
+        r = watch_ring(follow, ring->fd);
     }
     free(cpus);
     return r == 0 && follow->ring_count == 0 ? -ENODEV : r;
@@ -161,16 +171,33 @@ static int add_process(struct follow *follow, pid_t pid, uint32_t threads)
     return 0;
 }
 
+/* Where the clock may not write into the ring, times of single processes are not known. */
+static int open_clocks(struct follow *follow)
+{
+    struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_TASK_CLOCK, UINT32_MAX);
+    size_t pages = COUNTS_PAGES;
+    while (pages < COUNTS_PAGES_MOST && pages < COUNTS_PAGES * follow->ring_count)
+        pages *= 2;
+    int r = perf_ring_open(&follow->counts, &attr, follow->root, -1, pages);
+    if (r < 0)
+        return r;
+    attr.inherit = attr.inherit_stat = 1;
+    follow->clock = perf_open(&attr, follow->root, -1);
+    if (follow->clock < 0)
+        return follow->clock;
+    if (ioctl(follow->clock, PERF_EVENT_IOC_SET_OUTPUT, follow->counts.fd) < 0)
+        follow->missed_reads = READS_MISSED;
+    return watch_ring(follow, follow->clock);
+}
+
 static int open_all(struct follow *follow)
 {
-    struct perf_event_attr clock = perf_attr(PERF_COUNT_SW_TASK_CLOCK, 0);
-    follow->root_clock = perf_open(&clock, follow->root, -1);
-    if (follow->root_clock < 0)
-        return follow->root_clock;
     follow->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (follow->epoll < 0)
         return -errno;
     int r = open_rings(follow);
+    if (r == 0)
+        r = open_clocks(follow);
     return r < 0 ? r : add_process(follow, follow->root, 1);
 }
 
@@ -180,7 +207,7 @@ int follow_open(struct follow **ret_follow, pid_t root, struct err *err)
     if (!follow)
         return err_set(err, -ENOMEM, "out of memory");
     follow->root = root;
-    follow->root_clock = follow->epoll = -1;
+    follow->counts.fd = follow->clock = follow->epoll = -1;
     int r = open_all(follow);
     if (r < 0) {
         follow_close(follow);
@@ -196,12 +223,20 @@ int follow_fd(const struct follow *follow)
     return follow->epoll;
 }
 
+int follow_cpu(const struct follow *follow, uint64_t *ret_ns)
+{
+    return read(follow->clock, ret_ns, sizeof *ret_ns) == sizeof *ret_ns ? 0 : -errno;
+}
+
 void follow_close(struct follow *follow)
 {
     if (!follow)
         return;
     for (size_t i = 0; i < follow->ring_count; i++)
         perf_ring_close(&follow->rings[i]);
+    if (follow->clock >= 0)
+        close(follow->clock);
+    perf_ring_close(&follow->counts);
     struct process *process, *next_process;
     HASH_ITER(hh, follow->processes, process, next_process)
     {
@@ -214,8 +249,6 @@ void follow_close(struct follow *follow)
         HASH_DEL(follow->endings, ending);
         free(ending);
     }
-    if (follow->root_clock >= 0)
-        close(follow->root_clock);
     if (follow->epoll >= 0)
         close(follow->epoll);
     free(follow->rings);
@@ -231,57 +264,11 @@ const char *follow_missing(void)
 }
 
 /* ---- from the rings ---- */
-/* Takes over what we use of a record; false for kinds and sizes that we do not expect. */
-static bool decode(const struct perf_event_header *record, struct raw *raw)
-{
-    const uint32_t *words = (const uint32_t *)(record + 1);
-    size_t body = record->size - sizeof *record;
-    struct perf_record_id id;
-    if (!perf_record_id(record, &id))
-        return false;
-    *raw = (struct raw){.type = (uint16_t)record->type, .time_ns = id.time_ns};
-    switch (record->type) {
-    case PERF_RECORD_FORK:
-    case PERF_RECORD_EXIT: /* pid, ppid, tid, ptid, time */
-        if (body != 24 + sizeof id)
-            return false;
-        raw->pid = words[0];
-        raw->ppid = words[1];
-        raw->tid = words[2];
-        raw->ptid = words[3];
-        return true;
-    case PERF_RECORD_COMM: /* pid, tid, name padded to 8 bytes */
-        if (body < 8 + 8 + sizeof id)
-            return false;
-        raw->pid = words[0];
-        raw->tid = words[1];
-        raw->exec = record->misc & PERF_RECORD_MISC_COMM_EXEC;
-        size_t len = body - 8 - sizeof id;
-        memcpy(raw->comm, words + 2, len < sizeof raw->comm ? len : sizeof raw->comm - 1);
-        raw->comm[sizeof raw->comm - 1] = 0;
-        return true;
-    case PERF_RECORD_READ: /* pid, tid, value, and what was dropped where the kernel counts that */
-        if (body != 16 + sizeof id && body != 24 + sizeof id)
-            return false;
-        raw->pid = words[0];
-        raw->tid = words[1];
-        memcpy(&raw->value, words + 2, sizeof raw->value);
-        return true;
-    case PERF_RECORD_LOST: /* id, lost */
-        if (body < 16)
-            return false;
-        memcpy(&raw->value, words + 2, sizeof raw->value);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static struct raw *new_raw(struct follow *follow)
+static struct task_record *new_raw(struct follow *follow)
 {
     if (follow->raw_count == follow->raw_room) {
         size_t room = follow->raw_room ? follow->raw_room * 2 : 256;
-        struct raw *grown = realloc(follow->raws, room * sizeof *grown);
+        struct task_record *grown = realloc(follow->raws, room * sizeof *grown);
         if (!grown)
             return NULL;
         follow->raws = grown;
@@ -292,10 +279,10 @@ static struct raw *new_raw(struct follow *follow)
 
 static void add_lost(struct follow *follow, uint64_t lost, uint64_t time_ns)
 {
-    struct raw *raw = lost ? new_raw(follow) : NULL;
+    struct task_record *raw = lost ? new_raw(follow) : NULL;
     if (!raw)
         return;
-    *raw = (struct raw){.type = PERF_RECORD_LOST, .time_ns = time_ns, .value = lost};
+    *raw = (struct task_record){.type = PERF_RECORD_LOST, .time_ns = time_ns, .value = lost};
     raw->order = (uint32_t)follow->raw_count++;
 }
 
@@ -310,54 +297,85 @@ static void ask_lost(struct follow *follow, size_t index, uint64_t time_ns)
     follow->lost[index] = values[1];
 }
 
-/* Everything in a ring up to `until`. What is newer stays for the next time, when the other rings are as far. */
-static int drain(struct follow *follow, size_t index, uint64_t until)
+/* Takes over a record, unless it came after `until`; false when it makes no sense. */
+static bool take(struct follow *follow, struct perf_ring *ring, const struct perf_event_header *record, uint64_t until,
+                 struct task_record *raw, bool *ret_later)
 {
-    struct perf_ring *ring = &follow->rings[index];
-    bool torn = false;
+    bool known = task_record_decode(record, raw);
+    *ret_later = known && raw->time_ns > until;
+    if (!known || (*ret_later && raw->time_ns > clock_now_ns() + NS_PER_SECOND)) {
+        *ret_later = false;
+        return false;
+    }
+    if (*ret_later)
+        perf_ring_unread(ring, record);
+    else
+        raw->order = (uint32_t)follow->raw_count;
+    return true;
+}
+
+/* Everything in a ring up to `until`. What is newer stays for the next time, when the other rings are as far.
+ * *doubtful: the kernel may have dropped some, and counts them itself; *ret_lost: about so many made no sense. */
+static int drain(struct follow *follow, struct perf_ring *ring, uint64_t until, bool *doubtful, uint64_t *ret_lost)
+{
+    uint64_t dropped = 0;
     const struct perf_event_header *record;
+    bool later = false;
     int r = 0;
     perf_ring_begin(ring);
-    bool doubtful = ring->head - ring->tail > ring->size - sizeof ring->copy; /* full: the next may have had no room */
-    while (r == 0 && (record = perf_ring_next(ring, &torn))) {
-        struct raw *raw = new_raw(follow);
+    *doubtful = ring->head - ring->tail > ring->size - sizeof ring->copy; /* full: the next may have had no room */
+    while (r == 0 && !later && (record = perf_ring_next(ring, &dropped))) {
+        struct task_record *raw = new_raw(follow);
         if (!raw) {
             perf_ring_unread(ring, record);
             r = -ENOMEM;
-        } else if (decode(record, raw)) {
-            if (raw->time_ns > until && raw->time_ns < until + NS_PER_SECOND) {
-                perf_ring_unread(ring, record);
-                break;
-            }
-            if (raw->type == PERF_RECORD_LOST && follow->counts_lost)
-                doubtful = true;
-            else
-                raw->order = (uint32_t)follow->raw_count++;
+        } else if (!take(follow, ring, record, until, raw, &later)) {
+            perf_ring_drop(ring, record, &dropped);
+        } else if (!later && raw->type == PERF_RECORD_LOST && (follow->counts_lost || ring == &follow->counts)) {
+            *doubtful = true;
+        } else if (!later) {
+            follow->raw_count++;
         }
     }
     perf_ring_end(ring);
-    if (doubtful)
-        ask_lost(follow, index, until);
-    add_lost(follow, torn, until);
+    *ret_lost = (dropped + RECORD_BYTES - 1) / RECORD_BYTES;
     return r;
 }
 
-static int compare_raws(const void *a, const void *b)
+/* The ring of counts last: a READ is written after its EXIT. What is lost of it is told with each end. */
+static int drain_all(struct follow *follow, uint64_t until)
 {
-    const struct raw *x = a, *y = b;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
+    bool doubtful;
+    uint64_t lost;
+    int r = 0;
+    for (size_t i = 0; i < follow->ring_count && r == 0; i++) {
+        r = drain(follow, &follow->rings[i], until, &doubtful, &lost);
+        if (doubtful)
+            ask_lost(follow, i, until);
+        add_lost(follow, lost, until);
+    }
+    return r < 0 ? r : drain(follow, &follow->counts, until, &doubtful, &lost);
 }
 
 /* ---- to records ---- */
-static void finish(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
+static void drop_ending(struct follow *follow, struct ending *ending)
 {
-    ending->record.cpu_ns = ending->cpu_ns;
-    ending->record.cpu_known = ending->reads >= follow->ring_count;
-    fn(ctx, &ending->record);
     HASH_DEL(follow->endings, ending);
     free(ending);
+}
+
+static void tell(struct ending *ending, follow_fn *fn, void *ctx)
+{
+    ending->record.cpu_ns = ending->cpu_ns;
+    ending->record.cpu_known = ending->counted;
+    fn(ctx, &ending->record);
+}
+
+static void finish(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
+{
+    if (!ending->told)
+        tell(ending, fn, ctx);
+    drop_ending(follow, ending);
 }
 
 static struct ending *find_ending(struct follow *follow, pid_t tid, uint64_t time_ns)
@@ -372,73 +390,96 @@ static struct ending *find_ending(struct follow *follow, pid_t tid, uint64_t tim
     return ending;
 }
 
-/* Whether that was the last thread. Of a process whose birth was lost, the leader's end counts. */
-static bool drop_thread(struct follow *follow, pid_t pid, pid_t tid)
+/* A thread has ended: whether it was the last one. Of a process whose birth was lost, the leader's end counts. */
+static struct follow_record end_thread(struct follow *follow, pid_t pid, pid_t tid, uint64_t time_ns)
 {
+    struct follow_record record = {.kind = FOLLOW_THREAD_EXIT, .pid = pid, .tid = tid, .time_ns = time_ns};
     struct process *process;
     HASH_FIND_INT(follow->processes, &pid, process);
-    if (!process)
-        return pid == tid;
-    if (--process->threads > 0)
-        return false;
-    HASH_DEL(follow->processes, process);
-    free(process);
-    return true;
-}
-
-/* The root's first thread has a counter of its own, once; later owners of its id have inherited events. */
-static bool take_root_clock(struct follow *follow, uint64_t *ret_ns)
-{
-    uint64_t ns;
-    bool known = read(follow->root_clock, &ns, sizeof ns) == sizeof ns;
-    close(follow->root_clock);
-    follow->root_clock = -1;
-    if (known)
-        *ret_ns = ns;
-    return known;
-}
-
-static int on_exit_record(struct follow *follow, const struct raw *raw, follow_fn *fn, void *ctx)
-{
-    struct follow_record record = {
-        .kind = drop_thread(follow, (pid_t)raw->pid, (pid_t)raw->tid) ? FOLLOW_EXIT : FOLLOW_THREAD_EXIT,
-        .pid = (pid_t)raw->pid,
-        .tid = (pid_t)raw->tid,
-        .ppid = (pid_t)raw->ppid,
-        .time_ns = raw->time_ns,
-    };
-    if (record.tid == follow->root && follow->root_clock >= 0) {
-        record.cpu_known = take_root_clock(follow, &record.cpu_ns);
-        fn(ctx, &record);
-        return 0;
+    record.unborn = !process && pid == tid;
+    if (record.unborn) {
+        record.kind = FOLLOW_EXIT;
+    } else if (process && --process->threads == 0) {
+        record.kind = FOLLOW_EXIT;
+        HASH_DEL(follow->processes, process);
+        free(process);
     }
-    struct ending *ending = find_ending(follow, record.tid, raw->time_ns);
+    return record;
+}
+
+/* Its id is in use again: what it still waited for was lost. */
+static void give_up(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
+{
+    if (!ending->exited)
+        ending->record = end_thread(follow, ending->pid, ending->tid, ending->since_ns);
+    finish(follow, ending, fn, ctx);
+}
+
+static bool writes_reads(const struct follow *follow)
+{
+    return follow->reads_come || follow->missed_reads < READS_MISSED;
+}
+
+/* Too late: the other record of it was lost, or is. */
+static void wait_no_more(struct follow *follow, struct ending *ending, uint64_t waited_ns, follow_fn *fn, void *ctx)
+{
+    if (!ending->exited) {
+        give_up(follow, ending, fn, ctx);
+        return;
+    }
+    if (!ending->told) {
+        tell(ending, fn, ctx);
+        follow->missed_reads += !follow->reads_come && follow->missed_reads < READS_MISSED;
+    }
+    ending->told = true;
+    if (waited_ns >= READS_LATE_NS || !writes_reads(follow))
+        drop_ending(follow, ending);
+}
+
+static int on_exit_record(struct follow *follow, const struct task_record *raw, follow_fn *fn, void *ctx)
+{
+    pid_t pid = (pid_t)raw->pid, tid = (pid_t)raw->tid;
+    struct ending *ending = find_ending(follow, tid, raw->time_ns);
     if (!ending)
         return -ENOMEM;
-    if (ending->exited) { /* its id is in use again: the READs of the former were lost */
-        finish(follow, ending, fn, ctx);
+    if (ending->exited) {
+        give_up(follow, ending, fn, ctx);
         return on_exit_record(follow, raw, fn, ctx);
     }
     ending->exited = true;
-    ending->record = record;
-    if (ending->reads >= follow->ring_count)
+    ending->record = end_thread(follow, pid, tid, raw->time_ns);
+    ending->record.ppid = (pid_t)raw->ppid;
+    if (tid == follow->root && !follow->root_over) { /* later owners of its id have the inherited clock */
+        follow->root_over = true;
+        ending->counted = read(follow->counts.fd, &ending->cpu_ns, sizeof ending->cpu_ns) == sizeof ending->cpu_ns;
         finish(follow, ending, fn, ctx);
+    } else if (ending->counted || !writes_reads(follow)) {
+        finish(follow, ending, fn, ctx);
+    }
     return 0;
 }
 
-static int on_read_record(struct follow *follow, const struct raw *raw, follow_fn *fn, void *ctx)
+static int on_read_record(struct follow *follow, const struct task_record *raw, follow_fn *fn, void *ctx)
 {
+    if (!writes_reads(follow))
+        return 0;
     struct ending *ending = find_ending(follow, (pid_t)raw->tid, raw->time_ns);
     if (!ending)
         return -ENOMEM;
-    ending->reads++;
-    ending->cpu_ns += raw->value;
-    if (ending->exited && ending->reads >= follow->ring_count)
+    if (ending->counted) {
+        give_up(follow, ending, fn, ctx);
+        return on_read_record(follow, raw, fn, ctx);
+    }
+    follow->reads_come = true;
+    ending->pid = (pid_t)raw->pid;
+    ending->counted = true;
+    ending->cpu_ns = raw->value;
+    if (ending->exited)
         finish(follow, ending, fn, ctx);
     return 0;
 }
 
-static int on_fork_record(struct follow *follow, const struct raw *raw, follow_fn *fn, void *ctx)
+static int on_fork_record(struct follow *follow, const struct task_record *raw, follow_fn *fn, void *ctx)
 {
     struct follow_record record = {
         .kind = raw->pid == raw->ppid ? FOLLOW_THREAD : FOLLOW_FORK,
@@ -448,6 +489,10 @@ static int on_fork_record(struct follow *follow, const struct raw *raw, follow_f
         .time_ns = raw->time_ns,
     };
     struct process *process;
+    struct ending *former;
+    HASH_FIND_INT(follow->endings, &record.tid, former);
+    if (former)
+        give_up(follow, former, fn, ctx);
     HASH_FIND_INT(follow->processes, &record.pid, process);
     bool thread = record.kind == FOLLOW_THREAD && process;
     int r = add_process(follow, record.pid, thread ? process->threads + 1 : record.kind == FOLLOW_THREAD ? 2 : 1);
@@ -455,7 +500,7 @@ static int on_fork_record(struct follow *follow, const struct raw *raw, follow_f
     return r;
 }
 
-static int hand_out(struct follow *follow, const struct raw *raw, follow_fn *fn, void *ctx)
+static int hand_out(struct follow *follow, const struct task_record *raw, follow_fn *fn, void *ctx)
 {
     struct follow_record record = {.pid = (pid_t)raw->pid, .tid = (pid_t)raw->tid, .time_ns = raw->time_ns};
     switch (raw->type) {
@@ -484,13 +529,11 @@ int follow_read(struct follow *follow, follow_fn *fn, void *ctx)
     /* First, so that what is written from now on wakes us again; each ring reports once. */
     while (epoll_wait(follow->epoll, event, 16, 0) == 16)
         ;
-    int r = 0;
     uint64_t until = clock_now_ns();
     follow->raw_count = 0;
-    for (size_t i = 0; i < follow->ring_count && r == 0; i++)
-        r = drain(follow, i, until);
+    int r = drain_all(follow, until);
     if (follow->raw_count > 1)
-        qsort(follow->raws, follow->raw_count, sizeof *follow->raws, compare_raws);
+        qsort(follow->raws, follow->raw_count, sizeof *follow->raws, task_record_compare);
     for (size_t i = 0; i < follow->raw_count; i++) {
         int one = hand_out(follow, &follow->raws[i], fn, ctx);
         r = r < 0 ? r : one;
@@ -498,14 +541,9 @@ int follow_read(struct follow *follow, follow_fn *fn, void *ctx)
     struct ending *ending, *next;
     HASH_ITER(hh, follow->endings, ending, next)
     {
-        if (until - ending->since_ns < READS_WAIT_NS || until < ending->since_ns)
-            continue;
-        if (ending->exited) {
-            finish(follow, ending, fn, ctx);
-        } else { /* counts without an EXIT, which was lost */
-            HASH_DEL(follow->endings, ending);
-            free(ending);
-        }
+        uint64_t waited_ns = until > ending->since_ns ? until - ending->since_ns : 0;
+        if (waited_ns >= READS_WAIT_NS)
+            wait_no_more(follow, ending, waited_ns, fn, ctx);
     }
     return r;
 }

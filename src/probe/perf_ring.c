@@ -86,7 +86,7 @@ static void copy_out(const struct perf_ring *ring, uint64_t at, void *to, size_t
     memcpy((char *)to + first, data, len - first);
 }
 
-const struct perf_event_header *perf_ring_next(struct perf_ring *ring, bool *ret_torn)
+const struct perf_event_header *perf_ring_next(struct perf_ring *ring, uint64_t *dropped)
 {
     struct perf_event_header *header = (struct perf_event_header *)ring->copy;
     uint64_t left = ring->head - ring->tail;
@@ -95,16 +95,23 @@ const struct perf_event_header *perf_ring_next(struct perf_ring *ring, bool *ret
     if (left >= sizeof *header && left <= ring->size) {
         copy_out(ring, ring->tail, header, sizeof *header);
         size_t size = header->size;
-        if (size >= sizeof *header && size % 8 == 0 && size <= left && size <= sizeof ring->copy) {
+        bool known = header->type > 0 && header->type < PERF_RECORD_MAX;
+        if (known && size >= sizeof *header && size % 8 == 0 && size <= left && size <= sizeof ring->copy) {
             copy_out(ring, ring->tail, ring->copy, size);
             header->size = (uint16_t)size;
             ring->tail += size;
             return header;
         }
     }
-    *ret_torn = true;
+    *dropped += left < ring->size ? left : ring->size;
     ring->tail = ring->head;
     return NULL;
+}
+
+void perf_ring_drop(struct perf_ring *ring, const struct perf_event_header *record, uint64_t *dropped)
+{
+    *dropped += ring->head - ring->tail + record->size;
+    ring->tail = ring->head;
 }
 
 void perf_ring_unread(struct perf_ring *ring, const struct perf_event_header *record)

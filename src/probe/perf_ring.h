@@ -42,9 +42,11 @@ void perf_ring_close(struct perf_ring *ring);
 
 /* Looks how far the kernel is. */
 void perf_ring_begin(struct perf_ring *ring);
-/* The next whole record, valid until the next call, or NULL. *ret_torn is set when the rest of the ring made no sense
- * and was dropped. perf_ring_unread steps back before the record just read. */
-const struct perf_event_header *perf_ring_next(struct perf_ring *ring, bool *ret_torn);
+/* The next whole record, valid until the next call, or NULL. Where the rest of the ring makes no sense it is dropped,
+ * and as many bytes are added to *dropped; perf_ring_drop does the same for who finds no sense in the record just read.
+ * perf_ring_unread steps back before it. */
+const struct perf_event_header *perf_ring_next(struct perf_ring *ring, uint64_t *dropped);
+void perf_ring_drop(struct perf_ring *ring, const struct perf_event_header *record, uint64_t *dropped);
 void perf_ring_unread(struct perf_ring *ring, const struct perf_event_header *record);
 /* Gives the read part back to the kernel. */
 void perf_ring_end(struct perf_ring *ring);

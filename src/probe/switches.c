@@ -13,7 +13,7 @@
 #define PERF_RECORD_MISC_SWITCH_OUT_PREEMPT (1 << 14) /* Linux 4.17 */
 #endif
 
-enum { RING_PAGES = 16 }; /* 64 KByte: 2700 records of 24 bytes */
+enum { SWITCH_BYTES = 24, RING_PAGES = 16 }; /* 64 KByte: 2700 records */
 
 struct switches {
     struct perf_ring ring;
@@ -60,12 +60,12 @@ int switches_read(struct switches *switches, switch_fn *fn, void *ctx, uint64_t 
     struct perf_ring *ring = &switches->ring;
     struct epoll_event event;
     uint64_t lost = 0;
-    bool torn = false;
+    uint64_t dropped = 0;
     /* First, so that what is written from now on wakes us again. */
     epoll_wait(switches->epoll, &event, 1, 0);
     perf_ring_begin(ring);
     const struct perf_event_header *record;
-    while ((record = perf_ring_next(ring, &torn))) {
+    while ((record = perf_ring_next(ring, &dropped))) {
         struct perf_record_id id;
         if (record->type == PERF_RECORD_LOST && record->size >= sizeof *record + 16) {
             lost += ((const uint64_t *)(record + 1))[1];
@@ -83,7 +83,7 @@ int switches_read(struct switches *switches, switch_fn *fn, void *ctx, uint64_t 
     }
     perf_ring_end(ring);
     if (ret_lost)
-        *ret_lost = lost + torn;
+        *ret_lost = lost + (dropped + SWITCH_BYTES - 1) / SWITCH_BYTES;
     return 0;
 }
 
