@@ -30,7 +30,9 @@ enum {
     JOB_ALIVE_COUNT,
     JOB_ALIVE_LIST,
     JOB_MEMBERS, /* of every version; the rest may be missing */
-    JOB_COMING = JOB_MEMBERS
+    JOB_COMING = JOB_MEMBERS,
+    JOB_UNSEEN,
+    JOB_UNCLOCKED
 };
 enum { END_PID, END_PPID, END_START, END_END, END_CPU, END_STATUS, END_THREADS, END_PEAK, END_NAME, END_MEMBERS };
 enum {
@@ -334,6 +336,8 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
         end_missed(context, values);
     put_sample(context, &arena, values, node);
     context->coming = count > JOB_COMING ? as_count(&values[JOB_COMING]) : 0;
+    context->unseen = count > JOB_UNSEEN ? as_count(&values[JOB_UNSEEN]) : 0;
+    context->unclocked_ns = count > JOB_UNCLOCKED ? as_count(&values[JOB_UNCLOCKED]) : 0;
     context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
     if (count > JOB_COMING && context->coming == 0 && context->lost == 0)
         withdraw(context, values);

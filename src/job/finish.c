@@ -20,7 +20,8 @@
 #include "jobdir/text.h"
 
 enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
-static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND; /* of reading traces for the summary */
+static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* of processor time that is missed singly */
+static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* of reading traces for the summary */
 
 static uint64_t max_count(uint64_t a, uint64_t b)
 {
@@ -211,15 +212,30 @@ static void warn_recording(struct job *job)
                       has_traces(job) ? " (those of functions are told apart)" : "");
 }
 
+/* What was told of single processes beside what the kernel says of all. */
+static void warn_lost(struct job *job)
+{
+    struct recorder *recorder = &job->recorder;
+    const struct watch *watch = &job->watch;
+    uint64_t lost = watch->lost + watch->lost_before;
+    if (lost)
+        recorder_warn(recorder, "lost", "%llu process records were lost before they were seen: counts may be short",
+                      (unsigned long long)lost);
+    if (watch->unseen)
+        recorder_warn(recorder, "unseen",
+                      "%llu processes are counted, but not listed: only the processor time that they needed is known",
+                      (unsigned long long)watch->unseen);
+    if (watch->unclocked_ns > UNCLOCKED_LEAST_NS && watch->unclocked_ns > recorder->model.cpu_ns / 100)
+        recorder_warn(recorder, "unclocked", "which processes needed %.2f s of the processor time is not known",
+                      (double)watch->unclocked_ns / NS_PER_SECOND);
+}
+
 static void add_warnings(struct job *job)
 {
     struct recorder *recorder = &job->recorder;
     warn_memory(job);
     warn_hidden_signal(job);
-    uint64_t lost = job->watch.lost + job->watch.lost_before;
-    if (lost)
-        recorder_warn(recorder, "lost", "%llu process records were lost before they were seen: counts may be short",
-                      (unsigned long long)lost);
+    warn_lost(job);
     if (recorder->crashes_omitted)
         recorder_warn(recorder, "crashes", "%llu more processes crashed",
                       (unsigned long long)recorder->crashes_omitted);

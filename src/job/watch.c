@@ -215,6 +215,8 @@ static void answered(struct watch *watch)
     watch->node_known = context.node_known;
     watch->lost = context.lost;
     watch->coming = context.coming;
+    watch->unseen = context.unseen;
+    watch->unclocked_ns = context.unclocked_ns;
     watch->answered_ns = clock_now_ns();
 }
 

@@ -295,12 +295,16 @@ const struct scry_service job_services[] = {
      "token<job_j>* job_list, integer cursor -> { integer cursor; integer time_ns; integer singly; string reason; "
      "integer lost; integer started; integer ended; integer ended_cpu_ns; integer peak_processes; integer "
      "peak_threads; integer forgotten; integer ended_num; "
-     "any* ended_list; integer alive_num; any* alive_list; integer coming }",
+     "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer unclocked_ns }",
      SCRY_OPTIONAL, job_get_info,
      "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
      "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name; alive_list: pid, ppid, start_ns, cpu_ns, rss, "
      "peak_rss, threads, state, name. coming: processes that will be in one of the lists of a later answer, for they "
-     "are too new or their ends are not known yet."},
+     "are too new or their ends are not known yet. unseen: processes that are counted and never listed, for all that "
+     "is "
+     "known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of processes of "
+     "which "
+     "it is not known singly, once all have ended."},
     {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
      "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, locals, "

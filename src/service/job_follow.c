@@ -54,6 +54,8 @@ struct job_follow {
     size_t pidfds;
     struct job_ended_list ended;
     uint64_t started, finished, finished_cpu_ns, lost;
+    uint64_t unseen;              /* counted at their end, of which only counts were told */
+    uint64_t aside, aside_cpu_ns; /* left out: those that live, and what they needed */
     uint64_t processes, threads, peak_processes, peak_threads; /* now, and the most at once */
 };
 
@@ -198,12 +200,30 @@ static void on_fork(struct job_follow *follow, const struct follow_record *recor
         memcpy(process->name, parent->name, sizeof process->name);
 }
 
+/* The end of a process that nobody told of, or of one that was left out. */
+static void on_other_exit(struct job_follow *follow, const struct follow_record *record)
+{
+    if (record->unborn && !follow->polled) {
+        follow->unseen++;
+        follow->started++;
+        follow->finished++;
+        follow->finished_cpu_ns += record->cpu_ns;
+    } else {
+        follow->aside -= record->kind == FOLLOW_EXIT && follow->aside > 0;
+        follow->aside_cpu_ns += record->cpu_ns;
+    }
+}
+
 static void on_exit_record(struct job_follow *follow, const struct follow_record *record)
 {
     struct tracked *process = find(follow, record->pid);
-    if (!process || process->over)
+    if (!process) {
+        on_other_exit(follow, record);
         return;
-    process->cpu_ns += record->cpu_known ? record->cpu_ns : 0;
+    }
+    if (process->over)
+        return;
+    process->cpu_ns += record->cpu_ns;
     if (record->kind == FOLLOW_EXIT)
         end(follow, process, record->time_ns);
     else if (process->threads > 1 && record->time_ns > process->counted_ns)
@@ -227,6 +247,8 @@ static void leave_out(struct job_follow *follow, struct tracked *process)
         other->most_processes = most_without(other->most_processes, process->most_processes, 1);
         other->most_threads = most_without(other->most_threads, process->most_threads, process->threads);
     }
+    follow->aside++;
+    follow->aside_cpu_ns += process->cpu_ns;
     follow->started--;
     follow->processes--;
     follow->threads -= process->threads;
@@ -503,12 +525,23 @@ static void count_settled(const struct job_follow *follow, struct job_counts *re
     }
 }
 
+/* The CPU time that the kernel counted for the job beyond that of the processes told: both are exact when all have
+ * ended. */
+static uint64_t unclocked_ns(const struct job_follow *follow)
+{
+    uint64_t all_ns, told_ns = follow->finished_cpu_ns + follow->aside_cpu_ns;
+    if (!follow->perf || follow->polled || follow->alive || follow->aside || follow_cpu(follow->perf, &all_ns) < 0)
+        return 0;
+    return all_ns > told_ns ? all_ns - told_ns : 0;
+}
+
 void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
 {
     struct job_counts settled;
     job_ended_forget(&follow->ended, cursor);
     sample(follow);
     count_settled(follow, &settled);
+    uint64_t beyond_ns = unclocked_ns(follow);
     const struct job_ended_list *ended = &follow->ended;
     uint64_t known = job_ended_known(&follow->ended);
     put(out, known);
@@ -519,7 +552,7 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     put(out, follow->lost);
     put(out, settled.started);
     put(out, follow->finished);
-    put(out, follow->finished_cpu_ns);
+    put(out, follow->finished_cpu_ns + beyond_ns);
     put(out, settled.peak_processes);
     put(out, settled.peak_threads);
     put(out, ended->forgotten);
@@ -544,7 +577,9 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     buf_putc(out, '[');
     buf_append(out, list.data ? list.data : "", list.len);
     buf_puts(out, "],");
-    value_print_uint(out, follow->started - follow->finished - alive + (ended->next - known));
+    put(out, follow->started - follow->finished - alive + (ended->next - known));
+    put(out, follow->unseen);
+    value_print_uint(out, beyond_ns);
     out->failed = out->failed || list.failed;
     buf_done(&list);
 }

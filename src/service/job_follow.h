@@ -44,7 +44,7 @@ void job_follow_seen(struct job_follow *follow, pid_t pid);
  *     time_ns         of the sample, CLOCK_MONOTONIC like all times here
  *     singly          1: every process is listed, however short; 0: not, and
  *     reason          why
- *     lost            records that the kernel dropped
+ *     lost            records that the kernel dropped, or that made no sense
  *     started, ended  processes so far, the root included
  *     ended_cpu_ns    CPU time of those that ended
  *     peak_processes, peak_threads    at once, since it is followed; exact when listed singly
@@ -52,6 +52,9 @@ void job_follow_seen(struct job_follow *follow, pid_t pid);
  *     n, [pid, ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, ...]      ended since `cursor`;
  *                     status as from wait(2), -1: not known; threads: the most at once; peak_rss 0: not known
  *     n, [pid, ppid, start_ns, cpu_ns, rss, peak_rss, threads, state, name, ...]          alive
+ *     coming          processes that were not told yet, or whose end was not
+ *     unseen          processes that are counted and never listed: all that is known is what CPU time they needed
+ *     unclocked_ns    CPU time, part of ended_cpu_ns, of processes of which it is not known singly, once all have ended
  */
 void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -43,6 +44,8 @@ enum {
     ALIVE_COUNT,
     ALIVE_LIST,
     COMING,
+    UNSEEN,
+    UNCLOCKED,
     MEMBERS
 };
 enum { ENDED_MEMBERS = 9, ALIVE_MEMBERS = 9 };
@@ -149,6 +152,8 @@ static void test_short_processes(void **state)
     assert_int_equal(number(&answer, ALIVE_COUNT), 0);
     assert_int_equal(number(&answer, PEAK_PROCESSES), 2);
     assert_int_equal(number(&answer, LOST), 0);
+    assert_int_equal(number(&answer, UNSEEN), 0);
+    assert_true(number(&answer, UNCLOCKED) < 1000000);
     assert_true(number(&answer, ENDED_CPU) > 0);
     const struct value *root = find_ended(&answer, held.pid);
     assert_non_null(root);
@@ -271,6 +276,58 @@ static void test_seen(void **state)
         close(said[i]);
         close(answered[i]);
     }
+}
+
+enum { UNREAD = 3000 };
+
+/* More than a ring has room for, all on one processor, and nobody reads. */
+static void many_unread(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < UNREAD; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(0);
+        waitpid(pid, NULL, 0);
+    }
+    if (write(said[1], "", 1) == 1)
+        for (;;)
+            pause();
+}
+
+/* Processes of which no record told are counted by the time that they needed, and said to be missing. */
+static void test_unseen(void **state)
+{
+    if (follow_missing())
+        skip();
+    struct job_follow *follow;
+    struct answer answer;
+    struct err err = {0};
+    char done;
+    assert_int_equal(pipe(said), 0);
+    struct held held = hold(many_unread);
+    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
+    let_go(&held);
+    assert_int_equal(read(said[0], &done, 1), 1);
+    take_until(follow, ENDED, UNREAD, &answer);
+    assert_int_equal(number(&answer, STARTED), UNREAD + 1);
+    assert_true(number(&answer, LOST) > 0);
+    uint64_t unseen = number(&answer, UNSEEN), listed = number(&answer, ENDED_COUNT);
+    assert_true(unseen > 0);
+    assert_int_equal(unseen + listed, UNREAD);
+    arena_done(&answer.arena);
+    kill(held.pid, SIGKILL);
+    waitpid(held.pid, NULL, 0);
+    take_until(follow, ENDED, UNREAD + 1, &answer);
+    assert_int_equal(number(&answer, UNSEEN), unseen);
+    assert_true(number(&answer, UNCLOCKED) < 1000000);
+    arena_done(&answer.arena);
+    job_follow_free(follow);
+    for (int i = 0; i < 2; i++)
+        close(said[i]);
 }
 
 static void wait_only(void)
@@ -540,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_alive),
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_ended_list),
         cmocka_unit_test(test_agents_own),
         cmocka_unit_test(test_agents_own_last),
