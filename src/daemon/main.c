@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
+#include "base/map_guard.h"
 #include "base/loop.h"
 #include "base/stack.h"
 #include "daemon/connection.h"
@@ -303,6 +304,7 @@ static int run(int argc, char **argv)
     unsetenv("DEBUGINFOD_URLS");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    map_guard_install();
     mallopt(M_ARENA_MAX, 1);
     struct err err;
     int code = raise_limits(&err);

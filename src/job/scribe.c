@@ -212,6 +212,8 @@ bool scribe_wait(struct scribe *scribe)
     if (scribe->late)
         return false;
     put(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
+    if (scribe->pid > 0)
+        kill(scribe->pid, SIGCONT); /* the whole group may have been stopped, and only scry run continued */
     for (;;) {
         scribe_push(scribe);
         if (scribe->fd < 0)

@@ -221,6 +221,14 @@ static uint32_t slots_for_fork(const struct agent *agent, const struct agent *pa
     return parent && slots < usual ? (uint32_t)slots : (uint32_t)usual;
 }
 
+void agent_area_check(struct agent *agent)
+{
+    struct stat st;
+    if (agent->view.base && fstat(agent->area_fd, &st) == 0 && (uint64_t)st.st_size < agent->view.size)
+        agent_set_problem(agent, "pid %d has cut the memory that it shares with the monitor: records of it are missing",
+                          agent->pid);
+}
+
 static int map_area(struct agent *agent, uint64_t size)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->area_fd, 0);

@@ -252,6 +252,7 @@ struct agents {
     struct loop_source *timer, *deferred;
     struct loop_source *start_timer; /* agent_area.c */
     uint64_t timer_ns;
+    uint64_t faults;     /* map_guard_faults(), as far as it was looked who it was */
     unsigned collecting; /* depth: nobody is freed meanwhile */
 
     /* the time stamp counter */
@@ -282,6 +283,8 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *job, const
 /* From here on it is collected. With a parent that it was forked from it is to do what that does. */
 void agent_came(struct agent *agent, const struct agent *parent);
 void agent_open(struct agent *agent); /* its trace, if that is still to be made */
+/* Says so if the program has cut its area. */
+void agent_area_check(struct agent *agent);
 void agent_set_problem(struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void job_set_problem(struct trace_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct trace_job *job_get(struct agents *agents, const char *dir);

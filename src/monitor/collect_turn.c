@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/map_guard.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 
@@ -43,8 +44,12 @@ static uint64_t collect_turn(struct agents *agents)
             collect_finish(agent, false);
     }
     agents->collecting--;
+    bool cut = agents->faults != map_guard_faults();
+    agents->faults = map_guard_faults();
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
+        if (cut)
+            agent_area_check(agent);
         if (collect_done(agent))
             agent_free(agent);
     }

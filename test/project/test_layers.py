@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check-layers: the tree keeps the rules, and each kind of violation is found, with file and line."""
+"""tools/check-layers: the tree keeps the rules, and each kind of violation is found, with file and line. And the page of
+promises names tests that are there."""
 
 import os
 import re
@@ -83,6 +84,25 @@ class Registration(unittest.TestCase):
             found = {name[:-3] for name in os.listdir(path) if name.startswith("test_") and name.endswith(".py")}
             self.assertEqual(found - listed, set(), f"not in test/{folder}/meson.build")
             self.assertEqual(listed - found, set(), f"listed in test/{folder}/meson.build but not there")
+
+
+class Promises(unittest.TestCase):
+    def test_have_tests(self):
+        """What doc/explain/promises.md names is there."""
+        with open(os.path.join(scrytest.SOURCE, "doc", "explain", "promises.md"), encoding="utf-8") as file:
+            named = re.findall(r"`((?:\w+/)?test_[\w.]+)`", file.read())
+        self.assertGreater(len(named), 20)
+        for name in named:
+            with self.subTest(name=name):
+                if name.endswith(".c"):
+                    self.assertTrue(os.path.exists(os.path.join(scrytest.SOURCE, "src", name)))
+                    continue
+                program, case, *method = name.split(".")
+                with open(os.path.join(scrytest.SOURCE, "test", "system", f"{program}.py"), encoding="utf-8") as file:
+                    text = file.read()
+                self.assertRegex(text, rf"(?m)^class {case}\b")
+                for test in method:
+                    self.assertRegex(text, rf"(?m)^    def {test}\(")
 
 
 scrytest.main()

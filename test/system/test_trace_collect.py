@@ -193,6 +193,28 @@ class Change(CollectCase):
         self.assertEqual({row["name"]: row["calls"] for row in report["functions"]}["step"], steps)
         self.assertEqual(report["warnings"], [warning for warning in report["warnings"] if warning["kind"] == "gap"])
 
+    def test_program_cuts_its_memory(self):
+        """The monitor lives, and so does the trace of another program."""
+        other = self.box.start(self.box.scry("run", "-q", "-o", self.box.path("other"), "--", target(), "step", 0),
+                               stdin=subprocess.PIPE)
+        run = self.start("--", target(), "step", 0)
+        wait_until(lambda: self.found("step") > 50)
+        monitor = self.box.monitor_pid()
+        (pid,) = scrytest.children(run.pid)
+        os.kill(pid, signal.SIGSTOP)  # it would die of it itself
+        (area,) = [path for path in glob.glob(self.box.path("run", "rings", f"{pid}-*")) if os.path.getsize(path) > 65536]
+        os.truncate(area, 4096)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(run.wait(), 128 + signal.SIGKILL)
+        other.stdin.close()
+        steps = int(re.search(r"calls step (\d+)", other.stdout.read()).group(1))
+        self.assertEqual(other.wait(), 0)
+        self.assertEqual(self.box.monitor_pid(), monitor)
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.box.path("other"))).stdout)
+        self.assertEqual({row["name"]: row["calls"] for row in report["functions"]}["step"], steps)
+        said = self.box.run(self.box.scry("report", self.job)).stdout
+        self.assertIn("has cut the memory that it shares with the monitor", said)
+
     def killed_midway(self, *points):
         """A monitor is killed, and the next one, too, while it takes over: at the last of these points, at each of which it
         is held. The one after it goes on with what the program has recorded, from the first call to the last."""
