@@ -19,25 +19,13 @@
 #include "monitor/runstate.h"
 #include "monitor/steps.h"
 #include "monitor/traced.h"
-#include "probe/proc.h"
 
-enum { TRACER_RESTARTS = 3, INT3 = 0xcc };
+enum { TRACER_RESTARTS = 3 };
 #define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
 /* ---- the tracer process ---- */
 
-/* Nobody would step over what the dead tracer left in the code: the program gets its own bytes back at once. */
-static void repair_code(const struct process *process)
-{
-    for (size_t i = 0; i < process->trace.break_count; i++) {
-        const struct trace_break *at = &process->trace.breaks[i];
-        uint8_t byte;
-        if (proc_memory_read(process->pid, at->addr, &byte, 1, NULL) == 0 && byte == INT3)
-            proc_memory_write(process->pid, at->addr, &at->original, 1, NULL);
-    }
-}
-
-/* The kernel detached everything when the tracer died; start over where that is possible. */
+/* Its guard has repaired, and the kernel detached, everything; start over where that is possible. */
 static void tracer_lost(struct monitor *monitor)
 {
     log_error("the tracer (pid %d) died; breakpoints and stops are set up again if that is possible",
@@ -48,7 +36,6 @@ static void tracer_lost(struct monitor *monitor)
     monitor->tracer = NULL;
     monitor->tracer_restarts++;
     for (struct process *process = monitor->processes; process; process = process->hh.next) {
-        repair_code(process);
         free(process->trace.breaks);
         process->trace = (struct trace_state){0};
         for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {

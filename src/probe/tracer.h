@@ -3,7 +3,7 @@
  * The tracer, seen from the monitor: a separate process (scry-tracer) that owns every ptrace attachment and every int3,
  * started at the first need. It runs lowered action lists itself. When the monitor's end of the socket closes, it
  * removes breakpoints, repairs program counters, lets stopped threads run, detaches everything and exits: the targets
- * never notice.
+ * never notice. If it is killed, its guard takes the breakpoints out (tracer/guard.c).
  *
  * All calls are synchronous and bounded (TRACER_TIMEOUT_NS, longer while the tracer has no processor); events that
  * arrive meanwhile are queued and handed out by tracer_dispatch. One thread. Errors: -ESRCH (gone), -EPERM (not

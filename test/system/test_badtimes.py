@@ -132,8 +132,9 @@ class MonitorDies(ServiceTest):
 
 class TracerDies(ServiceTest):
     def tracer(self):
-        return [pid for pid in self.box.processes("scry-")
-                if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "scry-tracer"][0]
+        """Not its guard, which is its child."""
+        pids = list(self.box.processes("scry-tracer"))
+        return [pid for pid in pids if int(scrytest.process_status(pid)["PPid"]) not in pids][0]
 
     def test_watching_goes_on(self):
         """Breakpoints, watches and stops are set up again; the program's code is its own."""
@@ -166,6 +167,22 @@ class TracerDies(ServiceTest):
         self.ask(f": thread_read_int_regs([{process}], 0, 17)")
         os.kill(self.tracer(), signal.SIGKILL)
         scrytest.wait_until(lambda: self.omis.request(f": thread_read_int_regs([{process}], 0, 17)").ok())
+        target.quit()
+
+    def test_with_the_monitor(self):
+        """Only the guard is left when a thread is held."""
+        pause = self.box.pause("traced.held")
+        target = self.target()
+        self.attach(target)
+        self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        with pause:
+            target.send("hit 1")
+            monitor, tracer = pause.reached(), self.tracer()
+            os.kill(monitor, signal.SIGKILL)
+            os.kill(tracer, signal.SIGKILL)
+            self.assertEqual(target.line(), "1")
+        scrytest.wait_until(lambda: not list(self.box.processes("scry-tracer")))
+        self.assertEqual(target.do("hit 3"), "4")
         target.quit()
 
 
@@ -307,7 +324,7 @@ class NothingIsLeft(ServiceTest):
         target.do("hit 1")
         self.triggered(number)
         pids = list(self.box.processes("scry-"))
-        self.assertEqual(len(pids), 2, "the monitor and its tracer")
+        self.assertEqual(len(pids), 3, "the monitor, its tracer and that one's guard")
 
         def switches():
             return {pid: int(scrytest.process_status(pid)["voluntary_ctxt_switches"]) for pid in pids}

@@ -276,6 +276,7 @@ void attach_detach_thread(struct thread *thread)
         thread->in_stop = thread->regs_valid = thread->interrupted = false;
         int signal = thread->signal;
         thread->signal = 0;
+        guard_signal_forget(thread);
         ptrace(PTRACE_CONT, thread->tid, NULL, (void *)(long)signal);
         return;
     }
@@ -284,6 +285,7 @@ void attach_detach_thread(struct thread *thread)
         thread->process->keep_stubs = true;
     space_leave_stubs(
         thread->process); /* before it can return there without us, also from a call of a former seizing */
+    guard_signal_forget(thread);
     if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(long)thread->signal) < 0) {
         thread->in_stop = thread->regs_valid = false; /* killed: its end will be reported */
         return;

@@ -13,7 +13,7 @@
 #include "base/dirs.h"
 #include "probe/tracer/tracee.h"
 
-static const uint8_t int3 = 0xcc;
+static const uint8_t int3 = INT3;
 
 struct breakpoint *breakpoint_find(const struct space *space, uint64_t addr)
 {
@@ -64,8 +64,11 @@ static int insert(struct process *process, struct breakpoint *breakpoint)
     int code = read_insn(process, breakpoint);
     if (code < 0)
         return code;
-    if (space_write_raw(process, breakpoint->addr, &int3, 1) < 0)
+    breakpoint->guarded = guard_trap(space_mem_fd(process), breakpoint->addr, breakpoint->original);
+    if (space_write_raw(process, breakpoint->addr, &int3, 1) < 0) {
+        guard_trap_forget(&breakpoint->guarded);
         return -EIO;
+    }
     breakpoint->inserted = true;
     process->space->inserted_count++;
     return 0;
@@ -81,6 +84,7 @@ static void take_out(struct process *process, struct breakpoint *breakpoint)
     /* a library may have been unloaded, or its page replaced */
     if (space_read_raw(process, breakpoint->addr, &byte, 1) == 1 && byte == int3)
         space_write_raw(process, breakpoint->addr, &breakpoint->original, 1);
+    guard_trap_forget(&breakpoint->guarded);
 }
 
 static struct breakpoint *get(struct process *process, uint64_t addr)
@@ -266,6 +270,20 @@ static void space_update(const struct space *space, const struct thread *but)
     }
 }
 
+enum breakpoint_past breakpoint_past(struct thread *thread, struct breakpoint *breakpoint,
+                                     struct user_regs_struct *regs, bool alone)
+{
+    const struct insn *insn = &breakpoint->insn;
+    if (breakpoint->original == int3)
+        return PAST_OWN;
+    if ((insn->kind == INSN_COPY || insn->kind == INSN_PUSH || (insn->kind == INSN_SYSCALL && alone)) &&
+        (breakpoint->slot || (breakpoint->slot = space_slot_new(thread->process, insn, breakpoint->addr)))) {
+        regs->rip = breakpoint->slot;
+        return PAST_SLOT;
+    }
+    return insn_emulate(insn, breakpoint->addr, thread, regs) == 0 ? PAST_EMULATED : PAST_IN_PLACE;
+}
+
 bool breakpoint_step_over(struct thread *thread, struct breakpoint *breakpoint, int *inout_request)
 {
     if (thread_load_regs(thread) < 0)
@@ -274,15 +292,15 @@ bool breakpoint_step_over(struct thread *thread, struct breakpoint *breakpoint, 
         thread->break_done = false;
         return true;
     }
-    enum insn_kind kind = breakpoint->insn.kind;
-    if (breakpoint->original == int3) { /* the program's own lies beneath: it gets its signal */
+    struct space *space = thread->process->space;
+    switch (breakpoint_past(thread, breakpoint, &thread->regs, false)) {
+    case PAST_OWN:
         thread->regs.rip++;
         thread->signal = SIGTRAP;
-    } else if ((kind == INSN_COPY || kind == INSN_PUSH) &&
-               (breakpoint->slot ||
-                (breakpoint->slot = space_slot_new(thread->process, &breakpoint->insn, breakpoint->addr)))) {
-        thread->regs.rip = breakpoint->slot;
-    } else if (insn_emulate(&breakpoint->insn, breakpoint->addr, thread, &thread->regs) == 0) {
+        break;
+    case PAST_SLOT:
+        break;
+    case PAST_EMULATED:
         if (*inout_request == PTRACE_SINGLESTEP) {
             *inout_request = thread->process->syscalls ? PTRACE_SYSCALL : PTRACE_CONT;
             thread->break_done = false;
@@ -290,8 +308,8 @@ bool breakpoint_step_over(struct thread *thread, struct breakpoint *breakpoint, 
             step_done(thread);
             return thread_may_run(thread);
         }
-    } else {
-        struct space *space = thread->process->space;
+        break;
+    case PAST_IN_PLACE:
         space->in_place = thread;
         space->in_place_addr = breakpoint->addr;
         space_update(space, thread);
@@ -390,8 +408,10 @@ int breakpoint_write(struct process *process, uint64_t addr, const void *bytes, 
     {
         if (!breakpoint->inserted)
             continue;
-        if (code == 0 && breakpoint->addr - addr < len)
+        if (code == 0 && breakpoint->addr - addr < len) {
             breakpoint->original = ((const uint8_t *)bytes)[breakpoint->addr - addr];
+            guard_trap_set(breakpoint->guarded, breakpoint->original);
+        }
         if (breakpoint->addr < addr + len && addr < breakpoint->addr + INSN_SIZE)
             read_insn(process, breakpoint);
     }

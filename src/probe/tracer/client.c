@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitor's side of the tracer (tracer.h). Requests wait for their reply; what arrives meanwhile is queued. All
- * int3 that are set are remembered here with the bytes they replaced: if the tracer itself is killed, the kernel lets
- * its tracees go, and the bytes are put back at once from here.
+ * The monitor's side of the tracer (tracer.h). Requests wait for their reply; what arrives meanwhile is queued. The
+ * socket's end comes when the tracer has ended and everything is repaired: its guard (guard.c) has the socket, too.
  */
 #include "probe/tracer.h"
 
@@ -17,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <uthash.h>
 #include <utlist.h>
 
 #include "base/buf.h"
@@ -32,17 +30,6 @@ struct queued {
     struct queued *next, *prev;
 };
 
-struct changed_key {
-    uint64_t addr, id;
-    uint64_t pid;
-};
-
-struct changed { /* an int3 in a target */
-    struct changed_key key;
-    uint8_t original;
-    UT_hash_handle hh;
-};
-
 struct tracer {
     int fd;
     pid_t pid;
@@ -50,67 +37,15 @@ struct tracer {
     uint64_t serial;
     struct buf in;
     struct queued *events;
-    struct changed *changes;
     tracer_event_fn *fn;
     void *ctx;
 };
-
-/* ---- what must be repaired if the tracer dies ---- */
-
-static void remember(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id, uint8_t original)
-{
-    struct changed_key key = {addr, id, (uint64_t)pid};
-    struct changed *changed;
-    HASH_FIND(hh, tracer->changes, &key, sizeof key, changed);
-    if (!changed && (changed = calloc(1, sizeof *changed))) {
-        changed->key = key;
-        HASH_ADD(hh, tracer->changes, key, sizeof key, changed);
-    }
-    if (changed)
-        changed->original = original;
-}
-
-static void forget(struct tracer *tracer, struct changed *changed)
-{
-    HASH_DEL(tracer->changes, changed);
-    free(changed);
-}
-
-static void forget_process(struct tracer *tracer, pid_t pid)
-{
-    struct changed *changed, *next;
-    HASH_ITER(hh, tracer->changes, changed, next)
-    {
-        if (changed->key.pid == (uint64_t)pid)
-            forget(tracer, changed);
-    }
-}
-
-static void repair(struct tracer *tracer)
-{
-    struct changed *changed, *next;
-    HASH_ITER(hh, tracer->changes, changed, next)
-    {
-        char path[64];
-        snprintf(path, sizeof path, "/proc/%d/mem", (int)changed->key.pid);
-        int fd = open(path, O_RDWR | O_CLOEXEC);
-        uint8_t byte;
-        if (fd >= 0 && pread(fd, &byte, 1, (off_t)changed->key.addr) == 1 && byte == 0xcc) {
-            ssize_t put = pwrite(fd, &changed->original, 1, (off_t)changed->key.addr);
-            (void)put;
-        }
-        if (fd >= 0)
-            close(fd);
-        forget(tracer, changed);
-    }
-}
 
 static int died(struct tracer *tracer)
 {
     if (!tracer->dead) {
         tracer->dead = true;
-        shutdown(tracer->fd, SHUT_RDWR); /* whoever waits for tracer_fd learns it, also if the process hangs */
-        repair(tracer);
+        kill(tracer->pid, SIGKILL); /* whoever waits for tracer_fd learns it, also if the process hangs */
     }
     return -EPIPE;
 }
@@ -123,8 +58,6 @@ static void queue_event(struct tracer *tracer, const char *bytes, size_t len)
     if (!queued)
         return;
     memcpy(&queued->event, bytes, len);
-    if (queued->event.kind == TRACER_EXEC || queued->event.kind == TRACER_GONE)
-        forget_process(tracer, queued->event.pid);
     DL_APPEND(tracer->events, queued);
 }
 
@@ -305,9 +238,6 @@ static void tracer_free(struct tracer *tracer)
     struct queued *queued, *next;
     DL_FOREACH_SAFE(tracer->events, queued, next)
     free(queued);
-    struct changed *changed, *after;
-    HASH_ITER(hh, tracer->changes, changed, after)
-    forget(tracer, changed);
     if (tracer->fd >= 0)
         close(tracer->fd);
     buf_done(&tracer->in);
@@ -357,6 +287,14 @@ int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tra
     return 0;
 }
 
+/* Until everything is released or repaired; events that are still sent are of no interest. */
+static void await_end(struct tracer *tracer)
+{
+    uint64_t deadline = wait_now_ns() + 2 * TRACER_TIMEOUT_NS;
+    while (wait_ready(tracer, POLLIN, deadline) == 0 && receive(tracer) == 0)
+        buf_clear(&tracer->in);
+}
+
 void tracer_stop_all(struct tracer *tracer)
 {
     if (!tracer)
@@ -365,15 +303,10 @@ void tracer_stop_all(struct tracer *tracer)
     if (!tracer->dead)
         send_all(tracer, &bye, sizeof bye, wait_now_ns() + TRACER_TIMEOUT_NS);
     shutdown(tracer->fd, SHUT_WR);
-    /* It closes its end by exiting, when everything is released; events it still sends are of no interest. */
-    uint64_t deadline = wait_now_ns() + 2 * TRACER_TIMEOUT_NS;
-    while (!tracer->dead && wait_ready(tracer, POLLIN, deadline) == 0)
-        if (receive(tracer) == 0)
-            buf_clear(&tracer->in);
-    if (!tracer->dead)
-        repair(tracer);
+    await_end(tracer);
     kill(tracer->pid, SIGKILL); /* it has ended, or it hangs; not yet waited for, its number is still its own */
     waitpid(tracer->pid, NULL, 0);
+    await_end(tracer);
     tracer_free(tracer);
 }
 
@@ -422,10 +355,7 @@ int tracer_seize(struct tracer *tracer, pid_t pid, struct err *err)
 
 int tracer_release(struct tracer *tracer, pid_t pid)
 {
-    int code = call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE, .id = pid), NULL, 0, NULL);
-    if (code == 0)
-        forget_process(tracer, pid);
-    return code;
+    return call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE, .id = pid), NULL, 0, NULL);
 }
 
 int tracer_release_thread(struct tracer *tracer, pid_t tid)
@@ -577,23 +507,13 @@ int tracer_break_set(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t i
     struct reply reply;
     int code = call(tracer, MESSAGE(.kind = WIRE_BREAK_SET, .id = pid, .a = addr, .b = id), program,
                     program ? sizeof *program : 0, &reply, err);
-    if (code == 0) {
-        uint8_t original = (uint8_t)reply.message.a;
-        remember(tracer, pid, addr, id, original);
-        if (ret_original)
-            *ret_original = original;
-    }
+    if (code == 0 && ret_original)
+        *ret_original = (uint8_t)reply.message.a;
     buf_done(&reply.payload);
     return code;
 }
 
 int tracer_break_clear(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t id)
 {
-    int code = call_simple(tracer, MESSAGE(.kind = WIRE_BREAK_CLEAR, .id = pid, .a = addr, .b = id), NULL, 0, NULL);
-    struct changed_key key = {addr, id, (uint64_t)pid};
-    struct changed *changed;
-    HASH_FIND(hh, tracer->changes, &key, sizeof key, changed);
-    if (code == 0 && changed)
-        forget(tracer, changed);
-    return code;
+    return call_simple(tracer, MESSAGE(.kind = WIRE_BREAK_CLEAR, .id = pid, .a = addr, .b = id), NULL, 0, NULL);
 }

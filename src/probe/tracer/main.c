@@ -131,6 +131,7 @@ void event_hold(struct thread *thread, struct tracer_event *event)
     event->pid = thread->process->pid;
     event->tid = thread->tid;
     event->hold = thread->hold = ++serial << TID_BITS | (uint64_t)thread->tid;
+    thread_park(thread); /* before anybody knows that it waits */
     event_send(event);
 }
 
@@ -376,6 +377,7 @@ int main(void)
         perror("scry-tracer: socket");
         return 1;
     }
+    guard_start();
     struct wire_message hello = {.size = sizeof hello, .kind = WIRE_HELLO, .a = WIRE_VERSION};
     send_message(&hello, NULL, 0);
     run();

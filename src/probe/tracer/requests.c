@@ -209,12 +209,13 @@ static int set_regs(struct request *request, struct thread *thread)
     if (code < 0)
         return code;
     struct user_regs_struct before = thread->regs;
+    bool was_dirty = thread->regs_dirty;
     memcpy(&thread->regs, request->bytes, sizeof thread->regs);
     thread_regs_changed(thread);
     code = thread_flush_regs(thread);
     if (code < 0) { /* the kernel refuses some values */
         thread->regs = before;
-        thread->regs_dirty = false;
+        thread->regs_dirty = was_dirty;
         return err_errno(&request->err, code == -EIO ? -EINVAL : code, "the registers of thread %d", thread->tid);
     }
     return 0;

@@ -24,8 +24,8 @@ enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64 };
  * which the thread finds back without us. When we leave, the int3 becomes a nop; nothing else of it ever changes while
  * a thread may be there.
  */
-static const uint8_t stub_code[] = {0xcc, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0x0f, 0x0b};
-static const uint8_t stub_trap = 0xcc, stub_nop = 0x90;
+static const uint8_t stub_code[] = {INT3, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0x0f, 0x0b};
+static const uint8_t stub_trap = INT3, stub_nop = 0x90;
 
 struct space *space_new(void)
 {
@@ -56,10 +56,12 @@ void space_put(struct space *space)
             free(user->program);
             free(user);
         }
+        guard_trap_forget(&breakpoint->guarded);
         free(breakpoint);
     }
     for (struct scratch *scratch = space->scratches, *after; scratch; scratch = after) {
         after = scratch->next;
+        guard_trap_forget(&scratch->guarded);
         free(scratch->original);
         free(scratch);
     }
@@ -70,7 +72,7 @@ void space_put(struct space *space)
 }
 
 /* The descriptor belongs to the memory, not to the process: it is opened again after exec, with the new space. */
-static int space_fd(struct process *process)
+int space_mem_fd(struct process *process)
 {
     struct space *space = process->space;
     if (space->mem_fd >= 0)
@@ -93,7 +95,7 @@ static int space_fd(struct process *process)
 
 ssize_t space_read_raw(struct process *process, uint64_t addr, void *ret_bytes, size_t len)
 {
-    int fd = space_fd(process);
+    int fd = space_mem_fd(process);
     size_t done = 0;
     while (fd >= 0 && done < len) {
         ssize_t got = pread(fd, (char *)ret_bytes + done, len - done, (off_t)(addr + done));
@@ -108,7 +110,7 @@ ssize_t space_read_raw(struct process *process, uint64_t addr, void *ret_bytes, 
 
 ssize_t space_write_raw(struct process *process, uint64_t addr, const void *bytes, size_t len)
 {
-    int fd = space_fd(process);
+    int fd = space_mem_fd(process);
     size_t done = 0;
     while (fd >= 0 && done < len) {
         ssize_t put = pwrite(fd, (const char *)bytes + done, len - done, (off_t)(addr + done));
@@ -252,7 +254,7 @@ uint64_t space_slot_new(struct process *process, const struct insn *insn, uint64
     uint8_t bytes[SLOT_SIZE];
     for (struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next) {
         uint64_t slot = scratch->slots_end;
-        memset(bytes, 0xcc, sizeof bytes);
+        memset(bytes, INT3, sizeof bytes);
         if (slot + SLOT_SIZE > scratch->end || insn_relocate(insn, addr, slot, bytes) < 0 ||
             space_write_raw(process, slot, bytes, sizeof bytes) < 0)
             continue;
@@ -268,6 +270,8 @@ uint64_t space_call_stub(struct process *process)
     for (struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next) {
         if (!scratch->stub_size)
             continue;
+        if (!scratch->guarded)
+            scratch->guarded = guard_trap(space_mem_fd(process), scratch->start, stub_nop);
         /* the first byte last: calls of a former seizing may be on their way through the rest */
         if (!scratch->stub_written &&
             (space_write_raw(process, scratch->start + 1, stub_code + 1, sizeof stub_code - 1) < 0 ||

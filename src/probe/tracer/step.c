@@ -50,6 +50,25 @@ bool step_prepare(struct thread *thread)
     return true;
 }
 
+/*
+ * The trap flag stays set until the thread is resumed without it: if the tracer were killed while the thread waits
+ * here, it would take its next step, and die of it. So it is resumed, with an interrupt pending that stops it before it
+ * is in user mode.
+ */
+void step_trapped(struct thread *thread)
+{
+    thread->trap_due = false;
+    if (!thread->step) {
+        if (thread_load_regs(thread) == 0)
+            step_done(thread);
+        return;
+    }
+    if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) < 0 || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+        return; /* killed */
+    thread->stepped = thread->interrupted = true;
+    thread->in_stop = thread->regs_valid = false;
+}
+
 void step_done(struct thread *thread)
 {
     uint16_t flags;

@@ -190,6 +190,7 @@ static void handle_signal(struct thread *thread, int signo)
 {
     thread->stop = STOP_SIGNAL;
     thread->signal = signo;
+    guard_signal(thread, signo);
     struct space *space = thread->process->space;
     if (space->scratches && ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) == 0) {
         uint64_t pc = thread->regs.rip;
@@ -221,7 +222,7 @@ static bool handle_int3(struct thread *thread)
         breakpoint_hit(thread, breakpoint);
         return true;
     }
-    if (breakpoint && space_read_raw(thread->process, addr, &byte, 1) == 1 && byte != 0xcc) {
+    if (breakpoint && space_read_raw(thread->process, addr, &byte, 1) == 1 && byte != INT3) {
         thread->regs.rip = addr; /* cleared between the hit and now */
         thread->regs_dirty = true;
         return true;
@@ -244,9 +245,7 @@ static void handle_trap(struct thread *thread)
         return;
     /* SIGTRAP as a code: a handler was entered while stepping */
     if (thread->trap_due && (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT || info.si_code == SIGTRAP)) {
-        thread->trap_due = false;
-        if (thread_load_regs(thread) == 0)
-            step_done(thread);
+        step_trapped(thread);
         return;
     }
     handle_signal(thread, SIGTRAP);
@@ -280,6 +279,9 @@ static void handle_event_stop(struct thread *thread, int signo)
     thread->signal = 0;
     if (thread->stop == STOP_TRAP && !thread->fresh && trap_comes_next(thread))
         return;
+    if (thread->stepped && thread_load_regs(thread) == 0)
+        step_done(thread);
+    thread->stepped = false;
     if (!thread->fresh)
         return;
     thread->fresh = false;
@@ -309,7 +311,8 @@ void stop_handle(pid_t tid, int status)
     if (event == PTRACE_EVENT_EXEC)
         thread = exec_survivor(tid, thread);
     if (!thread) {
-        remember_unknown(tid, status);
+        if (WIFSTOPPED(status) || !guard_ended(tid))
+            remember_unknown(tid, status);
         return;
     }
     if (!WIFSTOPPED(status)) {
@@ -319,7 +322,7 @@ void stop_handle(pid_t tid, int status)
     struct space *space = thread->process->space;
     thread->in_stop = thread->seen_stop = true;
     thread->listening = thread->unsettled = false;
-    thread->regs_valid = thread->regs_dirty = false;
+    thread->regs_valid = thread->regs_dirty = thread->parked = false;
     if (space->in_place == thread && space->in_place_running)
         breakpoint_in_place_stopped(thread);
     int signo = WSTOPSIG(status);

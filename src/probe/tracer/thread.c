@@ -99,6 +99,7 @@ void thread_remove(struct thread *thread)
     if (space->in_place == thread)
         breakpoint_in_place_stopped(thread);
     breakpoint_clear_step(thread);
+    guard_signal_forget(thread);
     call_drop(thread);
     DL_DELETE(process->threads, thread);
     thread->next_dead = dead_threads;
@@ -129,6 +130,7 @@ int thread_load_regs(struct thread *thread)
 {
     if (thread->regs_valid)
         return 0;
+    thread->parked = false;
     if (!thread->in_stop)
         return -EBUSY;
     if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
@@ -155,8 +157,21 @@ int thread_flush_regs(struct thread *thread)
         return 0;
     if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) < 0)
         return -errno;
-    thread->regs_dirty = false;
+    thread->regs_dirty = thread->parked = false;
     return 0;
+}
+
+void thread_park(struct thread *thread)
+{
+    if (thread->parked || !thread->regs_valid || thread->stop == STOP_EXIT ||
+        (!thread->regs_dirty && !thread->break_done))
+        return;
+    struct user_regs_struct regs = thread->regs;
+    struct breakpoint *breakpoint =
+        thread->break_done && !thread->signal ? breakpoint_find(thread->process->space, thread->break_addr) : NULL;
+    if (breakpoint && breakpoint->inserted && regs.rip == breakpoint->addr)
+        breakpoint_past(thread, breakpoint, &regs, true);
+    thread->parked = thread->regs_dirty = ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) == 0;
 }
 
 void thread_regs_changed(struct thread *thread)
@@ -206,6 +221,7 @@ static void resume(struct thread *thread)
             if (!breakpoint || !breakpoint->inserted)
                 thread->break_done = false;
             else if (!thread->signal && !breakpoint_step_over(thread, breakpoint, &request)) {
+                thread_park(thread);
                 breakpoint_in_place_try(process->space);
                 return;
             } else if (thread->signal) {
@@ -224,6 +240,7 @@ static void resume(struct thread *thread)
     thread->interrupted = false;
     int signal = thread->signal;
     thread->signal = 0;
+    guard_signal_forget(thread);
     /* ESRCH: killed meanwhile, its end will be reported */
     if (ptrace((enum __ptrace_request)request, thread->tid, NULL, (void *)(long)signal) < 0 && errno != ESRCH)
         ptrace(PTRACE_CONT, thread->tid, NULL, (void *)(long)signal);
@@ -237,6 +254,8 @@ void thread_update(struct thread *thread)
     if (thread->in_stop) {
         if (may_run)
             resume(thread);
+        else
+            thread_park(thread);
     } else if (!may_run && !thread->interrupted) {
         thread->interrupted = ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
     }

@@ -32,6 +32,7 @@ enum {
     SLOT_SIZE = 32,      /* instruction and an absolute jump: 15 + 14 */
     RED_ZONE = 128,      /* bytes below rsp that belong to the running function (System V ABI, 3.2.2) */
     CALL_STUB_SIZE = 16, /* at the start of a scratch area */
+    INT3 = 0xcc,
 };
 
 /* ---- instructions (insn_x86_64.c) ---- */
@@ -74,6 +75,7 @@ struct breakpoint_user {
 struct breakpoint {
     uint64_t addr;
     bool inserted;
+    uint32_t guarded;
     uint8_t original;
     struct insn insn;
     uint64_t slot; /* 0: none */
@@ -88,6 +90,7 @@ struct scratch { /* unused executable bytes at the end of a segment */
     uint64_t slots_end; /* slots are [start + stub_size, slots_end) */
     uint8_t *original;
     bool stub_written;
+    uint32_t guarded; /* the stub */
 };
 
 struct space {
@@ -111,6 +114,7 @@ void space_put(struct space *space);
 int space_read(struct process *process, uint64_t addr, void *ret_bytes, size_t len);
 int space_read_some(struct process *process, uint64_t addr, void *ret_bytes, size_t len, size_t *ret_done);
 int space_write(struct process *process, uint64_t addr, const void *bytes, size_t len);
+int space_mem_fd(struct process *process); /* or -1 */
 /* As it is. */
 ssize_t space_read_raw(struct process *process, uint64_t addr, void *ret_bytes, size_t len);
 ssize_t space_write_raw(struct process *process, uint64_t addr, const void *bytes, size_t len);
@@ -167,6 +171,7 @@ struct thread {
     bool ignored;        /* its events are nobody's business any more */
     enum stop_kind stop; /* while in_stop */
     int signal;          /* to be delivered when it resumes */
+    uint32_t guarded_signal;
 
     /* why it must not run */
     bool stopped;    /* tracer_stop */
@@ -177,6 +182,7 @@ struct thread {
     pid_t held_child; /* thread that waits for the same hold */
 
     bool regs_valid, regs_dirty;
+    bool parked; /* the kernel has other registers than `regs`: see thread_park */
     struct user_regs_struct regs;
     bool break_done; /* the hit at break_addr was handled: resuming there steps over it */
     uint64_t break_addr;
@@ -185,6 +191,7 @@ struct thread {
 
     enum tracer_step_mode step;
     bool trap_due;     /* a PTRACE_SINGLESTEP was done whose SIGTRAP has not been seen: it must not reach the program */
+    bool stepped;      /* its SIGTRAP was seen; the step is done when it has stopped once more */
     uint64_t pushf_sp; /* the step is a pushf there: the trap flag is taken out of what it pushed */
     uint64_t over_addr; /* our breakpoint that ends a step over a call, or a handler that runs before the step */
     bool over_handler;
@@ -239,6 +246,9 @@ bool thread_is_blocked(const struct thread *thread);
 
 int thread_load_regs(struct thread *thread); /* into regs, with slot addresses translated */
 int thread_flush_regs(struct thread *thread);
+/* For a thread that stays in its stop: the kernel gets the registers with which it goes on if this program is killed.
+ */
+void thread_park(struct thread *thread);
 void thread_regs_changed(struct thread *thread); /* by somebody who wants it to go on there */
 
 /* ---- stops.c ---- */
@@ -276,6 +286,10 @@ void breakpoint_clear_process(struct process *process); /* all its users */
 void breakpoint_clear_step(struct thread *thread);
 struct breakpoint *breakpoint_find(const struct space *space, uint64_t addr);
 void breakpoint_hit(struct thread *thread, struct breakpoint *breakpoint);
+/* Changes the registers of a thread at the breakpoint to those with which it goes on; `alone`: without us. */
+enum breakpoint_past { PAST_OWN /* to the program's own int3 */, PAST_SLOT, PAST_EMULATED, PAST_IN_PLACE /* no way */ };
+enum breakpoint_past breakpoint_past(struct thread *thread, struct breakpoint *breakpoint,
+                                     struct user_regs_struct *regs, bool alone);
 /* Prepares the thread to go on behind the breakpoint at which it stands. False: it must not be resumed now. */
 bool breakpoint_step_over(struct thread *thread, struct breakpoint *breakpoint, int *inout_request);
 void breakpoint_in_place_stopped(struct thread *thread); /* or died */
@@ -299,9 +313,21 @@ int attach_settle(struct process *process, struct err *err);
 void attach_release_all(void);
 long attach_options(void);
 
+/* ---- guard.c ---- */
+void guard_start(void);      /* before anything is traced */
+bool guard_ended(pid_t pid); /* it was the guard, and there is a new one */
+/* Before an int3 is written: which byte is to be there if we are killed. The descriptor is that of the memory. 0: there
+ * is no room for it, or no guard. */
+uint32_t guard_trap(int fd, uint64_t addr, uint8_t safe);
+void guard_trap_set(uint32_t number, uint8_t safe);
+void guard_trap_forget(uint32_t *inout_number);      /* when the int3 is gone */
+void guard_signal(struct thread *thread, int signo); /* in its signal-delivery-stop */
+void guard_signal_forget(struct thread *thread);
+
 /* ---- step.c, call_x86_64.c, regs_x86_64.c, syscall.c, unwind.c, spawn.c ---- */
 int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *err);
 bool step_prepare(struct thread *thread); /* just before it resumes: by PTRACE_SINGLESTEP? */
+void step_trapped(struct thread *thread); /* the SIGTRAP of its step has come */
 void step_done(struct thread *thread);
 void step_arrived(struct thread *thread); /* at its breakpoint behind a call */
 
