@@ -124,6 +124,8 @@ static void translate(const struct sighting *seen)
     const struct tracer_event *raw = seen->raw;
     struct value number;
     switch (raw->kind) {
+    case TRACER_LET_GO: /* of no process */
+        break;
     case TRACER_BREAK:
         raise(seen, "thread_reached_addr", NULL, 0, 0);
         break;
@@ -167,6 +169,12 @@ static void translate(const struct sighting *seen)
 void traced_event(void *ctx, const struct tracer_event *raw)
 {
     struct monitor *monitor = ctx;
+    if (raw->kind == TRACER_LET_GO) {
+        log_warning(
+            "this monitor was stopped: %llu threads that waited for it were let go on, %llu events are not known",
+            (unsigned long long)raw->args[0], (unsigned long long)raw->args[1]);
+        return;
+    }
     struct sighting seen = {.monitor = monitor, .process = process_find(monitor, raw->pid), .raw = raw};
     if (!seen.process) {
         tracing_release_hold(monitor, NULL, raw->hold);

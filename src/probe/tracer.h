@@ -44,6 +44,8 @@ enum tracer_event_kind {
     TRACER_THREAD_EXIT, /* the thread is about to end, its memory and registers are still there; held like other events
                          */
     TRACER_GONE,        /* the process ended or was detached by force; not held */
+    TRACER_LET_GO, /* of no process: while the monitor was stopped, args[0] threads that were held were let go on, and
+                      args[1] events were not reported */
 };
 
 struct tracer_event {

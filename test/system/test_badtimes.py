@@ -130,6 +130,29 @@ class MonitorDies(ServiceTest):
         self.assert_unharmed(target)
 
 
+class MonitorIsStopped(ServiceTest):
+    def test_while_it_should_let_go(self):
+        """Nobody waits for it any longer than for an agent's; it goes on to watch when it runs again."""
+        target = self.target()
+        self.attach(target)
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            self.assertEqual(target.do("hit 1000"), "1000")
+        finally:
+            os.kill(monitor, signal.SIGCONT)
+        self.triggered(number)  # the one that was held
+
+        def is_told():
+            with open(self.box.path("run", "monitor.log"), encoding="utf-8") as file:
+                return re.search("1 threads? .* let go on", file.read())
+        scrytest.wait_until(is_told)
+        self.assertEqual(target.do("hit 1"), "1001")
+        self.triggered(number)
+        target.quit()
+
+
 class TracerDies(ServiceTest):
     def tracer(self):
         """Not its guard, which is its child."""

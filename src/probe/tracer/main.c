@@ -37,7 +37,7 @@ char **original_environment;
 static volatile int woken; /* by SIGIO: the socket; by SIGALRM: time to look again */
 static volatile sig_atomic_t ticked;
 static struct buf in, out;
-static bool ticks_wanted;
+static bool ticks_wanted, pumping, waited_for; /* waited_for: threads are held, or were when it was looked last */
 
 /* ---- signals ---- */
 
@@ -50,33 +50,36 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     wait_abort(context);
 }
 
-static void set_tick(bool on)
+static void set_tick(void)
 {
-    struct itimerval timer = {.it_value = {.tv_usec = on ? TICK_US : 0}, .it_interval = {.tv_usec = on ? TICK_US : 0}};
+    suseconds_t us = ticks_wanted || pumping ? TICK_US : waited_for ? (suseconds_t)(PATIENCE_LOOK_NS / 1000) : 0;
+    struct itimerval timer = {.it_value = {.tv_usec = us}, .it_interval = {.tv_usec = us}};
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 void tick_request(void)
 {
-    if (!ticks_wanted)
-        set_tick(true);
+    if (ticks_wanted)
+        return;
     ticks_wanted = true;
+    set_tick();
 }
 
 static void on_tick(void)
 {
+    bool waited_before = waited_for, wanted_before = ticks_wanted;
     ticked = 0;
-    if (!ticks_wanted)
-        return;
+    waited_for = waited_for && patience_tick();
     ticks_wanted = false;
     struct process *process, *next;
-    HASH_ITER(hh, all_processes, process, next)
-    {
-        if (process->space->in_place)
-            breakpoint_in_place_try(process->space);
-    }
-    if (!ticks_wanted)
-        set_tick(false);
+    if (wanted_before)
+        HASH_ITER(hh, all_processes, process, next)
+        {
+            if (process->space->in_place)
+                breakpoint_in_place_try(process->space);
+        }
+    if (ticks_wanted != wanted_before || waited_for != waited_before)
+        set_tick();
 }
 
 /* ---- the socket ---- */
@@ -123,6 +126,13 @@ void event_send(struct tracer_event *event)
     send_message(&message, event, sizeof *event);
 }
 
+/* There may be any number of these, and nothing follows from one that is not known. */
+static bool is_hit(enum tracer_event_kind kind)
+{
+    return kind == TRACER_BREAK || kind == TRACER_STEP || kind == TRACER_SYSCALL_ENTER || kind == TRACER_SYSCALL_EXIT ||
+           kind == TRACER_SIGNAL;
+}
+
 void event_hold(struct thread *thread, struct tracer_event *event)
 {
     static uint64_t serial;
@@ -130,6 +140,17 @@ void event_hold(struct thread *thread, struct tracer_event *event)
         return;
     event->pid = thread->process->pid;
     event->tid = thread->tid;
+    if (patience_over()) {
+        if (is_hit(event->kind))
+            patience_unsaid();
+        else
+            event_send(event);
+        return;
+    }
+    if (!waited_for) {
+        waited_for = true;
+        set_tick();
+    }
     event->hold = thread->hold = ++serial << TID_BITS | (uint64_t)thread->tid;
     thread_park(thread); /* before anybody knows that it waits */
     event_send(event);
@@ -221,7 +242,8 @@ int pump_until(pump_fn *done, void *ctx)
         uint64_t now = clock_now_ns();
         if (!deadline) {
             deadline = now + PUMP_NS;
-            set_tick(true); /* what done looks at can change without a status */
+            pumping = true;
+            set_tick(); /* what done looks at can change without a status */
         } else if (now > deadline) {
             code = -ETIME;
             break;
@@ -236,8 +258,10 @@ int pump_until(pump_fn *done, void *ctx)
         else if (tid < 0)
             usleep(TICK_US); /* no tracee is left: done cannot wait for one long */
     }
-    if (deadline && !ticks_wanted)
-        set_tick(false);
+    if (deadline) {
+        pumping = false;
+        set_tick();
+    }
     woken = 1; /* the socket may have been what woke us */
     return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tracer or its guard is killed: what they traced goes on as if nobody had. */
+/* The tracer or its guard is killed, the monitor stopped: what they traced goes on as if nobody had. */
 #include "probe/tracer/test_support.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,6 +189,64 @@ static void an_orderly_end_leaves_no_guard(void **state)
     WAIT_FOR(kill(guard, 0) < 0 || state_of(guard) == 'Z');
 }
 
+/* ---- a monitor that is stopped ---- */
+
+static void come_here(void)
+{
+    target_ready();
+    while (!shared->stop) {
+        test_hot(1);
+        shared->counters[0]++;
+    }
+}
+
+/* A monitor of its own, which counts what it is told. */
+static void be_monitor(pid_t target)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tracer_begin();
+    if (tracer_seize(tracer, target, NULL) < 0 ||
+        tracer_break_set(tracer, target, ADDR(test_hot), 1, NULL, NULL, NULL) < 0)
+        _exit(1);
+    for (shared->go = 1;;) {
+        struct tracer_event event;
+        if (!poll_event(&event, 100))
+            continue;
+        if (event.kind == TRACER_LET_GO) {
+            shared->values[2] += event.args[0];
+            shared->values[3] += event.args[1];
+            continue;
+        }
+        tracer_release_hold(tracer, event.hold);
+        shared->values[1]++;
+    }
+}
+
+static void a_stopped_monitor_stops_nobody(void **state)
+{
+    (void)state;
+    pid_t target = target_start(come_here), monitor = fork();
+    if (monitor == 0)
+        be_monitor(target);
+    for (int i = 0; i < 2; i++) {
+        uint64_t told = shared->values[1];
+        WAIT_FOR(shared->values[1] > told + 10);
+        kill(monitor, SIGSTOP);
+        assert_int_equal(waitpid(monitor, NULL, WUNTRACED), monitor);
+        long came = shared->counters[0]; /* it waits for the monitor, or is about to */
+        WAIT_FOR(shared->counters[0] > came + 100);
+        told = shared->values[1];
+        uint64_t unsaid = shared->values[3];
+        kill(monitor, SIGCONT);
+        WAIT_FOR(shared->values[3] > unsaid + 90);
+        assert_int_equal(shared->values[2], i + 1);
+        WAIT_FOR(shared->values[1] > told + 10); /* and from now on it waits again */
+    }
+    shared->stop = 1;
+    assert_int_equal(target_wait(target), 0);
+    target_kill(monitor);
+}
+
 /* ---- at any time ---- */
 
 enum { RUNNERS = 2, BEFORE = 20, AFTER = 5 };
@@ -258,9 +317,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(a_held_thread_goes_on),     TEST(a_thread_between_steps_goes_on), TEST(a_held_signal_arrives),
-        TEST(a_called_function_returns), TEST(a_dead_guard_is_replaced),       TEST(an_orderly_end_leaves_no_guard),
-        TEST(few_of_the_busy_die),
+        TEST(a_held_thread_goes_on),          TEST(a_thread_between_steps_goes_on),
+        TEST(a_held_signal_arrives),          TEST(a_called_function_returns),
+        TEST(a_dead_guard_is_replaced),       TEST(an_orderly_end_leaves_no_guard),
+        TEST(a_stopped_monitor_stops_nobody), TEST(few_of_the_busy_die),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -27,6 +27,8 @@
 #include "probe/tracer.h"
 #include "probe/tracer/protocol.h"
 
+#define PATIENCE_LOOK_NS (wait_policies[WAIT_HELD].look_ms * WAITS_NS_PER_MS)
+
 enum {
     INSN_SIZE = 15,      /* the longest instruction */
     SLOT_SIZE = 32,      /* instruction and an absolute jump: 15 + 14 */
@@ -270,6 +272,11 @@ extern code_cell *cells;
 extern pid_t monitor_pid;
 extern bool monitor_gone;
 extern char **original_environment;
+
+/* ---- patience.c ---- */
+bool patience_over(void);   /* the monitor is stopped: nobody is to wait for it */
+void patience_unsaid(void); /* it is not told of an event */
+bool patience_tick(void);   /* lets go who need not wait any longer; false: no need to look again */
 
 /* ---- wait_x86_64.c ---- */
 /* wait4(-1, status, __WALL) that returns 0 at once if *flag is or becomes set by a signal handler that calls
