@@ -41,7 +41,9 @@ struct monitor {
 
     struct tracer *tracer; /* NULL until needed */
     struct loop_source *tracer_source, *tracer_deferred, *tracer_idle;
-    uint64_t tracer_restarts;
+    uint64_t tracer_died_ns[3]; /* when, in a ring: three times within a short while are enough */
+    unsigned tracer_deaths;
+    bool tracing_off;
 
     struct cell_memory *cells;
     struct agents *agents;    /* of traced processes, set by the daemon; NULL: there are none */

@@ -20,21 +20,30 @@
 #include "monitor/steps.h"
 #include "monitor/traced.h"
 
-enum { TRACER_RESTARTS = 3 };
+#define TRACER_DEATHS_NS (UINT64_C(60) * NS_PER_SECOND)
 #define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
 /* ---- the tracer process ---- */
 
+/* Something kills each of them, or they die of what they are asked to do. */
+static void note_death(struct monitor *monitor)
+{
+    enum { COUNT = sizeof monitor->tracer_died_ns / sizeof *monitor->tracer_died_ns };
+    uint64_t now_ns = clock_now_ns(), *first_ns = &monitor->tracer_died_ns[(monitor->tracer_deaths + 1) % COUNT];
+    monitor->tracer_died_ns[monitor->tracer_deaths++ % COUNT] = now_ns;
+    monitor->tracing_off |= monitor->tracer_deaths >= COUNT && now_ns - *first_ns < TRACER_DEATHS_NS;
+}
+
 /* Its guard has repaired, and the kernel detached, everything; start over where that is possible. */
 static void tracer_lost(struct monitor *monitor)
 {
-    log_error("the tracer (pid %d) died; breakpoints and stops are set up again if that is possible",
-              tracer_pid(monitor->tracer));
+    note_death(monitor);
+    log_error("the tracer (pid %d) died; breakpoints and stops are %s", tracer_pid(monitor->tracer),
+              monitor->tracing_off ? "off until this monitor is restarted" : "set up again if that is possible");
     loop_remove(monitor->tracer_source);
     monitor->tracer_source = NULL;
     tracer_stop_all(monitor->tracer);
     monitor->tracer = NULL;
-    monitor->tracer_restarts++;
     for (struct process *process = monitor->processes; process; process = process->hh.next) {
         free(process->trace.breaks);
         process->trace = (struct trace_state){0};
@@ -43,7 +52,7 @@ static void tracer_lost(struct monitor *monitor)
             thread->step = TRACER_STEP_NONE;
         }
     }
-    /* beyond TRACER_RESTARTS this fails, and the tools are told */
+    /* with tracing off this fails, and the tools are told */
     csr_rearm(monitor);
     for (struct process *process = monitor->processes; process; process = process->hh.next)
         runstate_restore(process);
@@ -96,9 +105,10 @@ int tracing_need_tracer(struct monitor *monitor, struct err *err)
 {
     if (monitor->tracer)
         return 0;
-    if (monitor->tracer_restarts > TRACER_RESTARTS)
-        return err_set(err, -EPIPE, "the tracer died %d times: tracing is off until the monitor is restarted",
-                       TRACER_RESTARTS + 1);
+    if (monitor->tracing_off)
+        return err_set(err, -EPIPE,
+                       "the tracer died three times within a minute: breakpoints, stops and backtraces are "
+                       "off until the monitor is restarted");
     char path[PATH_MAX];
     int code = dirs_libexec("scry-tracer", path, sizeof path, err);
     if (code == 0) {

@@ -208,6 +208,23 @@ class TracerDies(ServiceTest):
         self.assertEqual(target.do("hit 3"), "4")
         target.quit()
 
+    def test_three_times(self):
+        """It is not started again and again."""
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        old = 0
+        for _ in range(3):
+            scrytest.wait_until(lambda: tracer_of(target.pid) not in (0, old))
+            old = tracer_of(target.pid)
+            os.kill(old, signal.SIGKILL)
+        disabled = self.omis.reply(number)
+        self.assertEqual(disabled.status(1), OS_ERROR)
+        self.assertIn("the tracer died three times within a minute", disabled.result())
+        self.refused(f": thread_stop([{process}])", OS_ERROR, "died three times")
+        self.assertEqual(target.do("hit 3"), "3")
+        target.quit()
+
 
 def process_state_of(pid, tid):
     return scrytest.process_status(pid, tid).get("State", "?")[0]
