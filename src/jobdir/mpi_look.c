@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process_names.h"
 #include "base/wait_world.h"
 #include "shm/waits.h"
 
@@ -91,7 +92,7 @@ static bool is_traced_by_scry(int32_t pid, int32_t tid)
         return false;
     ssize_t got = read(fd, name, sizeof name - 1);
     close(fd);
-    return got > 0 && strncmp(name, "scry-tracer\n", sizeof "scry-tracer\n") == 0;
+    return got > 0 && strncmp(name, TRACER_PROCESS_NAME "\n", sizeof TRACER_PROCESS_NAME "\n") == 0;
 }
 
 /* `before` NULL: nothing is known of it. */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/process_names.h"
 #include "base/test_wait_world.h"
 #include "jobdir/mpi_look.h"
 #include "jobdir/test_mpi_why.h"
@@ -261,10 +262,10 @@ static void test_stopped_for_a_moment(void **state)
         const char *tracer, *held;
         enum mpi_attends first;
     } cases[] = {
-        {"scry-tracer", NULL, MPI_STOPPED_UNSAID},
-        {"scry-tracer", "", MPI_STOPPED_UNSAID},
-        {"scry-tracer", "a tool of scry", MPI_STOPPED},
-        {"scry-tracers", NULL, MPI_STOPPED},
+        {TRACER_PROCESS_NAME, NULL, MPI_STOPPED_UNSAID},
+        {TRACER_PROCESS_NAME, "", MPI_STOPPED_UNSAID},
+        {TRACER_PROCESS_NAME, "a tool of scry", MPI_STOPPED},
+        {TRACER_PROCESS_NAME "s", NULL, MPI_STOPPED},
         {"gdb", NULL, MPI_STOPPED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

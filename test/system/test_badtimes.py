@@ -15,7 +15,9 @@ class MonitorDies(ServiceTest):
     """SIGKILL to the monitor; its tracer repairs what was changed."""
 
     def kill_monitor(self):
-        tracers = [pid for pid in self.box.processes("scry-") if pid != self.box.monitor_pid()]
+        pids = {pid: scrytest.process_status(pid)["Name"] for pid in self.box.processes("scry-")}
+        tracers = [pid for pid, name in pids.items() if "scry" not in name]
+        self.assertEqual(set(pids) - set(tracers), {self.box.monitor_pid()}, "`pkill -9 scry` means it alone")
         self.box.stop_monitor(signal.SIGKILL)
         for pid in tracers:
             scrytest.wait_until(lambda: scrytest.process_gone(pid))

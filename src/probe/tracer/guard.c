@@ -29,6 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process_names.h"
 #include "probe/tracer/tracee.h"
 
 enum { TRAPS = 1 << 20, SIGNALS = 1 << 16, STACK_SIZE = 65536 };
@@ -95,9 +96,7 @@ static int guard_main(void *arg)
 {
     pid_t tracer = *(const pid_t *)arg;
     struct sigaction wake = {.sa_handler = on_orphaned};
-    /* Another name than the program's: who ends everything that is called scry ends the monitor and the tracer, and the
-     * job goes on. */
-    prctl(PR_SET_NAME, "job-guard");
+    prctl(PR_SET_NAME, GUARD_PROCESS_NAME);
     signal(SIGIO, SIG_IGN);
     signal(SIGALRM, SIG_IGN);
     sigaction(SIGURG, &wake, NULL);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_names.h"
 #include "probe/tracer/tracee.h"
 
 enum { TID_BITS = 23, TICK_US = 2000, READ_SIZE = 65536 };
@@ -384,7 +385,7 @@ int main(void)
         return 2;
     }
     monitor_pid = peer.pid;
-    prctl(PR_SET_NAME, "scry-tracer");
+    prctl(PR_SET_NAME, TRACER_PROCESS_NAME);
     setsid();
     keep_environment(environ);
     unsetenv("DEBUGINFOD_URLS");
