@@ -46,6 +46,7 @@ struct compile_run { /* one request of one process: functions of one module */
     struct agent *agent;
     size_t count;
     uint64_t bias;
+    uint32_t layouts;         /* what the set's numbers of layouts, from 1 on, are counted from in this process */
     bool stale;               /* the settings were changed meanwhile: it is done once more */
     char key[INDEX_KEY_SIZE]; /* of the module: it may be closed meanwhile */
     uint32_t slots[];
@@ -132,8 +133,8 @@ static bool take_site(struct compile_run *run, const struct stored_answer *answe
         atomic_store_explicit(&site->params, at, memory_order_release);
     else if (answer->site == HELPER_UNWIND)
         atomic_store_explicit(&site->unwind, at, memory_order_release);
-    else if (agent_layout(agent, answer->id))
-        agent_site_values(site, at, answer->id);
+    else if (agent_layout(agent, run->layouts + answer->id))
+        agent_site_values(site, at, run->layouts + answer->id);
     return true;
 }
 
@@ -191,7 +192,7 @@ static void take_answers(struct compile_run *run, bool layouts)
         memcpy(&answer, answers->data + at, sizeof answer);
         const char *bytes = answers->data + at + sizeof answer;
         if (answer.kind == HELPER_LAYOUT && layouts)
-            agent_layout_add(run->agent, answer.id, bytes);
+            agent_layout_add(run->agent, run->layouts + answer.id, bytes);
         else if (answer.kind != HELPER_LAYOUT && !layouts && !take_site(run, &answer, bytes))
             buf_append(&refused, &answer.address, sizeof answer.address);
         at += sizeof answer + answer.size;
@@ -244,6 +245,7 @@ static void finish_run(struct compile_run *run)
     agent->compile_failed |= !run->set->done;
     bool there = module_is_there(run);
     run->stale |= !there;
+    run->layouts = agent->next_layout - 1;
     take_answers(run, true);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
@@ -358,7 +360,16 @@ static bool wants_compiling(const struct agent *agent, uint32_t slot)
     return is_recorded(agent, slot) || agent_demand_wants(agent, slot);
 }
 
-/* The first module that has functions to be compiled; all of them. */
+static int by_function(const void *left, const void *right, void *ctx)
+{
+    const struct area_slot *slots = ctx;
+    uint64_t a = area_slot_address(&slots[*(const uint32_t *)left]);
+    uint64_t b = area_slot_address(&slots[*(const uint32_t *)right]);
+    return a < b ? -1 : a > b;
+}
+
+/* The first module that has functions to be compiled; all of them, by address: where their slots are depends on where
+ * the module is mapped, and what is asked for must not. */
 static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
 {
     const struct area_view *view = &agent->view;
@@ -391,6 +402,8 @@ static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
         *ret_module = index;
         run->slots[run->count++] = slot;
     }
+    if (run)
+        qsort_r(run->slots, run->count, sizeof run->slots[0], by_function, view->slots);
     return run;
 }
 
@@ -413,7 +426,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                                      .locals = demanded || (settings && settings->locals),
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
-                                     .layout = agent->next_layout};
+                                     .layout = 1};
     helper_compile_begin(out, &compile);
     for (unsigned pass = 0; pass < 2;
          pass++) { /* first those without parameters: a list of them stays for what follows */

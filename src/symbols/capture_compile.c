@@ -173,6 +173,7 @@ static void emit_params(struct site *site)
     struct err err = {0};
     emitter_init(&emitter, &job->compiler->options, &job->compiler->types, true);
     emitter.text_limit = emitter.code_limit = SIZE_MAX;
+    emitter.here = site->returns;
     for (unsigned i = 0; i < job->param_count; i++)
         if (!numbers_emit(&emitter, job->params[i], find_number, site, &err))
             tell(job, site->pc, err.text);
@@ -276,6 +277,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                                    : track_entry(&site->track, &compiler->code, entry, hook->address);
     site->unused_are_garbage = made_by_clang(&job->function);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
+    emitter.here = site->returns;
     site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
     if (job->param_count > 0)
         emit_params(site);
@@ -323,14 +325,15 @@ static void put_function_name(struct buf *text, Dwarf_Die *function)
     buf_done(&full);
 }
 
-/* The values of site->scope, whose function's code is read. */
-static int emit_caller(struct site *site)
+/* The values of site->scope, whose function's code is read; `here` is where the caller goes on. */
+static int emit_caller(struct site *site, uint64_t here)
 {
     struct capture_compiler *compiler = site->job->compiler;
     struct emitter emitter;
     site->code = &compiler->caller_code;
     site->emitter = &emitter;
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
+    emitter.here = here;
     buf_puts(&emitter.text, "caller");
     put_function_name(&emitter.text, &site->scope);
     buf_putc(&emitter.text, '(');
@@ -358,7 +361,7 @@ static int compile_inlined_caller(struct job *job, struct site *inlined)
                           .returns = inlined->returns - 1,
                           .function = job->function};
     scopes_around(compiler, &job->function, inlined->pc, &inlined->scope, &site->scope);
-    int r = read_caller(compiler, &site->function) ? emit_caller(site) : -ENOENT;
+    int r = read_caller(compiler, &site->function) ? emit_caller(site, inlined->returns) : -ENOENT;
     if (r == 0) {
         emitter_init(&emitter, &compiler->options, NULL, true);
         emit(&emitter, CAPTURE_REGS, 0, REGISTERS, 0);
@@ -393,7 +396,7 @@ static int compile_call(struct job *job, uint64_t returns)
     if (scopes_function(compiler, returns - 1, &site->function) && read_caller(compiler, &site->function)) {
         if (!scopes_inlined(compiler, &site->function, returns - 1, NULL, &site->scope))
             site->scope = site->function;
-        r = emit_caller(site);
+        r = emit_caller(site, returns);
     }
     free(site);
     return r;

@@ -142,6 +142,7 @@ struct emitter {
     bool wants_xmm, direct;
     bool failed;   /* too much for one program */
     bool doubtful; /* memory is read that may not be there: only inside blocks */
+    uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
     struct type_index **types;
     size_t text_limit, code_limit; /* of what is being emitted */
     emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */

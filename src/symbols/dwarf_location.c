@@ -9,7 +9,7 @@
 
 #include "symbols/capture_internal.h"
 
-enum { STACK_DEPTH = 32, NEST_LIMIT = 8 };
+enum { PC = 16, STACK_DEPTH = 32, NEST_LIMIT = 8 };
 
 /* An entry of DWARF's stack: a constant, or v[base] + offset. */
 struct entry {
@@ -70,6 +70,18 @@ static void push_register(struct machine *machine, uint64_t reg, int64_t offset)
         return;
     }
     push(machine, (struct entry){.base = (uint8_t)reg, .offset = offset, .frame = reg == 7});
+}
+
+/* Addresses of the file are as far from the program counter in all processes, wherever the file is mapped. */
+static void push_address(struct machine *machine, uint64_t address)
+{
+    const struct capture_compiler *compiler = machine->location->compiler;
+    uint64_t here = machine->location->emitter->here;
+    address += compiler->dwarf_bias;
+    if (here)
+        push(machine, (struct entry){.base = PC, .offset = (int64_t)(address - here)});
+    else
+        push_constant(machine, address + compiler->bias);
 }
 
 /* The entry as the number of a value. */
@@ -281,8 +293,7 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             break;
         }
         case DW_OP_addr:
-            push_constant(machine,
-                          op->number + machine->location->compiler->dwarf_bias + machine->location->compiler->bias);
+            push_address(machine, op->number);
             break;
         case DW_OP_addrx:
         case DW_OP_GNU_addr_index: {
@@ -290,8 +301,7 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             Dwarf_Addr address = 0;
             if (dwarf_getlocation_attr(attribute, op, &result) != 0 || dwarf_formaddr(&result, &address) != 0)
                 return false;
-            push_constant(machine,
-                          address + machine->location->compiler->dwarf_bias + machine->location->compiler->bias);
+            push_address(machine, address);
             break;
         }
         case DW_OP_plus_uconst:

@@ -24,7 +24,7 @@ NUMBERS = (
     ("> floats", "a", 2, 1.5), ("> floats", "c", 2, 3.125), ("> enums", "c", 1, 7),
     ("> lists", "list->next->value", 0, 2), ("> odd_structs", "u.t", 0, 2), ("> odd_structs", "(*at).i", 0, 12),
     ("> twice", "nothing", 3, 0), ("< twice", "result", 0, 42), ("< twice", "doubled", 0, 42),
-    ("< results", "even", 1, 1),
+    ("< results", "even", 1, 1), ("< statics", "calls", 0, 2),
 )
 
 MISSING = ("<optimised out>", "<not available>")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to record of functions is compiled once for a program: other processes of it, at other addresses, get the same."""
+
+import os
+
+import scrytest
+from jobtest import JobCase, target
+
+
+class CompiledOnce(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.box.path("work", "started")
+        helper = self.box.path("libexec", "scry-symbols")
+        real = os.path.realpath(helper)
+        os.remove(helper)
+        with open(helper, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\necho "$1" >>{self.log}\nexec {real} "$@"\n')
+        os.chmod(helper, 0o755)
+
+    def compilations(self):
+        """How often the helper was started for one since the last look."""
+        try:
+            with open(self.log, encoding="ascii") as file:
+                words = file.read().split()
+            os.remove(self.log)
+        except FileNotFoundError:
+            words = []
+        return words.count("compile")
+
+    def traced(self, processes, *options):
+        """Runs so many of them, one after the other; their values as scry replay shows them."""
+        program = f"{target('traced')} calls 2"
+        done = self.scry_run("--trace", "fn:leaf", *options, "--", "sh", "-c", "; ".join([program] * processes))
+        self.assertEqual((done.returncode, done.stdout), (0, "calls work 2\ncalls leaf 4\n" * processes), done.stderr)
+        self.assertEqual(self.calls(), {"leaf": 4 * processes}, done.stderr)
+        text = self.scry("replay", "@last").stdout
+        self.assertEqual(len([line for line in text.splitlines() if "leaf(n = 1, text = " in line]), processes, text)
+
+    def test_second_process(self):
+        with self.box.omis():  # the monitor stays
+            self.traced(3, "--args")
+            self.assertEqual(self.compilations(), 1)
+            self.traced(1, "--args")
+            self.assertEqual(self.compilations(), 0)
+            self.traced(1, "--args", "--depth", "2")
+            self.assertEqual(self.compilations(), 1)
+
+
+scrytest.main()
