@@ -14,32 +14,9 @@
 #include "jobdir/trace.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
+#include "monitor/compiled_set.h"
 #include "shm/capture.h"
 #include "symbols/helper.h"
-
-enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
-
-/* What was compiled is the same for all processes of a program, as addresses in its file: it is kept. */
-
-struct compiled_set {
-    struct agents *agents;
-    char *key;              /* the request, without what is different from process to process */
-    struct helper_job *job; /* NULL: complete */
-    struct buf answers;     /* struct stored_answer, each with its text or code behind it */
-    char problem[128];      /* of parameters: the first */
-    uint64_t bare;          /* the first function by address that has no values because of -g1; 0: none */
-    bool done;              /* the helper came to its end */
-    bool telling;           /* it is being put into processes */
-    uint64_t used;
-    UT_hash_handle hh;
-};
-
-struct stored_answer {
-    enum helper_answer_kind kind;
-    enum helper_site site;
-    uint32_t id, size; /* of text (with its NUL) or code */
-    uint64_t address;
-};
 
 struct compile_run { /* one request of one process: functions of one module */
     struct compiled_set *set;
@@ -122,7 +99,7 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
 }
 
 /* False: there is no room for it. */
-static bool take_site(struct compile_run *run, const struct stored_answer *answer, const void *code)
+static bool take_site(struct compile_run *run, const struct compiled_item *answer, const void *code)
 {
     struct agent *agent = run->agent;
     uint32_t at = agent_capture_put(agent, code, answer->size);
@@ -183,19 +160,16 @@ static void tell_no_room(const struct compile_run *run, const struct buf *refuse
                       agent->pid, functions);
 }
 
-static void take_answers(struct compile_run *run, bool layouts)
+static void take_items(struct compile_run *run, bool layouts)
 {
     _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
-    const struct buf *answers = &run->set->answers;
-    for (size_t at = 0; at + sizeof(struct stored_answer) <= answers->len;) {
-        struct stored_answer answer;
-        memcpy(&answer, answers->data + at, sizeof answer);
-        const char *bytes = answers->data + at + sizeof answer;
-        if (answer.kind == HELPER_LAYOUT && layouts)
-            agent_layout_add(run->agent, run->layouts + answer.id, bytes);
-        else if (answer.kind != HELPER_LAYOUT && !layouts && !take_site(run, &answer, bytes))
-            buf_append(&refused, &answer.address, sizeof answer.address);
-        at += sizeof answer + answer.size;
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);) {
+        if (item.kind == HELPER_LAYOUT && layouts)
+            agent_layout_add(run->agent, run->layouts + item.id, bytes);
+        else if (item.kind != HELPER_LAYOUT && !layouts && !take_site(run, &item, bytes))
+            buf_append(&refused, &item.address, sizeof item.address);
     }
     tell_no_room(run, &refused);
 }
@@ -246,11 +220,11 @@ static void finish_run(struct compile_run *run)
     bool there = module_is_there(run);
     run->stale |= !there;
     run->layouts = agent->next_layout - 1;
-    take_answers(run, true);
+    take_items(run, true);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
-        take_answers(run, false);
+        take_items(run, false);
     if (*run->set->problem)
         agent_demands_problem(agent, run->set->problem);
     tell_bare(agent, run);
@@ -273,19 +247,9 @@ static void finish_run(struct compile_run *run)
     agent_settle(agent);
 }
 
-static void free_set(struct compiled_set *set)
-{
-    HASH_DELETE(hh, set->agents->compiled_sets, set);
-    buf_done(&set->answers);
-    free(set->key);
-    free(set);
-}
-
-static void set_complete(struct compiled_set *set)
+void agent_compiled_came(struct compiled_set *set)
 {
     struct agents *agents = set->agents;
-    set->job = NULL;
-    set->telling = true;
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
@@ -293,62 +257,6 @@ static void set_complete(struct compiled_set *set)
             finish_run(agent->compile_run);
     }
     agents->collecting--;
-    set->telling = false;
-    if (!set->done || set->answers.failed)
-        free_set(set); /* the next process tries again */
-}
-
-static void store(struct buf *out, const struct helper_answer *answer)
-{
-    struct stored_answer stored = {
-        .kind = answer->kind, .site = answer->site, .id = answer->id, .address = answer->address};
-    const void *bytes = answer->kind == HELPER_LAYOUT ? (const void *)answer->text : answer->code;
-    stored.size = (uint32_t)(answer->kind == HELPER_LAYOUT ? strlen(answer->text) + 1 : answer->code_size);
-    buf_append(out, &stored, sizeof stored);
-    buf_append(out, bytes, stored.size);
-}
-
-static void on_answer(void *ctx, const struct helper_answer *answer)
-{
-    struct compiled_set *set = ctx;
-    if (!answer)
-        set_complete(set);
-    else if (answer->kind == HELPER_LAYOUT || answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS)
-        store(&set->answers, answer);
-    else if (answer->kind == HELPER_PROBLEM && !*set->problem && strstr(answer->text, "no such"))
-        snprintf(set->problem, sizeof set->problem, "%.*s", (int)sizeof set->problem - 1, answer->text);
-    else if (answer->kind == HELPER_PROBLEM) {
-        if (strcmp(answer->text, HELPER_LINES_ONLY) == 0 && (!set->bare || answer->address < set->bare))
-            set->bare = answer->address;
-        log_info("values of the function at 0x%llx: %s", (unsigned long long)answer->address, answer->text);
-    } else if (answer->kind == HELPER_DONE)
-        set->done = true;
-    else if (answer->kind == HELPER_FAILED)
-        log_warning("scry-symbols: %s", answer->text);
-}
-
-/* Room for a new one: complete ones that nobody waits for, the longest unused first. */
-static void drop_sets(struct agents *agents)
-{
-    size_t bytes = 0;
-    struct compiled_set *oldest = NULL;
-    for (struct compiled_set *set = agents->compiled_sets; set; set = set->hh.next) {
-        bytes += set->answers.len;
-        if (!set->job && !set->telling && (!oldest || set->used < oldest->used))
-            oldest = set;
-    }
-    if (oldest && (bytes > SETS_BYTES || HASH_COUNT(agents->compiled_sets) >= SETS_LIMIT))
-        free_set(oldest);
-}
-
-void agent_compiled_sets_free(struct agents *agents)
-{
-    struct compiled_set *set, *next;
-    HASH_ITER(hh, agents->compiled_sets, set, next)
-    {
-        helper_cancel(set->job);
-        free_set(set);
-    }
 }
 
 /* ---- what is to be compiled ---- */
@@ -448,23 +356,12 @@ static void print_request(const struct agent *agent, const struct compile_run *r
         trace_settings_done(&defaults);
 }
 
-static struct compiled_set *set_new(struct agents *agents, char *key, struct buf *request_take)
+/* By which what is compiled for a module goes into the cache; "": not at all, for the debug information may still come,
+ * and nobody would look for it. */
+static const char *cache_key(const struct agent *agent, size_t module)
 {
-    drop_sets(agents);
-    struct compiled_set *set = calloc(1, sizeof *set);
-    if (!set || !(set->key = strdup(key))) {
-        free(set);
-        buf_done(request_take);
-        return NULL;
-    }
-    set->agents = agents;
-    HASH_ADD_KEYPTR(hh, agents->compiled_sets, set->key, strlen(set->key), set);
-    set->job = helper_start(agents, "compile", NULL, 0, request_take, on_answer, set);
-    if (!set->job) {
-        free_set(set);
-        return NULL;
-    }
-    return set;
+    const struct index *index = agent->indexes[module] ? agent->indexes[module]->index : NULL;
+    return index && (index_flags(index) & INDEX_HAS_DWARF) ? agent->modules[module].key : "";
 }
 
 void agent_compile(struct agent *agent)
@@ -478,21 +375,19 @@ void agent_compile(struct agent *agent)
     struct compile_run *run = next_run(agent, &module);
     if (!run)
         return;
-    _cleanup_(buf_done) struct buf key = BUF_INIT;
-    print_request(agent, run, &agent->modules[module], true, &key);
-    struct compiled_set *set = NULL;
-    if (key.data && !key.failed)
-        HASH_FIND_STR(agents->compiled_sets, key.data, set);
-    if (!set && key.data && !key.failed) {
-        struct buf request = BUF_INIT;
-        print_request(agent, run, &agent->modules[module], false, &request);
-        set = set_new(agents, key.data, &request);
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    print_request(agent, run, &agent->modules[module], true, &request);
+    const char *key = cache_key(agent, module);
+    struct compiled_set *set = request.failed ? NULL : compiled_set_find(agents, key, request.data);
+    if (!set && !request.failed) {
+        struct buf input = BUF_INIT;
+        print_request(agent, run, &agent->modules[module], false, &input);
+        set = compiled_set_make(agents, key, request.data, &input);
     }
     if (!set) {
         free(run);
         return;
     }
-    set->used = ++agents->set_uses;
     run->set = set;
     agent->compile_run = run;
     if (!set->job)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index file of any bytes: it is refused, or everything that it hands out lies within it. And the helper's language:
- * the same bytes as answers, in pieces of two sizes, must come out alike.
+ * An index file of any bytes, and a file of captures: it is refused, or everything that it hands out lies within it.
+ * And the helper's language: the same bytes as answers, in pieces of two sizes, must come out alike.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "symbols/compiled.h"
 #include "symbols/helper_client.h"
 #include "symbols/index.h"
 #include "symbols/index_format.h"
@@ -59,10 +60,27 @@ static void read_answers(const uint8_t *data, size_t size, size_t piece, struct 
     helper_reader_done(&reader);
 }
 
+/* The sum in the file's head keeps most bytes from being looked at: the same as items. */
+static void read_compiled(const uint8_t *data, size_t size)
+{
+    struct buf items = BUF_INIT, file = BUF_INIT;
+    struct compiled_item item;
+    const void *bytes;
+    buf_append(&items, data, size);
+    for (size_t at = 0; compiled_next(&items, &at, &item, &bytes);)
+        fuzz_expect((const char *)bytes + item.size == items.data + at && at <= size &&
+                    (item.kind != HELPER_LAYOUT || strlen(bytes) + 1 == item.size));
+    int r = compiled_read(&file, data, size, "", NULL);
+    fuzz_expect(r == 0 || (r == -EBADMSG && !file.len));
+    buf_done(&items);
+    buf_done(&file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct buf whole = BUF_INIT, pieces = BUF_INIT;
     read_index(data, size);
+    read_compiled(data, size);
     read_answers(data, size, size + 1, &whole);
     read_answers(data, size, 7, &pieces);
     fuzz_expect(whole.len == pieces.len && memcmp(whole.data, pieces.data, whole.len) == 0);

@@ -46,5 +46,23 @@ class CompiledOnce(JobCase):
             self.traced(1, "--args", "--depth", "2")
             self.assertEqual(self.compilations(), 1)
 
+    def test_next_monitor(self):
+        for times in (1, 0):
+            self.traced(1, "--args")
+            self.assertEqual(self.compilations(), times)
+            self.box.stop_monitor()
+
+    def test_cache_is_damaged(self):
+        cache = self.box.path("home", ".cache", "scry", "symbols")
+        self.traced(1, "--args")
+        self.box.stop_monitor()
+        [path] = [os.path.join(cache, name) for name in os.listdir(cache) if name.endswith(".captures")]
+        os.truncate(path, os.path.getsize(path) - 1)
+        self.compilations()
+        for times in (1, 0):
+            self.traced(1, "--args")
+            self.assertEqual(self.compilations(), times)
+            self.box.stop_monitor()
+
 
 scrytest.main()

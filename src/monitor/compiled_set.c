@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/compiled_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "symbols/helper.h"
+
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
+
+static void free_set(struct compiled_set *set)
+{
+    HASH_DELETE(hh, set->agents->compiled_sets, set);
+    buf_done(&set->items);
+    free(set->request);
+    free(set);
+}
+
+/* Whether another compilation would come to the same. */
+static bool is_lasting(const struct compiled_set *set)
+{
+    return *set->key && set->done && !set->items.failed && !*set->problem && !set->bare;
+}
+
+static void set_complete(struct compiled_set *set)
+{
+    struct err err = {0};
+    set->job = NULL;
+    set->telling = true;
+    agent_compiled_came(set);
+    set->telling = false;
+    if (is_lasting(set) && compiled_store(&set->items, set->key, set->request, &err) < 0)
+        log_info("what was compiled is not kept: %s", err.text);
+    if (!set->done || set->items.failed)
+        free_set(set); /* the next process tries again */
+}
+
+static void on_answer(void *ctx, const struct helper_answer *answer)
+{
+    struct compiled_set *set = ctx;
+    if (!answer)
+        set_complete(set);
+    else if (answer->kind == HELPER_LAYOUT || answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS)
+        compiled_add(&set->items, answer);
+    else if (answer->kind == HELPER_PROBLEM && !*set->problem && strstr(answer->text, "no such"))
+        snprintf(set->problem, sizeof set->problem, "%.*s", (int)sizeof set->problem - 1, answer->text);
+    else if (answer->kind == HELPER_PROBLEM) {
+        if (strcmp(answer->text, HELPER_LINES_ONLY) == 0 && (!set->bare || answer->address < set->bare))
+            set->bare = answer->address;
+        log_info("values of the function at 0x%llx: %s", (unsigned long long)answer->address, answer->text);
+    } else if (answer->kind == HELPER_DONE)
+        set->done = true;
+    else if (answer->kind == HELPER_FAILED)
+        log_warning("scry-symbols: %s", answer->text);
+}
+
+/* Room for a new one: complete ones that nobody waits for, the longest unused first. */
+static void drop_sets(struct agents *agents)
+{
+    size_t bytes = 0;
+    struct compiled_set *oldest = NULL;
+    for (struct compiled_set *set = agents->compiled_sets; set; set = set->hh.next) {
+        bytes += set->items.len;
+        if (!set->job && !set->telling && (!oldest || set->used < oldest->used))
+            oldest = set;
+    }
+    if (oldest && (bytes > SETS_BYTES || HASH_COUNT(agents->compiled_sets) >= SETS_LIMIT))
+        free_set(oldest);
+}
+
+void agent_compiled_sets_free(struct agents *agents)
+{
+    struct compiled_set *set, *next;
+    HASH_ITER(hh, agents->compiled_sets, set, next)
+    {
+        helper_cancel(set->job);
+        free_set(set);
+    }
+}
+
+static struct compiled_set *set_new(struct agents *agents, const char *key, const char *request)
+{
+    drop_sets(agents);
+    struct compiled_set *set = calloc(1, sizeof *set);
+    if (!set || !(set->request = strdup(request))) {
+        free(set);
+        return NULL;
+    }
+    set->agents = agents;
+    set->used = ++agents->set_uses;
+    snprintf(set->key, sizeof set->key, "%s", key);
+    HASH_ADD_KEYPTR(hh, agents->compiled_sets, set->request, strlen(set->request), set);
+    return set;
+}
+
+struct compiled_set *compiled_set_find(struct agents *agents, const char *key, const char *request)
+{
+    struct compiled_set *set;
+    struct buf items = BUF_INIT;
+    HASH_FIND_STR(agents->compiled_sets, request, set);
+    if (set) {
+        set->used = ++agents->set_uses;
+        return set;
+    }
+    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !(set = set_new(agents, key, request))) {
+        buf_done(&items);
+        return NULL;
+    }
+    set->items = items;
+    set->done = true;
+    return set;
+}
+
+struct compiled_set *compiled_set_make(struct agents *agents, const char *key, const char *request,
+                                       struct buf *input_take)
+{
+    struct compiled_set *set = set_new(agents, key, request);
+    if (!set) {
+        buf_done(input_take);
+        return NULL;
+    }
+    set->job = helper_start(agents, "compile", NULL, 0, input_take, on_answer, set);
+    if (!set->job) {
+        free_set(set);
+        return NULL;
+    }
+    return set;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was compiled for one request is the same for all processes of a program, as addresses in its file: it is kept,
+ * in memory and, for the monitors to come, in the cache of symbols (symbols/compiled.h).
+ */
+#ifndef SCRY_MONITOR_COMPILED_SET_H
+#define SCRY_MONITOR_COMPILED_SET_H
+
+#include <uthash.h>
+
+#include "monitor/agents_internal.h"
+#include "symbols/compiled.h"
+
+struct compiled_set {
+    struct agents *agents;
+    char *request;            /* without what is different from process to process */
+    char key[INDEX_KEY_SIZE]; /* of the file; "": it is kept in memory only */
+    struct helper_job *job;   /* NULL: complete */
+    struct buf items;         /* symbols/compiled.h */
+    char problem[128];        /* of parameters: the first */
+    uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
+    bool done;                /* the helper came to its end */
+    bool telling;             /* it is being put into processes */
+    uint64_t used;
+    UT_hash_handle hh;
+};
+
+/* What is known for a request, in memory or in the cache. key "": it is never in the cache. NULL: it has to be compiled
+ * first. */
+struct compiled_set *compiled_set_find(struct agents *agents, const char *key, const char *request);
+/* Has it compiled: the helper is given `input`, with what is this process's own. NULL: that cannot be. */
+struct compiled_set *compiled_set_make(struct agents *agents, const char *key, const char *request,
+                                       struct buf *input_take);
+
+/* agent_compile.c: the helper has ended. */
+void agent_compiled_came(struct compiled_set *set);
+
+#endif
