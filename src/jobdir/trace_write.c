@@ -213,7 +213,7 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t add
     return out->failed ? -ENOMEM : 0;
 }
 
-int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text)
+int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text)
 {
     struct layout *layout = NULL;
     struct err err;
@@ -238,11 +238,22 @@ int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *te
                          : strncmp(text, "caller", 6) == 0 ? CTF_CALLER
                                                            : CTF_EXIT;
     writer->layouts[writer->layout_count++] = (struct layout_type){id, role, type};
+    writer->metadata_stale = true;
+    return 0;
+}
+
+int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const char *text)
+{
     buf_printf(&writer->new_layouts, "%" PRIu32 "\t", id);
     trace_write_field(&writer->new_layouts, text);
     buf_putc(&writer->new_layouts, '\n');
-    writer->metadata_stale = true;
     return writer->new_layouts.failed ? -ENOMEM : 0;
+}
+
+int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text)
+{
+    int code = trace_writer_layout_use(writer, id, text);
+    return code < 0 ? code : trace_writer_layout_note(writer, id, text);
 }
 
 static struct value *add_value(struct trace_writer *writer, const char *key)

@@ -57,6 +57,10 @@ bool trace_writer_failed(const struct trace_writer *writer);
 int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,
                           const char *file, uint32_t line, uint64_t size, const char *module);
 int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text);
+/* The same in two steps, for layouts of which few may be used: our own readers know it; and others, before the first
+ * record that has it. */
+int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const char *text);
+int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text);
 void trace_writer_set(struct trace_writer *writer, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The whole content of .counts: functions whose calls are only counted. */

@@ -91,15 +91,13 @@ static int append_file(const struct trace_writer *writer, const char *name, stru
 
 void trace_write_field(struct buf *out, const char *text)
 {
-    for (; text && *text; text++) {
-        if (*text == '\t')
-            buf_puts(out, "\\t");
-        else if (*text == '\n')
-            buf_puts(out, "\\n");
-        else if (*text == '\\')
-            buf_puts(out, "\\\\");
-        else
-            buf_putc(out, *text);
+    for (size_t plain; text && *text; text += plain) {
+        plain = strcspn(text, "\t\n\\");
+        buf_append(out, text, plain);
+        if (!text[plain])
+            return;
+        buf_puts(out, text[plain] == '\t' ? "\\t" : text[plain] == '\n' ? "\\n" : "\\\\");
+        plain++;
     }
 }
 

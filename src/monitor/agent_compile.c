@@ -29,34 +29,42 @@ struct compile_run { /* one request of one process: functions of one module */
     uint32_t slots[];
 };
 
-uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
+static uint64_t next_program(const struct agent *agent)
+{
+    return (atomic_load(&agent->view.area->programs_used) + 7) & ~UINT64_C(7);
+}
+
+/* Two pieces behind each other; 0: there is no room. */
+static uint32_t put_program(struct agent *agent, const void *head, size_t head_size, const void *bytes, size_t size)
 {
     const struct area_view *view = &agent->view;
-    struct area *area = view->area;
-    uint64_t used = atomic_load(&area->programs_used), at = (used + 7) & ~UINT64_C(7);
-    if (at < 64 || at > view->programs_size || view->programs_size - at < size)
+    uint64_t at = next_program(agent);
+    if (at < 64 || at > view->programs_size || view->programs_size - at < head_size + size)
         return 0;
     off_t offset = (off_t)((uint64_t)(view->programs - view->base) + at);
-    if (fallocate(agent->area_fd, 0, offset, (off_t)size) < 0 && errno != EOPNOTSUPP)
+    if (fallocate(agent->area_fd, 0, offset, (off_t)(head_size + size)) < 0 && errno != EOPNOTSUPP)
         return 0;
-    memcpy(view->programs + at, bytes, size);
-    atomic_store_explicit(&area->programs_used, at + size, memory_order_release);
+    memcpy(view->programs + at, head, head_size);
+    memcpy(view->programs + at + head_size, bytes, size);
+    atomic_store_explicit(&view->area->programs_used, at + head_size + size, memory_order_release);
     return (uint32_t)at;
 }
 
+uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
+{
+    return put_program(agent, bytes, size, "", 0);
+}
+
 /* A capture program with its length before it. */
+static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
+{
+    const struct area_program head = {.size = (uint32_t)size};
+    return put_program(agent, &head, sizeof head, code, size);
+}
+
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
 {
-    if (!capture_check(code, size))
-        return 0;
-    struct area_program *program = calloc(1, sizeof *program + size);
-    if (!program)
-        return 0;
-    program->size = (uint32_t)size;
-    memcpy(program->code, code, size);
-    uint32_t at = agent_program_put(agent, program, sizeof *program + size);
-    free(program);
-    return at;
+    return capture_check(code, size) ? put_capture(agent, code, size) : 0;
 }
 
 /* Its calls are recorded with values. */
@@ -98,11 +106,25 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
     return site != NULL;
 }
 
-/* False: there is no room for it. */
-static bool take_site(struct compile_run *run, const struct compiled_item *answer, const void *code)
+/* The programs of the set as they lie in it, all at once. Offset of the first; 0: there is no room for all of them. */
+static uint64_t put_programs(struct agent *agent, const struct buf *programs)
+{
+    const struct area_view *view = &agent->view;
+    uint64_t at = next_program(agent);
+    if (at < 64 || at > view->programs_size || view->programs_size - at < programs->len || programs->failed ||
+        pwrite(agent->area_fd, programs->data, programs->len, (off_t)((uint64_t)(view->programs - view->base) + at)) !=
+            (ssize_t)programs->len)
+        return 0;
+    atomic_store_explicit(&view->area->programs_used, at + programs->len, memory_order_release);
+    return at;
+}
+
+/* `at` is where its program is; 0: nowhere yet. False: there is no room for it. */
+static bool take_site(struct compile_run *run, const struct compiled_item *answer, const void *code, uint32_t at)
 {
     struct agent *agent = run->agent;
-    uint32_t at = agent_capture_put(agent, code, answer->size);
+    if (!at)
+        at = put_capture(agent, code, answer->size); /* was checked with the set */
     struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
     if (!site)
         return false;
@@ -160,16 +182,27 @@ static void tell_no_room(const struct compile_run *run, const struct buf *refuse
                       agent->pid, functions);
 }
 
-static void take_items(struct compile_run *run, bool layouts)
+static void take_layouts(struct compile_run *run)
+{
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);)
+        if (item.kind == HELPER_LAYOUT)
+            agent_layout_add(run->agent, run->layouts + item.id, bytes);
+}
+
+static void take_sites(struct compile_run *run)
 {
     _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
+    uint64_t program = put_programs(run->agent, compiled_set_programs(run->set));
     struct compiled_item item;
     const void *bytes;
     for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);) {
-        if (item.kind == HELPER_LAYOUT && layouts)
-            agent_layout_add(run->agent, run->layouts + item.id, bytes);
-        else if (item.kind != HELPER_LAYOUT && !layouts && !take_site(run, &item, bytes))
+        if (item.kind == HELPER_LAYOUT)
+            continue;
+        if (!take_site(run, &item, bytes, (uint32_t)program))
             buf_append(&refused, &item.address, sizeof item.address);
+        program += program ? compiled_program_size(&item) : 0;
     }
     tell_no_room(run, &refused);
 }
@@ -220,11 +253,11 @@ static void finish_run(struct compile_run *run)
     bool there = module_is_there(run);
     run->stale |= !there;
     run->layouts = agent->next_layout - 1;
-    take_items(run, true);
+    take_layouts(run);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
-        take_items(run, false);
+        take_sites(run);
     if (*run->set->problem)
         agent_demands_problem(agent, run->set->problem);
     tell_bare(agent, run);

@@ -8,6 +8,8 @@
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 
+enum { TURNS_LIMIT = 8 };
+
 /* Layouts to come have greater numbers, those of a later monitor, too. */
 static void number_after(struct agent *agent, uint32_t id)
 {
@@ -17,19 +19,20 @@ static void number_after(struct agent *agent, uint32_t id)
     agent->view.area->next_layout = agent->next_layout;
 }
 
-static bool keep_layout(struct agent *agent, uint32_t id, const char *text, bool unused)
+static bool keep_layout(struct agent *agent, uint32_t id, const char *text, int state)
 {
     struct agent_layout_text *layout;
     HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
     if (layout || id >= TRACE_IDS)
         return false;
-    layout = calloc(1, sizeof *layout);
-    if (!layout || !(layout->text = strdup(text))) {
-        free(layout);
+    size_t size = strlen(text) + 1;
+    layout = malloc(sizeof *layout + size);
+    if (!layout)
         return false;
-    }
+    memcpy(layout->text, text, size);
     layout->id = id;
-    layout->unused = unused;
+    layout->state = state;
+    agent->layouts_noted += state == LAYOUT_NOTED;
     HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
     number_after(agent, id);
     return true;
@@ -37,31 +40,81 @@ static bool keep_layout(struct agent *agent, uint32_t id, const char *text, bool
 
 void agent_layout_add(struct agent *agent, uint32_t id, const char *text)
 {
-    if (keep_layout(agent, id, text, false) && agent->writer && trace_writer_layout(agent->writer, id, text) < 0)
-        log_warning("the layout of values '%.100s' is not understood", text);
+    if (keep_layout(agent, id, text, LAYOUT_NOTED) && agent->writer)
+        trace_writer_layout_note(agent->writer, id, text);
 }
 
 uint32_t agent_layout_new(struct agent *agent, const char *text)
 {
     uint32_t id = agent->next_layout;
-    return keep_layout(agent, id, text, true) ? id : RECORD_NO_LAYOUT;
+    return keep_layout(agent, id, text, LAYOUT_KEPT) ? id : RECORD_NO_LAYOUT;
 }
 
 void agent_layout_keep(struct agent *agent, uint32_t id, const char *text)
 {
-    keep_layout(agent, id, text, true);
+    keep_layout(agent, id, text, LAYOUT_KEPT);
+}
+
+static void use_layout(struct agent *agent, struct agent_layout_text *layout)
+{
+    if (layout->state == LAYOUT_USED || !agent->writer)
+        return;
+    int code = layout->state == LAYOUT_NOTED ? trace_writer_layout_use(agent->writer, layout->id, layout->text)
+                                             : trace_writer_layout(agent->writer, layout->id, layout->text);
+    if (code < 0)
+        log_warning("the layout of values '%.100s' is not understood", layout->text);
+    agent->layouts_noted -= layout->state == LAYOUT_NOTED;
+    layout->state = LAYOUT_USED;
+    agent->layouts_new = true;
 }
 
 void agent_layout_used(struct agent *agent, uint32_t id)
 {
     struct agent_layout_text *layout;
     HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
-    if (!layout || !layout->unused || !agent->writer)
+    if (layout)
+        use_layout(agent, layout);
+}
+
+static void set_seen(struct agent *agent, uint32_t id)
+{
+    if (id >= agent->layouts_seen_end) {
+        uint32_t words = agent->next_layout / 64 + 1, had = agent->layouts_seen_end / 64;
+        uint64_t *grown = realloc(agent->layouts_seen, words * sizeof *grown);
+        if (!grown)
+            return;
+        memset(grown + had, 0, (words - had) * sizeof *grown);
+        agent->layouts_seen = grown;
+        agent->layouts_seen_end = words * 64;
+    }
+    agent->layouts_seen[id / 64] |= UINT64_C(1) << (id & 63);
+}
+
+bool agent_layout_seen(void *ctx, uint32_t id)
+{
+    struct agent *agent = ctx;
+    struct agent_layout_text *layout;
+    if (id < agent->layouts_seen_end && agent->layouts_seen[id / 64] >> (id & 63) & 1)
+        return true;
+    HASH_FIND(hh, agent->layouts, &id, sizeof id, layout);
+    if (!layout)
+        return !agent->layouts_lost;
+    use_layout(agent, layout);
+    set_seen(agent, id); /* it is one of ours, so less than next_layout */
+    return true;
+}
+
+void agent_layouts_walked(struct agent *agent)
+{
+    if (!agent->layouts_new || !agent->writer)
         return;
-    layout->unused = false;
-    agent->layouts_new = true;
-    if (trace_writer_layout(agent->writer, id, layout->text) < 0)
-        log_warning("the layout of values '%.100s' is not understood", layout->text);
+    /* the metadata are written as a whole: not for each of the functions that are called one after the other */
+    if (++agent->layouts_turns >= TURNS_LIMIT)
+        for (struct agent_layout_text *layout = agent->layouts; layout; layout = layout->hh.next)
+            if (layout->state == LAYOUT_NOTED)
+                use_layout(agent, layout);
+    trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
+    agent->layouts_new = false;
 }
 
 const char *agent_layout(struct agent *agent, uint32_t id)
@@ -99,14 +152,16 @@ void agent_layouts_adopt(struct agent *agent, const struct trace *former)
 void agent_layouts_write(struct agent *agent)
 {
     for (struct agent_layout_text *layout = agent->layouts; agent->writer && layout; layout = layout->hh.next)
-        if (!layout->unused)
+        if (layout->state == LAYOUT_NOTED)
+            trace_writer_layout_note(agent->writer, layout->id, layout->text);
+        else if (layout->state == LAYOUT_USED)
             trace_writer_layout(agent->writer, layout->id, layout->text);
 }
 
 void agent_layouts_inherit(struct agent *agent, const struct agent *parent)
 {
     for (const struct agent_layout_text *layout = parent->layouts; layout; layout = layout->hh.next)
-        if (layout->unused)
+        if (layout->state == LAYOUT_KEPT)
             agent_layout_keep(agent, layout->id, layout->text);
         else
             agent_layout_add(agent, layout->id, layout->text);
@@ -120,7 +175,7 @@ void agent_layouts_free(struct agent *agent)
     HASH_ITER(hh, agent->layouts, layout, next)
     {
         HASH_DELETE(hh, agent->layouts, layout);
-        free(layout->text);
         free(layout);
     }
+    free(agent->layouts_seen);
 }

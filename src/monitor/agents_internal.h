@@ -2,9 +2,9 @@
 /*
  * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
  * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
- * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; agent_demand.c: event services; collect.c:
- * packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was killed;
- * collect_orphans.c: packets of a process that was).
+ * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; compiled_set.c: those of all processes of
+ * a program; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is in a packet;
+ * collect_former.c: the trace of a monitor that was killed; collect_orphans.c: packets of a process that was).
  */
 #ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
 #define SCRY_MONITOR_AGENTS_INTERNAL_H
@@ -109,9 +109,13 @@ struct collect_thread { /* by thread_serial */
 
 struct agent_layout_text {
     uint32_t id;
-    bool unused; /* of a call of MPI that has not come yet: it is not in the trace */
-    char *text;
+    enum {
+        LAYOUT_KEPT,  /* of a call of MPI that has not come yet: it is not in the trace */
+        LAYOUT_NOTED, /* in the trace for us, but not in its metadata, which would become large */
+        LAYOUT_USED,
+    } state;
     UT_hash_handle hh;
+    char text[];
 };
 
 /* agent_former.c */
@@ -206,6 +210,10 @@ struct agent {
     uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be had */
     uint32_t next_layout;
     struct agent_layout_text *layouts;
+    uint32_t layouts_noted; /* so many are LAYOUT_NOTED */
+    uint64_t *layouts_seen; /* bit set of those that records have; up to next_layout when it was made: */
+    uint32_t layouts_seen_end;
+    unsigned layouts_turns;           /* how often the metadata were written for some */
     bool layouts_new;                 /* some are in use that are not on disk yet */
     bool mpi_captured, mpi_waits;     /* agent_mpi.c: of all calls; for a compilation to be over */
     bool mpi_described;               /* its rank is in its trace */
@@ -379,6 +387,8 @@ void agent_layouts_free(struct agent *agent);
 uint32_t agent_layout_new(struct agent *agent, const char *text);
 void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
 void agent_layout_used(struct agent *agent, uint32_t id);
+void agent_layouts_walked(struct agent *agent); /* behind a packet: those that came up in it are in the trace */
+bool agent_layout_seen(void *ctx, uint32_t id); /* as walk_layout_fn, of an agent */
 
 /* agent_sidecar.c */
 enum { SIDECAR_LIMIT = 4 * 4096, SIDECAR_LINES = 4 };

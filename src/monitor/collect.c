@@ -130,11 +130,6 @@ static bool is_too_much(const struct agent *agent, size_t size)
            job->written - job->disk.looked_bytes + more > job->disk.last;
 }
 
-static bool is_layout_known(void *ctx, uint32_t layout)
-{
-    return agent_layout(ctx, layout) != NULL;
-}
-
 static int put_packet(struct agent *agent, struct collect_thread *thread, const struct packet_head *head,
                       const void *records, size_t size, uint64_t lost)
 {
@@ -161,14 +156,12 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         from = thread->partial_to < size ? thread->partial_to : size;
     else if (thread->written_to) /* what the monitor before this one has written of it */
         from = walk_until(head, latest, records, size, thread->written_to);
-    if (agent->layouts_lost)
-        walk_layouts(head, latest, records, size, is_layout_known, agent);
+    if (agent->layouts_lost || agent->layouts_noted)
+        walk_layouts(head, latest, records, size, agent_layout_seen, agent);
     struct walk walk;
     walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, agent->view.slot_mask,
                 agent->known, name_function, agent, &walk);
-    if (agent->layouts_new && agent->writer) /* readers, and a later monitor, know a layout before it is used */
-        trace_writer_sync(agent->writer, true);
-    agent->layouts_new = false;
+    agent_layouts_walked(agent);
     thread->partial = true;
     thread->whole = full;
     thread->partial_seq = head->packet_seq;

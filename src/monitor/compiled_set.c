@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "shm/area.h"
+#include "shm/capture.h"
 #include "symbols/helper.h"
 
 enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
@@ -14,6 +16,7 @@ static void free_set(struct compiled_set *set)
 {
     HASH_DELETE(hh, set->agents->compiled_sets, set);
     buf_done(&set->items);
+    buf_done(&set->programs);
     free(set->request);
     free(set);
 }
@@ -37,12 +40,18 @@ static void set_complete(struct compiled_set *set)
         free_set(set); /* the next process tries again */
 }
 
+static bool is_program(const struct helper_answer *answer)
+{
+    return (answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS) &&
+           capture_check(answer->code, answer->code_size);
+}
+
 static void on_answer(void *ctx, const struct helper_answer *answer)
 {
     struct compiled_set *set = ctx;
     if (!answer)
         set_complete(set);
-    else if (answer->kind == HELPER_LAYOUT || answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS)
+    else if (answer->kind == HELPER_LAYOUT || is_program(answer))
         compiled_add(&set->items, answer);
     else if (answer->kind == HELPER_PROBLEM && !*set->problem && strstr(answer->text, "no such"))
         snprintf(set->problem, sizeof set->problem, "%.*s", (int)sizeof set->problem - 1, answer->text);
@@ -62,7 +71,7 @@ static void drop_sets(struct agents *agents)
     size_t bytes = 0;
     struct compiled_set *oldest = NULL;
     for (struct compiled_set *set = agents->compiled_sets; set; set = set->hh.next) {
-        bytes += set->items.len;
+        bytes += set->items.len + set->programs.len;
         if (!set->job && !set->telling && (!oldest || set->used < oldest->used))
             oldest = set;
     }
@@ -95,6 +104,16 @@ static struct compiled_set *set_new(struct agents *agents, const char *key, cons
     return set;
 }
 
+static bool are_programs(const struct buf *items)
+{
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(items, &at, &item, &bytes);)
+        if (item.kind != HELPER_LAYOUT && !capture_check(bytes, item.size))
+            return false;
+    return true;
+}
+
 struct compiled_set *compiled_set_find(struct agents *agents, const char *key, const char *request)
 {
     struct compiled_set *set;
@@ -104,7 +123,8 @@ struct compiled_set *compiled_set_find(struct agents *agents, const char *key, c
         set->used = ++agents->set_uses;
         return set;
     }
-    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !(set = set_new(agents, key, request))) {
+    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !are_programs(&items) ||
+        !(set = set_new(agents, key, request))) {
         buf_done(&items);
         return NULL;
     }
@@ -127,4 +147,27 @@ struct compiled_set *compiled_set_make(struct agents *agents, const char *key, c
         return NULL;
     }
     return set;
+}
+
+size_t compiled_program_size(const struct compiled_item *item)
+{
+    return sizeof(struct area_program) + ((item->size + (size_t)7) & ~(size_t)7);
+}
+
+const struct buf *compiled_set_programs(struct compiled_set *set)
+{
+    static const char zeros[8];
+    struct compiled_item item;
+    const void *bytes;
+    if (set->programs.len)
+        return &set->programs;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        const struct area_program head = {.size = item.size};
+        if (item.kind == HELPER_LAYOUT)
+            continue;
+        buf_append(&set->programs, &head, sizeof head);
+        buf_append(&set->programs, bytes, item.size);
+        buf_append(&set->programs, zeros, compiled_program_size(&item) - sizeof head - item.size);
+    }
+    return &set->programs;
 }

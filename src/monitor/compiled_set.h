@@ -17,6 +17,7 @@ struct compiled_set {
     char key[INDEX_KEY_SIZE]; /* of the file; "": it is kept in memory only */
     struct helper_job *job;   /* NULL: complete */
     struct buf items;         /* symbols/compiled.h */
+    struct buf programs;      /* all of items, as they lie in an area: made at first need */
     char problem[128];        /* of parameters: the first */
     uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
     bool done;                /* the helper came to its end */
@@ -31,6 +32,10 @@ struct compiled_set *compiled_set_find(struct agents *agents, const char *key, c
 /* Has it compiled: the helper is given `input`, with what is this process's own. NULL: that cannot be. */
 struct compiled_set *compiled_set_make(struct agents *agents, const char *key, const char *request,
                                        struct buf *input_take);
+
+/* Its programs as struct area_program, in the order of the items; and the bytes that one takes there. */
+const struct buf *compiled_set_programs(struct compiled_set *set);
+size_t compiled_program_size(const struct compiled_item *item);
 
 /* agent_compile.c: the helper has ended. */
 void agent_compiled_came(struct compiled_set *set);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to record of functions is compiled once for a program: other processes of it, at other addresses, get the same."""
 
+import glob
 import os
+import re
 
 import scrytest
-from jobtest import JobCase, target
+from jobtest import JobCase, target, traces_of
 
 
 class CompiledOnce(JobCase):
@@ -45,6 +47,21 @@ class CompiledOnce(JobCase):
             self.assertEqual(self.compilations(), 0)
             self.traced(1, "--args", "--depth", "2")
             self.assertEqual(self.compilations(), 1)
+
+    def test_children_of_fork(self):
+        done = self.scry_run("--trace", "fn:child_*", "--args", "--", target("forks"), 5)
+        self.assertEqual(self.calls(), {"child_work": 6}, done.stderr)
+        self.assertEqual(self.compilations(), 1)
+
+    def test_metadata(self):
+        """Other readers are told of the values that there are, and not of all that could have been."""
+        self.scry_run("--trace", "all", "--args", "--", target("traced"), "calls", 2)
+        [trace] = traces_of(glob.glob(self.box.path("jobs", "2*"))[0])
+        with open(os.path.join(trace, ".layouts"), encoding="utf-8") as file:
+            known = {line.partition("\t")[0] for line in file}
+        with open(os.path.join(trace, "metadata"), encoding="utf-8") as file:
+            told = set(re.findall(r" L(\d+);", file.read()))
+        self.assertTrue(told and told < known, (told, known))
 
     def test_next_monitor(self):
         for times in (1, 0):
