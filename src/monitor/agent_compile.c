@@ -10,13 +10,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "jobdir/trace.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/compiled_set.h"
 #include "shm/capture.h"
-#include "symbols/helper.h"
 
 struct compile_run { /* one request of one process: functions of one module */
     struct compiled_set *set;
