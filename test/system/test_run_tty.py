@@ -279,7 +279,7 @@ class TerminalCloses(scrytest.TestCase):
             os.chdir(self.box.path("work"))
             command = self.box.scry("run", "-q", "bash", "-c", script)
             os.execvpe(command[0], command, self.box.env)
-        wait_until(lambda: os.path.exists(file))
+        wait_until(lambda: os.path.exists(file) and os.path.getsize(file))
         os.close(fd)
         status = os.waitpid(pid, 0)[1]
         with open(file, encoding="ascii") as said:
