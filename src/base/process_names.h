@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ps shows of scry-tracer, which has breakpoints in the job's programs, and of its guard (probe/tracer/guard.c).
- * `pkill -9 scry` ends the monitor; these two undo what there is to undo, and end by themselves.
+ * What ps shows of processes that are not to be called scry: `pkill -9 scry` ends the monitor, and a signal to all of
+ * that name means scry run.
  */
 #ifndef SCRY_BASE_PROCESS_NAMES_H
 #define SCRY_BASE_PROCESS_NAMES_H
 
+/* scry-tracer, which has breakpoints in the job's programs, and its guard (probe/tracer/guard.c): both undo what there
+ * is to undo, and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"
+/* Children of scry run (job/witness.h, job/scribe.h). */
+#define WITNESS_PROCESS_NAME "job-signals"
+#define SCRIBE_PROCESS_NAME "job-writer"
 
 #endif

@@ -29,8 +29,7 @@ static void load(struct monitor *monitor, const char *name, const char *prefix)
         return;
     }
     pause_at("extensions.trusted");
-    /* By its real name and not by a descriptor's in /proc, from which it could
-     * not find what lies beside it. */
+    /* By its real name and not by a descriptor's in /proc, from which it could not find what lies beside it. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         log_error("extension %s is left out: %s", name, dlerror());
@@ -78,9 +77,8 @@ static void load_dir(void *ctx, const char *name_of_dir)
                 prefix[len] = 0;
                 load(ctx, path, prefix);
             } else {
-                log_error("extension %s is left out: its prefix is longer than %zu "
-                          "characters",
-                          path, sizeof prefix - 1);
+                log_error("extension %s is left out: its prefix is longer than %zu characters", path,
+                          sizeof prefix - 1);
             }
         }
         free(entries[i]);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/process_names.h"
 #include "base/wait_world.h"
 #include "job/helper.h"
 #include "shm/waits.h"
@@ -75,7 +76,7 @@ int witness_start(struct witness *ret_witness)
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when it is stopped just then */
         if (getppid() != supervisor)
             _exit(0);
-        serve(helper_become("job-signals", ends[1]), supervisor);
+        serve(helper_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
     }
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);

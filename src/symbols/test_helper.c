@@ -324,6 +324,19 @@ static void test_refused(void **state)
     refused("\\q\nend\n", "line 1");
 }
 
+/* Nothing can be said of the functions at 0x10 and 0x20, and why. */
+static void check_problems(struct helper *helper, const char *why)
+{
+    struct helper_answer answer;
+    for (uint64_t address = 0x10; address <= 0x20; address += 0x10) {
+        assert_true(next(helper, &answer));
+        assert_int_equal(answer.kind, HELPER_PROBLEM);
+        assert_int_equal(answer.address, address);
+        assert_true(answer.text[0] != 0);
+        assert_non_null(strstr(answer.text, why));
+    }
+}
+
 static void test_compile(void **state)
 {
     struct helper helper;
@@ -348,12 +361,7 @@ static void test_compile(void **state)
     assert_false(request.failed);
     start(&helper, (const char *const[]){"compile", NULL});
     assert_int_equal(write(helper.in, request.data, request.len), request.len);
-    for (uint64_t address = 0x10; address <= 0x20; address += 0x10) {
-        assert_true(next(&helper, &answer));
-        assert_int_equal(answer.kind, HELPER_PROBLEM);
-        assert_int_equal(answer.address, address);
-        assert_true(answer.text[0] != 0);
-    }
+    check_problems(&helper, "");
     assert_true(next(&helper, &answer));
     assert_int_equal(answer.kind, HELPER_DONE);
     assert_false(next(&helper, &answer));
@@ -377,12 +385,7 @@ static void test_compile_without_debug(void **state)
     assert_false(request.failed);
     start(&helper, (const char *const[]){"compile", NULL});
     assert_int_equal(write(helper.in, request.data, request.len), request.len);
-    for (uint64_t address = 0x10; address <= 0x20; address += 0x10) {
-        assert_true(next(&helper, &answer));
-        assert_int_equal(answer.kind, HELPER_PROBLEM);
-        assert_int_equal(answer.address, address);
-        assert_non_null(strstr(answer.text, "has no debug information: compile with -g"));
-    }
+    check_problems(&helper, "has no debug information: compile with -g");
     assert_true(next(&helper, &answer));
     assert_int_equal(answer.kind, HELPER_DONE);
     assert_false(next(&helper, &answer));

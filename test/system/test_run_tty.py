@@ -118,6 +118,12 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.run("wait; echo status $?")
         wait_until(lambda: scrytest.process_gone(run))
 
+    def start_inner_shell(self):
+        self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
+        self.terminal.expect("ready> ")  # the inner one's
+        self.terminal.run("PS1='inner> '")
+        self.terminal.expect(r"\ninner> ")
+
     def stop_and_go(self, script, stopped="Stopped"):
         """The command stops itself; the shell's prompt comes, `fg` goes on, `bg` too."""
         for go in ("fg", "bg; wait %1"):
@@ -148,10 +154,7 @@ class AtTerminal(scrytest.TestCase):
 
     def test_shell_that_suspends(self):
         """A shell has a process group of its own, and has to get the terminal back."""
-        self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
-        self.terminal.expect("ready> ")
-        self.terminal.run("PS1='inner> '")
-        self.terminal.expect(r"\ninner> ")
+        self.start_inner_shell()
         for _ in range(2):
             self.terminal.run("suspend -f")
             self.terminal.expect(r"Stopped.*scry run")
@@ -205,10 +208,7 @@ class AtTerminal(scrytest.TestCase):
 
     def test_interactive_shell_inside(self):
         """A command with job control of its own takes the terminal and gives it back."""
-        self.terminal.run("scry run -q bash --norc --noprofile --noediting -i")
-        self.terminal.expect("ready> ")  # the inner one's
-        self.terminal.run("PS1='inner> '")
-        self.terminal.expect(r"\ninner> ")
+        self.start_inner_shell()
         self.terminal.run("sleep 1000")
 
         def sleeping():
