@@ -53,6 +53,7 @@ struct agent_hot {
     struct doorbell *bell;
     code_cell *cells;
     int32_t pid;
+    bool valgrind; /* see valgrind.h */
     _Atomic uint32_t thread_serial;
     _Atomic uint32_t packet_hint, packet_freed;
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */

@@ -6,6 +6,7 @@
  */
 #include "agent/hooks.h"
 #include "agent/moves.h"
+#include "agent/valgrind.h"
 #include "shm/mpi_told.h"
 
 #define SAME(constant, type, member) _Static_assert((constant) == offsetof(struct type, member), #type "." #member)
@@ -208,26 +209,40 @@ enum rate hook_rate(struct area *area, struct area_slot *slot)
 
 /* ---- where hooks_x86_64.S goes on ---- */
 
-void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
+static const struct capture_frame *way_begin(const struct capture_frame *frame)
 {
     const struct capture_frame *outer = agent_self.registers;
     agent_self.registers = frame;
-    hook_enter(function, callsite, frame, full);
+    if (__builtin_expect(agent_hot.valgrind, 0))
+        valgrind_ask(VALGRIND_SILENCE, 1);
+    return outer;
+}
+
+static void way_end(const struct capture_frame *outer)
+{
+    if (__builtin_expect(agent_hot.valgrind, 0))
+        valgrind_ask(VALGRIND_SILENCE, -1);
     agent_self.registers = outer;
+}
+
+void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
+{
+    const struct capture_frame *outer = way_begin(frame);
+    hook_enter(function, callsite, frame, full);
+    way_end(outer);
 }
 
 /* An action at an entry that is nothing else; if it is a plain one, no stack and no record is needed for it. */
 void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t slot)
 {
     uint32_t list = atomic_load_explicit(&agent_hot.slots[slot].enter_list, memory_order_acquire);
-    if (list && (agent_self.off || !agent_act_short(list, frame)))
+    if (list && (agent_self.off || agent_hot.valgrind || !agent_act_short(list, frame)))
         agent_enter_slow(function, callsite, frame, 1);
 }
 
 void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
 {
-    const struct capture_frame *outer = agent_self.registers;
-    agent_self.registers = frame;
+    const struct capture_frame *outer = way_begin(frame);
     hook_leave(function, callsite, frame, full);
-    agent_self.registers = outer;
+    way_end(outer);
 }

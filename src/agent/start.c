@@ -7,6 +7,7 @@
 #include "agent/large.h"
 #include "agent/mpi.h"
 #include "agent/read.h"
+#include "agent/valgrind.h"
 
 extern char **environ;
 
@@ -102,6 +103,8 @@ __attribute__((constructor(101))) static void agent_start(void)
     else
         connect_settings.job = copy_setting(long_job, sizeof long_job, environment.job) ? long_job : "";
     connect_settings.wanted = is(environment.wanted, "1");
+    if (valgrind_running())
+        agent_hot.valgrind = true;
     agent_connect(CONNECT_START);
     agent_mpi_start(environment.mpi, environment.mpi_dir);
 }

@@ -133,6 +133,34 @@ class Pointers(TracerCase):
                 self.check_values(dict(re.findall(r"^pointer (\w+) (\S+)$", done.stdout, re.M)))
 
 
+@unittest.skipUnless(shutil.which("valgrind"), "needs valgrind")
+class Valgrind(TracerCase):
+    """What the hooks read is no error of the program's, and what the program reads is."""
+
+    def memcheck(self, program, *options, scry=()):
+        return self.box.run([*scry, "valgrind", "-q", "--error-exitcode=9", program, *options])
+
+    def check(self, program):
+        for way in ("direct", "syscall"):
+            with self.subTest(program=program, way=way):
+                scry = self.box.scry("run", "-q", "--trace", "all", *EVERYTHING, "--read-by", way, "--")
+                done = self.memcheck(program, scry=scry)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "sum 1\n", ""))
+                self.assertEqual(self.calls()["fill"], 1)
+                done = self.memcheck(program, "wrong", scry=scry)
+                self.assertEqual(done.returncode, 9, done.stderr)
+                [report] = re.findall("Conditional jump.*\n.*", done.stderr)
+                self.assertIn(": look (unset.c:", report)
+
+    def test_not_optimised(self):
+        program = self.compile("unset.c", "-O0", "-w")
+        self.assertEqual([self.memcheck(program).returncode, self.memcheck(program, "wrong").returncode], [0, 9])
+        self.check(program)
+
+    def test_optimised(self):
+        self.check(self.compile("unset.c", "-O1", "-w"))
+
+
 @unittest.skipUnless(shutil.which("gdb"), "needs gdb")
 class Gdb(TracerCase):
     def gdb(self, *command, scry=()):
