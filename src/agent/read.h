@@ -7,7 +7,7 @@
  *            work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's
  *            frame on a stack known to be the thread's own, no debugger. Else the next way is taken.
  *   syscall  process_vm_readv on ourselves: 1 us, always possible but in some sandboxes. Never touches device mappings.
- *   victim   another process in the same memory does the copy and may die of it, a watchdog starts it again.
+ *   victim   another process in the same memory does the copy and may die of it: 30 us, a new one for each read.
  *
  * Device mappings are known from /proc/self/maps (at the start and after dlopen) and from mmap, which is interposed:
  * what is neither anonymous nor a regular file outside of sysfs counts as one. Not seen: what a raw system call maps,
@@ -26,9 +26,10 @@
 
 #include "shm/area.h"
 
-/* Once the area is mapped, before anything is read. Also in the child after fork (the watchdog is the parent's). */
+/* Once the area is mapped, before anything is read. Also in the child after fork (a victim is the parent's). */
 void agent_read_init(const struct area_view *view);
-/* Ends the victim and its watchdog, if there are any: before exec, at exit, when the agent switches itself off. */
+/* Ends the victim of another thread's read, if there is one: before exec, at exit, when the agent switches itself off.
+ */
 void agent_read_done(void);
 
 /* 0, or -1: nothing usable was copied. A capture_read_fn. */

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The victim and its watchdog: two processes in the program's memory, apart from it in everything else. The victim
- * copies what it is asked for and dies if the address is bad; the watchdog notices, answers for it and starts it again.
- * (Kolbe, "C-Tracer": the way that needs nothing of the program's signal handling and no process_vm_readv.)
+ * The victim: a process in the program's memory, apart from it in everything that a fault touches. It copies what it is
+ * asked for and dies if the address is bad. (Kolbe, "C-Tracer": the way that needs nothing of the program's signal
+ * handling and no process_vm_readv.)
  *
- * They are started when first needed and end when there was nothing to do for a while, which also ends them after an
- * exec; they die with the thread that started them, and are then started again. They hold none of the program's
- * descriptors. The victim dies of a handler of its own that exits, not of the signal: a core dump of one process used
- * to end all that share its memory.
+ * Each read has its own, which is gone when the read is done: one that is kept is a child of the program, and
+ * waitpid(-1, ..., __WALL) would wait for it, or find it dead. (An orphan would be no child, but a stranger to whoever
+ * gets the job's orphans, and that may be the program itself.) Only a thread that waits so just then can see it.
+ * The victim dies of a handler of its own that exits, not of the signal: a core dump of one process used to end all
+ * that share its memory.
  *
- * One request at a time. Who finds it taken by the thread itself (a signal handler came in between), or does not get it
- * soon, reads another way.
+ * One request at a time. Who finds it taken, and does not get it soon, reads another way.
  */
 #include <asm/unistd.h>
 #include <errno.h>
-#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
@@ -32,30 +31,24 @@
 enum {
     STACK_SIZE = 16384,
     PIECE = 4096,        /* copied at a time */
-    IDLE_MS = 200,       /* without a request for so long, they end */
     SLICE_MS = 20,       /* of waiting for an answer */
     ANSWER_SLICES = 100, /* an answer that does not come in so many: never again */
     LOCK_SLICES = 3,
     LOCK_FAILURES = 100,
     TAKING = -1,
-    DIED = 1, /* exit status of a victim that read a bad address */
 };
-enum state { IDLE, ASKED, ANSWERED, FAULTED };
 
 static struct {
-    _Atomic int32_t owner;     /* process whose they are: not a forked child's */
-    _Atomic uint32_t lock;     /* tid of the thread that has the request; a futex */
-    _Atomic uint32_t watchdog; /* process id; cleared by the kernel when it dies */
-    _Atomic uint32_t state;    /* enum state; a futex */
-    _Atomic uint32_t ending;   /* told to end */
+    _Atomic int32_t owner;   /* process whose it is: not a forked child's */
+    _Atomic uint32_t lock;   /* tid of the thread that has the request; a futex */
+    _Atomic uint32_t victim; /* process id; cleared by the kernel when it dies; a futex */
+    _Atomic uint32_t answered;
     _Atomic uint32_t given_up;
     _Atomic uint32_t lock_failures;
-    uint32_t last; /* the last watchdog started: to be waited for */
     uint64_t address;
     size_t size;
     uint8_t piece[PIECE]; /* not the requester's buffer: a late victim must not write there */
-    uint8_t watchdog_stack[STACK_SIZE] __attribute__((aligned(64)));
-    uint8_t victim_stack[STACK_SIZE] __attribute__((aligned(64)));
+    uint8_t stack[STACK_SIZE] __attribute__((aligned(64)));
 } shared AGENT_LARGE;
 
 static long futex_wait(_Atomic uint32_t *word, uint32_t value, unsigned ms)
@@ -64,87 +57,31 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, unsigned ms)
     return sys_call4(__NR_futex, (long)word, FUTEX_WAIT, value, (long)&limit);
 }
 
-static void futex_wake(_Atomic uint32_t *word)
-{
-    sys_call4(__NR_futex, (long)word, FUTEX_WAKE, 1 << 30, 0);
-}
-
-/* ---- in the victim and the watchdog ---- */
+/* ---- in the victim ---- */
 
 static void die(int signal)
 {
-    sys_call2(__NR_exit_group, DIED, 0);
-}
-
-/* Dies with the parent, and holds nothing of the program but its memory. */
-static void settle(pid_t parent)
-{
-    sys_call2(__NR_prctl, PR_SET_NAME, (long)"scry-agent"); /* so that it is not taken for one of the job's */
-    sys_call2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
-    if (sys_call0(__NR_getppid) != parent)
-        sys_call2(__NR_exit_group, 0, 0);
-    sys_call4(__NR_close_range, 0, ~0U, 0, 0);
-    sys_call2(__NR_chdir, (long)"/", 0);
+    sys_call2(__NR_exit_group, 1, 0);
 }
 
 static int victim_main(void *parent)
 {
-    settle((pid_t)(intptr_t)parent);
+    sys_call2(__NR_prctl, PR_SET_NAME, (long)"scry-agent"); /* so that it is not taken for one of the job's */
+    sys_call2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    if (sys_call0(__NR_getppid) != (pid_t)(intptr_t)parent)
+        return 1;
     struct kernel_action action = {
         .handler = (uintptr_t)die, .flags = SIGSET_RESTORER, .restorer = (uintptr_t)sigset_restorer};
     uint64_t open = SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS);
     sigset_action(SIGSEGV, &action, NULL);
     sigset_action(SIGBUS, &action, NULL);
     sigset_mask(SIG_UNBLOCK, &open, NULL);
-    for (;;) {
-        uint32_t state = atomic_load(&shared.state);
-        if (state == ASKED) {
-            agent_copy(shared.piece, shared.address, shared.size);
-            atomic_store(&shared.state, ANSWERED);
-            futex_wake(&shared.state);
-        } else if (atomic_load(&shared.ending) || futex_wait(&shared.state, state, IDLE_MS) == -ETIMEDOUT) {
-            return 0;
-        }
-    }
-}
-
-static int watchdog_main(void *parent)
-{
-    settle((pid_t)(intptr_t)parent);
-    pid_t self = (pid_t)sys_call0(__NR_getpid);
-    for (;;) {
-        long victim = process_spawn(CLONE_VM | CLONE_UNTRACED, shared.victim_stack + STACK_SIZE, victim_main,
-                                    (void *)(intptr_t)self, NULL);
-        if (victim < 0) {
-            atomic_store(&shared.given_up, 1);
-            return 1;
-        }
-        int status = 0;
-        while (sys_call4(__NR_wait4, victim, (long)&status, __WALL, 0) == -EINTR)
-            ;
-        if (status != 0) { /* also if something else killed it: that address is not tried again */
-            uint32_t asked = ASKED;
-            atomic_compare_exchange_strong(&shared.state, &asked, FAULTED);
-            futex_wake(&shared.state);
-        } else if (atomic_load(&shared.ending) || atomic_load(&shared.state) != ASKED) {
-            return 0;
-        }
-    }
+    agent_copy(shared.piece, shared.address, shared.size);
+    atomic_store(&shared.answered, 1);
+    return 0;
 }
 
 /* ---- in the program ---- */
-
-static bool start(pid_t self)
-{
-    if (shared.last)
-        sys_call4(__NR_wait4, shared.last, 0, __WALL | WNOHANG, 0);
-    atomic_store(&shared.ending, 0);
-    long watchdog =
-        process_spawn(CLONE_VM | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-                      shared.watchdog_stack + STACK_SIZE, watchdog_main, (void *)(intptr_t)self, &shared.watchdog);
-    shared.last = watchdog > 0 ? (uint32_t)watchdog : 0;
-    return watchdog > 0;
-}
 
 static bool lock(uint32_t tid)
 {
@@ -154,8 +91,6 @@ static bool lock(uint32_t tid)
             atomic_store(&shared.lock_failures, 0);
             return true;
         }
-        if (holder == tid) /* a signal came in between */
-            break;
         futex_wait(&shared.lock, holder, SLICE_MS);
     }
     if (atomic_fetch_add(&shared.lock_failures, 1) > LOCK_FAILURES)
@@ -169,24 +104,35 @@ static void unlock(void)
     sys_call4(__NR_futex, (long)&shared.lock, FUTEX_WAKE, 1, 0);
 }
 
+static void reap(long victim)
+{
+    while (sys_call4(__NR_wait4, victim, 0, __WALL, 0) == -EINTR)
+        ;
+}
+
 static enum victim_outcome ask(pid_t self, uint64_t address, size_t size)
 {
     shared.address = address;
     shared.size = size;
-    atomic_store(&shared.state, ASKED);
-    futex_wake(&shared.state);
+    atomic_store(&shared.answered, 0);
+    /* it shares what a copy would cost time for, and touches none of it */
+    long victim =
+        process_spawn(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+                      shared.stack + STACK_SIZE, victim_main, (void *)(intptr_t)self, &shared.victim);
+    if (victim < 0)
+        return VICTIM_NOT_POSSIBLE;
     for (int slice = 0; slice < ANSWER_SLICES; slice++) {
-        if (atomic_load(&shared.watchdog) == 0 && !start(self))
-            break;
-        while (atomic_load(&shared.state) == ASKED && futex_wait(&shared.state, ASKED, SLICE_MS) != -ETIMEDOUT)
+        uint32_t lives = atomic_load(&shared.victim);
+        if (lives == 0) {
+            reap(victim);
+            return atomic_load(&shared.answered) ? VICTIM_READ : VICTIM_FAULT;
+        }
+        while (futex_wait(&shared.victim, lives, SLICE_MS) == -EINTR)
             ;
-        uint32_t state = atomic_load(&shared.state);
-        if (state != ASKED)
-            return state == ANSWERED ? VICTIM_READ : VICTIM_FAULT;
-        if (atomic_load(&shared.given_up))
-            break;
     }
+    /* it hangs where not even SIGKILL reaches it at once: it is not waited for */
     atomic_store(&shared.given_up, 1);
+    sys_call2(__NR_kill, victim, SIGKILL);
     return VICTIM_NOT_POSSIBLE;
 }
 
@@ -198,10 +144,8 @@ static bool own(pid_t self)
         return true;
     if (owner == TAKING || !atomic_compare_exchange_strong(&shared.owner, &owner, TAKING))
         return false;
-    shared.last = 0;
     atomic_store(&shared.lock, 0);
-    atomic_store(&shared.watchdog, 0);
-    atomic_store(&shared.state, IDLE);
+    atomic_store(&shared.victim, 0);
     atomic_store(&shared.given_up, 0);
     atomic_store(&shared.owner, self);
     return true;
@@ -209,25 +153,32 @@ static bool own(pid_t self)
 
 enum victim_outcome victim_read(pid_t self, void *dst, uint64_t address, size_t size)
 {
-    if (!own(self) || atomic_load(&shared.given_up) || !lock((uint32_t)sys_call0(__NR_gettid)))
+    if (!own(self) || atomic_load(&shared.given_up))
         return VICTIM_NOT_POSSIBLE;
-    enum victim_outcome outcome = VICTIM_READ;
-    for (size_t done = 0; done < size && outcome == VICTIM_READ; done += PIECE) {
-        size_t piece = size - done < PIECE ? size - done : PIECE;
-        outcome = ask(self, address + done, piece);
-        if (outcome == VICTIM_READ)
-            agent_copy((uint8_t *)dst + done, (uintptr_t)shared.piece, piece);
+    /* no handler of the program comes in between, which might see the victim or never return */
+    uint64_t all = UINT64_MAX, before = 0;
+    enum victim_outcome outcome = VICTIM_NOT_POSSIBLE;
+    sigset_mask(SIG_SETMASK, &all, &before);
+    if (lock((uint32_t)sys_call0(__NR_gettid))) {
+        outcome = VICTIM_READ;
+        for (size_t done = 0; done < size && outcome == VICTIM_READ; done += PIECE) {
+            size_t piece = size - done < PIECE ? size - done : PIECE;
+            outcome = ask(self, address + done, piece);
+            if (outcome == VICTIM_READ)
+                agent_copy((uint8_t *)dst + done, (uintptr_t)shared.piece, piece);
+        }
+        unlock();
     }
-    unlock();
+    sigset_mask(SIG_SETMASK, &before, NULL);
     return outcome;
 }
 
 void victim_end(pid_t self)
 {
-    uint32_t watchdog = atomic_load(&shared.watchdog);
-    if (atomic_load(&shared.owner) != self || watchdog == 0)
+    uint32_t victim = atomic_load(&shared.victim);
+    if (atomic_load(&shared.owner) != self || victim == 0)
         return;
-    atomic_store(&shared.ending, 1);
-    sys_call2(__NR_kill, watchdog, SIGKILL); /* the victim dies with it */
-    sys_call4(__NR_wait4, watchdog, 0, __WALL, 0);
+    sys_call2(__NR_kill, victim, SIGKILL);
+    if (!atomic_load(&shared.given_up))
+        reap(victim);
 }
