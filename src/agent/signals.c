@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "agent/crash.h"
@@ -11,13 +12,14 @@
 #include "agent/signals.h"
 #include "agent/signals_internal.h"
 
-enum { COUNT = 5, RED_ZONE = 128, FPX_SIZE = 512, FPX_SOFTWARE = 464 };
+enum { COUNT = 6, RED_ZONE = 128, FPX_SIZE = 512, FPX_SOFTWARE = 464 };
+enum { INT3 = 0xcc, INT_N = 0xcd, TRAP_FLAG = 0x100, GUARD_WAIT_US = 200, GUARD_WAITS = 250 };
 #define FPX_MAGIC UINT32_C(0x46505853) /* FP_XSTATE_MAGIC1 */
-#define HANDLED (FAULTS | SIGSET_BIT(SIGABRT))
+#define HANDLED (FAULTS | SIGSET_BIT(SIGABRT) | SIGSET_BIT(SIGTRAP))
 /* Those that a fault raises: kept open in the kernel. abort() opens SIGABRT itself. */
 #define FAULTS (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS) | SIGSET_BIT(SIGFPE) | SIGSET_BIT(SIGILL))
 
-static const uint8_t numbers[COUNT] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static const uint8_t numbers[COUNT] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 
 /* What the program has set. Written with all signals blocked and the lock held; read in the handler: again if the
  * sequence number was odd or changed. */
@@ -328,6 +330,35 @@ static bool chain(int signal, const struct kernel_action *program, struct signal
     return true;
 }
 
+/* A tracer that is killed leaves the hits and steps behind that it had not seen; its guard (probe/tracer/guard.c) takes
+ * breakpoints out, and who came to one just before that goes on where it was. The program's own int3 is still there, or
+ * it is the long one. Where the program would die of it anyway, a guard that has not come to it yet is waited for; and
+ * a step whose trap flag the kernel has taken back was nobody's else. */
+static bool tracer_left(const siginfo_t *info, ucontext_t *context, bool deadly)
+{
+    greg_t *regs = context->uc_mcontext.gregs;
+    uint64_t at = (uint64_t)regs[REG_RIP] - 1;
+    uint8_t byte, before = 0;
+    if (info->si_code == TRAP_TRACE)
+        return deadly && !(regs[REG_EFL] & TRAP_FLAG);
+    if (info->si_code != SI_KERNEL)
+        return false;
+    for (int waits = deadly ? GUARD_WAITS : 0;; waits--) {
+        if (agent_read(&byte, at, 1) != 0)
+            return false;
+        if (byte != INT3)
+            break;
+        if (waits <= 0)
+            return false;
+        struct timespec pause = {0, GUARD_WAIT_US * 1000};
+        sys_call2(__NR_nanosleep, (long)&pause, 0);
+    }
+    if (byte == 3 && agent_read(&before, at - 1, 1) == 0 && before == INT_N)
+        return false;
+    regs[REG_RIP] = (greg_t)at;
+    return true;
+}
+
 /* Called by agent_signal_entry; `frame` is where the kernel's frame begins. 0: return; 1: go on at *ret_chain. */
 int agent_signal_handle(int signal, siginfo_t *info, ucontext_t *context, uint64_t at, struct chain *ret_chain)
 {
@@ -353,6 +384,8 @@ int agent_signal_handle(int signal, siginfo_t *info, ucontext_t *context, uint64
     }
     struct kernel_action program = disposition_get(disposition);
     bool ignored = program.handler == (uintptr_t)SIG_IGN;
+    if (signal == SIGTRAP && tracer_left(info, context, program.handler == (uintptr_t)SIG_DFL))
+        return 0;
     if (ignored && !fault)
         return 0;
     if (ignored || program.handler == (uintptr_t)SIG_DFL || (fault && (agent_signals_blocked & bit))) {

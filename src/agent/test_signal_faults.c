@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/test_signal_tools.h"
@@ -161,7 +162,88 @@ static int raised_handled(void)
     return 0;
 }
 
+/* Traps of the program's own: int3, the same in two bytes, icebp, and steps. */
+
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+    info->si_addr = NULL; /* of a step, where the program is mapped */
+    describe(signal, info, context);
+    count++;
+    if (count == 4) /* the steps end here */
+        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)0x100;
+}
+
+static void trap_each(void)
+{
+    __asm__ volatile("int3");
+    probe();
+    __asm__ volatile(".byte 0xcd, 3");
+    probe();
+    __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; nop; nop; nop" ::: "memory", "cc");
+}
+
+static int traps_handled(void)
+{
+    set(SIGTRAP, on_trap, 0);
+    trap_each();
+    raise(SIGTRAP);
+    mask("after");
+    return count;
+}
+
+static int trap_short(void)
+{
+    __asm__ volatile("int3");
+    return 0;
+}
+
+static int trap_long(void)
+{
+    __asm__ volatile(".byte 0xcd, 3");
+    return 0;
+}
+
+static int trap_step(void)
+{
+    __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; nop" ::: "memory", "cc");
+    return 0;
+}
+
+static int trap_ignored(void)
+{
+    signal(SIGTRAP, SIG_IGN);
+    raise(SIGTRAP);
+    __asm__ volatile("int3");
+    return 0;
+}
+
+static int trap_blocked(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTRAP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    mask("blocked");
+    __asm__ volatile("int3");
+    return 0;
+}
+
+static int trap_killed(void)
+{
+    kill(getpid(), SIGTRAP);
+    for (;;)
+        pause();
+    return 0;
+}
+
 const struct program signal_faults[] = {
+    {"traps handled", traps_handled, 0},
+    {"int3", trap_short, SIGTRAP},
+    {"int 3", trap_long, SIGTRAP},
+    {"step", trap_step, SIGTRAP},
+    {"int3 ignored", trap_ignored, 0},
+    {"int3 blocked", trap_blocked, 0},
+    {"killed by SIGTRAP", trap_killed, SIGTRAP},
     {"handler", handler_plain, 0},
     {"handler flags", handler_flags, 0},
     {"handler jumps", handler_jumps, 0},

@@ -12,8 +12,9 @@
  *
  * What this cannot mend: a thread that executes an int3 from the SIGKILL on until the guard has taken it away, some
  * 0.1 ms, longer where the guard gets no processor, is stopped by the kernel with a SIGTRAP that nobody takes back, and
- * dies of it; one whose hit or step is just being handled goes on at a wrong place or with its trap flag set; a child
- * whose fork is just being handled keeps the int3 that it has inherited.
+ * dies of it, but for processes with the agent (agent/signals.c); one whose hit or step is just being handled goes on
+ * at a wrong place or with its trap flag set; a child whose fork is just being handled keeps the int3 that it has
+ * inherited.
  */
 #include <errno.h>
 #include <linux/aio_abi.h>
