@@ -329,6 +329,7 @@ bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool
 void stack_own(struct agent_thread *self);
 /* Takes frames off the top until `depth` are left; tells those that were recorded as unwound. */
 void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth);
+void stack_unwind_all(struct agent_thread *self, enum guard guard); /* on all stacks: the thread ends */
 /* Takes off what cannot live any more when a function of `callsite` enters at `sp` with its hook at `site`. */
 void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp, uint64_t site, uint64_t callsite);
 /* The frame that ends; false: none, and *ret_index frames live on. rbp as the hook found it. */

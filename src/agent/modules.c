@@ -232,19 +232,28 @@ void *modules_makecontext(const ucontext_t *context)
 
 /* ---- exec ---- */
 
+static bool is_own_process(void)
+{
+    return agent_hot.area && agent_hot.pid == (int32_t)sys_call0(SYS_getpid);
+}
+
 /* What has to be as it would be without us, before the program is replaced; and if that failed, again as it was. In a
  * child of vfork, which shares our memory, only the signal mask is its own. */
 static unsigned exec_begin(void)
 {
     unsigned before = agent_signals_exec();
-    if (agent_hot.area && agent_hot.pid == (int32_t)sys_call0(SYS_getpid))
+    if (is_own_process()) {
         agent_read_done();
+        atomic_store(&agent_hot.area->left, agent_ticks());
+    }
     return before;
 }
 
 static int exec_failed(unsigned before)
 {
     int kept = errno;
+    if (is_own_process())
+        atomic_store(&agent_hot.area->left, 0);
     agent_signals_exec_failed(before);
     errno = kept;
     return -1;

@@ -488,6 +488,27 @@ static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_ind
     return true;
 }
 
+/* From now on it is the current one; first: that the thread has. */
+static void stack_go_to(struct agent_thread *self, enum guard guard, uint32_t index, bool first)
+{
+    agent_signal_fence();
+    self->switching = SWITCH_ENTERS;
+    agent_signal_fence();
+    stack_enter(self, index);
+    agent_signal_fence();
+    self->switching = SWITCH_NOT;
+    struct {
+        uint32_t stack, depth;
+    } told = {self->block->stack_id, stack_recorded(self)};
+    if (!first || told.stack)
+        self->told_stack = UINT32_MAX;
+    agent_signal_fence();
+    if (lost_count(self)) /* it is told first, in a packet of its own */
+        record_close(self);
+    if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
+        self->told_stack = told.stack;
+}
+
 bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool create)
 {
     uint32_t index = UINT32_MAX;
@@ -507,21 +528,18 @@ bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool
             self->switching = SWITCH_NOT;
         return false;
     }
-    agent_signal_fence();
-    self->switching = SWITCH_ENTERS;
-    agent_signal_fence();
-    stack_enter(self, index);
-    agent_signal_fence();
-    self->switching = SWITCH_NOT;
-    struct {
-        uint32_t stack, depth;
-    } told = {self->block->stack_id, stack_recorded(self)};
-    if (!first || told.stack)
-        self->told_stack = UINT32_MAX;
-    agent_signal_fence();
-    if (lost_count(self)) /* it is told first, in a packet of its own */
-        record_close(self);
-    if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
-        self->told_stack = told.stack;
+    stack_go_to(self, guard, index, first);
     return true;
+}
+
+void stack_unwind_all(struct agent_thread *self, enum guard guard)
+{
+    stack_unwind(self, guard, 0);
+    for (uint32_t i = 0; i < self->stack_count; i++) {
+        if (i == self->stack || !self->store->stacks[i].size || !self->store->stacks[i].depth)
+            continue;
+        stack_leave(self, guard);
+        stack_go_to(self, guard, i, false);
+        stack_unwind(self, guard, 0);
+    }
 }

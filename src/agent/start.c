@@ -123,6 +123,7 @@ __attribute__((destructor(101))) static void agent_end(void)
         thread_unguard(self, guard);
     }
     agent_read_done();
+    atomic_store(&area->left, agent_ticks());
     atomic_store(&area->agent_state, AREA_EXITED);
     agent_ring();
 }

@@ -113,11 +113,23 @@ bool thread_attach(struct agent_thread *self)
     return true;
 }
 
+/* Of pthread_exit and the like: what is open is so no longer, while the process lives on. */
+static void end_calls(struct agent_thread *self)
+{
+    enum guard guard = thread_guard(self, (uint64_t)__builtin_frame_address(0));
+    if (guard == GUARD_STUCK)
+        return;
+    if (guard == GUARD_OUTER)
+        stack_unwind_all(self, guard);
+    thread_unguard(self, guard);
+}
+
 void thread_end(struct agent_thread *self)
 {
     struct area_thread *block = self->block;
     if (!block)
         return;
+    end_calls(self);
     atomic_store_explicit(&block->pending, 1, memory_order_relaxed);
     agent_signal_fence();
     self->state = AGENT_THREAD_ENDED;

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "jobdir/info.h"
 #include "jobdir/test_trace_events.h"
 
 static void test_description(void **state)
@@ -140,6 +142,63 @@ static void test_unwinding(void **state)
           "190 7 1 +step <main\n200 7 2 signal 11 dead\n200 7/5 0 -norm open 30\n200 7 1 -step open 10\n"
           "200 7 0 -main open 100\n",
           "");
+}
+
+/* Calls that are open when the process ends took until then, in whatever thread. */
+static void test_open_at_the_end(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made_text(place->dir, ".process",
+              "version\t1\npid\t100\nticks_per_second\t1000000000\nstate\texited\nuntil\t6000\n");
+    made_begin(made, 7, 100);
+    made_enter(made, 100, 1);
+    made_enter(made, 110, 2);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    made->bytes.len = 0;
+    made_begin(made, 8, 200);
+    made_enter(made, 200, 4);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0001");
+    check(place,
+          "100 7 0 +main <-\n110 7 1 +solve <main\n200 8 0 +norm <-\n6000 7 1 -solve open 5890\n"
+          "6000 7 0 -main open 5900\n6000 8 0 -norm open 5800\n",
+          "");
+    made_text(place->dir, ".process", /* an end before what it still recorded is none */
+              "version\t1\npid\t100\nticks_per_second\t1000000000\nstate\texited\nuntil\t150\n");
+    check(place,
+          "100 7 0 +main <-\n110 7 1 +solve <main\n200 8 0 +norm <-\n200 7 1 -solve open 90\n"
+          "200 7 0 -main open 100\n200 8 0 -norm open 0\n",
+          "");
+}
+
+/* Of one that still runs here, so far: up to what is surely on disk. */
+static void test_open_until_now(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    char text[512], boot[64];
+    job_boot_id(boot, sizeof boot);
+    made_begin(made, 7, 100);
+    made_enter(made, 100, 1);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    for (unsigned here = 0; here < 2; here++) {
+        snprintf(
+            text, sizeof text,
+            "version\t1\npid\t%d\nboot_id\t%s\nticks_per_second\t1000000000\nclock_offset_ns\t%llu\nstate\trunning\n",
+            (int)getpid(), here ? boot : "another",
+            (unsigned long long)(clock_wall_ns() - 10 * (uint64_t)NS_PER_SECOND));
+        made_text(place->dir, ".process", text);
+        struct trace *trace = open_it(place);
+        uint64_t until = trace_until(trace);
+        if (here)
+            assert_in_range(until, 8 * (uint64_t)NS_PER_SECOND, 10 * (uint64_t)NS_PER_SECOND);
+        else
+            assert_int_equal(until, 0);
+        trace_close(trace);
+    }
 }
 
 static void test_threads(void **state)
@@ -373,6 +432,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nesting, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_packets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unwinding, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_open_at_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_open_until_now, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_time_never_goes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),

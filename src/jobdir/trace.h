@@ -7,6 +7,7 @@
  *     .process           lines KEY\tVALUE: version pid ppid exe host boot_id start_ns ticks_per_second
  *                        clock_offset_ns (wall time of tick 0) tick_offset end state(exited|crashed|running|lost|
  *                        continued: in the next trace of the process, which has the ends of the calls open here)
+ *                        until (the tick up to which the process was there: when it ended, or executed another program)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
  *                        functions_omitted flight_overwritten ... problem (may repeat)
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
@@ -93,6 +94,8 @@ size_t trace_thread_count(const struct trace *trace);   /* seen by its cursor so
 size_t trace_threads(struct trace *trace);              /* that are in it now: reads the heads of all packets */
 /* Wall time in ns since the epoch of a tick. */
 uint64_t trace_wall_ns(const struct trace *trace, uint64_t ticks);
+/* The tick at which the process ended, or up to which, at least, it is known to live. 0: not known. */
+uint64_t trace_until(const struct trace *trace);
 double trace_ticks_ns(const struct trace *trace, uint64_t ticks); /* a duration */
 
 enum trace_event_kind {
@@ -133,11 +136,11 @@ struct trace_event {
     uint64_t message_number;              /* the how-manyeth of its kind in the trace, from 0 */
 };
 
-/* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at the end of the
- * trace for those that never ended; before the exit of a call around others that are open, these come as
- * TRACE_EXIT_LOST). Valid until the next call. 1, 0 at the end, -errno. In follow mode the end is not told as
- * TRACE_OPEN: call again later; trace_cursor_close says that there will be no more. At most one cursor of a trace at a
- * time. */
+/* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at trace_until, or
+ * after the last record if that is not known, for those that never ended; before the exit of a call around others that
+ * are open, these come as TRACE_EXIT_LOST). Valid until the next call. 1, 0 at the end, -errno. In follow mode the end
+ * is not told as TRACE_OPEN: call again later; trace_cursor_close says that there will be no more. At most one cursor
+ * of a trace at a time. */
 struct trace_cursor;
 int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool follow, struct err *err);
 void trace_cursor_free(struct trace_cursor *cursor);

@@ -244,6 +244,8 @@ static bool step_close(struct trace_cursor *cursor)
     if (!cursor->closing) {
         cursor->closing = true;
         check_length(cursor);
+        uint64_t until = trace_until(cursor->trace);
+        cursor->last_time = until > cursor->last_time ? until : cursor->last_time;
         cursor->closing_at = cursor->threads;
     }
     for (; cursor->closing_at; cursor->closing_at = cursor->closing_at->hh.next) {

@@ -120,6 +120,7 @@ void agent_ended(struct agent *agent)
     if (is_starting(agent)) /* it went on without: the monitor was too slow for it */
         job_note_late(agent->job);
     agent->ended_ns = clock_now_ns();
+    agent->ended_ticks = agent_clock_ticks();
     HASH_DELETE(hh, agents->by_pid, agent);
     loop_remove(agent->exit_source);
     agent->exit_source = NULL;

@@ -160,7 +160,7 @@ struct agent {
     bool starting;   /* its buffer is as small as can be yet */
     bool opens_late; /* a child of fork: its trace is made after it was let go */
     uint64_t room;   /* of address space that the area may take */
-    uint64_t ended_ns;
+    uint64_t ended_ns, ended_ticks; /* when that was seen; ticks 0: it was over before this monitor began */
 
     struct area_view view;
     uint64_t memory_taken;     /* of the file, bytes */
@@ -485,6 +485,7 @@ void collect_former_begun(const char *trace);
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
 int collect_open(struct agent *agent, struct err *err); /* the trace directory */
+void collect_until(struct agent *agent);                /* notes when it ended, or that it lives */
 void collect_close(struct agent *agent, const char *state);
 /* How much may be written until the disk is looked at again; 0: nothing more. Limits the job when it is nearly full. */
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);

@@ -470,9 +470,10 @@ static void end_thread(struct agent *agent, struct area_thread *block)
             put_packet(agent, thread, &head, NULL, 0, lost);
         agent->discarded += lost;
     }
-    if (agent->profile)
+    bool lived = agent->ended && atomic_load(&block->state) == AREA_THREAD_LIVE; /* as long as the process */
+    if (agent->profile && !lived)
         profile_thread_ended(agent->profile, serial, thread->last_time);
-    if (thread->has_stream)
+    if (thread->has_stream && !lived) /* where another thread follows in a file, the calls of the one before are over */
         trace_writer_stream_end(agent->writer, thread->stream);
     HASH_DELETE(hh, agent->threads, thread);
     free(thread);

@@ -271,6 +271,19 @@ void collect_finish(struct agent *agent, bool all)
         agent_set_problem(agent, "the names of functions of pid %d cannot be written: %s", agent->pid, strerror(-code));
 }
 
+/* It says itself when it exits, executes another program or crashes; else it was killed just before that was seen. */
+void collect_until(struct agent *agent)
+{
+    const struct area *area = agent->view.area;
+    uint64_t until = agent->ended ? agent->ended_ticks : agent_clock_ticks(), said = 0;
+    if (agent->ended && area)
+        said = atomic_load(&area->crash.valid) ? area->crash.time : atomic_load(&area->left);
+    if (said && (said < until || !until))
+        until = said;
+    if (until)
+        trace_writer_set(agent->writer, "until", "%" PRIu64, until);
+}
+
 void collect_close(struct agent *agent, const char *state)
 {
     struct agents *agents = agent->agents;
@@ -281,6 +294,7 @@ void collect_close(struct agent *agent, const char *state)
         trace_writer_clock(agent->writer, agents->ticks_per_second, agent_clock_zero_ns(agents));
     }
     trace_writer_set(agent->writer, "end", "%" PRIu64, clock_wall_ns());
+    collect_until(agent);
     bool crashed = agent->view.area && atomic_load(&agent->view.area->crash.valid);
     trace_writer_set(agent->writer, "state", "%s", crashed && strcmp(state, "exited") == 0 ? "crashed" : state);
     collect_finish(agent, true);

@@ -104,6 +104,7 @@ int agent_flush(struct agent *agent, struct err *err)
         return err_set(err, -ENOENT, "nothing is recorded of pid %d", agent->pid);
     agent->agents->collecting++;
     collect_agent(agent, UINT64_MAX, true, true);
+    collect_until(agent);
     collect_finish(agent, true);
     agent->agents->collecting--;
     return trace_writer_failed(agent->writer) ? err_set(err, -EIO, "%s", agent->problem) : 0;

@@ -35,7 +35,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 6,
+    AREA_VERSION = 7,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
@@ -310,6 +310,7 @@ struct area {
     _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
     char fault[200];                             /* why the agent switched itself off, or what it has to say */
     struct area_crash crash;
+    _Atomic uint64_t left; /* ticks at which it began to exit, or to execute another program; 0: it has not */
 
     /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */
     uint64_t written_bytes, written_events; /* in the trace that it writes now */
