@@ -109,6 +109,7 @@ void monitor_free(struct monitor *monitor)
         return;
     tracing_stop(monitor);
     process_free_all(monitor);
+    loop_remove(monitor->switch_turn);
     messages_sweep(monitor, NULL, NULL);
     empty_graveyard(monitor);
     node_free(monitor->node);

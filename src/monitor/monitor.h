@@ -21,6 +21,7 @@ struct message;
 struct mpi_registry;
 struct node;
 struct process;
+struct watched_thread;
 struct registry;
 struct tracer;
 struct event;
@@ -61,7 +62,9 @@ struct monitor {
     bool programs_stale;               /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
-    unsigned cascade;          /* user events raised by user events since the queue was empty */
+    unsigned cascade;                /* user events raised by user events since the queue was empty */
+    struct watched_thread *switched; /* whose context switches are to be read (switching.c) */
+    struct loop_source *switch_turn;
     struct process *unsettled; /* processes whose need of the tracer may have changed */
 };
 

@@ -5,28 +5,35 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include <utlist.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "monitor/event.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
+#include "monitor/switch_state.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
+
+/* What all rings together get of one step of the loop. */
+enum { TURN_NS = 2000000 };
 
 struct watched_thread {
     struct switch_watch *watch;
     pid_t tid;
     struct switches *switches;
     struct loop_source *source;
-    bool blocked; /* the last switch-out was not a preemption */
+    struct switch_state state;
     struct watched_thread *next;
+    bool waits; /* for its turn */
+    struct watched_thread *next_waiting, *prev;
 };
 
 struct switch_watch {
     struct process *process;
-    unsigned users;   /* armed conditional requests */
-    bool reading;     /* records are being told: what ends the watch meanwhile leaves it to the reader */
-    uint64_t read_ns; /* when the sampler read all of it last */
+    unsigned users; /* armed conditional requests */
+    bool reading;   /* records are being told: what ends the watch meanwhile leaves it to the reader */
     struct watched_thread *threads;
 };
 
@@ -42,8 +49,16 @@ static void raise(struct process *process, struct thread *thread, const char *se
         event_raise(monitor, &event);
 }
 
-static void switched(void *ctx, const struct switch_record *record)
+static void happened(void *ctx, enum switch_event what, uint64_t time_ns)
 {
+    static const struct {
+        const char *thread, *process;
+    } services[] = {
+        [SWITCH_SCHEDULED] = {"thread_has_been_scheduled", "proc_has_been_scheduled"},
+        [SWITCH_DESCHEDULED] = {"thread_has_been_descheduled", "proc_has_been_descheduled"},
+        [SWITCH_BLOCKED] = {"thread_has_blocked", NULL},
+        [SWITCH_UNBLOCKED] = {"thread_has_been_unblocked", NULL},
+    };
     struct watched_thread *watched = ctx;
     struct process *process = watched->watch->process;
     if (process->object.gone || process->switching != watched->watch)
@@ -51,25 +66,19 @@ static void switched(void *ctx, const struct switch_record *record)
     struct thread *thread = process_thread(process, watched->tid);
     if (!thread)
         return;
-    if (record->in) {
-        if (watched->blocked)
-            raise(process, thread, "thread_has_been_unblocked", record->time_ns);
-        raise(process, thread, "thread_has_been_scheduled", record->time_ns);
-        raise(process, NULL, "proc_has_been_scheduled", record->time_ns);
-        watched->blocked = false;
-        return;
-    }
-    watched->blocked = !record->preempted;
-    raise(process, thread, "thread_has_been_descheduled", record->time_ns);
-    raise(process, NULL, "proc_has_been_descheduled", record->time_ns);
-    if (watched->blocked)
-        raise(process, thread, "thread_has_blocked", record->time_ns);
+    raise(process, thread, services[what].thread, time_ns);
+    if (services[what].process)
+        raise(process, NULL, services[what].process, time_ns);
 }
 
 static void watched_free(struct watched_thread *watched)
 {
+    struct monitor *monitor = watched->watch->process->object.monitor;
+    if (watched->waits)
+        DL_DELETE2(monitor->switched, watched, prev, next_waiting);
     loop_remove(watched->source);
     switches_close(watched->switches);
+    switch_state_free(&watched->state);
     free(watched);
 }
 
@@ -83,52 +92,108 @@ static void watch_free(struct switch_watch *watch)
     free(watch);
 }
 
-/* Hands out the records of one thread, or of all (NULL). What they trigger may end the watch, which is freed then. */
-static void read_records(struct switch_watch *watch, struct watched_thread *only)
+static bool is_in_stop(const struct watched_thread *watched)
 {
-    struct process *process = watch->process;
-    struct monitor *monitor = process->object.monitor;
-    uint64_t lost = 0;
-    monitor_enter(monitor);
-    watch->reading = true;
-    for (struct watched_thread *watched = only ? only : watch->threads; watched;
-         watched = only ? NULL : watched->next) {
-        uint64_t more = 0;
-        switches_read(watched->switches, switched, watched, &more);
-        lost += more;
+    struct proc_stat stat;
+    const struct process *process = watched->watch->process;
+    return process->trace.seized && proc_stat_read(process->pid, watched->tid, &stat) == 0 && stat.state == 't';
+}
+
+/* Until the end of the turn. True if there is more. */
+static bool read_records(struct watched_thread *watched, uint64_t end_ns, uint64_t *inout_lost)
+{
+    struct monitor *monitor = watched->watch->process->object.monitor;
+    struct switch_record record;
+    bool more = true, stopped = false;
+    switches_begin(watched->switches);
+    if (monitor->tracer) /* what led to these records is known now */
+        tracer_receive(monitor->tracer);
+    while (clock_now_ns() < end_ns && (more = switches_next(watched->switches, &record, inout_lost)))
+        switch_take(&watched->state, &record, happened, watched);
+    if (!more && switch_asks_stopped(&watched->state)) {
+        stopped = is_in_stop(watched);
+        if (monitor->tracer && !stopped)
+            tracer_receive(monitor->tracer);
     }
-    watch->reading = false;
-    if (lost)
-        log_info("process %d: %llu context switches were not told", process->pid, (unsigned long long)lost);
-    if (process->switching != watch)
-        watch_free(watch);
+    more |= switches_end(watched->switches); /* newer ones tell where the thread was */
+    if (!more)
+        switch_settle(&watched->state, stopped, clock_now_ns(), happened, watched);
+    return more;
+}
+
+static void queue(struct watched_thread *watched);
+
+/* The rings one after the other, each as far as the time goes: what lists of requests do makes new records, and tools
+ * have their turn between. */
+static void read_turn(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    uint64_t end_ns = clock_now_ns() + TURN_NS;
+    monitor->switch_turn = NULL;
+    monitor_enter(monitor);
+    while (monitor->switched && clock_now_ns() < end_ns) {
+        struct watched_thread *watched = monitor->switched;
+        struct switch_watch *watch = watched->watch;
+        struct process *process = watch->process;
+        uint64_t lost = 0;
+        DL_DELETE2(monitor->switched, watched, prev, next_waiting);
+        watched->waits = false;
+        watch->reading = true;
+        if (read_records(watched, end_ns, &lost))
+            queue(watched);
+        watch->reading = false;
+        if (lost)
+            log_info("process %d: %llu context switches were not told", process->pid, (unsigned long long)lost);
+        if (process->switching != watch) /* a list ended it */
+            watch_free(watch);
+    }
+    if (monitor->switched && !monitor->switch_turn)
+        monitor->switch_turn = loop_add_deferred(monitor->loop, read_turn, monitor);
     monitor_leave(monitor);
+}
+
+static void queue(struct watched_thread *watched)
+{
+    struct monitor *monitor = watched->watch->process->object.monitor;
+    if (!watched->waits)
+        DL_APPEND2(monitor->switched, watched, prev, next_waiting);
+    watched->waits = true;
+    if (!monitor->switch_turn)
+        monitor->switch_turn = loop_add_deferred(monitor->loop, read_turn, monitor);
 }
 
 static void readable(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
     (void)events;
-    struct watched_thread *watched = ctx;
-    read_records(watched->watch, watched);
-}
-
-static struct switch_watch *find_not_read(const struct monitor *monitor, uint64_t since_ns)
-{
-    for (const struct process *process = monitor->processes; process; process = process->hh.next)
-        if (process->switching && process->switching->read_ns < since_ns)
-            return process->switching;
-    return NULL;
+    queue(ctx);
 }
 
 void switching_catch_up(struct monitor *monitor)
 {
-    uint64_t now = clock_now_ns();
-    struct switch_watch *watch;
-    while ((watch = find_not_read(monitor, now))) { /* from the start each time: anything may have changed */
-        watch->read_ns = now;
-        read_records(watch, NULL);
-    }
+    for (const struct process *process = monitor->processes; process; process = process->hh.next)
+        for (struct watched_thread *at = process->switching ? process->switching->threads : NULL; at; at = at->next)
+            queue(at);
+}
+
+void switching_note(struct process *process, const struct tracer_event *raw)
+{
+    struct watched_thread *at = process->switching ? process->switching->threads : NULL;
+    while (at && at->tid != raw->tid)
+        at = at->next;
+    if (at && raw->kind == TRACER_INTERRUPTS)
+        switch_interrupts(&at->state, raw->time_ns);
+    else if (at)
+        switch_resumes(&at->state, raw->time_ns);
+}
+
+/* Who sleeps now will be unblocked; who is in a stop of ours was not told to have left. */
+static enum switch_place place_of(pid_t pid, pid_t tid)
+{
+    struct proc_stat stat;
+    if (proc_stat_read(pid, tid, &stat) < 0)
+        return SWITCH_UNKNOWN;
+    return stat.state == 'S' || stat.state == 'D' ? SWITCH_SLEEPS : stat.state == 't' ? SWITCH_RUNS : SWITCH_UNKNOWN;
 }
 
 static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
@@ -146,8 +211,7 @@ static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
         free(watched);
         return code;
     }
-    struct proc_stat stat; /* who sleeps now will be unblocked */
-    watched->blocked = proc_stat_read(watch->process->pid, tid, &stat) == 0 && (stat.state == 'S' || stat.state == 'D');
+    watched->state.told = place_of(watch->process->pid, tid);
     watched->source =
         loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
     if (!watched->source) {
@@ -219,6 +283,11 @@ void switching_disarm(struct csr *csr, struct process *process)
     (void)csr;
     if (process->switching && process->switching->users && --process->switching->users == 0)
         switching_end(process);
+}
+
+void switching_wish(struct trace_need *need)
+{
+    need->watch.switches = true;
 }
 
 void switching_end(struct process *process)

@@ -12,10 +12,16 @@ struct csr;
 struct monitor;
 struct process;
 struct switch_watch;
+struct trace_need;
+struct tracer_event;
 
-/* event_ops.arm and .disarm of the scheduling events. */
+/* event_ops.arm, .disarm and .wish of the scheduling events. */
 int switching_arm(struct csr *csr, struct process *process, struct err *err);
 void switching_disarm(struct csr *csr, struct process *process);
+void switching_wish(struct trace_need *need);
+
+/* The tracer is going to interrupt a thread, or to let it go on (probe/tracer.h): that is no event. */
+void switching_note(struct process *process, const struct tracer_event *raw);
 
 /* Reads what no wake-up told of; called by the sampler, so that no event is later than its period. */
 void switching_catch_up(struct monitor *monitor);

@@ -12,6 +12,7 @@
 #include "monitor/process.h"
 #include "monitor/runstate.h"
 #include "monitor/steps.h"
+#include "monitor/switching.h"
 
 struct sighting {
     struct monitor *monitor;
@@ -124,7 +125,9 @@ static void translate(const struct sighting *seen)
     const struct tracer_event *raw = seen->raw;
     struct value number;
     switch (raw->kind) {
-    case TRACER_LET_GO: /* of no process */
+    case TRACER_LET_GO:     /* of no process */
+    case TRACER_INTERRUPTS: /* no events */
+    case TRACER_RESUMES:
         break;
     case TRACER_BREAK:
         raise(seen, "thread_reached_addr", NULL, 0, 0);
@@ -173,6 +176,12 @@ void traced_event(void *ctx, const struct tracer_event *raw)
         log_warning(
             "this monitor was stopped: %llu threads that waited for it were let go on, %llu events are not known",
             (unsigned long long)raw->args[0], (unsigned long long)raw->args[1]);
+        return;
+    }
+    if (raw->kind == TRACER_INTERRUPTS || raw->kind == TRACER_RESUMES) {
+        struct process *process = process_find(monitor, raw->pid);
+        if (process)
+            switching_note(process, raw);
         return;
     }
     struct sighting seen = {.monitor = monitor, .process = process_find(monitor, raw->pid), .raw = raw};

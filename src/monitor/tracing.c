@@ -150,6 +150,11 @@ int tracing_seize(struct process *process, struct err *err)
     if (code < 0)
         return code;
     process->trace.seized = true;
+    if (process->switching) { /* before the first stop */
+        struct tracer_watch watch = {.switches = true};
+        if (tracer_watch(monitor->tracer, process->pid, &watch) == 0)
+            process->trace.watch = watch;
+    }
     tracing_unsettle(process);
     return 0;
 }
@@ -344,8 +349,8 @@ static int add_breaks(struct process *process, struct trace_need *need, const st
 
 static bool same_watch(const struct tracer_watch *a, const struct tracer_watch *b)
 {
-    return a->signals == b->signals && a->new_process == b->new_process && a->new_thread == b->new_thread &&
-           a->thread_exit == b->thread_exit &&
+    return a->signals == b->signals && a->switches == b->switches && a->new_process == b->new_process &&
+           a->new_thread == b->new_thread && a->thread_exit == b->thread_exit &&
            memcmp(a->syscall_enter, b->syscall_enter, sizeof a->syscall_enter) == 0 &&
            memcmp(a->syscall_exit, b->syscall_exit, sizeof a->syscall_exit) == 0;
 }

@@ -55,36 +55,45 @@ int switches_fd(const struct switches *switches)
     return switches->epoll;
 }
 
-int switches_read(struct switches *switches, switch_fn *fn, void *ctx, uint64_t *ret_lost)
+void switches_begin(struct switches *switches)
 {
-    struct perf_ring *ring = &switches->ring;
     struct epoll_event event;
-    uint64_t lost = 0;
-    uint64_t dropped = 0;
     /* First, so that what is written from now on wakes us again. */
     epoll_wait(switches->epoll, &event, 1, 0);
-    perf_ring_begin(ring);
+    perf_ring_begin(&switches->ring);
+}
+
+bool switches_next(struct switches *switches, struct switch_record *ret_record, uint64_t *inout_lost)
+{
     const struct perf_event_header *record;
-    while ((record = perf_ring_next(ring, &dropped))) {
+    uint64_t dropped = 0;
+    bool found = false;
+    while (!found && (record = perf_ring_next(&switches->ring, &dropped))) {
         struct perf_record_id id;
         if (record->type == PERF_RECORD_LOST && record->size >= sizeof *record + 16) {
-            lost += ((const uint64_t *)(record + 1))[1];
+            *inout_lost += ((const uint64_t *)(record + 1))[1];
         } else if (record->type == PERF_RECORD_SWITCH && perf_record_id(record, &id)) {
             bool out = record->misc & PERF_RECORD_MISC_SWITCH_OUT;
-            struct switch_record found = {
+            *ret_record = (struct switch_record){
                 .pid = (pid_t)id.pid,
                 .tid = (pid_t)id.tid,
                 .time_ns = id.time_ns,
                 .in = !out,
                 .preempted = out && record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
             };
-            fn(ctx, &found);
+            found = true;
         }
     }
-    perf_ring_end(ring);
-    if (ret_lost)
-        *ret_lost = lost + (dropped + SWITCH_BYTES - 1) / SWITCH_BYTES;
-    return 0;
+    *inout_lost += (dropped + SWITCH_BYTES - 1) / SWITCH_BYTES;
+    return found;
+}
+
+bool switches_end(struct switches *switches)
+{
+    uint64_t head = switches->ring.head;
+    perf_ring_end(&switches->ring);
+    perf_ring_begin(&switches->ring);
+    return switches->ring.head != head;
 }
 
 void switches_close(struct switches *switches)

@@ -21,15 +21,17 @@ struct switch_record {
     bool in;          /* scheduled; otherwise descheduled */
     bool preempted;   /* of a switch-out: still runnable */
 };
-typedef void switch_fn(void *ctx, const struct switch_record *record);
 
 /* Watches one thread from now on. */
 int switches_open(struct switches **ret_switches, pid_t tid, struct err *err);
-/* An epoll descriptor that is readable when there are records; switches_read makes it quiet again. It does not tell the
- * end of the thread: the last notice may come before that. */
+/* An epoll descriptor that is readable when there are records; switches_begin makes it quiet again. It does not tell
+ * the end of the thread: the last notice may come before that. */
 int switches_fd(const struct switches *switches);
-/* Hands out what is there; *ret_lost is what the kernel dropped. */
-int switches_read(struct switches *switches, switch_fn *fn, void *ctx, uint64_t *ret_lost);
+/* Hands out what is there at the beginning, one by one, as many as are asked for; *inout_lost grows by what the kernel
+ * dropped. switches_end: true if there are newer ones. */
+void switches_begin(struct switches *switches);
+bool switches_next(struct switches *switches, struct switch_record *ret_record, uint64_t *inout_lost);
+bool switches_end(struct switches *switches);
 void switches_close(struct switches *switches);
 
 /* NULL, or why it cannot work on this machine; the text lives until the thread's next call. */

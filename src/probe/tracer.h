@@ -44,6 +44,8 @@ enum tracer_event_kind {
     TRACER_THREAD_EXIT, /* the thread is about to end, its memory and registers are still there; held like other events
                          */
     TRACER_GONE,        /* the process ended or was detached by force; not held */
+    TRACER_INTERRUPTS,  /* the thread is going to be interrupted; not held, and told at once (see tracer_watch) */
+    TRACER_RESUMES,     /* it is going to be let go on; likewise */
     TRACER_LET_GO, /* of no process: while the monitor was stopped, args[0] threads that were held were let go on, and
                       args[1] events were not reported */
 };
@@ -72,8 +74,11 @@ void tracer_stop_all(struct tracer *tracer); /* asks it to release everything an
 int tracer_fd(const struct tracer *tracer); /* readable: call tracer_dispatch */
 pid_t tracer_pid(const struct tracer *tracer);
 bool tracer_pending(const struct tracer *tracer); /* events were queued during a call: call tracer_dispatch */
-/* Hands out the events there are, not those that come meanwhile. 0, or -EPIPE when the tracer died. */
+/* Hands out the events there are, not those that come meanwhile, and for a moment only: tracer_pending tells whether
+ * more are left. 0, or -EPIPE when the tracer died. */
 int tracer_dispatch(struct tracer *tracer);
+/* Receives what the tracer has said by now. */
+void tracer_receive(struct tracer *tracer);
 
 /* ---- processes ---- */
 /* Attaches to all threads of a process, without stopping it longer than needed. Idempotent. */
@@ -96,6 +101,9 @@ int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t 
 struct tracer_watch {
     uint64_t signals; /* bit signo - 1 */
     bool new_process, new_thread, thread_exit;
+    /* TRACER_INTERRUPTS, TRACER_RESUMES: said before it is done, and told as soon as they are received, also during
+     * calls and by tracer_receive. */
+    bool switches;
     uint64_t syscall_enter[TRACER_SYSCALLS / 64], syscall_exit[TRACER_SYSCALLS / 64];
 };
 int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *watch);

@@ -17,7 +17,8 @@ static const struct event_ops terminated_ops = {.object_class = "p", .wish = wis
 /* Raised where the run states are decided (monitor/runstate.c). */
 static const struct event_ops runstate_ops = {.object_class = "p"};
 
-static const struct event_ops switching_ops = {.object_class = "p", .arm = switching_arm, .disarm = switching_disarm};
+static const struct event_ops switching_ops = {
+    .object_class = "p", .arm = switching_arm, .disarm = switching_disarm, .wish = switching_wish};
 
 static const char *no_migration(void)
 {

@@ -150,7 +150,8 @@ static const struct event_ops syscall_end_ops = {
 /* ---- run states and scheduling ---- */
 
 static const struct event_ops runstate_ops = {.object_class = "t"};
-static const struct event_ops switching_ops = {.object_class = "t", .arm = switching_arm, .disarm = switching_disarm};
+static const struct event_ops switching_ops = {
+    .object_class = "t", .arm = switching_arm, .disarm = switching_disarm, .wish = switching_wish};
 
 /* ---- what is not seen yet ---- */
 

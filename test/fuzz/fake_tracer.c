@@ -212,6 +212,11 @@ bool tracer_pending(const struct tracer *tracer)
     return tracer->next_event < tracer->event_count;
 }
 
+void tracer_receive(struct tracer *tracer)
+{
+    fuzz_expect(tracer == running);
+}
+
 int tracer_dispatch(struct tracer *tracer)
 {
     uint64_t count;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """System calls by name, with their parameters and results; scheduling events."""
 
+import time
+
 import scrytest
 from servicetest import *
 
@@ -121,6 +123,46 @@ class Scheduling(ServiceTest):
             self.triggered(number)
         self.ask(": csr_delete([])")
         self.target_.quit()
+
+    def test_own_stops_are_no_events(self):
+        """A list that stops the thread it hears of does not hear of its own work; a sleep that it interrupts is one."""
+        token = self.threads(self.process)[self.target_.pid]
+        self.wait_for_sleep()
+        numbers = [self.start(service, f"thread_stop([$thread]) thread_continue([$thread]) print([$thread])")
+                   for service in ("thread_has_blocked", "thread_has_been_unblocked", "thread_has_been_scheduled",
+                                   "thread_has_been_descheduled")]
+        for _ in range(5):
+            self.ask(f": thread_stop([{token}])")
+            self.ask(f": thread_continue([{token}])")
+        for number in numbers:
+            self.omis.quiet(number, 0)
+        self.wait_for_sleep()
+        self.target_.do("hit 1")
+        for number in numbers:
+            self.assertEqual(self.triggered(number).result(3), f"1,[{token}]")
+        self.wait_for_sleep()
+        self.ask(": csr_disable([])")
+        for number in numbers:  # it may have slept a few times more, for each byte of its command, while it was busy
+            more = [reply for reply in self.omis.waiting if reply.number == number]
+            self.assertLess(len(more), 20, more)
+
+    def test_other_tools_have_their_turn(self):
+        """Whatever a list does at each switch of busy threads."""
+        other = self.tool()
+        target = self.target("puppet", 3)
+        process = self.attach(target)
+        for service in ("thread_has_been_scheduled", "thread_has_been_descheduled"):
+            _, csr = self.define(f"{service}([{process}]) : thread_stop([$thread]) thread_continue([$thread])")
+            self.omis.send(f": csr_enable([{csr}])")
+        target.do("spin 1")
+        times = []
+        for _ in range(20):
+            begun = time.monotonic()
+            self.ask(": version()", other)
+            times.append(time.monotonic() - begun)
+            time.sleep(0.02)
+        self.assertLess(sorted(times)[10], 0.1 * scrytest.SCALE, times)
+        self.assertLess(max(times), 1 * scrytest.SCALE, times)
 
 
 scrytest.main()

@@ -219,7 +219,7 @@ static void unsettle(struct process *process)
             continue;
         thread->unsettled = true;
         if (!thread->interrupted)
-            thread->interrupted = ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
+            thread->interrupted = thread_interrupt(thread);
     }
 }
 
@@ -277,7 +277,7 @@ void attach_detach_thread(struct thread *thread)
         int signal = thread->signal;
         thread->signal = 0;
         guard_signal_forget(thread);
-        ptrace(PTRACE_CONT, thread->tid, NULL, (void *)(long)signal);
+        thread_go(thread, PTRACE_CONT, signal);
         return;
     }
     thread_flush_regs(thread);
@@ -286,7 +286,7 @@ void attach_detach_thread(struct thread *thread)
     space_leave_stubs(
         thread->process); /* before it can return there without us, also from a call of a former seizing */
     guard_signal_forget(thread);
-    if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(long)thread->signal) < 0) {
+    if (!thread_go(thread, PTRACE_DETACH, thread->signal)) {
         thread->in_stop = thread->regs_valid = false; /* killed: its end will be reported */
         return;
     }

@@ -354,7 +354,7 @@ void breakpoint_in_place_try(struct space *space)
     thread_flush_regs(thread);
     thread->trap_due |= request == PTRACE_SINGLESTEP;
     thread->in_stop = thread->regs_valid = thread->interrupted = false;
-    ptrace((enum __ptrace_request)request, thread->tid, NULL, NULL);
+    thread_go(thread, request, 0);
 }
 
 void breakpoint_in_place_stopped(struct thread *thread)

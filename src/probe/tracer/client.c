@@ -19,11 +19,12 @@
 #include <utlist.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/wait_world.h"
 #include "probe/proc.h"
 #include "probe/tracer/protocol.h"
 
-enum { READ_SIZE = 65536, SAFE_FD = 10 };
+enum { READ_SIZE = 65536, SAFE_FD = 10, TURN_NS = 2000000 };
 
 struct queued {
     struct tracer_event event;
@@ -54,10 +55,18 @@ static int died(struct tracer *tracer)
 
 static void queue_event(struct tracer *tracer, const char *bytes, size_t len)
 {
-    struct queued *queued = len == sizeof queued->event ? calloc(1, sizeof *queued) : NULL;
+    struct tracer_event event;
+    if (len != sizeof event)
+        return;
+    memcpy(&event, bytes, len);
+    if (event.kind == TRACER_INTERRUPTS || event.kind == TRACER_RESUMES) {
+        tracer->fn(tracer->ctx, &event);
+        return;
+    }
+    struct queued *queued = calloc(1, sizeof *queued);
     if (!queued)
         return;
-    memcpy(&queued->event, bytes, len);
+    queued->event = event;
     DL_APPEND(tracer->events, queued);
 }
 
@@ -325,18 +334,24 @@ bool tracer_pending(const struct tracer *tracer)
     return tracer->events != NULL;
 }
 
+void tracer_receive(struct tracer *tracer)
+{
+    if (tracer->dead)
+        return;
+    receive(tracer);
+    parse(tracer, 0, NULL, NULL);
+}
+
 int tracer_dispatch(struct tracer *tracer)
 {
-    if (!tracer->dead) {
-        receive(tracer);
-        parse(tracer, 0, NULL, NULL);
-    }
+    tracer_receive(tracer);
     /* What comes while these are handled is left for the next call: threads that hit breakpoints without end may not
      * keep the monitor from its tools. */
     struct queued *last = tracer->events ? tracer->events->prev : NULL;
+    uint64_t end_ns = clock_now_ns() + TURN_NS;
     for (bool more = last != NULL; more || (tracer->dead && tracer->events);) {
         struct queued *queued = tracer->events;
-        more = more && queued != last;
+        more = more && queued != last && clock_now_ns() < end_ns;
         DL_DELETE(tracer->events, queued);
         tracer->fn(tracer->ctx, &queued->event);
         free(queued);

@@ -25,7 +25,7 @@ int regs_leave_event(struct thread *thread, struct err *err)
     thread_flush_regs(thread);
     thread->in_stop = thread->regs_valid = thread->interrupted = false;
     int code = 0;
-    if (ptrace(PTRACE_SYSCALL, thread->tid, NULL, NULL) < 0 || (code = pump_until(out_of_event, thread)) < 0)
+    if (!thread_go(thread, PTRACE_SYSCALL, 0) || (code = pump_until(out_of_event, thread)) < 0)
         code = err_set(err, code < 0 ? code : -ESRCH, "thread %d is inside fork, vfork or clone", thread->tid);
     thread_unpause(thread);
     return thread->dead ? err_set(err, -ESRCH, "thread %d ended", thread->tid) : code;

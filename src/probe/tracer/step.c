@@ -63,7 +63,7 @@ void step_trapped(struct thread *thread)
             step_done(thread);
         return;
     }
-    if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) < 0 || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+    if (!thread_interrupt(thread) || !thread_go(thread, PTRACE_CONT, 0))
         return; /* killed */
     thread->stepped = thread->interrupted = true;
     thread->in_stop = thread->regs_valid = false;

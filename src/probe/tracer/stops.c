@@ -266,7 +266,7 @@ static bool trap_comes_next(struct thread *thread)
         return false;
     if (!thread->trap_due && !breakpoint_find(space, regs.rip - 1) && !space_is_call_stub(space, regs.rip - 1))
         return false;
-    if (!attach_trap_pending(thread) || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+    if (!attach_trap_pending(thread) || !thread_go(thread, PTRACE_CONT, 0))
         return false;
     thread->in_stop = false;
     thread->interrupted = true; /* as good as: it stops without another one */

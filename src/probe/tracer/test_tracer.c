@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, registers and breakpoints of real processes. */
+#include "base/clock.h"
 #include "probe/tracer/test_support.h"
 
 #include <errno.h>
@@ -436,6 +437,31 @@ static void a_tracer_without_a_processor_is_waited_for(void **state)
     target_kill(pid);
 }
 
+/* Each time with what was done behind it, and the release, too. */
+static void interrupts_and_resumptions_are_told_before(void **state)
+{
+    tracer_begin();
+    pid_t pid = target_start(sleep_until_go);
+    const struct tracer_watch watch = {.switches = true};
+    assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
+    assert_int_equal(tracer_stop(tracer, &pid, 1, NULL), 0);
+    assert_int_equal(tracer_continue(tracer, &pid, 1, NULL), 0);
+    assert_int_equal(tracer_watch(tracer, pid, &watch), 0);
+    uint64_t before = clock_now_ns();
+    assert_int_equal(tracer_stop(tracer, &pid, 1, NULL), 0);
+    uint64_t stopped = clock_now_ns();
+    assert_int_equal(tracer_continue(tracer, &pid, 1, NULL), 0);
+    struct tracer_event event = next_event(TRACER_INTERRUPTS, 0);
+    assert_true(event.pid == pid && event.tid == pid && !event.hold);
+    assert_in_range(event.time_ns, before, stopped);
+    assert_in_range(next_event(TRACER_RESUMES, 0).time_ns, stopped, clock_now_ns());
+    assert_int_equal(tracer_release(tracer, pid), 0);
+    next_event(TRACER_INTERRUPTS, 0);
+    tracer_receive(tracer);
+    next_event(TRACER_RESUMES, 0);
+    target_kill(pid);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +476,7 @@ int main(int argc, char **argv)
         TEST(memory_is_written_around_int3),
         TEST(foreign_int3_reaches_the_program),
         TEST(a_tracer_without_a_processor_is_waited_for),
+        TEST(interrupts_and_resumptions_are_told_before),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -193,6 +193,25 @@ bool thread_may_run(const struct thread *thread)
            (!space->in_place || space->in_place == thread);
 }
 
+static void tell_switch(const struct thread *thread, enum tracer_event_kind kind)
+{
+    struct tracer_event event = {.kind = kind, .pid = thread->process->pid, .tid = thread->tid};
+    if (thread->process->watch.switches)
+        event_send(&event);
+}
+
+bool thread_interrupt(struct thread *thread)
+{
+    tell_switch(thread, TRACER_INTERRUPTS);
+    return ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
+}
+
+bool thread_go(struct thread *thread, int request, int signal)
+{
+    tell_switch(thread, TRACER_RESUMES);
+    return ptrace((enum __ptrace_request)request, thread->tid, NULL, (void *)(long)signal) == 0;
+}
+
 static void resume(struct thread *thread)
 {
     if (thread->leaving) {
@@ -242,8 +261,8 @@ static void resume(struct thread *thread)
     thread->signal = 0;
     guard_signal_forget(thread);
     /* ESRCH: killed meanwhile, its end will be reported */
-    if (ptrace((enum __ptrace_request)request, thread->tid, NULL, (void *)(long)signal) < 0 && errno != ESRCH)
-        ptrace(PTRACE_CONT, thread->tid, NULL, (void *)(long)signal);
+    if (!thread_go(thread, request, signal) && errno != ESRCH)
+        thread_go(thread, PTRACE_CONT, signal);
 }
 
 void thread_update(struct thread *thread)
@@ -257,7 +276,7 @@ void thread_update(struct thread *thread)
         else
             thread_park(thread);
     } else if (!may_run && !thread->interrupted) {
-        thread->interrupted = ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0;
+        thread->interrupted = thread_interrupt(thread);
     }
 }
 
