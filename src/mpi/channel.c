@@ -254,6 +254,7 @@ static uint64_t receive_posted(struct mpi_self *self, const struct match_key *ke
 {
     uint64_t k;
     wait_until_open();
+    channel_commands(self); /* what came of it comes before the receive */
     if (!channel_lock())
         return 0;
     uint64_t post = match_posted(channels.match, key, &k);

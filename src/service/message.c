@@ -2,7 +2,8 @@
 /*
  * Services on messages and message queues (specification 8.1.4), for MPI processes: each has one queue, of what any
  * rank of its MPI job has sent to it and no receive of it has matched. What changes queues is done by the processes
- * themselves, at their next MPI call (monitor/mpi_messages.h).
+ * themselves, at their next MPI call (monitor/mpi_messages.h): the request waits for that. Where it cannot wait,
+ * nothing is done, for it would be done after the answer (specification 7.2.3).
  */
 #include "service/message.h"
 
@@ -13,6 +14,7 @@
 
 #include "base/log.h"
 #include "monitor/call.h"
+#include "monitor/event.h"
 #include "service/service.h"
 #include "shm/waits.h"
 
@@ -280,7 +282,8 @@ static void canceled(void *ctx)
     doing->later = NULL;
 }
 
-static struct doing *begin(struct scry_call *call)
+/* `at_once`: nobody can tell the difference between now and the next MPI call. */
+static struct doing *begin(struct scry_call *call, bool at_once)
 {
     struct doing *doing = calloc(1, sizeof *doing);
     if (!doing) {
@@ -290,7 +293,14 @@ static struct doing *begin(struct scry_call *call)
     doing->monitor = call->monitor;
     doing->left = 1; /* us */
     doing->later = call_later(call, canceled, doing);
-    return doing;
+    if (doing->later || at_once)
+        return doing;
+    for (size_t i = 0; i < call->object_count; i++)
+        call_fail(call, call->objects[i], OMIS_UNSUPPORTED_SERVICE,
+                  "the process does this at its next MPI call, and in braces or in the list of a conditional request "
+                  "nothing can wait for that: send it as a request of its own");
+    free(doing);
+    return NULL;
 }
 
 static void release(struct doing *doing, bool answered)
@@ -371,6 +381,30 @@ static void removed(void *ctx, struct mpi_message_result *result)
     one_answer(one, result);
 }
 
+/* The queue has just become longer by this message: its process receives nothing before it has done what it is asked
+ * for. */
+static bool is_new(const struct scry_call *call, const struct message_queue *queue, const struct message *message)
+{
+    return call->event && event_ops_of(call->event->service) == &message_extended_ops &&
+           call->event->object == &queue->object && span_is(call->event->outputs[1].text, message->object.token);
+}
+
+/* MPI hands out what one rank has sent with one tag in its order. */
+static int check_first(struct scry_call *call, const struct message_queue *queue, const struct message_id *id,
+                       struct err *err)
+{
+    struct mpi_queue info;
+    int code = message_queue_look(call->monitor, queue->process, &info, call->arena, err);
+    for (size_t i = 0; code == 0 && i < info.count; i++) {
+        const struct message_id *other = &info.items[i].id;
+        if (other->comm == id->comm && other->from == id->from && other->tag == id->tag && other->k < id->k)
+            code = err_set(err, -EOPNOTSUPP,
+                           "another message of its sender with the same tag is before it, and MPI hands them out in "
+                           "their order");
+    }
+    return code;
+}
+
 static void message_queue_remove(struct scry_call *call)
 {
     struct message_queue *queue = call->object_count ? queue_at(call, 0) : NULL;
@@ -397,12 +431,14 @@ static void message_queue_remove(struct scry_call *call)
                   queue->object.token);
         return;
     }
-    if (check_certain(about.doubts, &err) < 0) {
+    if (check_certain(about.doubts, &err) < 0 || check_first(call, queue, &message->id, &err) < 0) {
         call_fail_errno(call, &queue->object, -EOPNOTSUPP, &err);
         return;
     }
-    struct doing *doing = begin(call);
-    struct one *one = doing ? one_new(doing, call, queue, message) : NULL;
+    struct doing *doing = begin(call, is_new(call, queue, message));
+    if (!doing)
+        return;
+    struct one *one = one_new(doing, call, queue, message);
     const struct mpi_message_command command = {.kind = MPIM_REMOVE,
                                                 .comm = message->id.comm,
                                                 .peer = message->id.from,
@@ -415,8 +451,7 @@ static void message_queue_remove(struct scry_call *call)
             : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &queue->object, code, &err);
-    if (doing)
-        begun(doing, call);
+    begun(doing, call);
 }
 
 static void cleared(void *ctx, struct mpi_message_result *result)
@@ -426,8 +461,10 @@ static void cleared(void *ctx, struct mpi_message_result *result)
 
 static void message_queue_clear(struct scry_call *call)
 {
-    struct doing *doing = begin(call);
-    for (size_t i = 0; i < call->object_count && doing; i++) {
+    struct doing *doing = begin(call, false);
+    if (!doing)
+        return;
+    for (size_t i = 0; i < call->object_count; i++) {
         struct message_queue *queue = queue_at(call, i);
         struct err err = {.text = ""};
         struct arena arena = ARENA_INIT;
@@ -446,8 +483,7 @@ static void message_queue_clear(struct scry_call *call)
         else if (code < 0)
             call_fail_errno(call, &queue->object, code, &err);
     }
-    if (doing)
-        begun(doing, call);
+    begun(doing, call);
 }
 
 static void inserted(void *ctx, struct mpi_message_result *result)
@@ -507,8 +543,10 @@ static void message_insert_into_queue(struct scry_call *call)
         call_fail(call, &message->object, OMIS_UNSUPPORTED_SERVICE, "%s", why);
         return;
     }
-    struct doing *doing = begin(call);
-    struct one *one = doing ? one_new(doing, call, queue, message) : NULL;
+    struct doing *doing = begin(call, false);
+    if (!doing)
+        return;
+    struct one *one = one_new(doing, call, queue, message);
     const struct mpi_message_command command = {.kind = MPIM_INSERT,
                                                 .comm = message->id.comm,
                                                 .peer = message->id.to,
@@ -522,8 +560,7 @@ static void message_insert_into_queue(struct scry_call *call)
             : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &message->object, code, &err);
-    if (doing)
-        begun(doing, call);
+    begun(doing, call);
 }
 
 #define MESSAGE_ROW(name, kind, signature, run, doc) \

@@ -565,6 +565,32 @@ class Changes(Messages):
         self.assertEqual(self.info(zero), [])
         self.finish()
 
+    def test_nothing_is_done_later(self):
+        """7.2.3: where nothing can wait for the process, nothing is answered and done later."""
+        zero, one = self.launch(2)
+        queue = self.queue(zero)
+        one.do("send 0 5 10 65")
+        one.do("send 0 5 20 66")
+        first, second = self.tokens(zero)
+        message = self.ask(": message_create()").result()
+        self.ask(f": mpi_message_set_content({message}, {one.token}, {zero.token}, 0, 5, 1#A)")
+        actions = (f"message_queue_clear([{queue}])", f"message_queue_remove({queue}, {first})",
+                   f"message_insert_into_queue({message}, {queue}, -1)")
+        event = self.ask(": user_event_create()").result()
+        for action in actions:
+            self.refused(f": {{ {action} }}", UNSUPPORTED_SERVICE, "next MPI call")
+            number, _ = self.enable(f"user_event_has_been_raised([{event}]): {action}")
+            self.ask(f": user_event_raise({event}, [], 0)")
+            reply = self.triggered(number)
+            self.assertEqual(reply.status(1), UNSUPPORTED_SERVICE, reply)
+        self.enable(f"message_queue_has_been_extended([{queue}]): message_queue_clear([$queue])")
+        number, _ = self.enable(f"message_queue_has_been_extended([{queue}]): message_queue_remove($queue, $msg)")
+        one.do("send 0 5 30 67")
+        self.assertIn("in their order", self.triggered(number).result())
+        for text in ("10 65", "20 66", "30 67"):
+            self.assertEqual(zero.do("recv 1 5"), f"got 1 5 {text}")
+        self.finish()
+
     def test_who_makes_no_call(self):
         """Then nothing is done, and that is said."""
         zero, one = self.launch(2)
