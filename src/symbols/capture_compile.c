@@ -231,6 +231,20 @@ static bool made_by_clang(Dwarf_Die *function)
     return !producer || strstr(producer, "clang") || strstr(producer, "LLVM");
 }
 
+/* Calls are described in optimised code only. */
+static bool is_optimised(Dwarf_Die *function)
+{
+    return die_flag(function, DW_AT_call_all_calls) || die_flag(function, DW_AT_GNU_all_call_sites) ||
+           die_flag(function, DW_AT_call_all_tail_calls) || die_flag(function, DW_AT_GNU_all_tail_call_sites);
+}
+
+static void judge_compiler(struct site *site)
+{
+    site->by_clang = made_by_clang(&site->function);
+    site->optimised = is_optimised(&site->function);
+    site->unused_are_garbage = site->by_clang && site->optimised;
+}
+
 /* The function or inlined instance whose hook this is. */
 static void scope_of_hook(struct site *site, const struct hook_site *hook, bool *ret_own)
 {
@@ -275,7 +289,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
     if (own)
         site->tracked = hook->exit ? track_exit(&site->track, &compiler->code, hook->returns)
                                    : track_entry(&site->track, &compiler->code, entry, hook->address);
-    site->unused_are_garbage = made_by_clang(&job->function);
+    judge_compiler(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.here = site->returns;
     site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
@@ -332,6 +346,7 @@ static int emit_caller(struct site *site, uint64_t here)
     struct emitter emitter;
     site->code = &compiler->caller_code;
     site->emitter = &emitter;
+    judge_compiler(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.here = here;
     buf_puts(&emitter.text, "caller");

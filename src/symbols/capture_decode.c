@@ -18,6 +18,8 @@ enum {
     ACCESSES_MAX = 1 << 18,
     CALLS_MAX = 1 << 24,
     FUNCTION_MAX = 1 << 24, /* bytes; corrupt debug information has larger ones */
+    RBP = 6,                /* DWARF numbers */
+    RSP = 7,
 };
 
 /* ---- the file ---- */
@@ -333,6 +335,7 @@ struct scan {
     const struct elf_code *code;
     uint64_t constants[16]; /* what general registers hold, where that is an address that was loaded; else 0 */
     size_t access_room;
+    size_t before_call, unused; /* accesses from here on have not met a call, or what may use an address */
 };
 
 static bool add_hook(struct scan *scan, const struct insn *insn, bool exit)
@@ -365,29 +368,64 @@ static bool add_indirect(struct scan *scan, const struct insn *insn)
     return true;
 }
 
+static bool put_access(struct scan *scan, const struct stack_access *access)
+{
+    struct function_code *function = scan->function;
+    if (function->access_count == ACCESSES_MAX)
+        return true;
+    if (function->access_count == scan->access_room) {
+        scan->access_room = scan->access_room ? 2 * scan->access_room : 64;
+        struct stack_access *more = realloc(function->accesses, scan->access_room * sizeof *more);
+        if (!more)
+            return false;
+        function->accesses = more;
+    }
+    function->accesses[function->access_count++] = *access;
+    return true;
+}
+
+/* The address rsp + 0. */
+static bool copies_rsp(const struct insn *insn)
+{
+    return insn->zydis.mnemonic == ZYDIS_MNEMONIC_MOV && insn->operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+           insn->operands[1].reg.value == ZYDIS_REGISTER_RSP && insn->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+           insn->operands[0].reg.value != ZYDIS_REGISTER_RBP;
+}
+
 /* Instructions that look at a place relative to rsp or rbp. */
 static bool add_access(struct scan *scan, const struct insn *insn)
 {
-    struct function_code *function = scan->function;
+    bool address = insn->zydis.mnemonic == ZYDIS_MNEMONIC_LEA;
+    if (copies_rsp(insn))
+        return put_access(scan, &(struct stack_access){.address = insn->address, .base = RSP, .writes = true});
     for (unsigned i = 0; i < insn->zydis.operand_count_visible; i++) {
         const ZydisDecodedOperand *op = &insn->operands[i];
         if (op->type != ZYDIS_OPERAND_TYPE_MEMORY)
             continue;
         int base = insn_register(op->mem.base);
-        bool writes = op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE || insn->zydis.mnemonic == ZYDIS_MNEMONIC_LEA;
-        if ((base != 6 && base != 7) || function->access_count == ACCESSES_MAX)
+        if (base != RBP && base != RSP)
             continue;
-        if (function->access_count == scan->access_room) {
-            scan->access_room = scan->access_room ? 2 * scan->access_room : 64;
-            struct stack_access *more = realloc(function->accesses, scan->access_room * sizeof *more);
-            if (!more)
-                return false;
-            function->accesses = more;
-        }
-        function->accesses[function->access_count++] =
-            (struct stack_access){insn->address, (int32_t)op->mem.disp.value, (uint8_t)base, writes};
+        const struct stack_access access = {.address = insn->address,
+                                            .offset = (int32_t)op->mem.disp.value,
+                                            .size = address ? 0 : (uint16_t)(op->size / 8),
+                                            .base = (uint8_t)base,
+                                            .writes = address || op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE};
+        if (!put_access(scan, &access))
+            return false;
     }
     return true;
+}
+
+/* To memory that is neither the frame's nor at a fixed address. */
+static bool stores_somewhere(const struct insn *insn)
+{
+    for (unsigned i = 0; i < insn->zydis.operand_count; i++) {
+        const ZydisDecodedOperand *op = &insn->operands[i];
+        int base = op->type == ZYDIS_OPERAND_TYPE_MEMORY ? insn_register(op->mem.base) : -1;
+        if (base >= 0 && base != RBP && base != RSP && op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
+            return true;
+    }
+    return false;
 }
 
 /* Which addresses are in registers. */
@@ -439,6 +477,10 @@ static bool scan_range(struct scan *scan, const struct address_range *range)
             return false;
         if (!add_access(scan, &insn))
             return false;
+        while (hook < 0 && call && scan->before_call < scan->function->access_count)
+            scan->function->accesses[scan->before_call++].call = insn.next;
+        while (hook < 0 && (call || stores_somewhere(&insn)) && scan->unused < scan->function->access_count)
+            scan->function->accesses[scan->unused++].used = insn.next;
         follow_constants(scan, &insn);
         at = insn.next;
     }

@@ -220,8 +220,11 @@ struct call_site {
 struct stack_access { /* an instruction that looks at [base + offset] */
     uint64_t address;
     int32_t offset;
-    uint8_t base; /* DWARF number */
-    bool writes;  /* or takes the address */
+    uint16_t size; /* 0: takes the address */
+    uint8_t base;  /* DWARF number */
+    bool writes;   /* or takes the address */
+    uint64_t call; /* where the call that comes next returns to; 0: there is none */
+    uint64_t used; /* behind the next instruction that may write to an address: a call or a store; 0: there is none */
 };
 
 struct code_section {

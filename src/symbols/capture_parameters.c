@@ -141,7 +141,7 @@ static bool contradicts(struct site *site, unsigned index)
 
 static void place_parameters(struct site *site)
 {
-    struct abi_arguments arguments = {.clang = site->unused_are_garbage};
+    struct abi_arguments arguments = {.clang = site->by_clang};
     struct abi_type type;
     Dwarf_Die die;
     bool old_style = is_old_style(&site->scope);

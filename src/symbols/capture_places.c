@@ -17,18 +17,58 @@
 #include "symbols/capture_site.h"
 #include "symbols/capture_values.h"
 
+enum { WHOLE_MAX = 64 }; /* larger ones are not written part by part */
+
 /* ---- variables ---- */
 
-/* Whether some instruction before the site wrote to the slot, or took its address. */
-static bool was_written(const struct site *site, const struct place *place, uint64_t size)
+enum written { WRITTEN_NEVER, WRITTEN_UNKNOWN, WRITTEN };
+
+/* Whether some instruction before the site wrote to the bytes from `from` to `to` of a slot, or took their address and
+ * another one may have written there; `result`: not the call that is looked at, which may be to write its result there.
+ * Never: the address was taken, and nothing done with it. */
+static enum written written_part(const struct site *site, const struct place *place, int64_t from, int64_t to,
+                                 bool result)
 {
+    enum written answer = WRITTEN_UNKNOWN;
     for (size_t i = 0; i < site->code->access_count; i++) {
         const struct stack_access *access = &site->code->accesses[i];
-        if (access->writes && access->address < site->pc && access->base == place->base &&
-            access->offset >= place->offset && access->offset < place->offset + (int64_t)(size ? size : 1))
-            return true;
+        int64_t begin = access->offset - place->offset;
+        bool address = access->size == 0;
+        if (!access->writes || access->address >= site->pc || access->base != place->base || begin >= to ||
+            (address ? begin < 0 : begin + access->size <= from))
+            continue;
+        if (!address || (access->used && access->used <= site->pc && !(result && access->call == site->returns)))
+            return WRITTEN;
+        answer = WRITTEN_NEVER;
     }
-    return false;
+    return answer;
+}
+
+/* Of optimised code all of it counts, for members that nothing uses are left out. */
+static enum written written(const struct site *site, const struct place *place, uint64_t size, bool result)
+{
+    enum { PART = 8 };
+    enum written answer = WRITTEN;
+    int64_t end = size ? (int64_t)size : 1, part = site->optimised && end <= WHOLE_MAX ? PART : end;
+    for (int64_t from = 0; from < end; from += part) {
+        enum written one = written_part(site, place, from, from + part < end ? from + part : end, result);
+        answer = one < answer ? one : answer;
+    }
+    return answer;
+}
+
+static bool was_written(const struct site *site, const struct place *place, uint64_t size)
+{
+    return written(site, place, size, false) == WRITTEN;
+}
+
+/* Whether a call could write its result to a variable of this type. */
+static bool is_result_in_memory(Dwarf_Die *type)
+{
+    struct abi_type abi;
+    Dwarf_Die stripped;
+    abi_classify(type, &abi);
+    return type_strip(type, &stripped) && type_kind_of(&stripped) != TYPE_ARRAY && abi_has_hidden_pointer(&abi);
 }
 
 static struct location location_at(const struct site *site, struct emitter *emitter)
@@ -51,17 +91,12 @@ static const char *producer_of(const struct site *site)
                                                      : NULL;
 }
 
-/* Whether DWARF says of registers only what holds at each address. gcc without optimisation names one register for all
- * of the function, though it has the variable only between its first use and its last. */
+/* Whether a register that DWARF names for all of a scope has the variable wherever the scope is. gcc also says so of
+ * variables that it does not follow: without optimisation, and with it of those that nothing uses. */
 static bool follows_registers(const struct site *site)
 {
     const char *producer = producer_of(site);
-    if (!producer || strstr(producer, "clang") || strstr(producer, "LLVM"))
-        return producer != NULL;
-    bool optimised = false;
-    for (const char *at = producer; (at = strstr(at, " -O")); at += 3) /* the last one counts; -O is -O1 */
-        optimised = at[3] != '0';
-    return optimised && !strstr(producer, " -fno-var-tracking");
+    return producer && (strstr(producer, "clang") || strstr(producer, "LLVM"));
 }
 
 static bool is_register(const struct place *place)
@@ -107,29 +142,7 @@ static bool is_behind_unwritten(const struct site *site, struct emitter *emitter
            (!was_written(site, &slot, sizeof(uint64_t)) && !is_passed(site, &slot));
 }
 
-/* What DWARF says, as far as it can be believed here. */
-static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
-                            struct place *ret_place)
-{
-    struct location location = location_at(site, emitter);
-    Dwarf_Die type;
-    location_variable(&location, variable, ret_place);
-    bool slot = ret_place->kind == PLACE_MEMORY && ret_place->frame && !location.is_list && !location.constant;
-    /* when a function calls another its parameters have long been stored */
-    bool checked =
-        site->kind == CAPTURE_ENTRY || (site->kind == CAPTURE_CALL && dwarf_tag(variable) != DW_TAG_formal_parameter);
-    uint64_t size = type_of(variable, &type) ? type_size(&type) : 1;
-    if (slot && checked && !is_passed(site, ret_place) &&
-        (!was_written(site, ret_place, size) || !is_stored(site, ret_place, size)))
-        ret_place->kind = PLACE_NOT_AVAILABLE;
-    if (site->kind == CAPTURE_ENTRY && !slot && !location.is_list && is_behind_unwritten(site, emitter, variable))
-        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-    if (is_register(ret_place) && !location.is_list && !location.constant && site->kind != CAPTURE_ENTRY &&
-        !follows_registers(site))
-        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-}
-
-/* Code that was not optimised: the parameter is in one place from beginning to end. */
+/* The parameter is in one place from beginning to end. */
 static bool has_slot(Dwarf_Die *parameter)
 {
     Dwarf_Attribute attribute;
@@ -139,23 +152,80 @@ static bool has_slot(Dwarf_Die *parameter)
            dwarf_getlocation(&attribute, &ops, &count) == 0 && count > 0 && ops[0].atom == DW_OP_fbreg;
 }
 
-/* LLVM lets callers pass anything for parameters that the function does not use. What is used after the hook is kept
- * where the hook leaves it alone; what is only in a register that calls destroy may be garbage. */
+/* Whether an instruction of the function looks at some of it, or takes its address. */
+static bool is_looked_at(const struct site *site, const struct place *place, uint64_t size)
+{
+    for (size_t i = 0; i < site->code->access_count; i++) {
+        const struct stack_access *access = &site->code->accesses[i];
+        if (access->base == place->base && access->offset >= place->offset &&
+            access->offset < place->offset + (int64_t)size)
+            return true;
+    }
+    return false;
+}
+
+/* LLVM lets callers pass anything for parameters that the function does not use, however large, and describes them all
+ * the same. What is used after the hook is kept where the hook leaves it alone; what is only in a register that calls
+ * destroy may be garbage. */
 static bool is_unused(const struct site *site, Dwarf_Die *parameter, const struct abi_place *abi,
                       const struct place *place)
 {
-    if (!site->unused_are_garbage || has_slot(parameter))
+    if (!site->unused_are_garbage)
         return false;
-    if (!abi->in_memory)
-        return !track_keeps(place);
-    if (abi->size > 8)
-        return false;
-    for (size_t i = 0; i < site->code->access_count; i++) {
-        const struct stack_access *access = &site->code->accesses[i];
-        if (access->address > site->pc && access->base == place->base && access->offset == place->offset)
-            return false;
+    return abi->in_memory ? !is_looked_at(site, place, abi->by_address ? sizeof(uint64_t) : abi->size)
+                          : !has_slot(parameter) && !track_keeps(place);
+}
+
+/* Where the caller put it. */
+static bool in_callers_frame(const struct site *site, const struct place *place)
+{
+    uint8_t base;
+    int64_t cfa;
+    return location_cfa(site->job->compiler, site->pc, &base, &cfa) && base == place->base && place->offset >= cfa;
+}
+
+/* The same of a parameter of which DWARF says that it is where the caller put it. */
+static bool is_unused_slot(const struct site *site, Dwarf_Die *variable, const struct place *place, uint64_t size)
+{
+    return site->unused_are_garbage && dwarf_tag(variable) == DW_TAG_formal_parameter &&
+           in_callers_frame(site, place) && !is_looked_at(site, place, size);
+}
+
+/* Whether a slot of the frame has its variable at the site. */
+static bool is_set(const struct site *site, Dwarf_Die *variable, const struct place *place, uint64_t size, bool result)
+{
+    if (is_passed(site, place))
+        return true;
+    switch (site->kind) {
+    case CAPTURE_ENTRY:
+        return was_written(site, place, size) && is_stored(site, place, size);
+    case CAPTURE_CALL: /* when a function calls another its parameters have long been stored */
+        return (dwarf_tag(variable) == DW_TAG_formal_parameter &&
+                (!site->optimised || in_callers_frame(site, place))) ||
+               written(site, place, size, result) == WRITTEN;
+    default:
+        return written(site, place, size, false) != WRITTEN_NEVER;
     }
-    return true;
+}
+
+/* What DWARF says, as far as it can be believed here. */
+static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
+                            struct place *ret_place)
+{
+    struct location location = location_at(site, emitter);
+    Dwarf_Die type;
+    location_variable(&location, variable, ret_place);
+    bool slot = ret_place->kind == PLACE_MEMORY && ret_place->frame && !location.is_list && !location.constant;
+    bool typed = type_of(variable, &type);
+    uint64_t size = typed ? type_size(&type) : 1;
+    if (slot && !is_set(site, variable, ret_place, size, typed && is_result_in_memory(&type)))
+        ret_place->kind = PLACE_NOT_AVAILABLE;
+    if (site->kind == CAPTURE_ENTRY && !slot && !location.is_list && is_behind_unwritten(site, emitter, variable))
+        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
+    if (is_register(ret_place) && !location.is_list && !location.constant && !follows_registers(site))
+        *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
+    if (slot && is_unused_slot(site, variable, ret_place, size))
+        *ret_place = (struct place){.kind = PLACE_OPTIMISED_OUT};
 }
 
 /* A register's part of a value: its members, and padding that is nowhere. */

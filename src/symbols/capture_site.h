@@ -29,8 +29,9 @@ struct site {
     const struct function_code *code;
     struct track track;
     bool tracked;
-    bool unused_are_garbage;
-    bool nowhere; /* the scope's variables are not to be found at this place */
+    bool by_clang, optimised;
+    bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
+    bool nowhere;            /* the scope's variables are not to be found at this place */
     struct emitter *emitter;
     unsigned fields;
     struct buf used_names; /* of the list that is written, each with its end */

@@ -186,7 +186,7 @@ def ctf(compile_tool, hooks, program):
     if shown.returncode:
         yield shown.stderr.decode(errors="replace").splitlines()[0]
     events = shown.stdout.decode(errors="replace").splitlines()
-    with_values = sum(1 for line in lines if not line.endswith("()") and not line.endswith("<none>"))
+    with_values = sum(1 for line in lines if not line.startswith("@") and not line.endswith(("()", "<none>")))
     if abs(len(events) - with_values) > 2:
         yield "%d events, %d captures" % (len(events), with_values)
     for text in ("n = 5", 'text = "text"', '"BLUE"', "even = 1"):

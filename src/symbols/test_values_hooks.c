@@ -3,7 +3,7 @@
  * A hook library for test_values.py: at each hook runs the program that test_values_compile made for it (VALUES_FILE)
  * and writes what it captured to VALUES_OUT, in the form in which the traced programs print it themselves:
  *
- *     > NAME(ARGUMENTS)        < NAME: LOCALS = RESULT         ^ CALLER'S LOCALS    (with VALUES_CALLER)
+ *     > NAME(ARGUMENTS)        < NAME: LOCALS = RESULT         @ CALLER  ^ CALLER'S LOCALS    (with VALUES_CALLER)
  */
 #include <inttypes.h>
 #include <link.h>
@@ -201,17 +201,22 @@ static void print_caller(const struct capture_frame *frame, uint64_t callsite)
 {
     static uint8_t bytes[4096];
     struct capture_frame caller = {0};
-    const struct program *unwind = program_at(3, frame->gpr[16]), *program = program_at(2, callsite);
+    const struct program *unwind = program_at(3, frame->gpr[16]), *program = program_at(2, frame->gpr[16] - 1);
+    bool inlined = program; /* as the agent does: the caller of an inlined function is known by the hook */
     size_t size;
+    if (!program)
+        program = program_at(2, callsite);
     if (!unwind || !program ||
         capture_run(unwind->code, unwind->size, frame, read_own, caller.gpr, sizeof caller.gpr) != sizeof caller.gpr)
         return;
-    if (caller.gpr[16] != callsite)
+    if (!inlined && caller.gpr[16] != callsite)
         fprintf(out, "unwound to the wrong place\n");
     const struct layout *layout = captured(program, &caller, bytes, &size);
     struct buf text = BUF_INIT;
     if (layout)
         layout_format(layout, LAYOUT_CALLER, bytes, size, &style, &text);
+    if (layout && layout_function(layout, LAYOUT_CALLER))
+        fprintf(out, "@ %s\n", layout_function(layout, LAYOUT_CALLER));
     fprintf(out, "^ %s\n", text.data ? text.data : "");
     buf_done(&text);
 }
