@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/traces.h"
+#include "jobdir/dir.h"
 #include "jobdir/export.h"
 #include "jobdir/info.h"
 #include "jobdir/text.h"
@@ -40,8 +41,7 @@ static void print_help(void)
     printf("Usage: scry export [OPTION...] --format FORMAT -o FILE JOB\n"
            "\n"
            "Writes the recorded calls of a job, and the messages of an MPI program, for\n"
-           "another program or as a picture. JOB is a job's id, a unique prefix of one,\n"
-           "@last, or a job directory. FORMAT is one of\n"
+           "another program or as a picture.\n" JOBDIR_JOB_HELP "FORMAT is one of\n"
            "\n");
     const struct export_format *format;
     for (size_t i = 0; (format = export_format_at(i)); i++)

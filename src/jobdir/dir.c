@@ -170,6 +170,18 @@ static bool is_starting(const char *path, const struct stat *st)
            errno == ENOENT;
 }
 
+/* A link to a directory that was used again: it is another job's, which has a link of its own. */
+static bool is_of_another(const char *path)
+{
+    struct job_info info;
+    struct stat st;
+    if (lstat(path, &st) < 0 || !S_ISLNK(st.st_mode))
+        return false;
+    bool another = job_info_read(path, &info, NULL) == 0 && strcmp(info.id, base_name(path)) != 0;
+    job_info_done(&info);
+    return another;
+}
+
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
 {
     char jobs[PATH_MAX];
@@ -190,7 +202,8 @@ int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
         struct stat st;
         if (asprintf(&paths[used], "%s/%s", jobs, entries[i]->d_name) < 0)
             continue;
-        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode) && !is_starting(paths[used], &st))
+        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode) && !is_starting(paths[used], &st) &&
+            !is_of_another(paths[used]))
             used++;
         else
             free(paths[used]); /* a link to a job directory that was removed, or a job that is not there yet */
@@ -211,49 +224,54 @@ void jobdir_list_free(char **paths, size_t count)
     free(paths);
 }
 
-/* The latest one that `scry run --name` gave that name; NULL. */
-static const char *find_named(char **paths, size_t count, const char *name)
+/* What a person named among all jobs; the path is borrowed from the list. */
+struct matches {
+    const char *first, *last;
+    size_t count;
+};
+
+static void add_match(struct matches *matches, const char *path)
 {
-    for (size_t i = count; i--;) {
-        struct job_info info;
-        bool same = job_info_read(paths[i], &info, NULL) == 0 && info.name && strcmp(info.name, name) == 0;
-        job_info_done(&info);
-        if (same)
-            return base_name(paths[i]);
-    }
-    return NULL;
+    if (matches->count++ == 0)
+        matches->first = path;
+    matches->last = path;
 }
 
-static int match_prefix(char **paths, size_t count, const char *job, const char **ret_match, struct err *err)
+static bool has_name(const char *path, const char *name)
 {
-    size_t matches = 0;
-    const char *first = NULL, *second = NULL;
+    struct job_info info;
+    bool same = job_info_read(path, &info, NULL) == 0 && strcmp(info.name, name) == 0;
+    job_info_done(&info);
+    return same;
+}
+
+static int match_words(char **paths, size_t count, const char *job, bool only, const char **ret_match, struct err *err)
+{
+    struct matches ids = {0}, names = {0}, prefixes = {0};
     for (size_t i = 0; i < count; i++) {
         const char *id = base_name(paths[i]);
-        if (strcmp(id, job) == 0) {
-            *ret_match = paths[i];
-            return 0;
-        }
-        if (strncmp(id, job, strlen(job)) == 0) {
-            matches++;
-            second = first;
-            first = paths[i];
-        }
+        if (strcmp(id, job) == 0)
+            add_match(&ids, paths[i]);
+        else if (strncmp(id, job, strlen(job)) == 0)
+            add_match(&prefixes, paths[i]);
     }
-    if (matches > 1)
-        return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id", matches,
-                       job, base_name(first), base_name(second));
-    const char *named = matches ? NULL : find_named(paths, count, job);
-    if (named)
-        return err_set(err, -ENOENT, "'%s' is the name of a job, whose id is %s: give that, or a prefix of it", job,
-                       named);
-    if (!matches)
+    for (size_t i = 0; i < count && !ids.count; i++)
+        if (has_name(paths[i], job))
+            add_match(&names, paths[i]);
+    if (only && names.count > 1)
+        return err_set(err, -ENOTUNIQ, "%zu jobs have the name '%s', for instance %s and %s: give an id", names.count,
+                       job, base_name(names.first), base_name(names.last));
+    const struct matches *found = ids.count ? &ids : names.count ? &names : &prefixes;
+    if (!found->count)
         return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
-    *ret_match = first;
+    if (found == &prefixes && found->count > 1)
+        return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id",
+                       found->count, job, base_name(found->first), base_name(found->last));
+    *ret_match = found->last;
     return 0;
 }
 
-int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
+static int find(const char *job, bool only, char *ret_path, size_t size, struct err *err)
 {
     char probe[PATH_MAX];
     struct stat st;
@@ -280,10 +298,20 @@ int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
         if (!match)
             code = err_set(err, -ENOENT, "no job yet: start one with `scry run -- COMMAND`");
     } else {
-        code = match_prefix(paths, count, job, &match, err);
+        code = match_words(paths, count, job, only, &match, err);
     }
     if (code == 0 && (size_t)snprintf(ret_path, size, "%s", match) >= size)
         code = err_set(err, -ENAMETOOLONG, "%s: too long", match);
     jobdir_list_free(paths, count);
     return code;
+}
+
+int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err)
+{
+    return find(job, false, ret_path, size, err);
+}
+
+int jobdir_find_only(const char *job, char *ret_path, size_t size, struct err *err)
+{
+    return find(job, true, ret_path, size, err);
 }

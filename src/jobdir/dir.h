@@ -20,12 +20,19 @@ void jobdir_new_id(char ret_id[JOB_ID_SIZE]);
  * when it is empty. The path is absolute. 0 or -errno with err; -EEXIST: it holds something already. */
 int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err);
 
-/* Finds the directory of a job: an id, a unique prefix of one, @last, or a directory. -ENOENT (err says what there is),
- * -ENOTUNIQ (err names some). */
+/* How a person names a job, for the help of commands that take one. */
+#define JOBDIR_JOB_HELP \
+    "JOB is a job's id or the beginning of one that no other has, its name (--name;\n" \
+    "the newest job of that name), @last, or a job directory.\n"
+
+/* Finds the directory of a job, in this order: a directory, @last, an id, a name (of several jobs the newest), a unique
+ * prefix of an id. -ENOENT (err says what there is), -ENOTUNIQ (err names some). */
 int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err);
+/* As jobdir_find, but a name that several jobs have is -ENOTUNIQ, too: for what cannot be undone. */
+int jobdir_find_only(const char *job, char *ret_path, size_t size, struct err *err);
 
 /* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array. One that its scry run has
- * just made and not described yet is not among them. */
+ * just made and not described yet is not among them, nor is a job whose directory (-o DIR) another one has now. */
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err);
 void jobdir_list_free(char **paths, size_t count);
 

@@ -349,7 +349,7 @@ static void test_model_commands(void **state)
 
 /* ---- finding jobs ---- */
 
-static void make_described(const char *id, uint64_t started_ns)
+static void make_named(const char *id, uint64_t started_ns, const char *name)
 {
     char path[256];
     struct err err = {0};
@@ -357,7 +357,13 @@ static void make_described(const char *id, uint64_t started_ns)
     assert_int_equal(jobdir_make(id, NULL, path, sizeof path, &err), 0);
     info.id = id;
     info.started_ns = started_ns;
+    info.name = name;
     assert_int_equal(write_info(path, &info), 0);
+}
+
+static void make_described(const char *id, uint64_t started_ns)
+{
+    make_named(id, started_ns, example_info(NULL).name);
 }
 
 static void test_find(void **state)
@@ -378,8 +384,6 @@ static void test_find(void **state)
     assert_non_null(strstr(err.text, "2 jobs"));
     assert_int_equal(jobdir_find("2027", path, sizeof path, &err), -ENOENT);
     assert_non_null(strstr(err.text, "no job '2027' here"));
-    assert_int_equal(jobdir_find(example_info(NULL).name, path, sizeof path, &err), -ENOENT);
-    assert_non_null(strstr(err.text, "' is the name of a job, whose id is 20260102T000000-h-1-aaaaaa: give that"));
     assert_int_equal(jobdir_find("", path, sizeof path, &err), -ENOENT);
     assert_int_equal(jobdir_find(place->root, path, sizeof path, &err), -ENOENT);
     assert_non_null(strstr(err.text, "job.json"));
@@ -388,6 +392,7 @@ static void test_find(void **state)
     snprintf(elsewhere, sizeof elsewhere, "%s/else/where", place->root);
     assert_int_equal(jobdir_make("20260103T000000-h-1-cccccc", elsewhere, path, sizeof path, &err), 0);
     struct job_info info = example_info(NULL);
+    info.id = "20260103T000000-h-1-cccccc";
     assert_int_equal(write_info(path, &info), 0);
     assert_int_equal(jobdir_find("20260103", again, sizeof again, &err), 0);
     assert_int_equal(jobdir_find(elsewhere, again, sizeof again, &err), 0);
@@ -406,6 +411,53 @@ static void test_find(void **state)
     jobdir_new_id(other);
     assert_string_not_equal(id, other);
     assert_null(strpbrk(id, "./ "));
+}
+
+static void test_find_named(void **state)
+{
+    (void)state;
+    char path[256];
+    struct err err = {0};
+    make_named("20260101T000000-h-1-aaaaaa", 5, "solver");
+    make_named("20260102T000000-h-1-aaaaaa", 6, "solver");
+    make_named("20260103T000000-h-1-aaaaaa", 7, "2026010");
+    assert_int_equal(jobdir_find("solver", path, sizeof path, &err), 0); /* the newest */
+    assert_non_null(strstr(path, "20260102T000000-h-1-aaaaaa"));
+    assert_int_equal(jobdir_find("solve", path, sizeof path, &err), -ENOENT); /* a name is given whole */
+    assert_int_equal(jobdir_find("2026010", path, sizeof path, &err), 0);     /* before the beginning of an id */
+    assert_non_null(strstr(path, "20260103T000000-h-1-aaaaaa"));
+    assert_int_equal(jobdir_find_only("2026010", path, sizeof path, &err), 0);
+    assert_int_equal(jobdir_find_only("20260102", path, sizeof path, &err), 0);
+    assert_int_equal(jobdir_find_only("solver", path, sizeof path, &err), -ENOTUNIQ);
+    assert_non_null(strstr(err.text, "2 jobs have the name 'solver', for instance 20260101T000000-h-1-aaaaaa and "
+                                     "20260102T000000-h-1-aaaaaa: give an id"));
+}
+
+/* A directory that was used again (scry run -o) is one job, the last one. */
+static void test_used_again(void **state)
+{
+    struct place *place = *state;
+    char elsewhere[128], path[256];
+    struct err err = {0};
+    struct job_info info = example_info(NULL);
+    snprintf(elsewhere, sizeof elsewhere, "%s/else/where", place->root);
+    make_described("20260102T000000-h-1-bbbbbb", 6);
+    static const char *const ids[] = {"20260101T000000-h-1-aaaaaa", "20260103T000000-h-1-cccccc"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(jobdir_make(ids[i], elsewhere, path, sizeof path, &err), 0);
+        info.id = ids[i];
+        assert_int_equal(write_info(path, &info), 0);
+        if (i == 0)
+            remove_tree(elsewhere);
+    }
+    char **paths;
+    size_t count;
+    assert_int_equal(jobdir_list(&paths, &count, &err), 0);
+    assert_int_equal(count, 2);
+    assert_non_null(strstr(paths[0], "20260102T000000-h-1-bbbbbb"));
+    assert_non_null(strstr(paths[1], "20260103T000000-h-1-cccccc"));
+    jobdir_list_free(paths, count);
+    assert_int_equal(jobdir_find("20260101", path, sizeof path, &err), -ENOENT);
 }
 
 /* ---- reports ---- */
@@ -505,6 +557,8 @@ int main(void)
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_commands),
         IN_PLACE(test_find),
+        IN_PLACE(test_find_named),
+        IN_PLACE(test_used_again),
         IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
