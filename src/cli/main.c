@@ -56,6 +56,9 @@ static const struct command {
 #ifdef HAVE_CMD_EXPORT
     {"export", cmd_export, "Write a job's trace for other programs"},
 #endif
+#ifdef HAVE_CMD_RM
+    {"rm", cmd_rm, "Remove what was recorded of jobs that are over"},
+#endif
     {"omis", cmd_omis, "Speak the monitor's request language: one shot, a pipe, or a shell"},
     {"monitor", cmd_monitor, "Run the monitor of this node (others start it when needed)"},
     {"doctor", cmd_doctor, "Show what works on this machine, what does not, and why"},

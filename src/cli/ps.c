@@ -3,15 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/ranks.h"
 #include "jobdir/dir.h"
+#include "jobdir/remove.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
@@ -25,7 +29,8 @@ static void print_help(void)
     printf("Usage: scry ps [--all] [--json]\n"
            "\n"
            "Lists the jobs: those that run with their processes and what the ranks of their\n"
-           "MPI programs are in, and the last %d that ended.\n"
+           "MPI programs are in, and the last %d that ended; the newest first. A last line\n"
+           "says so when they take much of the disk.\n"
            "On a terminal, lines are cut to its width, and a narrow one shows fewer columns.\n"
            "\n"
            "  running          watched by its scry run\n"
@@ -371,6 +376,31 @@ static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t c
     return over;
 }
 
+/* A word when all jobs together take much: more than SCRY_KEEP_SIZE; otherwise 10 GB, or a tenth of the disk. What is
+ * not known within a moment is not said. */
+static void put_space(struct buf *out, char **paths, size_t count)
+{
+    enum { MUCH_GB = 10, PATIENCE_NS = 300 * 1000 * 1000 };
+    const char *wanted = getenv("SCRY_KEEP_SIZE");
+    uint64_t much, bytes, total = 0, deadline_ns = clock_now_ns() + PATIENCE_NS;
+    struct statvfs disk;
+    if (!count)
+        return;
+    if (!wanted || !size_parse(wanted, &much)) {
+        much = (uint64_t)MUCH_GB << 30;
+        if (statvfs(paths[count - 1], &disk) == 0 && disk.f_frsize * disk.f_blocks / 10 < much)
+            much = disk.f_frsize * disk.f_blocks / 10;
+    }
+    bool all = true;
+    for (size_t i = 0; i < count && all; i++, total += bytes)
+        all = jobdir_size(paths[i], deadline_ns, &bytes);
+    if (total <= much)
+        return;
+    buf_printf(out, "%zu job%s %s", count, count == 1 ? " takes" : "s take", all ? "" : "more than ");
+    text_size(out, total);
+    buf_puts(out, " of the disk: scry rm --older-than 30d\n");
+}
+
 int cmd_ps(int argc, char **argv)
 {
     bool all = false, json = false;
@@ -405,10 +435,12 @@ int cmd_ps(int argc, char **argv)
         return EXIT_ERRORS;
     }
     over = add_jobs(&table, list, paths, count, all);
-    jobdir_list_free(paths, count);
     put_table(&out, &table);
     if (!json && !all && over > PS_ENDED)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
+    if (!json)
+        put_space(&out, paths, count);
+    jobdir_list_free(paths, count);
     if (json) {
         json_t *whole = json_pack("{s:o}", "jobs", list);
         json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry run: run a job and follow it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -43,6 +45,40 @@ static int run_alone(char **command)
     return launch_exit_code(code);
 }
 
+/* Jobs of the past are removed behind the back of who waits for this one, whatever the disk does: by a grandchild of
+ * low priority. The job that has just ended is younger than all. */
+static void remove_old(const struct run_options *options)
+{
+    enum { NICE = 19 };
+    char rm[] = "scry", command[] = "rm", quiet[] = "--quiet", older[] = "--older-than", keep[] = "--keep-size";
+    char *argv[8] = {rm, command, quiet};
+    size_t argc = 3;
+    if (options->keep_for) {
+        argv[argc++] = older;
+        argv[argc++] = (char *)options->keep_for; /* execv changes nothing */
+    }
+    if (options->keep_size) {
+        argv[argc++] = keep;
+        argv[argc++] = (char *)options->keep_size;
+    }
+    pid_t child = argc > 3 ? fork() : -1;
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR);
+        if (fork() != 0 || null < 0)
+            _exit(0);
+        for (int stream = 0; stream <= STDERR_FILENO; stream++)
+            dup2(null, stream);
+        close_range(STDERR_FILENO + 1, ~0U, 0);
+        setsid();
+        if (nice(NICE) == -1 || chdir("/") < 0)
+            errno = 0; /* as it is, then */
+        execv("/proc/self/exe", argv);
+        _exit(0);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
 int cmd_run(int argc, char **argv)
 {
     struct run_options options;
@@ -63,6 +99,7 @@ int cmd_run(int argc, char **argv)
         status = run_alone(options.command);
     } else {
         status = job_run(&options);
+        remove_old(&options);
     }
     run_options_done(&options);
     return status;

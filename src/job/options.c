@@ -82,6 +82,20 @@ static const char *set_max_size(struct run_options *options, const char *value)
     return size_parse(value, &options->max_bytes) ? NULL : "a size such as 500M or 2G";
 }
 
+static const char *set_keep_for(struct run_options *options, const char *value)
+{
+    uint64_t ns;
+    options->keep_for = value;
+    return time_parse(value, &ns) ? NULL : "an age such as 12h, 30d or 8w";
+}
+
+static const char *set_keep_size(struct run_options *options, const char *value)
+{
+    uint64_t bytes;
+    options->keep_size = value;
+    return size_parse(value, &bytes) ? NULL : "a size such as 500M or 20G";
+}
+
 /* The value of a switch: given without one, it is on. */
 static const char *set_switch(bool *ret_switch, const char *value)
 {
@@ -280,6 +294,8 @@ static const struct option_row rows[] = {
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"mpi-stall", 0, "SECONDS", set_stall, "ranks that stand still so long are told (default 60)", FOR_RUN},
     {"rule", 0, "REQUEST", add_rule, "'EVENT : ACTIONS', a conditional request for the job", FOR_RUN | MANY},
+    {"keep-for", 0, "AGE", set_keep_for, "remove jobs that ended longer ago: 30d, 8w", FOR_RUN},
+    {"keep-size", 0, "SIZE", set_keep_size, "remove the oldest jobs while all take more: 20G", FOR_RUN},
     {"config", 0, "FILE", set_config, "more of these options, one a line", FOR_RUN},
     {"help", 'h', NULL, set_help, "this text", FOR_RUN},
     {"log", 0, "FILE=REGEX", NULL, NULL, FOR_RUN},

@@ -27,6 +27,7 @@ struct run_options {
     const char *dir, *name, *config;
     const char *hide_args; /* as job/hide_args.h has it */
     bool quiet, crash_stack, help;
+    const char *keep_for, *keep_size; /* limits for old jobs, as scry rm takes them; NULL: none */
     double sample_seconds;
     uint64_t max_bytes;
     enum run_mpi mpi;

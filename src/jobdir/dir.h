@@ -22,8 +22,8 @@ int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size,
 
 /* How a person names a job, for the help of commands that take one. */
 #define JOBDIR_JOB_HELP \
-    "JOB is a job's id or the beginning of one that no other has, its name (--name;\n" \
-    "the newest job of that name), @last, or a job directory.\n"
+    "JOB is a job's id or the beginning of one that no other has, its name (the\n" \
+    "newest job of that name), @last, or a job directory.\n"
 
 /* Finds the directory of a job, in this order: a directory, @last, an id, a name (of several jobs the newest), a unique
  * prefix of an id. -ENOENT (err says what there is), -ENOTUNIQ (err names some). */

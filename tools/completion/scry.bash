@@ -14,7 +14,7 @@ _scry_run_command() {
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
-        -o | --output | --name | --hide-args | --sample | --max-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
+        -o | --output | --name | --hide-args | --sample | --max-size | --keep-for | --keep-size | --config | --trace | --depth | --min-time | --max-depth | --rate | \
             --buffer | --overflow | --read-by | --rule | --mpi | --mpi-metrics | --mpi-resolution | --mpi-distributions | --mpi-stall) ((i++)) ;;
         -*) ;;
         *) echo "$i" && return ;;
@@ -27,7 +27,7 @@ _scry() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W \
-            'run exec ps top why set report replay export omis doctor monitor help version --help --version' -- "$word")
+            'run exec ps top why set report replay export rm omis doctor monitor help version --help --version' -- "$word")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -62,7 +62,7 @@ _scry() {
             compopt -o nospace 2>/dev/null
             return
             ;;
-        --name | --hide-args | --sample | --max-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule | --mpi-metrics | --mpi-distributions | --mpi-stall)
+        --name | --hide-args | --sample | --max-size | --keep-for | --keep-size | --depth | --min-time | --max-depth | --rate | --buffer | --rule | --mpi-metrics | --mpi-distributions | --mpi-stall)
             return
             ;;
         esac
@@ -73,7 +73,7 @@ _scry() {
             mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
         elif [[ $word == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W \
-                '--output --name --quiet --hide-args --sample --crash-stack --max-size --trace --args --locals --count-only --depth --min-time
+                '--output --name --quiet --hide-args --sample --crash-stack --max-size --keep-for --keep-size --trace --args --locals --count-only --depth --min-time
                 --max-depth --rate --buffer --overflow --read-by --mpi --mpi-metrics --mpi-resolution --mpi-distributions --mpi-stall --rule
                 --config --help --' -- "$word")
         else
@@ -98,10 +98,16 @@ _scry() {
             compopt -o nospace 2>/dev/null
         fi
         ;;
+    rm)
+        case $before in
+        --older-than | --keep-size) return ;;
+        esac
+        mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --older-than --keep-size --dry-run --force --quiet --help" -- "$word")
+        ;;
     ps) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$word") ;;
     doctor) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$word") ;;
     monitor) mapfile -t COMPREPLY < <(compgen -W '--daemon --idle --reference --help' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W 'run exec ps top why set report replay export omis doctor monitor' -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W 'run exec ps top why set report replay export rm omis doctor monitor' -- "$word") ;;
     top) mapfile -t COMPREPLY < <(compgen -W "$(_scry_jobs) --once --json --help" -- "$word") ;;
     replay)
         case $before in

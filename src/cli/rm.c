@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry rm: removes what was recorded of jobs. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "jobdir/dir.h"
+#include "jobdir/info.h"
+#include "jobdir/remove.h"
+#include "jobdir/text.h"
+
+static void print_help(void)
+{
+    printf("Usage: scry rm [OPTION...] JOB...\n"
+           "       scry rm [OPTION...] [--older-than AGE] [--keep-size SIZE]\n"
+           "\n"
+           "Removes what was recorded of jobs that are over: those that are named, or those\n"
+           "that the limits are for. The jobs themselves are never touched. Of a directory\n"
+           "that was given with -o, files that scry did not write stay.\n" JOBDIR_JOB_HELP
+           "A name that several jobs have is not taken.\n"
+           "\n"
+           "  --older-than AGE  all that ended longer ago: 12h, 30d, 8w\n"
+           "  --keep-size SIZE  the oldest, until what is left takes less: 500M, 20G; the\n"
+           "                    job that ended last stays\n"
+           "  -n, --dry-run     only say which, and how large they are\n"
+           "  -f, --force       named jobs also if they run, or may still run elsewhere\n"
+           "  -q, --quiet       print nothing but errors\n"
+           "  -h, --help        this text\n"
+           "\n"
+           "Example: scry rm --older-than 30d --dry-run\n");
+}
+
+struct options {
+    uint64_t older_ns, keep_bytes; /* of the limits */
+    bool has_older, has_keep;
+    bool dry_run, force, quiet;
+};
+
+/* What was removed, or would be. */
+struct sums {
+    size_t jobs;
+    uint64_t bytes;
+    int status;
+};
+
+static int fail(struct sums *sums, const struct err *err)
+{
+    cli_log_error(err);
+    sums->status = EXIT_ERRORS;
+    return -1;
+}
+
+/* ---- one job ---- */
+
+static void put_line(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+                     bool kept)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT, size = BUF_INIT;
+    const char *slash = strrchr(path, '/');
+    text_size(&size, bytes);
+    buf_printf(&line, "%s %9s  ", options->dry_run ? "would remove" : "removed", size.data ? size.data : "");
+    text_show(&line, info->id[0] ? info->id : slash ? slash + 1 : path);
+    if (info->name[0]) {
+        buf_puts(&line, "  ");
+        text_show(&line, info->name);
+    }
+    if (kept) {
+        buf_puts(&line, "  (other files are left in ");
+        text_show(&line, path);
+        buf_putc(&line, ')');
+    }
+    puts(line.data ? line.data : "");
+}
+
+static int remove_job(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+                      struct sums *sums)
+{
+    struct err err = {0};
+    bool kept = false;
+    if (!options->dry_run && jobdir_remove(path, &kept, &err) < 0)
+        return fail(sums, &err);
+    sums->jobs++;
+    sums->bytes += bytes;
+    if (!options->quiet)
+        put_line(options, path, info, bytes, kept);
+    return 0;
+}
+
+static bool is_over(enum job_state state)
+{
+    return state == JOB_ENDED || state == JOB_LOST;
+}
+
+static void remove_named(const struct options *options, const char *job, struct sums *sums)
+{
+    char path[PATH_MAX];
+    struct job_info info = {.id = "", .name = ""};
+    struct err err = {0};
+    enum job_state state;
+    uint64_t bytes;
+    int code = jobdir_find_only(job, path, sizeof path, &err);
+    if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or of a newer scry */
+        if (!options->force)
+            log_warning("whether job %s still runs cannot be told; --force removes it all the same", job);
+        code = options->force ? 0 : -1;
+    } else if (code == 0 && !is_over(state) && !options->force) {
+        code = err_set(&err, -1, "job %s is %s: only what is over is removed; --force removes what was recorded of it",
+                       info.id, job_state_name(state));
+    }
+    if (code < 0) {
+        fail(sums, &err);
+    } else {
+        jobdir_size(path, 0, &bytes);
+        remove_job(options, path, &info, bytes, sums);
+    }
+    job_info_done(&info);
+}
+
+/* ---- the limits ---- */
+
+/* When a job that is over ended, on the wall clock; of one whose end nobody saw, when it was last heard of. */
+static uint64_t end_ns(const char *path, const struct job_info *info)
+{
+    char file[PATH_MAX];
+    struct stat st;
+    if (info->ended && info->started_ns)
+        return info->started_ns + (uint64_t)(info->result.wall_seconds * NS_PER_SECOND);
+    if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) < sizeof file && stat(file, &st) == 0)
+        return (uint64_t)st.st_mtim.tv_sec * NS_PER_SECOND;
+    return info->started_ns;
+}
+
+struct old_job {
+    const char *path;
+    struct job_info info;
+    uint64_t end_ns, bytes;
+    bool over;
+};
+
+static int by_end(const void *a, const void *b)
+{
+    const struct old_job *one = a, *other = b;
+    return one->end_ns == other->end_ns ? 0 : one->end_ns < other->end_ns ? -1 : 1;
+}
+
+/* All jobs that can be read, those that are over first, oldest first. Returns how many are over. */
+static size_t look_at_all(struct old_job *jobs, char **paths, size_t count, uint64_t *ret_bytes)
+{
+    size_t used = 0;
+    *ret_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct old_job *job = &jobs[used];
+        enum job_state state;
+        uint64_t bytes;
+        jobdir_size(paths[i], 0, &bytes);
+        *ret_bytes += bytes;
+        *job = (struct old_job){.path = paths[i], .bytes = bytes};
+        if (job_info_read_state(paths[i], &job->info, &state, NULL) < 0 || !is_over(state)) {
+            job_info_done(&job->info);
+            continue;
+        }
+        job->end_ns = end_ns(paths[i], &job->info);
+        used++;
+    }
+    qsort(jobs, used, sizeof *jobs, by_end);
+    return used;
+}
+
+static int remove_old(const struct options *options, struct sums *sums)
+{
+    char **paths;
+    size_t count;
+    struct err err = {0};
+    if (jobdir_list(&paths, &count, &err) < 0)
+        return fail(sums, &err);
+    struct old_job *jobs = calloc(count + 1, sizeof *jobs);
+    uint64_t left = 0, now_ns = clock_wall_ns();
+    size_t over = jobs ? look_at_all(jobs, paths, count, &left) : 0;
+    for (size_t i = 0; i < over; i++) {
+        struct old_job *job = &jobs[i];
+        bool old = options->has_older && job->end_ns < now_ns && now_ns - job->end_ns > options->older_ns;
+        bool large = options->has_keep && left > options->keep_bytes && i + 1 < over;
+        if ((old || large) && remove_job(options, job->path, &job->info, job->bytes, sums) == 0)
+            left -= job->bytes;
+        job_info_done(&job->info);
+    }
+    free(jobs);
+    jobdir_list_free(paths, count);
+    return 0;
+}
+
+static int remove_all(const struct options *options, char **named, size_t count)
+{
+    struct sums sums = {0};
+    _cleanup_(buf_done) struct buf size = BUF_INIT;
+    for (size_t i = 0; i < count; i++)
+        remove_named(options, named[i], &sums);
+    if (!count)
+        remove_old(options, &sums);
+    text_size(&size, sums.bytes);
+    if (!options->quiet && sums.jobs != 1 && (!count || sums.jobs))
+        printf("%zu jobs, %s\n", sums.jobs, size.data ? size.data : "");
+    return sums.status;
+}
+
+int cmd_rm(int argc, char **argv)
+{
+    struct options options = {0};
+    size_t count = 0;
+    const char *value;
+    log_open("scry rm", 0);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help();
+            return 0;
+        } else if (strcmp(argv[i], "--dry-run") == 0 || strcmp(argv[i], "-n") == 0) {
+            options.dry_run = true;
+        } else if (strcmp(argv[i], "--force") == 0 || strcmp(argv[i], "-f") == 0) {
+            options.force = true;
+        } else if (strcmp(argv[i], "--quiet") == 0 || strcmp(argv[i], "-q") == 0) {
+            options.quiet = true;
+        } else if ((value = cli_option(argc, argv, &i, "--older-than"))) {
+            options.has_older = time_parse(value, &options.older_ns);
+            if (!options.has_older)
+                return cli_usage_error("rm", "--older-than needs an age such as 12h, 30d or 8w, not \"%s\"", value);
+        } else if ((value = cli_option(argc, argv, &i, "--keep-size"))) {
+            options.has_keep = size_parse(value, &options.keep_bytes);
+            if (!options.has_keep)
+                return cli_usage_error("rm", "--keep-size needs a size such as 500M or 20G, not \"%s\"", value);
+        } else if (argv[i][0] == '-') {
+            return cli_usage_error("rm", "unknown option %s", argv[i]);
+        } else {
+            argv[count++] = argv[i];
+        }
+    }
+    bool limits = options.has_older || options.has_keep;
+    if (!count && !limits)
+        return cli_usage_error("rm", "name jobs, or say which by --older-than or --keep-size");
+    if (count && limits)
+        return cli_usage_error("rm", "name jobs or give limits, not both");
+    if (options.force && limits)
+        return cli_usage_error("rm", "--force is for jobs that are named");
+    return remove_all(&options, argv, count);
+}
