@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <jansson.h>
 #include <omis.h>
@@ -16,6 +17,7 @@
 #include "cli/cli.h"
 #include "client/client.h"
 #include "job/options.h"
+#include "job/tracing.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
 #include "jobdir/spool.h"
@@ -80,6 +82,33 @@ static void say_limits(char **pairs, size_t count)
                 "now on; of the others they are uncertain: start the job with --mpi messages");
 }
 
+/* A selection that means nothing is most often a slip. Large programs are searched for some time. */
+static void say_unmatched(const char *path, char **pairs, size_t count)
+{
+    enum { LOOKS = 100, LOOK_NS = 30 * 1000 * 1000 };
+    bool chosen = false;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(pairs[i], "trace=", 6) == 0)
+            chosen = strcmp(pairs[i], "trace=off") != 0;
+    struct trace_info info = {.choosing = 1};
+    for (int look = 0; chosen && info.choosing && look < LOOKS; look++) {
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        if (look)
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        buf_puts(&text, ":job_trace_info(");
+        value_print_string(&text, span_str(path));
+        buf_putc(&text, ')');
+        Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+        tracing_answer(reply, &info);
+        omis_reply_free(reply);
+    }
+    if (chosen && *info.unmatched) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, info.unmatched);
+        log_warning("%s; nothing is recorded until another one is set", shown.data ? shown.data : "");
+    }
+}
+
 static void put_setting(struct buf *out, const char *path, const char *key, const char *value)
 {
     buf_puts(out, out->len ? " job_set(" : ":job_set(");
@@ -132,8 +161,10 @@ static int change(const char *job, char **pairs, size_t count)
     }
     Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
     int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
-    if (status == 0)
+    if (status == 0) {
         say_limits(pairs, count);
+        say_unmatched(path, pairs, count);
+    }
     omis_reply_free(reply);
     omis_finalize();
     return status;

@@ -69,7 +69,7 @@ static uint64_t as_count(const struct value *value)
 
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
 {
-    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, NOTE, MEMBERS };
+    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, NOTE, CHOOSING, UNMATCHED, MEMBERS };
     _cleanup_(arena_done) struct arena arena = ARENA_INIT;
     const struct value *values = values_of(reply, &arena, MEMBERS);
     *ret_info = (struct trace_info){0};
@@ -79,9 +79,12 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
                                     .live = as_count(&values[LIVE]),
                                     .draining = as_count(&values[DRAINING]),
                                     .events = as_count(&values[EVENTS]),
-                                    .discarded = as_count(&values[DISCARDED])};
+                                    .discarded = as_count(&values[DISCARDED]),
+                                    .choosing = as_count(&values[CHOOSING])};
     if (values[PROBLEM].kind == VALUE_STRING)
         snprintf(ret_info->problem, sizeof ret_info->problem, "%.*s", SPAN_ARG(values[PROBLEM].text));
+    if (values[UNMATCHED].kind == VALUE_STRING)
+        snprintf(ret_info->unmatched, sizeof ret_info->unmatched, "%.*s", SPAN_ARG(values[UNMATCHED].text));
     if (values[NOTE].kind == VALUE_STRING)
         snprintf(ret_info->note, sizeof ret_info->note, "%.*s", SPAN_ARG(values[NOTE].text));
 }

@@ -20,8 +20,10 @@ struct trace_info {
     bool known;              /* it was answered */
     uint64_t live, draining; /* traced processes that run; that ended, and whose records are not yet on disk */
     uint64_t events, discarded;
-    char problem[512]; /* why nothing came although it was asked for; "" */
-    char note[512];    /* what no trace tells; "" */
+    char problem[512];   /* why nothing came although it was asked for; "" */
+    char note[512];      /* what no trace tells; "" */
+    uint64_t choosing;   /* processes whose symbols are still read for the selection in force */
+    char unmatched[512]; /* that it means no function of any process that lives; "" */
 };
 
 /* Appends the request that sets everything; nothing where there is nothing to set. */

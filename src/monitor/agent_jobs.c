@@ -293,6 +293,21 @@ static void describe_hold(struct agents *agents, const struct trace_job *job, st
                      (int)wait_policies[WAIT_MAIN].limit_ms / 1000);
 }
 
+/* Whether the selection in force means anything in the processes that live. */
+static void describe_selected(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
+{
+    bool matched = false;
+    for (const struct agent *agent = agents->list; agent; agent = agent->next) {
+        if (agent->job != job || agent->ended || !agent->writer)
+            continue;
+        state->choosing += agent->selection_waits;
+        matched |= !*agent->unmatched;
+        snprintf(state->unmatched, sizeof state->unmatched, "%s", agent->unmatched);
+    }
+    if (matched || state->choosing)
+        state->unmatched[0] = 0;
+}
+
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
 {
     struct trace_job *job;
@@ -326,6 +341,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
             snprintf(ret_state->note, sizeof ret_state->note, "a rule or request cannot hold: %s", rule->reason);
     }
     describe_hold(agents, job, ret_state);
+    describe_selected(agents, job, ret_state);
     if (job->refused)
         snprintf(ret_state->note, sizeof ret_state->note, "%u process%s not traced: %s", job->refused,
                  job->refused == 1 ? " was" : "es were", job->refused_why);

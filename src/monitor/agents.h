@@ -93,6 +93,8 @@ struct agents_job_state {
     uint64_t events, discarded; /* of all its processes so far */
     char problem[512];          /* why nothing, or not everything, came, with the remedy; "" */
     char note[512];             /* what no trace tells; "" */
+    unsigned choosing;          /* living ones whose symbols are still read for the selection in force */
+    char unmatched[512];        /* of one of them, if no living one has a function that is selected; "" */
 };
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
 /* The same, shorter. */

@@ -284,6 +284,8 @@ static void job_trace_info(struct scry_call *call)
     value_print_string(&text, span_str(state.problem));
     buf_putc(&text, ',');
     value_print_string(&text, span_str(state.note));
+    buf_printf(&text, ",%u,", state.choosing);
+    value_print_string(&text, span_str(state.unmatched));
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -313,10 +315,11 @@ const struct scry_service job_services[] = {
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
     {"job_trace_info", SCRY_INFORMATION,
      "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
-     "note }",
+     "note; integer choosing; string unmatched }",
      SCRY_OPTIONAL, job_trace_info,
      "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
-     "discarded, why nothing, or not everything, came, and what no trace tells."},
+     "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "
+     "symbols are still read for the selection in force; unmatched: that it means no function of any that lives."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
      "A setting of the job was changed by job_set.", .event = &setting_ops},
     SERVICE_END,

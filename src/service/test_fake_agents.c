@@ -208,7 +208,8 @@ int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
 
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
 {
-    *ret_state = (struct agents_job_state){.living = 1, .draining = 2, .events = 3, .discarded = 4, .problem = "why"};
+    *ret_state = (struct agents_job_state){
+        .living = 1, .draining = 2, .events = 3, .discarded = 4, .problem = "why", .unmatched = "none"};
     return 0;
 }
 

@@ -414,7 +414,9 @@ class Set(TraceCase):
         self.scry_set("trace=fn:step")
         wait_until(lambda: self.top().get("step", 0) > 10, 20)
         wait_until(lambda: self.report()["trace"]["problems"] == [], 20)
-        self.scry_set("trace=fn:nobody")
+        done = self.box.run(self.box.scry("set", "@last", "trace=fn:nobody"))
+        self.assertRegex(done.stderr, r"^scry set: warning: no function of \S+ is meant by the selection 'fn:nobody'[^\n]*\n$")
+        self.assertEqual(done.returncode, 0)
         wait_until(lambda: "'fn:nobody'" in str(self.report()["trace"]["problems"]), 20)
         self.end(run)
         problems = self.report()["trace"]["problems"]
