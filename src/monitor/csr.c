@@ -480,13 +480,19 @@ void csr_rearm(struct monitor *monitor)
                 continue;
             for (struct csr_target *target = csr->targets; target; target = target->hh.next) {
                 struct err err = {0};
-                bool was_armed = target->status < OMIS_FIRST_ERROR;
+                Omis_status before = target->status;
                 if (target->stale)
                     continue;
                 target->status = OMIS_OK; /* so that its need counts */
-                target_result(target, tracing_update(target->process, csr, &err), &err);
-                if (was_armed && target->status >= OMIS_FIRST_ERROR)
-                    reply_change(csr, OMIS_CSR_DISABLED, target, 1, false);
+                int code = tracing_update(target->process, csr, &err);
+                if (code < 0 && tracing_lost(monitor)) { /* it is tried again with the next one */
+                    target->status = before;
+                    continue;
+                }
+                bool was_armed = before < OMIS_FIRST_ERROR;
+                target_result(target, code, &err);
+                if (was_armed != (target->status < OMIS_FIRST_ERROR))
+                    reply_change(csr, was_armed ? OMIS_CSR_DISABLED : OMIS_CSR_ENABLED, target, 1, false);
             }
         }
 }

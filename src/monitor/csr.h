@@ -83,7 +83,8 @@ void csr_process_gone(struct process *process);
 void csr_process_renewed(struct process *process, const struct event_ops *ops);
 /* Objects ended that lists of any tool were lowered with: those are lowered again, or left to the monitor. */
 void csr_relower(struct monitor *monitor);
-/* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be. */
+/* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be, and of
+ * those that now can. Not if the new tracer dies, too: then they are as they were, for the next one. */
 void csr_rearm(struct monitor *monitor);
 
 /* What was pending in a process is in place (code 0), or turned out not to work, also later: the tool is told. */

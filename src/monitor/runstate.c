@@ -310,7 +310,7 @@ void runstate_restore(struct process *process)
         if (code == 0)
             tracer_stop(monitor->tracer, &thread->tid, 1, &code);
         thread->stopped = code == 0;
-        if (code == 0)
+        if (code == 0 || tracing_lost(monitor)) /* it has all this from the next tracer */
             continue;
         /* it runs: nobody shall be told otherwise */
         log_error("%s cannot be stopped again: %s", thread->object.token, err.text[0] ? err.text : stop_failure(code));

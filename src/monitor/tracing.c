@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "monitor/cells.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
@@ -101,6 +102,11 @@ static void limits_restore(const struct rlimit saved[RAISED_LIMITS])
         setrlimit(raised_limits[i].resource, &saved[i]);
 }
 
+bool tracing_lost(const struct monitor *monitor)
+{
+    return monitor->tracer && tracer_died(monitor->tracer);
+}
+
 int tracing_need_tracer(struct monitor *monitor, struct err *err)
 {
     if (monitor->tracer)
@@ -145,6 +151,7 @@ int tracing_seize(struct process *process, struct err *err)
     if (process->trace.seized)
         return 0;
     int code = tracing_need_tracer(monitor, err);
+    pause_at("tracing.seize");
     if (code == 0)
         code = tracer_seize(monitor->tracer, process->pid, err);
     if (code < 0)

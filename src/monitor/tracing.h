@@ -56,6 +56,9 @@ void tracing_settle(struct monitor *monitor);
 /* Starts the tracer if it does not run, and seizes the process if it is not. For services that need it once. */
 int tracing_seize(struct process *process, struct err *err);
 
+/* The tracer died of, or during, what it was asked last: all that it had is set up again soon, with the next one. */
+bool tracing_lost(const struct monitor *monitor);
+
 /* Starts the tracer if it does not run. */
 int tracing_need_tracer(struct monitor *monitor, struct err *err);
 

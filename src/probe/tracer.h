@@ -73,6 +73,7 @@ void tracer_stop_all(struct tracer *tracer); /* asks it to release everything an
 
 int tracer_fd(const struct tracer *tracer); /* readable: call tracer_dispatch */
 pid_t tracer_pid(const struct tracer *tracer);
+bool tracer_died(const struct tracer *tracer);    /* found out by a call; the next tracer_dispatch says so, too */
 bool tracer_pending(const struct tracer *tracer); /* events were queued during a call: call tracer_dispatch */
 /* Hands out the events there are, not those that come meanwhile, and for a moment only: tracer_pending tells whether
  * more are left. 0, or -EPIPE when the tracer died. */

@@ -207,6 +207,11 @@ pid_t tracer_pid(const struct tracer *tracer)
     return 1; /* whatever it is, it may not be attached */
 }
 
+bool tracer_died(const struct tracer *tracer)
+{
+    return tracer->lost;
+}
+
 bool tracer_pending(const struct tracer *tracer)
 {
     return tracer->next_event < tracer->event_count;

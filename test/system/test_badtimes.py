@@ -186,6 +186,27 @@ class TracerDies(ServiceTest):
         self.assertEqual(target.do("hit 3"), "6")
         target.quit()
 
+    def test_while_it_is_set_up_again(self):
+        """The next tracer dies before it has what the first one had: the one after that gets it."""
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        number, _ = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        worker = self.threads(process)[target.workers[0]]
+        self.ask(f": thread_suspend([{worker}])")
+        with self.box.pause("tracing.seize") as pause:
+            old = self.tracer()
+            os.kill(old, signal.SIGKILL)
+            pause.reached()
+            scrytest.wait_until(lambda: tracer_of(target.pid) == 0)
+            os.kill(self.tracer(), signal.SIGKILL)
+        scrytest.wait_until(lambda: tracer_of(target.pid) not in (0, old))
+        self.ask(": version()")
+        target.do("hit 1")
+        self.triggered(number)
+        scrytest.wait_until(lambda: process_state_of(target.pid, target.workers[0]) in ("t", "T"))
+        self.ask(f": thread_resume([{worker}]) csr_delete([])")
+        target.quit()
+
     def test_services_go_on(self):
         target = self.target()
         process = self.attach(target)

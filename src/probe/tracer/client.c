@@ -329,6 +329,11 @@ pid_t tracer_pid(const struct tracer *tracer)
     return tracer->pid;
 }
 
+bool tracer_died(const struct tracer *tracer)
+{
+    return tracer->dead;
+}
+
 bool tracer_pending(const struct tracer *tracer)
 {
     return tracer->events != NULL;
