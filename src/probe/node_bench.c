@@ -5,16 +5,18 @@
  * only, they are no statement about any program.
  *   integer   million steps/s of a xorshift64* generator: dependent shifts, exclusive ors and a multiplication
  *   floating  million multiply-adds/s in double precision, in four independent chains
- *   memory    MByte/s of copying one half of 8 MByte to the other (a node's last-level cache may hold that)
+ *   memory    MByte/s of copying one half of 8 MByte to the other (a node's last-level cache may hold that); not where
+ *             the job, which these 8 MByte are taken from, may soon need them
  */
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "probe/memory_room.h"
 #include "probe/node_internal.h"
 
-enum { RUNS = 3, INTEGER_STEPS = 400000, FLOATING_STEPS = 250000, HALF_BYTES = 4 << 20 };
+enum { RUNS = 3, INTEGER_STEPS = 400000, FLOATING_STEPS = 250000, HALF_BYTES = 4 << 20, LEAST_LEFT = 256 << 20 };
 
 static double integer_run(char *block)
 {
@@ -72,6 +74,10 @@ void node_bench_run(struct node_bench *bench)
     bench->integer = best_rate(integer_run, NULL);
     bench->floating = best_rate(floating_run, NULL);
     bench->memory = -1;
+    struct memory_room room;
+    memory_room_read(&room);
+    if (room.left < LEAST_LEFT)
+        return;
     char *block = mmap(NULL, 2 * HALF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (block == MAP_FAILED)
         return;

@@ -58,6 +58,16 @@ class Following(CheckedCase):
                          {shell["pid"]})
         self.assertIn("true x 50", done.stderr)
 
+    def test_many_on_all_processors(self):
+        """None of thousands is missing that start and end on several processors at once."""
+        self.assertEqual(self.scry_run("-q", "sh", "-c", "seq 2000 | xargs -P4 -n1 true").returncode, 0)
+        report = self.report()
+        if not report["processes_listed_singly"]:
+            self.skipTest("perf is refused here")
+        counts = {command["name"]: command["count"] for command in report["commands"]}
+        self.assertEqual(counts, {"true": 2000, "seq": 1, "xargs": 1, "sh": 1})
+        self.assertEqual(report["process_count"], 2003)
+
     def test_threads_memory_and_time(self):
         program = ("import threading, time\nblock = bytearray(80 << 20)\n"
                    "threads = [threading.Thread(target=time.sleep, args=(0.8,)) for _ in range(7)]\n"

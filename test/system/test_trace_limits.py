@@ -228,22 +228,59 @@ class MemoryGroup:
         return False
 
 
+FULL = """#include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    int main(int argc, char **argv)
+    {
+        size_t size = (size_t)atoi(argv[1]) << 20;
+        volatile char *memory = malloc(size);
+        for (size_t i = 0; i < size; i += 4096)
+            memory[i] = 1;
+        usleep(300000); /* what scry does at a job's start is done then */
+        printf("%s\\n", argv[1]);
+        return 0;
+    }
+    """
+
+
 @is_root
 class MemoryLimit(LimitsCase):
     """Buffers count as the job's memory: a job that keeps to its limit must do so while it is traced."""
 
-    def test_group(self):
+    def group(self, megabytes):
         try:
-            group = MemoryGroup(int(80 * scrytest.SCALE) * MEGABYTE)  # sanitized, scry itself needs more
+            group = MemoryGroup(int(megabytes * scrytest.SCALE) * MEGABYTE)  # sanitized, scry itself needs more
             self.addCleanup(group.close)
             group.killed()
         except (OSError, TypeError):
             self.skipTest("no control group of memory can be made here")
+        return group
+
+    def run_in(self, group, command):
+        return self.box.run(["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group.path, *command], timeout=60)
+
+    def test_counted_only(self):
+        """Of 64 MB a job that is not traced has 59 as without scry, whatever starts beside it."""
+        source = self.box.path("work", "full.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(FULL)
+        program = self.compile(source, "-O1", hooks=False)
+        for _ in range(3):
+            group = self.group(64)
+            self.addCleanup(self.box.stop_monitor)
+            self.box.stop_monitor()
+            done = self.run_in(group, self.box.scry("run", "--", program, 59))
+            self.assertEqual((done.returncode, done.stdout), (0, "59\n"), done.stderr)
+            self.assertEqual(group.killed(), 0)
+
+    def test_group(self):
+        group = self.group(80)
         if not self.mount_runtime("1g"):
             self.skipTest("mount(2) is not permitted here")
         calls = 3000000
         command = self.box.scry("run", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
-        done = self.box.run(["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group.path, *command], timeout=60)
+        done = self.run_in(group, command)
         self.assertEqual((done.returncode, done.stdout), (0, f"early 0 late {calls}\n"), done.stderr)
         self.assertEqual(group.killed(), 0)
         trace = self.report()["trace"]
