@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +25,10 @@ enum {
     KEEP_BUFFER = 1 << 20,  /* a larger buffer is given back when it is empty */
     TURN_FRAMES = 16,       /* handled of one tool before the others, and the job's processes, have their turn */
     TURN_NS = 1000000,      /* or after so long */
+    /* Of one process: a tool needs one, or one for each of its threads. More of them are a mistake, which shall not
+     * keep the user's other tools out; nor where the monitor may have few open files. */
+    PEER_CONNECTIONS = 1024,
+    PEER_SHARE = 4, /* at most a fourth of the open files */
 };
 
 struct connection {
@@ -50,6 +55,7 @@ struct server {
     struct loop_source *source;
     struct connection *connections;
     size_t count;
+    pid_t refused; /* whom the last one of too many was refused */
     void (*idle)(void *ctx, bool stop);
     void *ctx;
     bool stop_wanted;
@@ -363,13 +369,41 @@ static void refuse(int fd, const char *why)
     close(fd);
 }
 
+static size_t peer_limit(void)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur / PEER_SHARE < PEER_CONNECTIONS ? files.rlim_cur / PEER_SHARE : PEER_CONNECTIONS;
+}
+
+static bool peer_has_enough(struct server *server, pid_t pid, char *ret_why, size_t size)
+{
+    size_t count = 0, limit = peer_limit();
+    for (const struct connection *connection = server->connections; connection; connection = connection->next)
+        count += connection->session.peer_pid == pid;
+    if (count < limit)
+        return false;
+    snprintf(ret_why, size,
+             "process %d has %zu connections to this monitor, as many as one may have: it has to close some", pid,
+             count);
+    if (server->refused != pid)
+        log_warning("refused: %s", ret_why);
+    server->refused = pid;
+    return true;
+}
+
 static void add_connection(struct server *server, int fd)
 {
+    char why[160];
     uid_t uid;
     pid_t pid;
     if (local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         log_warning("a connection of user %u (pid %d) was refused", uid, pid);
         refuse(fd, "this monitor serves another user");
+        return;
+    }
+    if (peer_has_enough(server, pid, why, sizeof why)) {
+        refuse(fd, why);
         return;
     }
     struct connection *connection = calloc(1, sizeof *connection);

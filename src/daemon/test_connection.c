@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/loop.h"
@@ -165,6 +167,56 @@ static void one_that_goes_meanwhile_is_gone(void **state)
     }
 }
 
+/* A process with as many connections as one may have: the next one is told, and others are served. */
+static void one_with_too_many_keeps_nobody_out(void **state)
+{
+    enum { FILES = 400, SHARE = FILES / 4 };
+    struct rlimit before, few;
+    struct tool tools[SHARE], other = {0};
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = (struct rlimit){FILES, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (size_t i = 0; i < SHARE; i++)
+        join(&tools[i]);
+    struct tool refused = {.fd = local_connect(path, &err)};
+    assert_int_equal(loop_step(loop, 0), 0);
+    char said[200] = "";
+    assert_true(recv(refused.fd, said, sizeof said - 1, MSG_DONTWAIT) > 0);
+    assert_non_null(memmem(said, sizeof said, "as many as one may have", 23));
+    assert_int_equal(recv(refused.fd, said, sizeof said, MSG_DONTWAIT), 0);
+    leave(&refused);
+    assert_int_equal(server_connections(server), SHARE);
+    /* who connects counts: a child that hands its descriptor to us */
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = local_connect(path, &err);
+        char byte = 0;
+        _exit(fd < 0 || send(fd, &byte, 0, 0) < 0 || write(pair[1], &byte, 1) != 1 || read(pair[1], &byte, 1) != 1);
+    }
+    char byte;
+    assert_int_equal(read(pair[0], &byte, 1), 1);
+    assert_int_equal(loop_step(loop, 0), 0);
+    assert_int_equal(server_connections(server), SHARE + 1);
+    assert_int_equal(write(pair[0], &byte, 1), 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(pair[0]);
+    close(pair[1]);
+    leave(&tools[0]); /* and who closes one may have another */
+    for (unsigned steps = 0; server_connections(server) > SHARE - 1; steps++) {
+        assert_true(steps < STEPS);
+        assert_int_equal(loop_step(loop, 0), 0);
+    }
+    join(&other);
+    leave(&other);
+    for (size_t i = 1; i < SHARE; i++)
+        leave(&tools[i]);
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -172,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(tools_have_turns),
         EACH(one_that_goes_meanwhile_is_gone),
+        EACH(one_with_too_many_keeps_nobody_out),
     };
     return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
 }
