@@ -154,16 +154,6 @@ struct agent_thread {
 
 enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };
 
-enum agent_frame_flag {
-    FRAME_RECORDED = 1, /* its entry was recorded; alone: an exit needs no long way */
-    FRAME_WAITING = 2,  /* its entry is recorded when it turns out long enough */
-    FRAME_COUNT = 4,    /* count it at the exit */
-    FRAME_VALUES = 8,   /* values of its exit are wanted */
-    FRAME_ENDED = 32,   /* the lowest of those that are just being taken off */
-    FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
-    FRAME_WAITED = 64,  /* and that after a wait that ran out */
-};
-
 extern struct agent_hot agent_hot;
 extern uint8_t agent_filter[AREA_FILTER];
 extern _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));

@@ -197,12 +197,23 @@ static void *map_private(uint64_t size)
     return (void *)at;
 }
 
-/* A shadow stack: a frame before the first that is never left. */
-static struct agent_frame *frames_map(uint32_t *io_limit)
+/* The first page becomes that beside the block, which outlives the process (shm/area.h); a second mapping of it. */
+static bool share_first(struct agent_frame *frames, const struct area_thread *block)
+{
+    long page = (long)(area_frames_of(block) - 1);
+    return sys_call6(SYS_mremap, page, 0, AREA_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)frames, 0) == (long)frames;
+}
+
+/* A shadow stack: a frame before the first that is never left. block: it is that of a thread's own stack. */
+static struct agent_frame *frames_map(uint32_t *io_limit, const struct area_thread *block)
 {
     struct agent_frame *frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
     if (!frames && *io_limit > AGENT_FRAMES_FEW) {
         *io_limit = AGENT_FRAMES_FEW;
+        frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
+    }
+    if (frames && block && !share_first(frames, block)) { /* it may be gone now: without, then */
+        sys_call2(SYS_munmap, (long)frames, (long)((uint64_t)(*io_limit + 1) * sizeof *frames));
         frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
     }
     if (!frames)
@@ -409,6 +420,8 @@ static void stack_leave(struct agent_thread *self, enum guard guard)
     self->switching = SWITCH_LEAVES; /* from here on, handlers change nothing */
     agent_signal_fence();
     stack->depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    if (self->stack == 0)
+        atomic_store_explicit(&self->block->own_depth, stack->depth, memory_order_relaxed);
     stack->plain = self->plain;
     stack->lost = lost_count(self);
 }
@@ -475,7 +488,7 @@ static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_ind
         stack->frames = NULL;
     }
     if (!stack->frames) {
-        stack->frames = frames_map(&limit);
+        stack->frames = frames_map(&limit, stack == self->store->stacks ? self->block : NULL);
         if (!stack->frames)
             return false;
         stack->limit = limit;

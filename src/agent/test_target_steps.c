@@ -192,7 +192,7 @@ static HIDDEN void area_look(void)
     char line[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
     while (fgets(line, sizeof line, maps))
-        if (strstr(line, "memfd:area")) {
+        if (strstr(line, "memfd:area") && strstr(line, " 00000000 ")) { /* its beginning, not what is mapped again */
             const struct area *area = (const struct area *)strtoul(line, NULL, 16);
             block = (struct area_thread *)((uintptr_t)area + area->threads_at);
             break;

@@ -264,16 +264,17 @@ static void add_all_counts(struct reading *reading)
     }
 }
 
-static void add_count(void *ctx, uint32_t id, uint64_t calls, uint64_t ticks, uint64_t thinned)
+static void add_count(void *ctx, const struct trace_count *count)
 {
     struct reading *reading = ctx;
-    struct job_function *function = report_function(reading, id);
+    struct job_function *function = report_function(reading, count->function);
     if (!function)
         return;
-    function->calls += calls;
-    function->counted += calls;
-    function->thinned += thinned;
-    function->total_ns += trace_ticks_ns(reading->trace, ticks);
+    function->calls += count->calls;
+    function->counted += count->calls;
+    function->thinned += count->thinned;
+    function->open += count->open;
+    function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
 }
 
 /* What was learned of the functions, once all of it was read. The last trace counts from the first one's beginning. */

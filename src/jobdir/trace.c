@@ -320,12 +320,17 @@ int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx)
     }
     const char *end = text ? text + len : NULL;
     for (char *line; text && (line = next_line(&text, end));) {
-        char *fields[4];
-        uint64_t id, calls, ticks, thinned = 0;
-        size_t count = split(line, fields, 4);
-        if (count >= 3 && trace_number_of(fields[0], &id) && id < TRACE_IDS && trace_number_of(fields[1], &calls) &&
-            trace_number_of(fields[2], &ticks) && (count < 4 || trace_number_of(fields[3], &thinned)))
-            fn(ctx, (uint32_t)id, calls, ticks, thinned);
+        char *fields[5];
+        uint64_t id;
+        struct trace_count of = {0};
+        size_t count = split(line, fields, 5);
+        if (count < 3 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS ||
+            !trace_number_of(fields[1], &of.calls) || !trace_number_of(fields[2], &of.ticks) ||
+            (count > 3 && !trace_number_of(fields[3], &of.thinned)) ||
+            (count > 4 && !trace_number_of(fields[4], &of.open)))
+            continue;
+        of.function = (uint32_t)id;
+        fn(ctx, &of);
     }
     return 0;
 }

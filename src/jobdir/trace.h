@@ -14,8 +14,9 @@
  *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
  *     .layouts           lines ID TEXT (symbols/layout.h)
- *     .counts            lines ID CALLS TICKS THINNED of functions whose calls are only counted, or not all recorded
- *                        (--rate: THINNED are missing); rewritten
+ *     .counts            lines ID CALLS TICKS THINNED OPEN of functions whose calls are only counted, or not all
+ *                        recorded (--rate: THINNED are missing); OPEN of the calls have not ended, their ticks count
+ *                        until now; rewritten
  *
  * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
  * name. The readers take any bytes: what is readable is read, the rest is told by `problem`.
@@ -85,9 +86,13 @@ const struct layout *trace_layout(const struct trace *trace, uint32_t id);
 const char *trace_layout_text(const struct trace *trace, uint32_t id);   /* NULL: none */
 uint32_t trace_layout_count(const struct trace *trace);                  /* ids are below it */
 bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a layout_name_fn */
-/* Functions whose calls were only counted: calls and ticks in them; and those whose calls were not all recorded:
- * `thinned` are missing. 0 or -ENOMEM. */
-typedef void trace_count_fn(void *ctx, uint32_t function, uint64_t calls, uint64_t ticks, uint64_t thinned);
+/* Functions whose calls were only counted: calls and ticks in them, also of those that never ended (open); and those
+ * whose calls were not all recorded: `thinned` are missing. 0 or -ENOMEM. */
+struct trace_count {
+    uint32_t function;
+    uint64_t calls, ticks, thinned, open;
+};
+typedef void trace_count_fn(void *ctx, const struct trace_count *count);
 int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx);
 size_t trace_function_count(const struct trace *trace); /* ids are below it */
 size_t trace_thread_count(const struct trace *trace);   /* seen by its cursor so far */

@@ -176,8 +176,8 @@ void agent_area_grow(struct agent *agent)
         uint32_t more = agent->threads_reserved;
         if (more > view->thread_count - agent->threads_reserved)
             more = view->thread_count - agent->threads_reserved;
-        uint64_t at = (uint64_t)(view->threads - view->base) + (uint64_t)agent->threads_reserved * AREA_PAGE;
-        if (reserve(agent, at, (uint64_t)more * AREA_PAGE) == 0)
+        uint64_t at = (uint64_t)(view->threads - view->base) + (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE;
+        if (reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
             agent->threads_reserved += more;
     }
     if (agent->released >= view->packet_count)
@@ -249,7 +249,7 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     if (code == 0)
         code = reserve(agent, 0, plan->programs_at + AREA_PAGE);
     if (code == 0)
-        code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_PAGE);
+        code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE);
     if (code == 0)
         code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
     if (code == 0 && pwrite(agent->area_fd, plan, sizeof *plan, 0) != sizeof *plan)

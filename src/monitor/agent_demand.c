@@ -541,7 +541,7 @@ static bool bring_within_limits(const struct agent *agent, struct area_raise *ra
 
 void agent_release(struct agent *agent, struct area_thread *thread)
 {
-    size_t index = (size_t)((uint8_t *)thread - agent->view.threads) / AREA_PAGE;
+    size_t index = (size_t)((uint8_t *)thread - agent->view.threads) / AREA_THREAD_SIZE;
     uint32_t posted = AREA_HOLD_POSTED;
     agent->held[index / 64] &= ~(UINT64_C(1) << (index & 63));
     if (!atomic_compare_exchange_strong(&thread->raise.hold, &posted, AREA_HOLD_RELEASED))

@@ -91,6 +91,7 @@ void agent_free(struct agent *agent)
         free(thread);
     }
     profile_free(agent->profile);
+    free(agent->open_counted);
     free(agent->known);
     free(agent->named);
     free(agent->area_path);

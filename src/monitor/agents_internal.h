@@ -179,6 +179,7 @@ struct agent {
     uint64_t partial_ns, synced_ns, opened_ns;
     bool bare_told;                                      /* that functions have no values because of -g1 */
     bool counts;                                         /* some function is only counted */
+    struct open_calls *open_counted;                     /* of those, when it ended */
     bool rated;                                          /* there was a --rate: calls may be missing */
     bool more;                                           /* packets were left for the next turn */
     uint64_t longest_min_ns, least_min_ns;               /* shorter calls may be missing, all the time; 0: none */
@@ -358,7 +359,8 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent); /* 
 bool agent_module_hooked(const struct agent *agent, size_t module);
 bool agent_indexes_ready(const struct agent *agent); /* none is being built */
 void agent_name_slot(struct agent *agent, uint32_t slot);
-void agent_names_again(struct agent *agent); /* indexes came */
+void agent_know(struct agent *agent, uint32_t slot); /* the same, the first time that it occurs */
+void agent_names_again(struct agent *agent);         /* indexes came */
 void agent_modules_free(struct agent *agent);
 void agent_modules_drop(struct agent *agent); /* what is mapped now; what was stays known */
 void agent_index_put(struct agents *agents, struct shared_index *shared);
@@ -476,6 +478,12 @@ struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uin
  * many blocks of threads may be in use. */
 void collect_orphans(struct agent *agent, uint32_t used);
 
+/* collect_open.c: entries of calls that a thread was in at the `end`, and had not recorded (--min-time); how many. */
+size_t collect_waiting(struct agent *agent, const struct area_thread *block, uint64_t end, uint64_t last_time,
+                       struct packet_head *ret_head, struct buf *out);
+/* collect.c: blocks from the first on that were ever used */
+uint32_t collect_threads_used(const struct area_view *view);
+
 /* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
  */
 void collect_former(struct agent *agent, const char *trace);
@@ -485,7 +493,8 @@ void collect_former_begun(const char *trace);
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
 int collect_open(struct agent *agent, struct err *err); /* the trace directory */
-void collect_until(struct agent *agent);                /* notes when it ended, or that it lives */
+uint64_t agent_until(const struct agent *agent);        /* the tick at which it ended, or now; 0: not known */
+void collect_until(struct agent *agent);                /* notes that */
 void collect_close(struct agent *agent, const char *state);
 /* How much may be written until the disk is looked at again; 0: nothing more. Limits the job when it is nearly full. */
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
@@ -117,6 +118,15 @@ static void write_failed(struct agent *agent, int code)
 static void name_function(void *ctx, uint32_t function)
 {
     agent_name_slot(ctx, function);
+}
+
+void agent_know(struct agent *agent, uint32_t slot)
+{
+    uint64_t bit = UINT64_C(1) << (slot & 63);
+    if (agent->known[slot >> 6] & bit)
+        return;
+    agent->known[slot >> 6] |= bit;
+    agent_name_slot(agent, slot);
 }
 
 /* Whether there is no room for it below the limit. What was not written counts as overwritten. */
@@ -441,6 +451,20 @@ static void collect_partial(struct agent *agent, struct area_thread *block)
     block->written_discarded = thread->discarded;
 }
 
+/* What it had begun and not recorded yet, because it was not long enough (--min-time), it was in when it ended. */
+static void put_waiting(struct agent *agent, const struct area_thread *block)
+{
+    _cleanup_(buf_done) struct buf records = BUF_INIT;
+    struct packet_head head;
+    struct collect_thread *thread = collect_written(agent, block->serial, block->tid, 0);
+    size_t calls = thread ? collect_waiting(agent, block, agent_until(agent), thread->last_time, &head, &records) : 0;
+    if (!calls || records.failed || is_too_much(agent, records.len) || !thread_get(agent, &head) ||
+        put_packet(agent, thread, &head, records.data, records.len, 0) < 0)
+        return;
+    thread->last_time = head.time_end;
+    agent->events += calls;
+}
+
 static void end_thread(struct agent *agent, struct area_thread *block)
 {
     struct collect_thread *thread;
@@ -480,7 +504,7 @@ static void end_thread(struct agent *agent, struct area_thread *block)
 }
 
 /* Blocks are used from the first on: one that never was ends the look, so that the others get no memory. */
-static uint32_t threads_used(const struct area_view *view)
+uint32_t collect_threads_used(const struct area_view *view)
 {
     uint32_t used = 0;
     while (used < view->thread_count) {
@@ -503,6 +527,8 @@ static void collect_threads(struct agent *agent, bool partial, const bool *ended
         if (partial || ended[i])
             collect_partial(agent, block);
         if (ended[i] && (agent->ended || state == AREA_THREAD_ENDED)) {
+            if (state == AREA_THREAD_LIVE)
+                put_waiting(agent, block);
             end_thread(agent, block);
             atomic_store_explicit(&block->state, AREA_THREAD_FREE, memory_order_release);
         }
@@ -513,7 +539,7 @@ static void collect_threads(struct agent *agent, bool partial, const bool *ended
 static void take_positions(struct agent *agent)
 {
     const struct area_view *view = &agent->view;
-    uint32_t used = threads_used(view);
+    uint32_t used = collect_threads_used(view);
     for (uint32_t i = 0; i < used; i++) {
         struct area_thread *block = area_thread_at(view, i);
         if (atomic_load(&block->state) == AREA_THREAD_FREE)
@@ -551,7 +577,7 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
         collect_disk_left(agent->agents, agent->job);
     bool keeps = !agent->ended && !flight && atomic_load(&view->area->policy) == AREA_FLIGHT;
     /* threads that were at their end before we looked for their packets: those then are all */
-    uint32_t used = threads_used(view);
+    uint32_t used = collect_threads_used(view);
     bool *ended = calloc(used + 1, sizeof *ended);
     if (!ended)
         return 0;
@@ -560,6 +586,8 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
                    atomic_load_explicit(&area_thread_at(view, i)->state, memory_order_acquire) == AREA_THREAD_ENDED;
     if (agent->ended && !agent->orphans_taken) {
         agent->orphans_taken = true;
+        if (agent->counts)
+            agent->open_counted = agent_open_counted(agent, agent_until(agent));
         collect_orphans(agent, used);
     }
     agent_area_grow(agent); /* before room is made: now it shows whether there was too little */

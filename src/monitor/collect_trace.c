@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
@@ -144,12 +145,32 @@ static void write_counts(struct agent *agent)
         trace_writer_problem(writer, agent->problem);
 }
 
+/* It says itself when it exits, executes another program or crashes; else it was killed just before that was seen. */
+uint64_t agent_until(const struct agent *agent)
+{
+    const struct area *area = agent->view.area;
+    uint64_t until = agent->ended ? agent->ended_ticks : agent_clock_ticks(), said = 0;
+    if (agent->ended && area)
+        said = atomic_load(&area->crash.valid) ? area->crash.time : atomic_load(&area->left);
+    return said && (said < until || !until) ? said : until;
+}
+
+void collect_until(struct agent *agent)
+{
+    uint64_t until = agent_until(agent);
+    if (until)
+        trace_writer_set(agent->writer, "until", "%" PRIu64, until);
+}
+
 /* Functions that are only counted: there is no record of them. And those of which some calls were left out. */
 static void write_calls(struct agent *agent)
 {
     const struct area_view *view = &agent->view;
     struct buf lines = BUF_INIT;
     uint64_t counted = 0, all_thinned = 0;
+    _cleanup_(freep) struct open_calls *now =
+        agent->counts && !agent->ended ? agent_open_counted(agent, agent_clock_ticks()) : NULL;
+    const struct open_calls *open = agent->ended ? agent->open_counted : now;
     for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
         uint64_t calls = atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed);
         uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
@@ -157,12 +178,10 @@ static void write_calls(struct agent *agent)
             continue;
         counted += calls;
         all_thinned += thinned;
-        if (!(agent->known[slot >> 6] >> (slot & 63) & 1)) {
-            agent->known[slot >> 6] |= UINT64_C(1) << (slot & 63);
-            agent_name_slot(agent, slot);
-        }
-        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot, calls,
-                   atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed), thinned);
+        agent_know(agent, slot);
+        uint64_t ticks = atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed);
+        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot, calls,
+                   ticks + (open ? open[slot].ticks : 0), thinned, open ? open[slot].calls : 0);
     }
     if ((counted || all_thinned) && trace_writer_counts(agent->writer, &lines) == 0) {
         trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
@@ -269,19 +288,6 @@ void collect_finish(struct agent *agent, bool all)
     }
     if (code < 0 && !trace_writer_failed(agent->writer))
         agent_set_problem(agent, "the names of functions of pid %d cannot be written: %s", agent->pid, strerror(-code));
-}
-
-/* It says itself when it exits, executes another program or crashes; else it was killed just before that was seen. */
-void collect_until(struct agent *agent)
-{
-    const struct area *area = agent->view.area;
-    uint64_t until = agent->ended ? agent->ended_ticks : agent_clock_ticks(), said = 0;
-    if (agent->ended && area)
-        said = atomic_load(&area->crash.valid) ? area->crash.time : atomic_load(&area->left);
-    if (said && (said < until || !until))
-        until = said;
-    if (until)
-        trace_writer_set(agent->writer, "until", "%" PRIu64, until);
 }
 
 void collect_close(struct agent *agent, const char *state)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "jobdir/profile.h"
 #include "monitor/agents.h"
@@ -202,9 +203,10 @@ static void put_row(struct buf *text, struct agent *agent, const struct profile_
 }
 
 /* Functions that are only counted have no records: what is in their slots is all that is known. */
-static void put_counted(struct buf *text, struct agent *agent, uint64_t *inout_room)
+static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uint64_t *inout_room)
 {
     const struct area_view *view = agent_view(agent);
+    _cleanup_(freep) struct open_calls *open = agent_open_counted(agent, now);
     for (uint32_t i = 0; i <= view->slot_mask && *inout_room; i++) {
         const struct area_slot *slot = &view->slots[i];
         uint64_t calls = atomic_load(&slot->calls);
@@ -212,7 +214,7 @@ static void put_counted(struct buf *text, struct agent *agent, uint64_t *inout_r
             continue;
         put_place(text, agent, i);
         put_uint(text, calls);
-        put_uint(text, whole_ns(agent, atomic_load(&slot->ticks)));
+        put_uint(text, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
         buf_puts(text, "-1,-1,-1,");
         --*inout_room;
     }
@@ -238,10 +240,11 @@ static int get_profile(struct scry_call *call, struct agent *agent, struct buf *
     uint64_t room = row_limit(call);
     agent_collect(agent);
     const struct profile *profile = agent_profile(agent);
-    int code = profile ? profile_rows(profile, __builtin_ia32_rdtsc(), &rows, &count) : 0;
+    uint64_t now = __builtin_ia32_rdtsc();
+    int code = profile ? profile_rows(profile, now, &rows, &count) : 0;
     buf_putc(text, '[');
     put_rows(text, agent, rows, count, &room);
-    put_counted(text, agent, &room);
+    put_counted(text, agent, now, &room);
     end_list(text);
     free(rows);
     return code;

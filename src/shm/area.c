@@ -34,7 +34,7 @@ static void lay_out(struct area *area)
     area->programs_at = at;
     at += area->programs_size;
     area->threads_at = at;
-    at += (uint64_t)area->thread_count * AREA_PAGE;
+    at += (uint64_t)area->thread_count * AREA_THREAD_SIZE;
     area->states_at = at;
     at = whole_pages(at + (uint64_t)area->packet_count * sizeof(uint64_t));
     area->packets_at = at;
@@ -71,7 +71,7 @@ uint64_t area_plan_within(struct area *ret_header, uint64_t most)
                          : (uint32_t)(most / 16 / sizeof(struct area_slot));
     uint64_t programs = whole_pages(most / 8);
     area_plan(ret_header, most / 2, slots,
-              (uint32_t)(most / 8 / AREA_PAGE < AREA_THREADS ? most / 8 / AREA_PAGE : AREA_THREADS));
+              (uint32_t)(most / 8 / AREA_THREAD_SIZE < AREA_THREADS ? most / 8 / AREA_THREAD_SIZE : AREA_THREADS));
     ret_header->programs_size = programs < AREA_PROGRAMS_MIN ? AREA_PROGRAMS_MIN
                                 : programs > AREA_PROGRAMS   ? AREA_PROGRAMS
                                                              : programs;

@@ -9,7 +9,7 @@
  *   slots                open-addressed hash of functions: what to do at their calls, and their counts
  *   sites                open-addressed hash of hook return addresses and call sites: what to capture there
  *   programs             capture programs (shm/capture.h) and action lists, bump-allocated by the monitor, never reused
- *   threads              one block a living thread
+ *   threads              one block a living thread, and beside it the outermost calls that are open on its own stack
  *   states               one word a packet: who has it
  *   packets              CTF packets (shm/record.h), all of one size: threads take free ones, fill them and give them
  *                        to the monitor, which writes them to disk and frees them
@@ -38,7 +38,9 @@ enum {
     AREA_VERSION = 7,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
-    AREA_SLOTS = 1 << 17, /* functions of one process; beyond them calls are counted in functions_omitted */
+    AREA_THREAD_SIZE = 2 * AREA_PAGE,
+    AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread that its block has */
+    AREA_SLOTS = 1 << 17,             /* functions of one process; beyond them calls are counted in functions_omitted */
     AREA_SITES = 1 << 17,
     AREA_PROBES = 64, /* that a lookup in slots or sites looks at */
     AREA_THREADS = 8192,
@@ -198,7 +200,7 @@ struct area_raise {
     uint8_t values[AREA_RAISE_VALUES];
 };
 
-struct area_thread { /* AREA_PAGE each, so that threads share no cache line and few a page */
+struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads share no cache line */
     _Atomic uint32_t state;
     uint32_t tid;
     /* The write position, as an offset from the start of the file; [packet head .. cursor) is reserved. pending != 0:
@@ -222,10 +224,23 @@ struct area_thread { /* AREA_PAGE each, so that threads share no cache line and 
     uint64_t written_to, written_discarded;
     struct area_raise raise;
     _Atomic uint64_t values_ticks; /* that reading values took, by samples */
+    _Atomic uint32_t own_depth;    /* frames on the thread's own stack while it runs on another one */
 };
 _Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a page");
 
-/* One open call, in the process's own memory; the monitor reads it from there for snapshots. */
+enum agent_frame_flag {
+    FRAME_RECORDED = 1, /* its entry was recorded; alone: an exit needs no long way */
+    FRAME_WAITING = 2,  /* its entry is recorded when it turns out long enough */
+    FRAME_COUNT = 4,    /* count it at the exit */
+    FRAME_VALUES = 8,   /* values of its exit are wanted */
+    FRAME_ENDED = 32,   /* the lowest of those that are just being taken off */
+    FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
+    FRAME_WAITED = 64,  /* and that after a wait that ran out */
+};
+
+/* One open call, in the process's own memory; the monitor reads it from there for snapshots. The outermost AREA_FRAMES
+ * of a thread's own stack lie in the second page of its block, behind one that is none: a process that is killed leaves
+ * them to the monitor. */
 struct agent_frame {
     uint64_t function;
     uint64_t callsite; /* return address into the caller */
@@ -233,10 +248,11 @@ struct agent_frame {
     uint64_t sp;       /* at the entry hook */
     uint64_t time;     /* ticks at entry */
     uint32_t slot;     /* index */
-    uint32_t flags;    /* agent's own: recorded, in which packet, ... */
+    uint32_t flags;    /* enum agent_frame_flag */
     uint64_t packet_seq;
     uint64_t values_at; /* agent's own: values that wait for --min-time */
 };
+_Static_assert(sizeof(struct agent_frame) * (AREA_FRAMES + 1) == AREA_PAGE, "frames fill a page");
 
 /* ---- packets ---- */
 
@@ -371,7 +387,7 @@ struct area_view {
     struct area_slot *slots;
     struct area_site *sites;
     uint8_t *programs;
-    uint8_t *threads; /* AREA_PAGE each */
+    uint8_t *threads; /* AREA_THREAD_SIZE each */
     _Atomic uint64_t *states;
     uint32_t slot_mask, site_mask, thread_count, packet_size, packet_count;
     uint64_t programs_size, packets_at, size;
@@ -393,7 +409,13 @@ struct area_site *area_site_find(const struct area_view *view, uint64_t address,
 
 static inline struct area_thread *area_thread_at(const struct area_view *view, uint32_t index)
 {
-    return (struct area_thread *)(void *)(view->threads + (uint64_t)index * AREA_PAGE);
+    return (struct area_thread *)(void *)(view->threads + (uint64_t)index * AREA_THREAD_SIZE);
+}
+
+/* Its open calls, AREA_FRAMES at most; so many there are: `depth`, or `own_depth` while stack_id is not 0. */
+static inline struct agent_frame *area_frames_of(const struct area_thread *block)
+{
+    return (struct agent_frame *)(uintptr_t)((const uint8_t *)block + AREA_PAGE) + 1;
 }
 
 #endif

@@ -59,7 +59,7 @@ static void parts_lie_apart_and_aligned(void **state)
     assert_true((uint8_t *)(f.view.slots + f.view.slot_mask + 1) <= (uint8_t *)f.view.sites);
     assert_true((uint8_t *)(f.view.sites + f.view.site_mask + 1) <= f.view.programs);
     assert_true(f.view.programs + f.view.programs_size <= f.view.threads);
-    assert_true(f.view.threads + (uint64_t)f.view.thread_count * AREA_PAGE <= (uint8_t *)f.view.states);
+    assert_true(f.view.threads + (uint64_t)f.view.thread_count * AREA_THREAD_SIZE <= (uint8_t *)f.view.states);
     assert_true((uint8_t *)(f.view.states + f.view.packet_count) <= f.view.base + f.view.packets_at);
     assert_int_equal(f.view.packets_at % AREA_PAGE, 0);
     assert_int_equal(f.view.packets_at + (uint64_t)f.view.packet_count * f.view.packet_size, f.size);

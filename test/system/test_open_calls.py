@@ -43,6 +43,25 @@ class OpenCalls(TracerCase):
                     self.assertEqual((rows["gone"]["unwound"], rows["leaver"]["unwound"]), (1, 1))
                     self.assertGreater(rows["hang"]["self_ns"], rows["around"]["self_ns"])
 
+    def test_only_counted(self):
+        for how in ENDS:
+            with self.subTest(how=how):
+                report = self.report(self.run_it(how, "--count-only"))
+                wall = report["wall_seconds"] - (HANGS_MS / 1e3 if how == "exec" else 0)
+                self.check_rows({row["name"]: row for row in report["functions"]}, wall * 1e9)
+
+    def test_not_long_enough_yet(self):
+        """With --min-time a call is recorded when it turns out long enough: also if that is when its process ends."""
+        for how in ("kill", "exec"):
+            with self.subTest(how=how):
+                report = self.report(self.run_it(how, "--min-time", "50ms"))
+                rows = {row["name"]: row for row in report["functions"]}
+                self.assertEqual(sorted(rows), ["around", "forever", "hang", "main", "thread"])
+                wall = report["wall_seconds"] - (HANGS_MS / 1e3 if how == "exec" else 0)
+                rows |= {name: {"calls": 1, "open": 0, "total_ns": 0} for name in ("gone", "leaver")}
+                self.check_rows(rows, wall * 1e9)
+                self.assertEqual(report["trace"]["events"], 7)
+
     def test_replay_and_exports(self):
         job = self.run_it("kill")
         text = self.scry("replay", job).stdout
