@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/mpi_ends.h"
+#include "jobdir/mpi_report_internal.h"
 #include "shm/mpi_told.h"
 
 int mpi_report_read(struct mpi_report **ret_report, const char *jobdir, struct err *err)
@@ -125,13 +126,13 @@ static void find_worlds(struct mpi_report *report)
 
 static void add_row(struct mpi_stats_row *into, const struct mpi_stats_row *row)
 {
-    if (!row->count)
-        return;
-    if (!into->count || row->min_ns < into->min_ns)
+    if (row->count && (!into->count || row->min_ns < into->min_ns))
         into->min_ns = row->min_ns;
     if (row->max_ns > into->max_ns)
         into->max_ns = row->max_ns;
     into->call = row->call;
+    into->open += row->open;
+    into->open_ns += row->open_ns;
     into->count += row->count;
     into->total_ns += row->total_ns;
     into->args_bytes += row->args_bytes;
@@ -238,15 +239,14 @@ static int add_sites(struct mpi_report *report)
         return -ENOMEM;
     for (size_t i = 0; i < report->set.count; i++)
         for (size_t j = 0; j < report->set.ranks[i].site_count; j++)
-            if (report->set.ranks[i].sites[j].count)
+            if (report->set.ranks[i].sites[j].count || report->set.ranks[i].sites[j].open)
                 list[used++] = (struct ranked_site){&report->set.ranks[i].sites[j], i};
     qsort(list, used, sizeof *list, by_site);
     for (size_t i = 0; i < used; i++) {
         const struct mpi_stats_site *site = list[i].site;
         bool first = i == 0 || compare_sites(list[i - 1].site, site) != 0;
         if (first)
-            report->sites[report->site_count++] =
-                (struct mpi_report_site){.site = site, .call = site->call, .min_ns = UINT64_MAX};
+            report->sites[report->site_count++] = (struct mpi_report_site){.site = site, .call = site->call};
         struct mpi_report_site *into = &report->sites[report->site_count - 1];
         into->ranks += first || list[i - 1].rank != list[i].rank;
         into->count += site->count;
@@ -254,7 +254,10 @@ static int add_sites(struct mpi_report *report)
         into->args_bytes += site->args_bytes;
         into->others_count += site->others_count;
         into->others_ns += site->others_ns;
-        into->min_ns = site->min_ns < into->min_ns ? site->min_ns : into->min_ns;
+        into->open += site->open;
+        into->open_ns += site->open_ns;
+        if (site->count && (into->count == site->count || site->min_ns < into->min_ns))
+            into->min_ns = site->min_ns;
         into->max_ns = site->max_ns > into->max_ns ? site->max_ns : into->max_ns;
     }
     qsort(report->sites, report->site_count, sizeof *report->sites, by_time);
@@ -378,6 +381,9 @@ int mpi_report_add_up(struct mpi_report *report)
     if (!report->world_of || order_worlds(report) < 0)
         return -ENOMEM;
     find_worlds(report);
+    for (size_t i = 0; i < report->set.count; i++)
+        if (mpi_report_add_open(&report->set.ranks[i], &report->arena) < 0)
+            return -ENOMEM;
     for (size_t i = 0; i < report->set.count; i++)
         add_rows(report, &report->set.ranks[i]);
     int code = add_sites(report);

@@ -20,6 +20,7 @@ struct mpi_report_site {
     uint32_t call, ranks;              /* how many ranks called from there */
     uint64_t count, total_ns, min_ns, max_ns, args_bytes;
     uint64_t others_count, others_ns; /* of that, in threads that are not the rank */
+    uint64_t open, open_ns;           /* as of a row */
 };
 
 struct mpi_report_comm {           /* one over all ranks that have it */

@@ -19,4 +19,7 @@ double mpi_report_share(const struct mpi_stats *stats); /* percent of its run ti
 void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
 void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
 
+/* mpi_report_open.c: what its threads are in comes into the rank's rows and call sites. 0 or -ENOMEM. */
+int mpi_report_add_open(struct mpi_stats *stats, struct arena *arena);
+
 #endif

@@ -13,19 +13,20 @@ static json_t *number(uint64_t value)
 /* .bytes: as the arguments say. */
 static json_t *row_json(const struct mpi_stats_row *row)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", mpi_text_call(row->call),
-                     "class", call_class_names[call_infos[row->call].class], "calls", number(row->count), "bytes",
-                     number(row->args_bytes), "sent_bytes", number(row->sent_bytes), "received_bytes",
-                     number(row->got_bytes), "total_ns", number(row->total_ns), "min_ns", number(row->min_ns), "max_ns",
-                     number(row->max_ns), "other_threads_calls", number(row->others_count), "other_threads_ns",
-                     number(row->others_ns));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                     mpi_text_call(row->call), "class", call_class_names[call_infos[row->call].class], "calls",
+                     number(row->count), "bytes", number(row->args_bytes), "sent_bytes", number(row->sent_bytes),
+                     "received_bytes", number(row->got_bytes), "total_ns", number(row->total_ns), "min_ns",
+                     number(row->min_ns), "max_ns", number(row->max_ns), "other_threads_calls",
+                     number(row->others_count), "other_threads_ns", number(row->others_ns), "open", number(row->open),
+                     "open_ns", number(row->open_ns));
 }
 
 static json_t *rows_json(const struct mpi_stats_row *rows, size_t count)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        if (rows[i].count && rows[i].call > CALL_NONE && rows[i].call < CALL_COUNT)
+        if ((rows[i].count || rows[i].open) && rows[i].call > CALL_NONE && rows[i].call < CALL_COUNT)
             json_array_append_new(list, row_json(&rows[i]));
     return list;
 }
@@ -109,17 +110,17 @@ static json_t *sites_json(const struct mpi_report *report)
         const struct mpi_report_site *site = &report->sites[i];
         const struct mpi_stats_site *names = site->site;
         bool file = names->file && *names->file;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                        "name", mpi_text_call(site->call), "function",
-                                        names->function && *names->function ? text_json(names->function) : json_null(),
-                                        "file", file ? text_json(names->file) : json_null(), "line",
-                                        names->line ? json_integer(names->line) : json_null(), "module",
-                                        text_json(names->module ? names->module : ""), "offset", number(names->offset),
-                                        "ranks", (int)site->ranks, "calls", number(site->count), "bytes",
-                                        number(site->args_bytes), "total_ns", number(site->total_ns), "min_ns",
-                                        number(site->min_ns), "max_ns", number(site->max_ns), "other_threads_calls",
-                                        number(site->others_count), "other_threads_ns", number(site->others_ns)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                            mpi_text_call(site->call), "function",
+                            names->function && *names->function ? text_json(names->function) : json_null(), "file",
+                            file ? text_json(names->file) : json_null(), "line",
+                            names->line ? json_integer(names->line) : json_null(), "module",
+                            text_json(names->module ? names->module : ""), "offset", number(names->offset), "ranks",
+                            (int)site->ranks, "calls", number(site->count), "bytes", number(site->args_bytes),
+                            "total_ns", number(site->total_ns), "min_ns", number(site->min_ns), "max_ns",
+                            number(site->max_ns), "other_threads_calls", number(site->others_count), "other_threads_ns",
+                            number(site->others_ns), "open", number(site->open), "open_ns", number(site->open_ns)));
     }
     return list;
 }

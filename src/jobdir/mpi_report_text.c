@@ -183,6 +183,14 @@ static void put_counted(struct buf *out, const char *name, uint64_t count)
     buf_printf(out, "  %s%*s", name, room > len ? room : len + 1, number);
 }
 
+static void put_average(struct buf *out, uint64_t ns, uint64_t count)
+{
+    if (count)
+        mpi_report_put_time(out, (double)ns / (double)count, 12);
+    else
+        buf_printf(out, "%12s", "-");
+}
+
 static void put_row(struct buf *out, const char *name, uint64_t count, uint64_t min_ns, uint64_t max_ns,
                     uint64_t total_ns, uint64_t open_ns)
 {
@@ -195,10 +203,20 @@ static void put_row(struct buf *out, const char *name, uint64_t count, uint64_t 
     }
     if (total_ns) {
         mpi_report_put_time(out, (double)total_ns, 12);
-        mpi_report_put_time(out, count ? (double)(total_ns - open_ns) / (double)count : 0, 12);
+        put_average(out, total_ns - open_ns, count);
     } else { /* only counted */
         buf_printf(out, "%12s%12s", "-", "-");
     }
+}
+
+/* Calls that have not ended: they are in the total only. */
+static void put_open(struct buf *out, uint64_t open, uint64_t open_ns)
+{
+    if (!open)
+        return;
+    buf_printf(out, "  (%" PRIu64 " more open: ", open);
+    call_put_ns(out, (double)open_ns);
+    buf_putc(out, ')');
 }
 
 /* `moves`: what is sent and received stands there, too. */
@@ -210,6 +228,7 @@ static void put_row_bytes(struct buf *out, const struct mpi_stats_row *row, bool
         mpi_report_put_size(out, row->sent_bytes, 10);
         mpi_report_put_size(out, row->got_bytes, 10);
     }
+    put_open(out, row->open, row->open_ns);
     buf_putc(out, '\n');
 }
 
@@ -229,7 +248,7 @@ static void put_table(struct buf *out, const struct mpi_stats_row *rows, size_t 
     const struct mpi_stats_row **list = calloc(count + 1, sizeof *list);
     size_t used = 0;
     for (size_t i = 0; list && i < count; i++)
-        if (rows[i].count)
+        if (rows[i].count || rows[i].open)
             list[used++] = &rows[i];
     if (used) {
         qsort(list, used, sizeof *list, by_total);
@@ -238,7 +257,7 @@ static void put_table(struct buf *out, const struct mpi_stats_row *rows, size_t 
     }
     for (size_t i = 0; i < used; i++) {
         put_row(out, mpi_text_call(list[i]->call), list[i]->count, list[i]->min_ns, list[i]->max_ns, list[i]->total_ns,
-                0);
+                list[i]->open_ns);
         put_row_bytes(out, list[i], moves);
     }
     free(list);
@@ -298,8 +317,8 @@ static void put_sites(struct buf *out, const struct mpi_report *report)
         const struct mpi_report_site *site = &report->sites[i];
         put_counted(out, mpi_text_call(site->call), site->count);
         mpi_report_put_time(out, (double)site->total_ns, 12);
-        mpi_report_put_time(out, site->count ? (double)site->total_ns / (double)site->count : 0, 12);
-        mpi_report_put_time(out, (double)site->max_ns, 12);
+        put_average(out, site->total_ns - site->open_ns, site->count);
+        put_average(out, site->max_ns, site->count != 0);
         uint64_t own = own_ns(site->total_ns, site->others_ns);
         if (mpi_report_is_outside(site->call) || (!own && site->others_ns) || !report->outermost.communicate_ns)
             buf_puts(out, "        -");
@@ -309,6 +328,7 @@ static void put_sites(struct buf *out, const struct mpi_report *report)
             put_others(out, site->others_ns);
         buf_printf(out, " %6u  ", site->ranks);
         put_site(out, site->site);
+        put_open(out, site->open, site->open_ns);
         buf_putc(out, '\n');
     }
     if (report->site_count > SHOWN_SITES)

@@ -34,6 +34,7 @@ struct mpi_stats_row {
     uint64_t count, total_ns, min_ns, max_ns;
     uint64_t args_bytes, sent_bytes, got_bytes;
     uint64_t others_count, others_ns; /* of count and total_ns, by threads that are not the rank */
+    uint64_t open, open_ns; /* further calls that have not ended, of total_ns; not in the file (mpi_report_open.c) */
 };
 
 struct mpi_stats_clock { /* total_ns = compute_ns + communicate_ns, to the nanosecond */
@@ -50,7 +51,7 @@ struct mpi_stats_site {
     const char *function, *file; /* "" until they were looked up */
     uint32_t line;
     uint64_t count, total_ns, min_ns, max_ns, args_bytes; /* count 0: of calls that are told, but not counted by site */
-    uint64_t others_count, others_ns;                     /* as of a row */
+    uint64_t others_count, others_ns, open, open_ns;      /* as of a row */
 };
 
 /* `comm` of what follows is an index in comms; UINT32_MAX: none, or not known. */

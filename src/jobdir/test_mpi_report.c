@@ -420,6 +420,48 @@ static void test_sessions(void **state)
     mpi_report_free(report);
 }
 
+/* A rank that hangs, and was killed: the time has a name. */
+static void test_open(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(2);
+    for (size_t i = 0; i < 2; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        struct mpi_stats_now *now = &stats->threads[0].now;
+        stats->state = MPIA_RUNNING;
+        now->call = i ? CALL_MPI_Recv : CALL_MPI_Barrier;
+        now->age_ns = 6 * (uint64_t)SECOND;
+        now->site = stats->sites[0];
+        now->site.offset = i ? 0x20 : 0x10;
+        now->site.line = i ? 9 : 7;
+        stats->threads[0].outermost.communicate_ns += now->age_ns;
+        stats->threads[0].outermost.total_ns += now->age_ns;
+    }
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "  MPI_Barrier                          2      100 ms      100 ms      6.20 s      100 ms  (1 more open: "
+              "6.00 s)\n");
+    check_has(&text,
+              "  MPI_Recv                             0           -           -      6.00 s           -  (1 more open: "
+              "6.00 s)\n");
+    check_has(&text,
+              "  MPI_Recv                             0      6.00 s           -           -  49.18 %      1  all "
+              "(solver.c:9)  (1 more open: 6.00 s)\n");
+    buf_done(&text);
+    json_t *json = json_object(), *calls;
+    mpi_report_json(json, report);
+    calls = json_object_get(json_object_get(json, "mpi"), "calls");
+    assert_int_equal(json_array_size(calls), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(calls, i), "open_ns")),
+                         6 * (uint64_t)SECOND);
+    json_decref(json);
+    text = text_of(report, 1);
+    check_has(&text, "  MPI_Recv  ");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
         cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
         cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided)};
+        cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided),
+        cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

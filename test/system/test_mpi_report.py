@@ -44,7 +44,7 @@ class Report(scrytest.TestCase):
             "name": "MPI_Sendrecv", "class": "p2p", "calls": 4 * steps * ranks, "bytes": 8 * steps * ranks * EDGE,
             "sent_bytes": 4 * steps * ranks * EDGE, "received_bytes": 4 * steps * ranks * EDGE,
             "total_ns": 4 * steps * ranks * SEND_NS, "min_ns": SEND_NS, "max_ns": SEND_NS,
-            "other_threads_calls": 0, "other_threads_ns": 0})
+            "other_threads_calls": 0, "other_threads_ns": 0, "open": 0, "open_ns": 0})
         reduce_ns = sum(steps * (REDUCE_NS + rank) for rank in range(ranks))
         self.assertEqual((rows["MPI_Allreduce"]["total_ns"], rows["MPI_Allreduce"]["min_ns"],
                           rows["MPI_Allreduce"]["max_ns"]), (reduce_ns, REDUCE_NS, REDUCE_NS + ranks - 1))
