@@ -71,7 +71,17 @@ uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id)
     return size <= left ? size : 0;
 }
 
-/* Entries and exits in a full packet. */
+/* A call that is going to be overwritten: how often its function was called is known all the same. */
+static void call_unkept(const uint8_t *entry)
+{
+    uint32_t word, slot;
+    __builtin_memcpy(&word, entry, sizeof word);
+    __builtin_memcpy(&slot, entry + ((word & 31) == RECORD_EXTENDED ? RECORD_EXTENDED_HEAD : RECORD_HEAD), sizeof slot);
+    if (slot <= agent_hot.view.slot_mask)
+        area_call_unkept(&agent_hot.slots[slot]);
+}
+
+/* Entries and exits in a full packet, of which nothing is written any more. */
 static uint64_t packet_calls(const struct packet_head *head)
 {
     uint64_t left = head->content_size / 8, count = 0;
@@ -81,6 +91,8 @@ static uint64_t packet_calls(const struct packet_head *head)
     left -= sizeof *head;
     for (uint32_t id, size; (size = record_size(at, left, &id)) != 0;) {
         count += id <= RECORD_LAST_CALL;
+        if ((id == RECORD_ENTRY || id == RECORD_ENTRY_VALUES) && count > head->stream)
+            call_unkept(at);
         at += size;
         left -= size;
     }

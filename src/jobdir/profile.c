@@ -204,7 +204,7 @@ void profile_enter(struct profile *profile, uint32_t thread_number, uint32_t sta
     uint32_t node = thread->nodes[context].last, row = thread->nodes[node].row;
     if (thread->nodes[node].function != function || node < 2 || context == 1)
         find_place(profile, thread, frame - 1, function, &row, &node);
-    *frame = (struct frame){node, row, time, 0};
+    *frame = (struct frame){node, row, time, 0, thread->rows[row].total, thread->nodes[node].total};
     thread->latest = time;
     thread->nodes[node].calls++;
     thread->nodes[node].active++;
@@ -231,10 +231,8 @@ static inline void leave(struct stack *stack, uint64_t time, bool timed)
     row->self += profile_span(frame->inner, span);
     row->min = span < row->min ? span : row->min;
     row->max = span > row->max ? span : row->max;
-    if (!row->active)
-        row->total += span;
-    if (!node->active)
-        node->total += span;
+    row->total = frame->row_total + span;
+    node->total = frame->node_total + span;
     thread->latest = time;
 }
 

@@ -40,7 +40,8 @@ struct node {
 
 struct frame {
     uint32_t node, row;
-    uint64_t time, inner; /* inner: in calls that ended */
+    uint64_t time, inner;           /* inner: in calls that ended */
+    uint64_t row_total, node_total; /* of its row and node when it began: what came since is in its own time */
 };
 
 struct index {

@@ -85,7 +85,7 @@ static void add_open(struct rows *rows, const struct profile_thread *thread)
             row->self += profile_span(frame->inner + inside, span);
             inside = span;
             if (++seen[frame->row] == thread->rows[frame->row].active)
-                row->total += span;
+                row->total += span - (thread->rows[frame->row].total - frame->row_total);
         }
     }
     free(seen);
@@ -175,9 +175,9 @@ static uint64_t *node_totals(const struct profile_thread *thread)
         totals[i] = thread->nodes[i].total;
     for (const struct stack *stack = thread->stacks; totals && seen && stack; stack = stack->next)
         for (size_t i = stack->depth; i-- > 1;) {
-            uint32_t node = stack->frames[i].node;
-            if (++seen[node] == thread->nodes[node].active)
-                totals[node] += profile_span(stack->frames[i].time, thread->latest);
+            const struct frame *frame = &stack->frames[i];
+            if (++seen[frame->node] == thread->nodes[frame->node].active)
+                totals[frame->node] = frame->node_total + profile_span(frame->time, thread->latest);
         }
     free(seen);
     return totals;

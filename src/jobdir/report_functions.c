@@ -95,6 +95,21 @@ static inline void feed_profile(struct profile *profile, const struct trace_even
         profile_lost(profile, thread, event->stack, 1);
 }
 
+/* Where packets are missing: such a call is one of those that were counted there. */
+static void note_alone(struct reading *reading, uint32_t function)
+{
+    if (function >= reading->alone_room) {
+        size_t room = trace_function_count(reading->trace);
+        uint64_t *grown = function < room ? realloc(reading->alone, room * sizeof *grown) : NULL;
+        if (!grown)
+            return;
+        memset(grown + reading->alone_room, 0, (room - reading->alone_room) * sizeof *grown);
+        reading->alone = grown;
+        reading->alone_room = room;
+    }
+    reading->alone[function]++;
+}
+
 static int read_events(struct reading *reading, struct trace_cursor *cursor, uint64_t deadline_ns)
 {
     struct trace_event event;
@@ -103,6 +118,8 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
         reading->events++;
         reading->last_time = event.time;
         feed_profile(reading->profile, &event);
+        if (event.alone)
+            note_alone(reading, event.function);
         code = calls_event(reading->calls, &event);
         if (code < 0)
             return code;
@@ -131,7 +148,7 @@ static int add_rows(struct reading *reading)
         if (!function)
             return -ENOMEM;
         double min = trace_ticks_ns(reading->trace, rows[i].min), max = trace_ticks_ns(reading->trace, rows[i].max);
-        if (min < function->min_ns || function->calls == function->counted)
+        if (min < function->min_ns || function->calls == function->counted + function->unkept)
             function->min_ns = min;
         if (max > function->max_ns)
             function->max_ns = max;
@@ -270,7 +287,10 @@ static void add_count(void *ctx, const struct trace_count *count)
     struct job_function *function = report_function(reading, count->function);
     if (!function)
         return;
-    function->calls += count->calls;
+    uint64_t alone = count->function < reading->alone_room ? reading->alone[count->function] : 0;
+    uint64_t unkept = count->unkept > alone ? count->unkept - alone : 0;
+    function->calls += count->calls + unkept;
+    function->unkept += unkept;
     function->counted += count->calls;
     function->thinned += count->thinned;
     function->open += count->open;
@@ -298,6 +318,7 @@ static void reading_free(struct reading *reading)
     profile_free(reading->profile);
     free(reading->recent);
     free(reading->known);
+    free(reading->alone);
     mpi_trace_free(reading->mpi);
     trace_close(reading->trace);
     free(reading);

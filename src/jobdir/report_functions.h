@@ -29,6 +29,7 @@ struct job_function {
     char *strings;
     uint32_t line;
     uint64_t counted;              /* of the calls, those that were only counted: their time is in the total only */
+    uint64_t unkept;               /* of the calls, those whose records were overwritten, or beyond a limit: likewise */
     uint64_t thinned;              /* further calls, that were not recorded to keep the rate (--rate) */
     uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
     uint64_t lost;                 /* ended, and when is not known: their time counts for nothing */

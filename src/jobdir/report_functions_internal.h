@@ -35,6 +35,8 @@ struct reading {
     size_t recent_room;
     struct job_function **known; /* by id */
     size_t known_room;
+    uint64_t *alone; /* by id: calls that are known though their beginning is not in the trace */
+    size_t alone_room;
     double least_slow_ns; /* calls that took less need not be looked at */
     uint64_t last_time, events, gaps;
     int code;

@@ -55,6 +55,12 @@ static bool only_counted(const struct job_function *function)
     return function->counted == function->calls;
 }
 
+/* The same, and for how long is not known either. */
+static bool none_kept(const struct job_function *function)
+{
+    return function->unkept && function->counted + function->unkept == function->calls;
+}
+
 /* All its calls were open at the last record, or the records of their ends are missing: how long they took is not
  * known. */
 static bool never_ended(const struct job_function *function)
@@ -70,6 +76,8 @@ static void put_remarks(struct buf *out, const struct job_function *function)
         buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
     if (function->counted && !only_counted(function))
         buf_printf(out, "  (%" PRIu64 " only counted)", function->counted);
+    if (function->unkept)
+        buf_printf(out, "  (%" PRIu64 " not kept)", function->unkept);
     if (function->unwound)
         buf_printf(out, "  (%" PRIu64 " unwound)", function->unwound);
     if (function->open)
@@ -197,11 +205,12 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
         for (const struct job_function *function = functions->functions; function && shown < SUMMARY_FUNCTIONS;
              function = function->hh.next, shown++) {
             buf_puts(out, shown ? "             " : "  functions  ");
-            if (never_ended(function))
+            bool unknown = never_ended(function) || none_kept(function);
+            if (unknown)
                 buf_printf(out, "%8s", "?");
             else
                 put_time(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
-            if (only_counted(function) || never_ended(function))
+            if (only_counted(function) || unknown)
                 buf_puts(out, only_counted(function) ? " in all  " : "         ");
             else
                 buf_printf(out, " %5.1f%%  ", share(function->self_ns, functions->self_ns));
@@ -234,7 +243,7 @@ static void put_row(struct buf *out, const struct job_functions *functions, cons
         buf_printf(out, "%22s", "");
         return;
     }
-    if (never_ended(function)) {
+    if (never_ended(function) || none_kept(function)) {
         buf_printf(out, "%15s %6s%11s %10" PRIu64 "%33s", "?", "", "?", function->calls, "");
         return;
     }
@@ -242,9 +251,22 @@ static void put_row(struct buf *out, const struct job_functions *functions, cons
     buf_printf(out, " %5.1f%%", share(function->self_ns, functions->self_ns));
     put_time(out, function->total_ns, 11);
     buf_printf(out, " %10" PRIu64, function->calls);
-    put_time(out, function->sum_ns / (double)(function->calls - function->counted), 11);
+    put_time(out, function->sum_ns / (double)(function->calls - function->counted - function->unkept), 11);
     put_time(out, function->min_ns, 11);
     put_time(out, function->max_ns, 11);
+}
+
+/* Under the title of a table in which something is missing that nobody asked to leave out. */
+static void put_not_whole(struct buf *out, const struct job_functions *functions, bool times)
+{
+    uint64_t missing = functions->overwritten + functions->discarded;
+    if (missing)
+        buf_printf(out, "  not whole: of %" PRIu64 " events %" PRIu64 " are missing%s\n", functions->events + missing,
+                   missing, times ? "; their time counts as that of the calls around them" : "");
+    else if (functions->incomplete)
+        buf_puts(out, "  not whole: only a part of the trace was read\n");
+    else if (functions->functions_omitted || functions->threads_omitted || functions->too_deep)
+        buf_puts(out, "  not whole: there was no room for some calls (see Tracing)\n");
 }
 
 static void put_functions(struct buf *out, const struct job_functions *functions)
@@ -253,6 +275,7 @@ static void put_functions(struct buf *out, const struct job_functions *functions
     if (!count)
         return;
     buf_puts(out, "\nFunctions  self              total      calls       mean        min        max  function\n");
+    put_not_whole(out, functions, true);
     for (const struct job_function *function = functions->functions; function && shown < SHOWN_FUNCTIONS;
          function = function->hh.next, shown++) {
         put_row(out, functions, function);
@@ -310,8 +333,10 @@ static void put_graph(struct buf *out, const struct job_functions *functions)
             continue;
         }
         done[count++] = edge->key.caller;
-        if (count == 1)
+        if (count == 1) {
             buf_puts(out, "\nWho calls whom\n");
+            put_not_whole(out, functions, true);
+        }
         buf_puts(out, "  ");
         text_function(out, edge->key.caller->name, edge->key.caller->file);
         put_source(out, edge->key.caller);
@@ -334,6 +359,7 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
     if (!functions->slowest_count)
         return;
     buf_printf(out, "\nSlowest calls, at most %d of a function\n", FUNCTIONS_SLOWEST_EACH);
+    put_not_whole(out, functions, false);
     for (size_t i = 0; i < functions->slowest_count; i++) {
         const struct job_slow_call *call = &functions->slowest[i];
         put_time(out, call->ns, 11);
@@ -428,13 +454,14 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
 
 static json_t *function_json(const struct job_function *function)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
                      text_json(function->name), "file", text_json(function->file), "line", (json_int_t)function->line,
                      "calls", (json_int_t)function->calls, "total_ns", (json_int_t)function->total_ns, "self_ns",
                      (json_int_t)function->self_ns, "min_ns", (json_int_t)function->min_ns, "max_ns",
                      (json_int_t)function->max_ns, "open", (json_int_t)function->open, "unwound",
                      (json_int_t)function->unwound, "counted", (json_int_t)function->counted, "thinned",
-                     (json_int_t)function->thinned, "end_missing", (json_int_t)function->lost);
+                     (json_int_t)function->thinned, "end_missing", (json_int_t)function->lost, "unkept",
+                     (json_int_t)function->unkept);
 }
 
 static json_t *edge_json(const struct job_edge *edge)

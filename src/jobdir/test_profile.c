@@ -218,6 +218,33 @@ static void test_open_calls(void **state)
     assert_int_equal(row_of(p, A, 0).unwound, 2);
 }
 
+/* Of a function that calls itself, whose outer calls ended nobody knows when: what is known of the inner ones is in the
+ * total, too. */
+static void test_lost_around_recursion(void **state)
+{
+    struct profile *p = *state;
+    profile_enter(p, 0, 0, MAIN, 0);
+    profile_enter(p, 0, 0, A, 10);
+    profile_enter(p, 0, 0, A, 20);
+    profile_enter(p, 0, 0, A, 22);
+    profile_leave(p, 0, 0, 24);
+    profile_leave(p, 0, 0, 30);
+    profile_enter(p, 0, 0, A, 40);
+    profile_leave(p, 0, 0, 45);
+    check_row(p, 100, A, 4, 90, 90, 2, 10); /* so far all of it is inside of the one that is open */
+    profile_lost(p, 0, 0, 1);
+    profile_leave(p, 0, 0, 100);
+    check_row(p, 0, A, 4, 15, 15, 2, 10);
+    check_row(p, 0, MAIN, 1, 100, 85, 100, 100);
+    check_edge(p, MAIN, A, 1, 0);
+    check_edge(p, A, A, 3, 15);
+    profile_enter(p, 0, 0, A, 110);
+    profile_enter(p, 0, 0, A, 111);
+    profile_leave(p, 0, 0, 115);
+    profile_leave(p, 0, 0, 120);
+    check_row(p, 0, A, 6, 25, 25, 2, 10);
+}
+
 static void test_threads_and_stacks(void **state)
 {
     struct profile *p = *state;
@@ -298,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unwound_and_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exits_that_name_their_entry, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_open_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_around_recursion, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_and_stacks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
     };

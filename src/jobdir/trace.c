@@ -320,14 +320,15 @@ int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx)
     }
     const char *end = text ? text + len : NULL;
     for (char *line; text && (line = next_line(&text, end));) {
-        char *fields[5];
+        char *fields[6];
         uint64_t id;
         struct trace_count of = {0};
-        size_t count = split(line, fields, 5);
+        size_t count = split(line, fields, 6);
         if (count < 3 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS ||
             !trace_number_of(fields[1], &of.calls) || !trace_number_of(fields[2], &of.ticks) ||
             (count > 3 && !trace_number_of(fields[3], &of.thinned)) ||
-            (count > 4 && !trace_number_of(fields[4], &of.open)))
+            (count > 4 && !trace_number_of(fields[4], &of.open)) ||
+            (count > 5 && !trace_number_of(fields[5], &of.unkept)))
             continue;
         of.function = (uint32_t)id;
         fn(ctx, &of);

@@ -14,9 +14,9 @@
  *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
  *     .layouts           lines ID TEXT (symbols/layout.h)
- *     .counts            lines ID CALLS TICKS THINNED OPEN of functions whose calls are only counted, or not all
- *                        recorded (--rate: THINNED are missing); OPEN of the calls have not ended, their ticks count
- *                        until now; rewritten
+ *     .counts            lines ID CALLS TICKS THINNED OPEN UNKEPT of functions whose calls are only counted, or not all
+ *                        recorded (--rate: THINNED are missing; UNKEPT: overwritten, or beyond a limit); OPEN of the
+ *                        calls have not ended, their ticks count until now; rewritten
  *
  * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
  * name. The readers take any bytes: what is readable is read, the rest is told by `problem`.
@@ -87,10 +87,10 @@ const char *trace_layout_text(const struct trace *trace, uint32_t id);   /* NULL
 uint32_t trace_layout_count(const struct trace *trace);                  /* ids are below it */
 bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a layout_name_fn */
 /* Functions whose calls were only counted: calls and ticks in them, also of those that never ended (open); and those
- * whose calls were not all recorded: `thinned` are missing. 0 or -ENOMEM. */
+ * whose calls were not all recorded: `thinned` and `unkept` are missing. 0 or -ENOMEM. */
 struct trace_count {
     uint32_t function;
-    uint64_t calls, ticks, thinned, open;
+    uint64_t calls, ticks, thinned, open, unkept;
 };
 typedef void trace_count_fn(void *ctx, const struct trace_count *count);
 int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx);

@@ -515,6 +515,9 @@ void walk_room_free(struct walk_room *room);
 typedef void walk_function_fn(void *ctx, uint32_t function);
 /* Entries and exits among the records. */
 uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size);
+/* Counts the calls that begin there, from so many bytes on, with their functions: they are not written. */
+void walk_unkept(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
+                 const struct area_view *view);
 /* How many bytes of the records are not later than `time`. */
 size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, uint64_t time);
 /* Values with a layout that nobody knows get RECORD_NO_LAYOUT for it. */

@@ -185,6 +185,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         walk.head.time_begin = walk.head.time_end = thread->last_time ? thread->last_time : head->time_begin;
     struct area *area = agent->view.area;
     if (is_too_much(agent, walk.size + (thread->missing_packets ? 2 * sizeof *head : 0))) {
+        walk_unkept(head, latest, records, walk.end, from, &agent->view);
         collect_note_skipped(agent, thread, walk.events);
         return;
     }
@@ -291,6 +292,7 @@ static void skip_packet(struct agent *agent, struct collect_thread *thread, cons
         from = walk_until(head, now, records, size, thread->written_to);
     walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, agent->view.slot_mask, agent->known,
                 name_function, agent, &walk);
+    walk_unkept(head, now, records, walk.end, from, &agent->view);
     if (!thread)
         return;
     collect_note_skipped(agent, thread, walk.events);

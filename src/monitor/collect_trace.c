@@ -176,14 +176,16 @@ static void write_calls(struct agent *agent)
         uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
         if (!calls && !thinned)
             continue;
-        counted += calls;
+        bool counts = atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed) & AREA_COUNT;
+        uint64_t ticks = atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed);
+        uint64_t unkept = counts || ticks ? 0 : calls;
+        counted += calls - unkept;
         all_thinned += thinned;
         agent_know(agent, slot);
-        uint64_t ticks = atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed);
-        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot, calls,
-                   ticks + (open ? open[slot].ticks : 0), thinned, open ? open[slot].calls : 0);
+        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot,
+                   calls - unkept, ticks + (open ? open[slot].ticks : 0), thinned, open ? open[slot].calls : 0, unkept);
     }
-    if ((counted || all_thinned) && trace_writer_counts(agent->writer, &lines) == 0) {
+    if (lines.len && trace_writer_counts(agent->writer, &lines) == 0) {
         trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
         trace_writer_set(agent->writer, "thinned", "%" PRIu64, all_thinned);
     }
@@ -274,7 +276,7 @@ void collect_finish(struct agent *agent, bool all)
         return;
     agent->synced_ns = now;
     write_counts(agent);
-    if (agent->counts || agent->rated)
+    if (agent->counts || agent->rated || agent->skipped || atomic_load(&agent->view.area->flight_overwritten))
         write_calls(agent);
     write_crash(agent);
     if (agent->job)

@@ -273,6 +273,19 @@ uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *re
     return calls;
 }
 
+void walk_unkept(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
+                 const struct area_view *view)
+{
+    struct walker walker = {.at = records, .end = records + size, .time = head->time_begin, .latest = latest};
+    struct record record;
+    while (next_record(&walker, &record)) {
+        walker.time = record.time;
+        bool entry = record.id == RECORD_ENTRY || record.id == RECORD_ENTRY_VALUES;
+        if (entry && (size_t)(record.payload - records) >= from && get32(record.payload) <= view->slot_mask)
+            area_call_unkept(&view->slots[get32(record.payload)]);
+    }
+}
+
 size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, uint64_t time)
 {
     struct walker walker = {.at = records, .end = records + size, .time = head->time_begin, .latest = latest};

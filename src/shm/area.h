@@ -135,11 +135,18 @@ struct area_slot {             /* one cache line */
     _Atomic uint32_t enter_list, exit_list; /* offset in programs of a struct area_list; 0: none */
     _Atomic uint32_t rate_left;             /* agent: recorded calls left in this second */
     _Atomic uint64_t rate_second;           /* agent */
-    _Atomic uint64_t calls, ticks;          /* AREA_COUNT */
+    _Atomic uint64_t calls, ticks;          /* AREA_COUNT; else calls whose records were overwritten, or not written */
     _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
     _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
     _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
 };
+/* Of a function that is recorded: the record of this call will not be read. */
+static inline void area_call_unkept(struct area_slot *slot)
+{
+    if (!(atomic_load_explicit(&slot->mode, memory_order_relaxed) & AREA_COUNT))
+        atomic_fetch_add_explicit(&slot->calls, 1, memory_order_relaxed);
+}
+
 /* Instead of the number of a closing: what was called there meanwhile may be of the one or the other library; the
  * monitor found it closed. */
 #define AREA_CLOSED_UNSURE UINT32_MAX

@@ -225,6 +225,22 @@ class Limits(TraceCase):
         trace = self.report()["trace"]
         self.assertEqual(trace["events"] + trace["discarded"], 2 * said["hot"])
 
+    def test_all_calls_counted(self):
+        """What is overwritten, or beyond a limit, is counted by function, and each table says that it is not whole."""
+        for options in (["--max-size", "1M"], ["--overflow", "flight", "--buffer", "1M"]):
+            with self.subTest(options=options):
+                done, said = self.traced("calls", 80000, options=options)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                report = self.report()
+                self.assertEqual(self.calls(report), said)
+                self.assertGreater(sum(row["unkept"] for row in report["functions"]), 0)
+                for row in report["functions"]:
+                    self.assertGreaterEqual(row["total_ns"], row["self_ns"], row)
+                text = self.scry("report", "@last").stdout
+                missing = report["trace"]["overwritten"]
+                self.assertEqual(text.count(f"  not whole: of {2 * sum(said.values())} events {missing} are missing"),
+                                 text.count("\nFunctions") + text.count("\nWho calls") + text.count("\nSlowest"), text)
+
     def test_flight(self):
         """The last calls are kept, the first are not."""
         done, _ = self.traced("storm", 1000000, options=["--buffer", "1M", "--overflow", "flight", "--args"])
