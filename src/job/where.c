@@ -105,6 +105,26 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+bool where_put(struct buf *out, const json_t *place)
+{
+    const char *function = json_string_value(json_object_get(place, "function"));
+    const char *file = json_string_value(json_object_get(place, "file"));
+    const char *module = json_string_value(json_object_get(place, "module"));
+    if (!module)
+        return false;
+    text_show(out, function ? function : base_name(module));
+    if (file) {
+        buf_puts(out, " (");
+        text_show(out, base_name(file));
+        buf_printf(out, ":%d)", (int)json_integer_value(json_object_get(place, "line")));
+    } else if (function) {
+        buf_puts(out, " (");
+        text_show(out, base_name(module));
+        buf_putc(out, ')');
+    }
+    return true;
+}
+
 /* Our own part of a call is no place of the program's. */
 static bool is_ours(const char *module)
 {
@@ -166,21 +186,7 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
     free(samples);
     if (code < 0)
         return code;
-    const char *function = json_string_value(json_object_get(place, "function"));
-    const char *file = json_string_value(json_object_get(place, "file"));
-    const char *module = json_string_value(json_object_get(place, "module"));
-    if (!module)
-        return err_set(err, -ENODATA, "nothing is known of where thread %d is", tid);
-    text_show(out, function ? function : base_name(module));
-    if (file) {
-        buf_puts(out, " (");
-        text_show(out, base_name(file));
-        buf_printf(out, ":%d)", (int)json_integer_value(json_object_get(place, "line")));
-    } else if (function) {
-        buf_puts(out, " (");
-        text_show(out, base_name(module));
-        buf_putc(out, ')');
-    }
+    bool known = where_put(out, place);
     json_decref(place);
-    return 0;
+    return known ? 0 : err_set(err, -ENODATA, "nothing is known of where thread %d is", tid);
 }

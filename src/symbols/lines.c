@@ -13,10 +13,6 @@
 
 enum { FRAMES_MAX = 128 }; /* inlined into each other */
 
-struct lines {
-    Dwfl *dwfl;
-};
-
 void symbols_stay_local(void)
 {
     unsetenv("DEBUGINFOD_URLS");
@@ -55,6 +51,7 @@ int lines_open_process(struct lines **ret_lines, pid_t pid, struct err *err)
         return r;
     int failed = dwfl_linux_proc_report(lines->dwfl, pid); /* an errno, or -1 with dwfl_errmsg */
     if (failed == 0 && dwfl_report_end(lines->dwfl, NULL, NULL) == 0) {
+        lines->pid = pid;
         *ret_lines = lines;
         return 0;
     }

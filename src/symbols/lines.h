@@ -28,6 +28,13 @@ struct lines_module {
 };
 int lines_open_modules(struct lines **ret_lines, const struct lines_module *modules, size_t count, struct err *err);
 
+/*
+ * Where a thread of a process that was opened is blocked, innermost first: its program counter, then addresses to which
+ * calls return. Nothing is stopped, so of its registers only these two are known (/proc/PID/task/TID/syscall), which is
+ * enough for the way out of libraries; it ends at the first frame that needs others. Returns how many there are.
+ */
+size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most);
+
 void lines_close(struct lines *lines);
 
 /* A function that the address belongs to. */

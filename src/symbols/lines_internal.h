@@ -8,6 +8,13 @@
 
 #include "symbols/lines.h"
 
+struct lines {
+    Dwfl *dwfl;
+    pid_t pid;             /* of lines_open_process */
+    bool attached;         /* to its state; what follows is of the thread that is looked at */
+    Dwarf_Word sp, pc, bp; /* bp 0: not known */
+};
+
 int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location);
 
 /* Debug information is looked for beside the file and under /usr/lib/debug only. */
