@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/pause.h"
 #include "cli/cli.h"
+#include "cli/why_locks.h"
 #include "cli/why_processes.h"
 #include "cli/why_stall.h"
 #include "client/client.h"
@@ -42,6 +43,8 @@ struct why {
     struct mpi_stats_set set;
     struct mpi_why mpi;
     struct arena arena;
+    struct why_lock *locks; /* of processes that are no ranks */
+    size_t lock_count;
     bool has_mpi, all;
     uint64_t settled_ns;
     struct err note; /* why something is not as new, or not as complete, as it could be */
@@ -56,13 +59,14 @@ static void print_help(void)
            "for whom, and from which line; deadlocks, receives that nothing can match,\n"
            "collectives on which the ranks disagree, ranks that died or are stopped, and the\n"
            "ranks that all others wait for. Of other programs: what each thread is blocked\n"
-           "in. Of a job that has ended: when its ranks last stood still, and why.\n" JOBDIR_JOB_HELP "\n"
+           "in, and threads that wait for each other's mutexes. Of a job that has ended: when\n"
+           "its ranks last stood still, and why.\n" JOBDIR_JOB_HELP "\n"
            "  --all         of MPI programs the processes and threads that are no ranks, too\n"
            "  --settled MS  calls that last less count as going on (default %d)\n"
            "  --json        as JSON (doc/reference/why.schema.json)\n"
            "  -h, --help    this text\n"
            "\n"
-           "Exit status: 0; 3 when some rank can never go on; 1, 2 for errors.\n"
+           "Exit status: 0; 3 when some rank or thread can never go on; 1, 2 for errors.\n"
            "\n"
            "Example: scry why @last\n",
            MPI_WHY_SETTLED_NS / 1000000);
@@ -143,9 +147,35 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     buf_done(&text);
 }
 
+/* What a rank's threads wait for that are in a circle, and its own, if it is blocked. */
+static void find_locked(struct why *why, struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
+    _cleanup_(freep) struct why_lock_thread *threads = calloc(count + 1, sizeof *threads);
+    if (!count || !threads)
+        return;
+    for (size_t i = 0; i < count; i++)
+        threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
+    why_lock_threads_tell(threads, count, rank->stats->pid);
+    for (size_t i = 0; i < count; i++) {
+        const struct buf *text = &threads[i].text;
+        const char *where = text->len && !text->failed ? arena_dup(&why->arena, text->data, text->len) : NULL;
+        if (i < rank->circle_count) {
+            rank->actors[rank->circle[i]].where = where;
+        } else {
+            rank->where = where;
+            rank->blocked = where != NULL;
+        }
+    }
+    why_lock_threads_done(threads, count);
+}
+
 static void find_wheres(struct why *why)
 {
     size_t asked = 0;
+    for (size_t i = 0; i < why->mpi.count; i++)
+        find_locked(why, &why->mpi.ranks[i]);
     for (size_t i = 0; i < why->mpi.finding_count; i++)
         for (size_t k = 0; k < why->mpi.findings[i].rank_count && asked < WHERE_RANKS; k++, asked++)
             find_where(why, &why->mpi.ranks[why->mpi.findings[i].ranks[k]]);
@@ -284,6 +314,9 @@ static void put_text(struct buf *out, const struct why *why)
     mpi_ends_text(out, &why->set, "");
     if (!runs)
         why_stall_text(out, why->report.model.stall, &why->set);
+    why_locks_text(out, why->locks, why->lock_count);
+    if (why->has_mpi && why->lock_count)
+        buf_putc(out, '\n');
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs && (!why->has_mpi || why->all)) {
@@ -309,11 +342,21 @@ static json_t *as_json(const struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
                      job_state_name(why->report.state), "mpi", why->has_mpi ? mpi_why_json(&why->mpi) : json_null(),
-                     "stall", why_stall_json(why->report.model.stall, &why->set), "processes",
+                     "deadlocks", why_locks_json(why->locks, why->lock_count), "stall",
+                     why_stall_json(why->report.model.stall, &why->set), "processes",
                      runs && list && is_here(why) ? why_processes_json(list, count) : json_array(), "note",
                      why->note.code ? text_json(why->note.text) : json_null());
+}
+
+static void find_locks(struct why *why)
+{
+    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+    size_t count;
+    _cleanup_(freep) pid_t *list = runs && is_here(why) ? other_processes(why, &count) : NULL;
+    if (list)
+        why->lock_count = why_locks_find(&why->locks, list, count);
 }
 
 static int show(const struct why *why, bool json)
@@ -334,7 +377,7 @@ static int show(const struct why *why, bool json)
         return EXIT_ERRORS;
     }
     fwrite(out.data, 1, out.len, stdout);
-    return why->mpi.stuck ? EXIT_STUCK : 0;
+    return why->lock_count || mpi_why_is_stuck(&why->mpi) ? EXIT_STUCK : 0;
 }
 
 static int why(const char *job, struct why *why, bool json)
@@ -351,8 +394,10 @@ static int why(const char *job, struct why *why, bool json)
         cli_log_error(&err);
     } else {
         note_uncounted(why);
+        find_locks(why);
         status = show(why, json);
     }
+    why_locks_free(why->locks, why->lock_count);
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     job_report_done(&why->report);

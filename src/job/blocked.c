@@ -16,8 +16,9 @@
 
 #include "base/cleanup.h"
 #include "jobdir/text.h"
+#include "jobdir/thread_wait.h"
 
-enum { THREADS_MOST = 65536, POLLED_SHOWN = 6, FUTEX_COMMAND = 0x7f, FUTEX_OWNER = 0x3fffffff };
+enum { THREADS_MOST = 65536, POLLED_SHOWN = 6 };
 
 enum about { /* what the first argument is */
              ABOUT_NOTHING,
@@ -290,39 +291,15 @@ static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t
     add_waited(thread, tid);
 }
 
-static bool is_thread(pid_t pid, int64_t tid)
+static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const char *syscall)
 {
-    char path[64];
-    if (tid <= 0 || tid > INT_MAX)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/task/%d", pid, (int)tid);
-    return access(path, F_OK) == 0;
-}
-
-/*
- * glibc's locks: the word of a mutex is 2 while somebody waits, and its owner stands 8 bytes behind it; of a joined
- * thread the word is its number until it has ended (nptl). Where neither fits, what it waits for is not known.
- */
-static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
-{
-    enum { WAIT = 0, LOCK_PI = 6, WAIT_BITSET = 9, WAIT_REQUEUE_PI = 11 };
-    int command = (int)(args[1] & FUTEX_COMMAND);
-    int32_t words[3] = {0};
-    bool readable = read_memory(pid, args[0], words, sizeof words);
-    if (command == LOCK_PI && readable) {
-        buf_puts(out, "waits for a mutex that is held by ");
-        put_thread(out, thread, pid, words[0] & FUTEX_OWNER);
-    } else if ((command == WAIT || command == WAIT_BITSET) && is_thread(pid, (int64_t)args[2]) && readable &&
-               (uint32_t)words[0] == (uint32_t)args[2]) {
-        buf_puts(out, "waits for the end of ");
-        put_thread(out, thread, pid, (pid_t)args[2]);
-    } else if (command == WAIT && args[2] == 2 && readable && words[0] == 2 && is_thread(pid, words[2])) {
-        if (words[2] == thread->tid) {
-            buf_puts(out, "waits for a mutex that it holds itself: it will wait for ever");
-            return;
-        }
-        buf_puts(out, "waits for a mutex that is held by ");
-        put_thread(out, thread, pid, words[2]);
+    struct thread_wait wait = thread_wait_of(pid, syscall);
+    if (wait.kind == THREAD_WAITS_OWNER && wait.tid == thread->tid) {
+        buf_puts(out, wait.limited ? "waits for a mutex that it holds itself"
+                                   : "waits for a mutex that it holds itself: it will wait for ever");
+    } else if (wait.kind == THREAD_WAITS_OWNER || wait.kind == THREAD_WAITS_END) {
+        buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
+        put_thread(out, thread, pid, wait.tid);
     } else {
         buf_puts(out, "waits for another thread (a condition, a semaphore, or a lock whose owner is not known)");
     }
@@ -401,7 +378,8 @@ static const struct call *call_of(long number)
     return NULL;
 }
 
-static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args)
+static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args,
+                     const char *syscall)
 {
     struct buf *out = &thread->text;
     bool reads = call->number == SYS_read || call->number == SYS_readv || call->number == SYS_recvfrom ||
@@ -418,7 +396,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         put_path(out, pid, args[1]);
         break;
     case ABOUT_FUTEX:
-        put_futex(out, thread, pid, args);
+        put_futex(out, thread, pid, syscall);
         break;
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
@@ -467,7 +445,7 @@ static void put_blocked(struct blocked *thread, pid_t pid)
         for (size_t i = 0; i < 6; i++)
             values[i] = args[i];
         snprintf(thread->syscall, sizeof thread->syscall, "%s", call->name);
-        put_call(thread, pid, call, values);
+        put_call(thread, pid, call, values, text);
     } else if (strncmp(text, "running", 7) == 0) {
         buf_puts(&thread->text, "runs on a processor");
     } else if (count == 7) {

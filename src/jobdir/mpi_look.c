@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/process_names.h"
@@ -15,9 +13,9 @@
 #include "shm/waits.h"
 
 enum {
-    FUTEX_OF_JOIN_MASK = 127,
     ATTENDS_NS = 1000000, /* who polls has looked some thousand times in so long; */
-    ATTENDS_PART = 50,    /* between looks that are close together, this part of the time is enough */
+    ATTENDS_PART = 50,    /* between looks that are close together, this part of the time is enough; */
+    APART_NS = 10000000,  /* looks that are closer say nothing of who runs */
 };
 
 struct sample {
@@ -26,11 +24,19 @@ struct sample {
     struct wait_thread thread;
 };
 
+struct process { /* all threads of one, as they were first seen */
+    int32_t pid;
+    struct thread_seen *threads;
+    size_t count;
+};
+
 struct mpi_look {
     char *node;
     uint64_t when_ns;
     struct sample *samples; /* in the order of their numbers */
     size_t count;
+    struct process *processes;
+    size_t process_count;
 };
 
 static bool read_small(int32_t pid, int32_t tid, const char *name, char *ret_text, size_t size)
@@ -51,31 +57,9 @@ static struct sample sample_of(int32_t pid, int32_t tid)
     return (struct sample){.pid = pid, .tid = tid, .thread = wait_look_thread(pid, tid)};
 }
 
-/* glibc waits for the end of a thread by a futex on the word that holds its number until then. */
-static int32_t joined_by(int32_t pid, int32_t tid)
-{
-    char text[256];
-    unsigned long long number, word, operation, value;
-    if (!read_small(pid, tid, "syscall", text, sizeof text) ||
-        sscanf(text, "%llu 0x%llx 0x%llx 0x%llx", &number, &word, &operation, &value) != 4 || number != SYS_futex)
-        return 0;
-    unsigned command = (unsigned)operation & FUTEX_OF_JOIN_MASK;
-    bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
-    return waits && value > 0 && value <= INT32_MAX ? (int32_t)value : 0;
-}
-
 static bool is_here(const struct mpi_stats *stats, const char *node)
 {
     return stats->running && stats->pid > 0 && (!node || (stats->node && strcmp(stats->node, node) == 0));
-}
-
-/* What is to be known of threads that are in MPI, and of those that wait for one of these. */
-static void find_join(const struct mpi_stats *stats, struct mpi_stats_thread *thread)
-{
-    int32_t tid = thread->now.call == CALL_NONE ? joined_by(stats->pid, thread->tid) : 0;
-    for (size_t i = 0; i < stats->thread_count && tid; i++)
-        if (stats->threads[i].tid == tid && tid != thread->tid)
-            thread->joins = tid;
 }
 
 /* Its monitor has traps in it, perhaps: each stops a thread for the moment that the monitor needs. */
@@ -112,17 +96,17 @@ static enum mpi_attends stopped_how(const struct mpi_stats_thread *thread, const
                : MPI_STOPPED;
 }
 
-void mpi_look_once(struct mpi_stats_set *set, const char *node)
+/* Who is stopped. */
+static void look_once(struct mpi_stats_set *set, const char *node)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++) {
             struct mpi_stats_thread *thread = &stats->threads[k];
-            if (thread->ended || thread->tid <= 0)
-                continue;
-            thread->attends =
-                waits_is_stopped(wait_look_thread(stats->pid, thread->tid).state) ? MPI_STOPPED : MPI_ATTENDS_UNKNOWN;
-            find_join(stats, thread);
+            if (!thread->ended && thread->tid > 0)
+                thread->attends = waits_is_stopped(wait_look_thread(stats->pid, thread->tid).state)
+                                      ? MPI_STOPPED
+                                      : MPI_ATTENDS_UNKNOWN;
         }
     }
 }
@@ -144,15 +128,21 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
         count += is_here(&set->ranks[i], node) ? set->ranks[i].thread_count : 0;
     if (look) {
         look->samples = calloc(count + 1, sizeof *look->samples);
-        look->node = strdup(node ? node : "");
+        look->processes = calloc(set->count + 1, sizeof *look->processes);
+        look->node = node ? strdup(node) : NULL;
     }
-    if (!look || !look->samples || !look->node) {
+    if (!look || !look->samples || !look->processes || (node && !look->node)) {
         mpi_look_end(look, NULL);
         return -ENOMEM;
     }
     look->when_ns = wait_now_ns();
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
+        struct process *process = &look->processes[look->process_count];
+        if (is_here(stats, node) && threads_look(&process->threads, &process->count, stats->pid) == 0) {
+            process->pid = stats->pid;
+            look->process_count++;
+        }
         for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++)
             if (!stats->threads[k].ended && stats->threads[k].tid > 0) {
                 struct sample *sample = &look->samples[look->count++];
@@ -172,7 +162,8 @@ static enum mpi_attends compare(const struct sample *before, const struct sample
     if ((before->thread.state == 'S' || before->thread.state == 'D') &&
         (now->thread.state == 'S' || now->thread.state == 'D'))
         return MPI_ATTENDS;
-    if (!before->thread.timed || !now->thread.timed || now->thread.ran_ns < before->thread.ran_ns)
+    if (passed_ns < APART_NS || !before->thread.timed || !now->thread.timed ||
+        now->thread.ran_ns < before->thread.ran_ns)
         return MPI_ATTENDS_UNKNOWN;
     uint64_t enough = passed_ns / ATTENDS_PART < ATTENDS_NS ? passed_ns / ATTENDS_PART : ATTENDS_NS;
     return now->thread.ran_ns - before->thread.ran_ns >= enough ? MPI_ATTENDS : MPI_STARVED;
@@ -211,11 +202,37 @@ bool mpi_look_is_unsaid(const struct mpi_stats_set *set)
     return false;
 }
 
+static const struct process *process_of(const struct mpi_look *look, int32_t pid)
+{
+    for (size_t i = 0; i < look->process_count; i++)
+        if (look->processes[i].pid == pid)
+            return &look->processes[i];
+    return NULL;
+}
+
+/* Into stats->seen, if both looks succeed. */
+static void look_at_all(const struct mpi_look *look, struct mpi_stats *stats, struct arena *arena)
+{
+    const struct process *before = process_of(look, stats->pid);
+    struct thread_seen *threads = NULL;
+    size_t count = 0;
+    if (!before || !arena || threads_look(&threads, &count, stats->pid) < 0)
+        return;
+    if (threads_settle(&threads, &count, before->threads, before->count) == 0) {
+        stats->seen = (const void *)arena_dup(arena, threads, count * sizeof *threads);
+        stats->seen_count = stats->seen ? count : 0;
+    }
+    free(threads);
+}
+
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
 {
+    for (size_t i = 0; look && set && i < set->count; i++)
+        if (is_here(&set->ranks[i], look->node))
+            look_at_all(look, &set->ranks[i], set->arena);
     if (look && set) {
         uint64_t passed_ns = wait_now_ns() - look->when_ns;
-        mpi_look_once(set, look->node);
+        look_once(set, look->node);
         for (size_t i = 0; i < set->count; i++) {
             const struct mpi_stats *stats = &set->ranks[i];
             for (size_t k = 0; k < stats->thread_count && is_here(stats, look->node); k++) {
@@ -233,7 +250,10 @@ void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
             }
         }
     }
+    for (size_t i = 0; look && i < look->process_count; i++)
+        free(look->processes[i].threads);
     if (look) {
+        free(look->processes);
         free(look->samples);
         free(look->node);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the ranks of this machine attend to what they wait for. A receive whose message lies there already is not
- * stuck if its thread was stopped, or had no processor, since; and a rank whose own thread only waits for the end of
- * another one (pthread_join) can do no more than that one. From /proc, nothing is stopped.
+ * stuck if its thread was stopped, or had no processor, since; and threads that are not in MPI may send, unless they
+ * wait for others themselves (jobdir/thread_wait.h). From /proc, nothing is stopped.
  *
- * One look tells who is stopped. Two, with some time between, tell who had a processor (or sleeps in the kernel, which
- * wakes it when something comes): the statistics are to be read again after the second, for what a thread is in then it
- * was in all the time.
+ * Two looks, with some time between, tell who had a processor (or sleeps in the kernel, which wakes it when something
+ * comes). The statistics are to be read again between them: what a thread is in then it was in all the time, and at
+ * that moment all waited that wait at both looks.
  */
 #ifndef SCRY_JOBDIR_MPI_LOOK_H
 #define SCRY_JOBDIR_MPI_LOOK_H
@@ -15,19 +15,17 @@
 
 struct mpi_look;
 
-/* The first look, at the running ranks of `node`, which is this one. 0 or -ENOMEM. */
+/* The first look, at the running ranks of `node`, which is this one; NULL: all are. 0 or -ENOMEM. */
 int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node);
 /* Waits until the second would tell of all threads that they attend, or that they cannot (stopped, ended), by
  * the row WAIT_RANKS. */
 void mpi_look_wait(const struct mpi_look *look);
-/* The second, into `attends` and `joins` of the threads of `set`, which may be read anew since. Frees; NULL is fine. */
+/* The second, into `attends` of the threads of `set`, and `seen`; the set may be read anew since. Frees; NULL is fine.
+ */
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);
 /* After mpi_look_end: somebody is stopped by scry of whom the statistics do not say so. They are older than the stop,
  * or it is the moment that a trap takes: look anew. Who stands as before in the next look, too, was stopped by a
  * signal. */
 bool mpi_look_is_unsaid(const struct mpi_stats_set *set);
-
-/* One look: who is stopped, and who joins. `node` may be NULL: all are of this one. */
-void mpi_look_once(struct mpi_stats_set *set, const char *node);
 
 #endif

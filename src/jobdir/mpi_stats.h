@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "jobdir/thread_wait.h"
 #include "shm/mpi_area.h"
 
 enum { MPI_STATS_VERSION = 1 };
@@ -121,7 +122,6 @@ struct mpi_stats_thread {
     struct mpi_stats_now last; /* while it computes: the call that it has come out of; CALL_NONE: not known */
     uint64_t errors;
     enum mpi_attends attends; /* not in the file */
-    int32_t joins;            /* the thread of its process whose end it waits for, outside of MPI; 0: none. Likewise */
     bool polls;               /* with `last` (jobdir/mpi_polls.h). This and what follows: likewise */
     uint64_t polls_ns;        /* for so long nothing came of it */
     double polls_per_second;
@@ -177,6 +177,8 @@ struct mpi_stats {
     size_t request_count;
     struct mpi_stats_thread *threads;
     size_t thread_count;
+    const struct thread_seen *seen; /* all of its threads but those of the MPI library, when it was looked at them */
+    size_t seen_count;              /* (jobdir/mpi_look.h); 0: nobody has. Not in the file */
     struct mpi_stats_distribution *distributions;
     size_t distribution_count;
 };

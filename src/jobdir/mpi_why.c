@@ -8,7 +8,7 @@
 #include "jobdir/mpi_why_internal.h"
 
 static const char *const state_names[] = {"computes", "moves",  "polls", "waits", "io",
-                                          "stopped",  "starts", "ended", "died"};
+                                          "stopped",  "starts", "ended", "died",  "blocked"};
 static const char *const reason_names[] = {"send", "receive", "collective", "target", "finalize", "post", "complete"};
 static const char *const kind_names[] = {"mismatch", "deadlock",  "dead_peer", "unmatched",
                                          "polls",    "straggler", "died"};
@@ -61,7 +61,7 @@ bool mpi_why_is_starved(const struct mpi_why_thread *thread)
 }
 
 /* All that are sure to be open must come true; where none is sure, one of them is not. */
-static bool may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live)
+bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live)
 {
     bool some_sure = false;
     if (thread->state != MPI_WHY_WAITS && !(work->weak && thread->state == MPI_WHY_POLLS))
@@ -85,30 +85,6 @@ static bool may_act(const struct why_work *work, const struct mpi_why_thread *th
     return !any;
 }
 
-static const struct mpi_why_thread *thread_with(const struct mpi_why_rank *rank, int32_t tid)
-{
-    for (size_t i = 0; i < rank->thread_count; i++)
-        if (rank->threads[i].thread->tid == tid)
-            return &rank->threads[i];
-    return NULL;
-}
-
-static bool rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live)
-{
-    if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
-        return false;
-    if (rank->thread_count == 0)
-        return true;
-    for (size_t i = 0; i < rank->thread_count; i++) {
-        const struct mpi_why_thread *thread = &rank->threads[i];
-        for (size_t hops = 0; thread && thread->state == MPI_WHY_COMPUTES && thread->thread->joins; hops++)
-            thread = hops < rank->thread_count ? thread_with(rank, thread->thread->joins) : NULL;
-        if (thread && may_act(work, thread, live))
-            return true;
-    }
-    return false;
-}
-
 /* Whatever can be set free by those that may act. Both ways in turn, so that long chains do not take as many rounds. */
 static void spread(const struct why_work *work, bool *live)
 {
@@ -117,7 +93,7 @@ static void spread(const struct why_work *work, bool *live)
         changed = false;
         for (size_t n = 0; n < count; n++) {
             size_t i = up ? n : count - 1 - n;
-            if (!live[i] && rank_may_act(work, &work->why->ranks[i], live))
+            if (!live[i] && why_rank_may_act(work, &work->why->ranks[i], live))
                 live[i] = changed = true;
         }
     }
@@ -258,7 +234,7 @@ static void find_live(struct why_work *work, bool *live)
 {
     memset(live, 0, work->why->count);
     for (size_t i = 0; i < work->why->count; i++)
-        live[i] = rank_may_act(work, &work->why->ranks[i], live);
+        live[i] = why_rank_may_act(work, &work->why->ranks[i], live);
     spread(work, live);
 }
 
@@ -273,17 +249,26 @@ static void find_in_vain(struct why_work *work, bool *live)
             !live[i] && (why->ranks[i].state == MPI_WHY_WAITS || why->ranks[i].state == MPI_WHY_POLLS);
 }
 
+bool mpi_why_is_stuck(const struct mpi_why *why)
+{
+    for (size_t i = 0; i < why->count; i++)
+        if (why->ranks[i].stuck || why->ranks[i].circle_count)
+            return true;
+    return false;
+}
+
 static void find_stuck(struct why_work *work, bool *live)
 {
     struct mpi_why *why = work->why;
     find_live(work, live);
     for (size_t i = 0; i < why->count; i++) {
         struct mpi_why_rank *rank = &why->ranks[i];
-        rank->stuck = !live[i] && rank->state == MPI_WHY_WAITS;
-        for (size_t j = 0; j < rank->thread_count && rank->stuck; j++)
-            ((struct mpi_why_thread *)&rank->threads[j])->stuck = true;
+        if (!live[i] && rank->state == MPI_WHY_COMPUTES)
+            rank->state = MPI_WHY_BLOCKED;
+        rank->stuck = !live[i] && (rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED);
+        why_block_threads(rank);
         why->stuck += rank->stuck;
-        why->waiting += rank->state == MPI_WHY_WAITS;
+        why->waiting += rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED;
         why->polling += rank->state == MPI_WHY_POLLS;
         why->computing += rank->state == MPI_WHY_COMPUTES;
     }

@@ -7,8 +7,9 @@
  * 1987): a rank waits for conditions, all of which must come true; a condition comes true when any one of its ranks
  * acts (a receive from MPI_ANY_SOURCE: any of the communicator; MPI_Waitany: any of its peers). Ranks that compute may
  * act; what may act then, may act, too; those that are left are stuck for good. A rank of several threads may act if
- * one of them may. The statistics of ranks are not of one moment, so only calls that have lasted longer than
- * `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
+ * one of them may: with MPI_THREAD_MULTIPLE any that lives, also one that has not called MPI yet, unless it waits for
+ * others of its process (jobdir/thread_wait.h). The statistics of ranks are not of one moment, so only calls that have
+ * lasted longer than `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
  *
  * Who polls (jobdir/mpi_polls.h) may do something else meanwhile, so it is never stuck. What it polls for are weak
  * edges: those that could not act if it did nothing but poll are found in a second round, and told as just that.
@@ -40,6 +41,7 @@ enum mpi_why_state {
     MPI_WHY_STARTS,  /* MPI_Init has not returned, or not been called */
     MPI_WHY_ENDED,   /* MPI_Finalize returned, or the process ended after it was entered */
     MPI_WHY_DIED,    /* the process ended without MPI_Finalize */
+    MPI_WHY_BLOCKED, /* outside of MPI, by threads of its process that cannot go on (or by itself) */
 };
 
 enum mpi_why_reason {
@@ -73,6 +75,13 @@ struct mpi_why_thread {
     size_t condition_count;
 };
 
+struct mpi_why_actor {              /* a thread that may do something for its rank */
+    struct mpi_why_thread *thread;  /* NULL: has not called MPI */
+    const struct thread_seen *seen; /* NULL: has not been looked at */
+    bool free;                      /* may go on */
+    const char *where; /* for the caller to set, of those in the circle: what it waits for, and from where */
+};
+
 struct mpi_why_rank {
     const struct mpi_stats *stats; /* borrowed */
     enum mpi_why_state state;      /* of its thread `shown` */
@@ -80,6 +89,10 @@ struct mpi_why_rank {
     bool in_vain;                  /* waits or polls, and could not move if those that poll did nothing else */
     const struct mpi_why_thread *threads;
     size_t thread_count, shown; /* shown: the rank's own (MPI_Init) thread, unless only another one waits */
+    struct mpi_why_actor *actors;
+    size_t actor_count;
+    const size_t *circle; /* of its actors, those that wait for each other's mutexes or ends, in order */
+    size_t circle_count;
     uint32_t root;     /* index of the rank that it waits for in the end, over any number of others; MPI_WHY_NONE */
     const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
     bool blocked;      /* likewise: `where` says what it is blocked in, outside of MPI: "sleeps" */
@@ -87,7 +100,7 @@ struct mpi_why_rank {
 
 enum mpi_why_kind {                    /* gravest first */
                     MPI_WHY_MISMATCH,  /* one collective, different calls or roots */
-                    MPI_WHY_DEADLOCK,  /* ranks wait for each other in a circle (a knot) */
+                    MPI_WHY_DEADLOCK,  /* ranks wait for each other in a circle (a knot), or threads of one */
                     MPI_WHY_DEAD_PEER, /* ranks wait for ranks that died */
                     MPI_WHY_UNMATCHED, /* a receive that nothing can match: the peer ended, or what it sent has another
                                           tag */
@@ -133,6 +146,10 @@ const char *mpi_why_kind_name(enum mpi_why_kind kind);       /* "deadlock", "str
 const char *mpi_why_stopper(const struct mpi_why_thread *thread);
 /* It waits or polls, and had no processor between the two looks (jobdir/mpi_look.h): nothing follows from that. */
 bool mpi_why_is_starved(const struct mpi_why_thread *thread);
+/* Threads beside those that MPI knows may act, or not, for all that is known: nobody could look at them. */
+bool mpi_why_is_unseen(const struct mpi_why_rank *rank);
+/* Something never goes on: a rank, or threads of one. */
+bool mpi_why_is_stuck(const struct mpi_why *why);
 /* What a thread is in, or polls with. */
 const struct mpi_stats_now *mpi_why_call_of(const struct mpi_why_thread *thread);
 /* Since when; of one that polls: for how long nothing came of it. */
@@ -140,6 +157,8 @@ uint64_t mpi_why_age_of(const struct mpi_why_thread *thread);
 /* "MPI_Recv from rank 1, tag 7, on MPI_COMM_WORLD": what a thread is in, without since when and where. */
 void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                        const struct mpi_why_thread *thread);
+/* What one waits for that is outside of MPI. It has been seen. */
+void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor);
 /* The findings with the calls that make them, then a line for each rank (alike ones together). */
 void mpi_why_text(struct buf *out, const struct mpi_why *why);
 #endif

@@ -251,6 +251,44 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
     }
 }
 
+/* ---- circles inside of a rank ---- */
+
+static const char *locked_text(struct why_work *work, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_actor *first = rank->circle_count ? &rank->actors[rank->circle[0]] : NULL;
+    int number = rank->stats->rank;
+    if (rank->circle_count > 1)
+        return arena_printf(work->arena, "deadlock: %zu threads of rank %d wait for each other", rank->circle_count,
+                            number);
+    if (first->thread && first->thread == &rank->threads[rank->shown])
+        return arena_printf(work->arena, "deadlock: rank %d waits for a mutex that it holds itself", number);
+    return arena_printf(work->arena, "deadlock: thread %d of rank %d waits for a mutex that it holds itself",
+                        first->seen->tid, number);
+}
+
+static void find_locked(struct why_work *work, struct marks *marks, bool *explained)
+{
+    struct mpi_why *why = work->why;
+    for (uint32_t i = 0; i < why->count && !work->failed; i++) {
+        if (!why->ranks[i].circle_count)
+            continue;
+        memset(marks->in, 0, why->count);
+        marks->in[i] = true;
+        struct mpi_why_finding finding = {.kind = MPI_WHY_DEADLOCK, .rank_count = 1};
+        uint32_t *one = indices(work, 1);
+        if (why->ranks[i].stuck)
+            finding.victims = victims_of(work, marks, &finding.victim_count);
+        if (work->failed)
+            return;
+        *one = i;
+        finding.ranks = one;
+        finding.text = locked_text(work, &why->ranks[i]);
+        why_add_finding(work, &finding);
+        for (size_t k = 0; k < why->count && why->ranks[i].stuck; k++)
+            explained[k] |= marks->done[k];
+    }
+}
+
 /* ---- waiting for those that are no more, or for what nobody will do ---- */
 
 static const char *died_text(struct why_work *work, const struct mpi_stats *stats, size_t victims)
@@ -387,7 +425,7 @@ static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_wh
     struct needs needs = {.rank = rank, .weak = true};
     while (needs_next(&needs, &other)) {
         enum mpi_why_state state = work->why->ranks[other].state;
-        if (state != MPI_WHY_WAITS && state != MPI_WHY_ENDED)
+        if (state != MPI_WHY_WAITS && state != MPI_WHY_ENDED && state != MPI_WHY_BLOCKED)
             return other;
         if (best == MPI_WHY_NONE && !work->why->ranks[other].stuck)
             best = other;
@@ -546,6 +584,7 @@ void why_findings(struct why_work *work)
         return;
     }
     explain_mismatches(work, &marks, explained);
+    find_locked(work, &marks, explained);
     find_dead_peers(work, &marks, explained);
     find_hopeless(work, &marks, explained);
     find_circles(work, &marks, explained); /* what is left: nobody is to blame but the circle itself */

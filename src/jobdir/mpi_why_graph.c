@@ -548,11 +548,13 @@ static void look_at(struct why_work *work, uint32_t index)
         if (thread->thread->is_main || (stats->state == MPIA_LOADED && now->call != CALL_NONE))
             rank->shown = i;
     }
+    why_actors(work, rank, threads);
     /* The one to tell of. One that polls may be there for the progress of all the others, while the rank computes. */
     for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++) {
         const struct mpi_why_thread *own = &threads[rank->shown];
-        if (own->state == MPI_WHY_COMPUTES && (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO ||
-                                               (threads[i].state == MPI_WHY_POLLS && own->thread->joins)))
+        if (own->state == MPI_WHY_COMPUTES &&
+            (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO ||
+             (threads[i].state == MPI_WHY_POLLS && why_joins(stats, own->thread->tid))))
             rank->shown = i;
     }
     enum mpi_why_state shown = stats->thread_count ? threads[rank->shown].state : rank->state;

@@ -72,6 +72,16 @@ uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct 
 uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uint32_t call, uint32_t *ret_count,
                      enum mpi_why_reason *ret_reason);
 
+/* Fills the rank's actors and circle from its threads, whose states are known. */
+void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads);
+/* Waits for the end of another one. */
+bool why_joins(const struct mpi_stats *stats, int32_t tid);
+/* Given the ranks that may: may a thread that is in MPI act, or any of the rank's threads? */
+bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live);
+bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live);
+/* The states of threads of one that is stuck; else of those of its circle. */
+void why_block_threads(struct mpi_why_rank *rank);
+
 /* May any (all) of whom it waits for act? */
 bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live);
 

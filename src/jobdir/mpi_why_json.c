@@ -86,16 +86,29 @@ static json_t *thread_json(const struct mpi_why *why, const struct mpi_why_rank 
     return json;
 }
 
+static json_t *actor_json(const struct mpi_why_actor *actor)
+{
+    struct buf text = BUF_INIT;
+    mpi_why_actor_text(&text, actor);
+    json_t *json = json_pack("{s:i, s:o, s:b, s:o}", "tid", actor->seen->tid, "name", text_json(actor->seen->name),
+                             "may_act", actor->free, "text", text_json(text.data ? text.data : ""));
+    buf_done(&text);
+    return json;
+}
+
 static json_t *rank_json(const struct mpi_why *why, const struct mpi_why_rank *rank)
 {
-    json_t *threads = json_array();
+    json_t *threads = json_array(), *others = json_array();
     for (size_t i = 0; i < rank->thread_count; i++)
         json_array_append_new(threads, thread_json(why, rank, &rank->threads[i]));
-    return json_pack("{s:i, s:o, s:i, s:s, s:b, s:o, s:o, s:o}", "rank", rank->stats->rank, "node",
+    for (size_t i = 0; i < rank->actor_count; i++)
+        if (!rank->actors[i].thread)
+            json_array_append_new(others, actor_json(&rank->actors[i]));
+    return json_pack("{s:i, s:o, s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "rank", rank->stats->rank, "node",
                      text_or_null(rank->stats->node), "pid", rank->stats->pid, "state", mpi_why_state_name(rank->state),
                      "stuck", rank->stuck, "waits_in_the_end_for",
                      rank->root == MPI_WHY_NONE ? json_null() : json_integer(why->ranks[rank->root].stats->rank),
-                     "where", text_or_null(rank->where), "threads", threads);
+                     "where", text_or_null(rank->where), "threads", threads, "other_threads", others);
 }
 
 json_t *mpi_why_json(const struct mpi_why *why)

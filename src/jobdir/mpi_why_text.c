@@ -40,11 +40,11 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
             buf_puts(out, ", outside of MPI");
         }
         if (out->len == before)
-            buf_puts(out, rank->state == MPI_WHY_DIED     ? "died without MPI_Finalize"
-                          : rank->state == MPI_WHY_ENDED  ? "ended"
-                          : rank->state == MPI_WHY_STARTS ? "has not called MPI_Init"
-                          : rank->blocked                 ? "outside of MPI"
-                                                          : "computes");
+            buf_puts(out, rank->state == MPI_WHY_DIED                                     ? "died without MPI_Finalize"
+                          : rank->state == MPI_WHY_ENDED                                  ? "ended"
+                          : rank->state == MPI_WHY_STARTS                                 ? "has not called MPI_Init"
+                          : rank->blocked || (thread && thread->state == MPI_WHY_BLOCKED) ? "outside of MPI"
+                                                                                          : "computes");
         if (rank->where && (!thread || thread == shown_thread(rank))) {
             buf_puts(out, ": ");
             buf_puts(out, rank->where);
@@ -148,6 +148,54 @@ static void put_others(struct buf *out, const struct mpi_why *why, const struct 
         buf_printf(out, "    ... and %zu more threads (--json lists them)\n", count - SHOWN_THREADS);
 }
 
+void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor)
+{
+    const struct thread_wait *wait = &actor->seen->wait;
+    if (actor->where)
+        buf_puts(out, actor->where);
+    else if (wait->kind == THREAD_WAITS_OWNER && wait->tid == actor->seen->tid)
+        buf_puts(out, "waits for a mutex that it holds itself: it will wait for ever");
+    else if (wait->kind == THREAD_WAITS_OWNER)
+        buf_printf(out, "waits for a mutex that is held by thread %d", wait->tid);
+    else if (wait->kind == THREAD_WAITS_END)
+        buf_printf(out, "waits for the end of thread %d", wait->tid);
+    else if (wait->kind == THREAD_WAITS_OTHERS)
+        buf_puts(out, "waits for another thread");
+    else
+        buf_puts(out, wait->kind == THREAD_HAS_ENDED ? "has ended" : "outside of MPI, may call it yet");
+}
+
+/* Of threads that have not called MPI, or are outside: those that keep it from being stuck, and those of a circle. */
+static bool is_told(const struct mpi_why_rank *rank, const struct mpi_why_actor *actor)
+{
+    for (size_t i = 0; i < rank->circle_count; i++)
+        if (&rank->actors[rank->circle[i]] == actor)
+            return !actor->thread || actor->thread != shown_thread(rank);
+    return !actor->thread && actor->free && rank->state == MPI_WHY_WAITS && !rank->stuck;
+}
+
+/* `of_each`: alike on several ranks. */
+static void put_actors(struct buf *out, const struct mpi_why_rank *rank, bool of_each)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rank->actor_count; i++) {
+        const struct mpi_why_actor *actor = &rank->actors[i];
+        if (!is_told(rank, actor) || count++ >= SHOWN_THREADS)
+            continue;
+        if (of_each) {
+            buf_puts(out, "    another thread of each: ");
+        } else {
+            buf_printf(out, "    thread %d (", actor->seen->tid);
+            text_show(out, actor->seen->name);
+            buf_puts(out, "): ");
+        }
+        mpi_why_actor_text(out, actor);
+        buf_putc(out, '\n');
+    }
+    if (count > SHOWN_THREADS)
+        buf_printf(out, "    ... and %zu more threads (--json lists them)\n", count - SHOWN_THREADS);
+}
+
 static void put_process(struct buf *out, const struct mpi_why_rank *rank)
 {
     buf_puts(out, " (");
@@ -166,6 +214,7 @@ static void put_rank_line(struct buf *out, const struct mpi_why *why, const stru
         put_age(out, age_of(rank), age_of(rank));
     buf_putc(out, '\n');
     put_others(out, why, rank);
+    put_actors(out, rank, false);
 }
 
 static void put_finding(struct buf *out, const struct mpi_why *why, const struct mpi_why_finding *finding)
@@ -232,10 +281,12 @@ static void put_alike(struct buf *out, const struct mpi_why *why, const struct l
     if (most)
         put_age(out, least, most);
     buf_putc(out, '\n');
-    if (count == 1)
+    if (count == 1) {
         put_others(out, why, &why->ranks[list[0]]);
-    else
+        put_actors(out, &why->ranks[list[0]], false);
+    } else {
         buf_puts(out, text + lines[0].head);
+    }
 }
 
 static void put_all(struct buf *out, const struct mpi_why *why)
@@ -258,6 +309,7 @@ static void put_all(struct buf *out, const struct mpi_why *why)
             put_where(&text, other);
             buf_putc(&text, '\n');
         }
+        put_actors(&text, rank, true);
         char *whole = buf_take(&text);
         lines[i] = (struct line){whole, whole ? head : 0, (uint32_t)i, age_of(rank)};
     }
@@ -300,6 +352,20 @@ static void put_starved(struct buf *out, const struct mpi_why *why)
                                "again\n");
 }
 
+static void put_unseen(struct buf *out, const struct mpi_why *why)
+{
+    _cleanup_(freep) uint32_t *list = malloc((why->count + 1) * sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; list && i < why->count && !why->computing && !why->polling; i++)
+        if (why->ranks[i].state == MPI_WHY_WAITS && !why->ranks[i].stuck && mpi_why_is_unseen(&why->ranks[i]))
+            list[count++] = (uint32_t)i;
+    if (!count)
+        return;
+    buf_printf(out, "\nof rank%s ", count == 1 ? "" : "s");
+    put_ranks(out, why, list, count);
+    buf_puts(out, " not all threads can be looked at from here: one that has not called MPI may call it yet\n");
+}
+
 void mpi_why_text(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
@@ -317,5 +383,6 @@ void mpi_why_text(struct buf *out, const struct mpi_why *why)
     for (size_t i = 0; i < why->finding_count; i++)
         put_finding(out, why, &why->findings[i]);
     put_starved(out, why);
+    put_unseen(out, why);
     put_all(out, why);
 }

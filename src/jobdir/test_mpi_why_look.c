@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that wait, and what is known of them beyond their calls: what may have come, who looks, who is stopped, who
  * joins whom, who holds a lock. */
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,6 +96,7 @@ static void test_stopped(void **state)
 /* Threads of two ranks receive from each other, and their first ones wait for the end of these. */
 static void test_joined(void **state)
 {
+    static const struct thread_seen seen[] = {{.tid = 10, .wait = {.kind = THREAD_WAITS_END, .tid = 11}}, {.tid = 11}};
     for (int joins = 1; joins >= 0; joins--) {
         struct scene scene = scene_of(2);
         for (size_t i = 0; i < 2; i++) {
@@ -108,8 +106,9 @@ static void test_joined(void **state)
             threads[0].now = (struct mpi_stats_now){.age_ns = LONG};
             threads[0].tid = 10;
             threads[1].tid = 11;
-            threads[0].joins = joins ? 11 : 0;
             scene.set.ranks[i].thread_count = 2;
+            scene.set.ranks[i].seen = seen;
+            scene.set.ranks[i].seen_count = joins ? 2 : 0;
         }
         look(&scene);
         assert_int_equal(scene.why.stuck, joins ? 2 : 0);
@@ -211,10 +210,13 @@ static void test_processes(void **state)
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     assert_int_equal(attends_after(pid, 1), MPI_STOPPED);
     struct mpi_stats_set set = look_at(&stats, &thread, pid);
-    mpi_look_once(&set, NULL);
+    struct mpi_look *look;
+    assert_int_equal(mpi_look_begin(&look, &set, NULL), 0);
+    mpi_look_end(look, &set);
     assert_int_equal(thread.attends, MPI_STOPPED);
     set = look_at(&stats, &thread, pid);
-    mpi_look_once(&set, "elsewhere");
+    assert_int_equal(mpi_look_begin(&look, &set, "elsewhere"), 0);
+    mpi_look_end(look, &set);
     assert_int_equal(thread.attends, MPI_ATTENDS_UNKNOWN);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
@@ -359,44 +361,6 @@ static void test_one_that_polls(void **state)
     waitpid(pid, NULL, 0);
 }
 
-static _Atomic int32_t ended, joining;
-static pthread_t first;
-
-static void *sleeps(void *ctx)
-{
-    atomic_store(&ended, (int32_t)syscall(SYS_gettid));
-    for (;;)
-        pause();
-    return ctx;
-}
-
-static void *joins(void *ctx)
-{
-    atomic_store(&joining, (int32_t)syscall(SYS_gettid));
-    pthread_join(first, NULL);
-    return ctx;
-}
-
-static void test_join(void **state)
-{
-    pthread_t second;
-    struct mpi_stats_thread threads[2] = {{.now = {.call = CALL_NONE}}, {.now = {.call = CALL_MPI_Recv}}};
-    struct mpi_stats stats = {.node = "here", .running = true, .pid = getpid(), .threads = threads, .thread_count = 2};
-    struct mpi_stats_set set = {.ranks = &stats, .count = 1};
-    assert_int_equal(pthread_create(&first, NULL, sleeps, NULL), 0);
-    assert_int_equal(pthread_create(&second, NULL, joins, NULL), 0);
-    while (!atomic_load(&ended) || !atomic_load(&joining))
-        sched_yield();
-    threads[0].tid = joining;
-    threads[1].tid = ended;
-    if (access("/proc/self/syscall", R_OK) != 0)
-        skip(); /* a kernel without it */
-    while (threads[0].joins == 0)
-        mpi_look_once(&set, NULL);
-    assert_int_equal(threads[0].joins, ended);
-    assert_int_equal(threads[1].joins, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,7 +369,6 @@ int main(void)
         cmocka_unit_test(test_lock),          cmocka_unit_test(test_start),
         cmocka_unit_test(test_processes),     cmocka_unit_test(test_stopped_for_a_moment),
         cmocka_unit_test(test_how_long),      cmocka_unit_test(test_one_that_polls),
-        cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
 }

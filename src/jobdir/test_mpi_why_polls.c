@@ -203,7 +203,10 @@ static void test_thread_for_progress(void **state)
         threads[1] = threads[0];
         threads[1].is_main = false;
         threads[1].tid = 55;
-        threads[0] = (struct mpi_stats_thread){.is_main = true, .now = threads[2].now, .joins = joins ? 55 : 0};
+        threads[0] = (struct mpi_stats_thread){.tid = 54, .is_main = true, .now = threads[2].now};
+        const struct thread_seen seen[] = {{.tid = 54, .wait = {.kind = THREAD_WAITS_END, .tid = 55}}, {.tid = 55}};
+        scene.set.ranks[0].seen = seen;
+        scene.set.ranks[0].seen_count = joins ? 2 : 0;
         scene.set.ranks[0].thread_count = 2;
         look(&scene);
         assert_int_equal(scene.why.ranks[0].state, joins ? MPI_WHY_POLLS : MPI_WHY_COMPUTES);

@@ -264,12 +264,16 @@ static void put_graph(struct buf *text, const struct mpi_why *why)
 int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *ret_set, struct mpi_why *ret_why,
                 struct arena *arena)
 {
-    struct gathering gathering = {.set = {.arena = arena}};
+    struct gathering first = {.set = {.arena = arena}}, gathering = first;
+    struct mpi_look *look = NULL;
+    mpi_process_each(monitor->mpi, dir, gather_living, &first);
+    if (first.failed || mpi_look_begin(&look, &first.set, NULL) < 0)
+        return -ENOMEM;
     mpi_process_each(monitor->mpi, dir, gather_living, &gathering);
     mpi_past_each(monitor->mpi, dir, gather_past, &gathering);
     if (gathering.set.count)
         qsort(gathering.set.ranks, gathering.set.count, sizeof *gathering.set.ranks, by_rank);
-    mpi_look_once(&gathering.set, NULL);
+    mpi_look_end(look, &gathering.set);
     *ret_set = gathering.set;
     return gathering.failed ? -ENOMEM : mpi_why_find(ret_why, ret_set, NULL, arena);
 }

@@ -4,11 +4,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import unittest
 
 import mpitest
+import schematest
 import scrytest
 
 
@@ -316,11 +318,57 @@ class Why(mpitest.MpiCase):
                                r"    thread \d+ \(stuck\S*\): MPI_Recv of 8 B from rank 1, tag 4 on MPI_COMM_WORLD, at receive "
                                r"\(stuck.c:\d+\), for ")
 
+    @mpitest.both
+    def test_thread_that_may_send(self):
+        """It has not called MPI yet: no deadlock, for it will send. (And the MPI library's own threads are none of these.)"""
+        fifo = self.box.path("work", "fifo")
+        os.mkfifo(fifo)
+        job = self.start_job(2, self.target("stuck.c", "-Wno-stringop-overflow"), "unsent", stdout=subprocess.DEVNULL)
+        path, answers = self.box.path("work", "job"), []
+
+        def both_wait():
+            answers.append(self.why(path))
+            mpi = answers[-1][0]["mpi"]
+            return mpi and [each["state"] for each in mpi["ranks"]] == ["waits"] * 2 and \
+                all(len(each["other_threads"]) == 1 for each in mpi["ranks"])
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        with open(fifo, "r+b", buffering=0) as opened:
+            scrytest.wait_until(both_wait, 30, lambda: json.dumps(answers[-1][0], indent=1))
+            (answer, status) = answers[-1]
+            self.assertEqual((answer["mpi"]["findings"], answer["mpi"]["stuck"], status), ([], 0, 0))
+            self.assertEqual([each["other_threads"][0]["may_act"] for each in answer["mpi"]["ranks"]], [True] * 2)
+            text = self.box.run(self.box.scry("why", path)).stdout
+            self.assertRegex(text, r"\n    thread \d+ \(stuck.*\): outside of MPI, may call it yet\n")
+            opened.write(b"go")
+            self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
+
+    def test_threads_without_work(self):
+        """Others of their process would have to give it."""
+        answer, status, _ = self.stuck("idle", self.only("deadlock", [0, 1], [2]))
+        self.assertEqual((sorted(answer["mpi"]["findings"][0]["ranks"]), status), ([0, 1], 3))
+
+    def test_thread_that_wants_a_mutex(self):
+        """Who holds it waits in MPI."""
+        answer, status, _ = self.stuck("held", self.only("deadlock", [0, 1], [2]))
+        self.assertEqual((sorted(answer["mpi"]["findings"][0]["ranks"]), status), ([0, 1], 3))
+        (thread,) = answer["mpi"]["ranks"][0]["other_threads"]
+        self.assertEqual((thread["may_act"], "waits for a mutex that is held by thread" in thread["text"]), (False, True))
+
     def test_own_mutex(self):
-        expected = "2 ranks wait for rank 1, which waits for a mutex that it holds itself: it will wait for ever"
-        answer, _, text = self.stuck("mutex", self.only("straggler", [1], [0, 2], expected))
-        self.assertEqual(answer["mpi"]["findings"][0]["text"], expected)
-        self.assertRegex(text, r"rank 1 \(.*\): outside of MPI: waits for a mutex")
+        answer, status, text = self.stuck("mutex", self.only("deadlock", [1], [0, 2]))
+        self.assertEqual((answer["mpi"]["findings"][0]["text"], status),
+                         ("deadlock: rank 1 waits for a mutex that it holds itself", 3))
+        self.assertEqual(answer["mpi"]["ranks"][1]["state"], "blocked")
+        self.assertRegex(text, r"rank 1 \(.*\): outside of MPI: waits for a mutex that it holds itself.*, at main \(stuck.c:\d+\)")
+
+    def test_mutexes(self):
+        answer, status, text = self.stuck("mutexes", self.only("deadlock", [1], [0, 2]))
+        self.assertEqual((answer["mpi"]["findings"][0]["text"], status),
+                         ("deadlock: 2 threads of rank 1 wait for each other", 3))
+        self.assertRegex(text, r"rank 1 \(.*\): outside of MPI: waits for a mutex that is held by thread \d+ \(.*\), at take_both "
+                               r"\(stuck.c:\d+\).*\n    thread \d+ \(.*\): waits for a mutex that is held by thread \d+ \(.*\), at "
+                               r"take_both \(stuck.c:\d+\)")
 
     def test_opened_fifo(self):
         os.mkfifo(self.box.path("work", "some-fifo"))
@@ -508,24 +556,64 @@ class Others(scrytest.TestCase):
         os.kill(job.pid, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
 
-    def test_locks(self):
-        """A thread that waits for a mutex: who holds it; one that waits for the end of another."""
+    def deadlock(self, until, *command):
+        """Asks until there is one: the answer, and the text. Exit status 3."""
         path = self.box.path("work", "job")
-        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", scrytest.example("hang")))
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", *command))
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        answers = []
 
-        def locked():
-            if not os.path.exists(os.path.join(path, "job.json")):
-                return None
-            processes = self.ask(path)["processes"]
-            held = [thread for process in processes for thread in process["threads"] if "mutex" in thread["text"]]
-            return (processes, held) if held else None
+        def found():
+            done = self.box.run(self.box.scry("why", "--json", path))
+            answers.append(json.loads(done.stdout))
+            with open(os.path.join(scrytest.SOURCE, "doc", "reference", "why.schema.json"), encoding="utf-8") as file:
+                self.assertEqual(list(schematest.violations(answers[-1], json.load(file))), [])
+            self.assertEqual(done.returncode, 3 if answers[-1]["deadlocks"] else 0, done.stderr)
+            return until(answers[-1])
 
-        processes, held = scrytest.wait_until(locked, 20, "its threads wait for each other")
-        tids = {thread["tid"] for process in processes for thread in process["threads"]}
-        for thread in held:
-            self.assertEqual(thread["syscall"], "futex")
-            self.assertLessEqual(set(thread["waits_for"]), tids)
-        os.kill(job.pid, signal.SIGKILL)
+        scrytest.wait_until(found, 30, lambda: json.dumps(answers[-1], indent=1))
+        done = self.box.run(self.box.scry("why", path))
+        self.assertEqual(done.returncode, 3)
+        os.kill(job.pid, signal.SIGTERM)
+        job.wait(60 * scrytest.SCALE)
+        return answers[-1], done.stdout
+
+    def test_locks(self):
+        """A circle of mutexes, with lines."""
+        answer, text = self.deadlock(lambda answer: answer["deadlocks"], scrytest.example("hang"))
+        (lock,) = answer["deadlocks"]
+        (process,) = answer["processes"]
+        held = {thread["tid"]: thread["waits_for"] for thread in process["threads"]}
+        one, other = (thread["tid"] for thread in lock["threads"])
+        self.assertEqual((held[one], held[other]), ([other], [one]))
+        self.assertEqual([(os.path.basename(each["file"]), each["function"]) for each in lock["threads"]],
+                         [("hang.c", "take_both")] * 2)
+        with open(os.path.join(scrytest.SOURCE, "examples", "hang.c"), encoding="utf-8") as file:
+            (line,) = (number for number, text in enumerate(file, 1) if "pthread_mutex_lock(other)" in text)
+        self.assertEqual([each["line"] for each in lock["threads"]], [line] * 2)
+        self.assertRegex(text, rf"\ndeadlock: 2 threads of process \d+ \(hang\) wait for each other\n  thread {one} \(hang\): waits "
+                               rf"for a mutex that is held by thread {other} \(hang\), at take_both \(hang.c:{line}\)\n  thread "
+                               rf"{other} ")
+
+    def test_own_lock(self):
+        """Of C++, beside a thread that goes on."""
+        source = self.box.path("work", "own.cc")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <mutex>\n#include <thread>\n#include <unistd.h>\nstatic std::mutex mutex;\n"
+                       "static void twice() {\n std::lock_guard<std::mutex> once(mutex);\n"
+                       " std::lock_guard<std::mutex> again(mutex);\n}\n"
+                       "int main() {\n std::thread other([] { for (;;) usleep(1000); });\n twice();\n}\n")
+        for optimised in ("-O0", "-O2"):
+            program = self.box.path("work", "own" + optimised)
+            done = self.box.run(["g++", "-g", optimised, "-o", program, source, "-lpthread"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answer, text = self.deadlock(lambda answer: answer["deadlocks"], program)
+            (lock,) = answer["deadlocks"]
+            (thread,) = lock["threads"]
+            self.assertEqual((thread["tid"], os.path.basename(thread["file"]), thread["line"]), (lock["pid"], "own.cc", 7))
+            self.assertIn(f"thread {lock['pid']} of process {lock['pid']} (own{optimised}) waits for a mutex that it holds "
+                          "itself\n", text)
+            shutil.rmtree(self.box.path("work", "job"))
 
     def test_wrong_arguments(self):
         for arguments in ((), ("a", "b"), ("--settled", "x", "a"), ("--nonsense", "a")):

@@ -16,6 +16,10 @@
  *     joined     threads of 0 and 1 receive from each other, and the first ones wait for them; 2 waits for 0
  *     threads    two threads of 0 receive from 1, which waits for 0; 2 is done
  *     mutex      0 and 2 wait for 1, which waits for a mutex that it holds itself
+ *     mutexes    two threads of 1 each hold the mutex that the other one wants; 0 and 2 wait for 1
+ *     held       0 and 1 receive from each other; 0 holds the mutex that its thread which is to send wants
+ *     unsent     0 and 1 receive from each other, and have threads that will send, but read from a fifo first
+ *     idle       0 and 1 receive from each other, and have threads that wait for work, which nobody gives
  *     fifo       0 and 2 wait for 1, which opens a fifo that nobody writes
  *     lock       0 holds a lock on the window of 1 and sleeps; 1 and 2 want it
  *     locked     0 holds it and receives from 2, which wants it; 1 waits in a barrier
@@ -23,10 +27,11 @@
  *     testall    0 and 1 ask with MPI_Testall for each other's message, which neither sends; 2 is done
  *     iprobe     0 asks with MPI_Iprobe, which anybody may send; 1 sleeps, 2 waits for 0
  *     post       0 wants access to the window of 1, which sleeps and does not post; 2 waits for 0
- *     complete   1 has posted for 0 and 2 and waits; 2 does not begin, but receives from 1; 0 is done, and receives
- * from 2 file       0 and 2 write to a file together, 1 sleeps views      0 and 2 write to a file together, 1 sets its
- * size group, cart, inter, merged, later on communicators made in so many ways, which have other numbers on each rank:
- * 0 and 1 disagree
+ *     complete   1 has posted for 0 and 2 and waits; 2 does not begin, but receives from 1; 0 receives from 2
+ *     file       0 and 2 write to a file together, 1 sleeps
+ *     views      0 and 2 write to a file together, 1 sets its size
+ *     group, cart, inter, merged, later
+ *                on communicators made in so many ways, which have other numbers on each rank: 0 and 1 disagree
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -77,6 +82,68 @@ static void receive_twice(int rank)
         return;
     MPI_Recv(numbers + 1, 1, MPI_DOUBLE, other, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 0)
+        pthread_join(thread, NULL);
+}
+
+static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t both_hold_one;
+
+static void take_both(int first)
+{
+    pthread_mutex_lock(&mutexes[first]);
+    pthread_barrier_wait(&both_hold_one);
+    pthread_mutex_lock(&mutexes[1 - first]);
+}
+
+static void *takes_both(void *ctx)
+{
+    take_both(1);
+    return ctx;
+}
+
+static void *sends_later(void *other)
+{
+    char byte;
+    int fd = open("fifo", O_RDONLY);
+    if (read(fd, &byte, 1) == 1)
+        MPI_Send(numbers + 1, 1, MPI_DOUBLE, *(int *)other, 4, MPI_COMM_WORLD);
+    return other;
+}
+
+static void *sends_with_mutex(void *other)
+{
+    pthread_mutex_lock(&mutexes[0]);
+    MPI_Send(numbers + 1, 1, MPI_DOUBLE, *(int *)other, 4, MPI_COMM_WORLD);
+    return other;
+}
+
+static void *sends_what_comes(void *other)
+{
+    pthread_mutex_lock(&mutexes[0]);
+    pthread_cond_wait(&work, &mutexes[0]);
+    MPI_Send(numbers + 1, 1, MPI_DOUBLE, *(int *)other, 4, MPI_COMM_WORLD);
+    return other;
+}
+
+static void threads_outside(const char *way, int rank)
+{
+    int other = rank == 0 ? 1 : 0;
+    pthread_t thread;
+    bool held = strcmp(way, "held") == 0 && rank == 0;
+    if (held)
+        pthread_mutex_lock(&mutexes[0]);
+    if (strcmp(way, "mutexes") == 0 && rank == 1) {
+        pthread_barrier_init(&both_hold_one, NULL, 2);
+        if (pthread_create(&thread, NULL, takes_both, NULL) == 0)
+            take_both(0);
+    } else if (rank < 2 && (held || strcmp(way, "held") != 0)) {
+        void *(*run)(void *) = held ? sends_with_mutex : strcmp(way, "idle") == 0 ? sends_what_comes : sends_later;
+        if (pthread_create(&thread, NULL, run, &other))
+            return;
+    }
+    MPI_Recv(numbers, 1, MPI_DOUBLE, other, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank < 2 && !held)
         pthread_join(thread, NULL);
 }
 
@@ -245,7 +312,10 @@ int main(int argc, char **argv)
     int rank, other;
     const char *way = argc > 1 ? argv[1] : "";
     MPI_Request requests[2];
-    bool threads = strcmp(way, "joined") == 0 || strcmp(way, "threads") == 0;
+    static const char *const threaded[] = {"joined", "threads", "mutexes", "held", "unsent", "idle"};
+    bool threads = false;
+    for (size_t i = 0; i < sizeof threaded / sizeof *threaded; i++)
+        threads |= strcmp(way, threaded[i]) == 0;
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &other);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     other = rank == 0 ? 1 : 0;
@@ -292,6 +362,9 @@ int main(int argc, char **argv)
         for (int i = 0; i < 2 && rank == 1; i++)
             pthread_mutex_lock(&mutex);
         MPI_Barrier(MPI_COMM_WORLD);
+    } else if (threads && strcmp(way, "joined") != 0 && strcmp(way, "threads") != 0) {
+        if (rank < 2 || strcmp(way, "unsent") != 0)
+            threads_outside(way, rank);
     } else if (strcmp(way, "fifo") == 0) {
         if (rank == 1)
             rank += open("some-fifo", O_RDONLY);
