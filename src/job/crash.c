@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "job/aside.h"
+#include "job/reason.h"
 #include "jobdir/text.h"
 #include "symbols/core.h"
 #include "symbols/lines.h"
@@ -63,7 +65,12 @@ static json_t *read_core(const void *ctx)
     json_t *list = json_array();
     for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
         add_frames(list, core->threads[0].frames[i].pc, &core->threads[0].frames[i].where);
-    return json_pack("{s:o}", "frames", list);
+    json_t *found = json_pack("{s:o}", "frames", list);
+    if (core->faulted) {
+        json_object_set_new(found, "address", json_integer((json_int_t)core->fault_addr));
+        json_object_set_new(found, "sp", json_integer((json_int_t)core->sp));
+    }
+    return found;
 }
 
 /* What the loader added to the addresses in the file: from where its code came to lie, and where it wanted to. */
@@ -149,6 +156,28 @@ static bool is_traced(const struct job *job, pid_t pid)
     return traced;
 }
 
+/* From the core file, or the kernel's log. */
+static void explain_fault(const struct job *job, json_t *crash)
+{
+    struct reason_logged logged;
+    const char *name = json_string_value(json_object_get(crash, "name"));
+    int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+    const json_t *address = json_object_get(crash, "address");
+    uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
+    json_object_del(crash, "sp");
+    if (!address && signo == SIGSEGV &&
+        reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
+                           job->recorder.start_ns) &&
+        !logged.out_of_memory) {
+        json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
+        address = json_object_get(crash, "address");
+        sp = logged.sp;
+    }
+    const char *reason = address ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;
+    if (reason)
+        json_object_set_new(crash, "reason", json_string(reason));
+}
+
 static void explain_one(const struct job *job, json_t *crash)
 {
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
@@ -173,7 +202,9 @@ void crash_explain(struct job *job)
     json_t *crash;
     json_array_foreach(job->recorder.model.crashes, index, crash)
     {
-        if (index < CRASHES_EXPLAINED)
-            explain_one(job, crash);
+        if (index >= CRASHES_EXPLAINED)
+            break;
+        explain_one(job, crash);
+        explain_fault(job, crash);
     }
 }

@@ -98,6 +98,28 @@ static void set_result(struct job *job, int exit_code)
     };
 }
 
+/* Why the command got the signal that killed it. */
+static void put_reason(struct job *job)
+{
+    struct reason_logged logged;
+    struct buf text = BUF_INIT;
+    int signo = job->info.result.signal;
+    size_t index;
+    json_t *crash;
+    json_array_foreach(job->recorder.model.crashes, index, crash)
+    {
+        const char *reason = json_string_value(json_object_get(crash, "reason"));
+        if (reason && signo && json_integer_value(json_object_get(crash, "pid")) == job->launch.pid && !text.len)
+            buf_puts(&text, reason);
+    }
+    if (!text.len && !reason_of_limits(&text, &job->limits, signo) && signo == SIGKILL &&
+        reason_find_logged(&logged, job->launch.pid, NULL, job->recorder.start_ns) && logged.out_of_memory)
+        buf_puts(&text, "out of memory");
+    snprintf(job->reason, sizeof job->reason, "%s", text.data && !text.failed ? text.data : "");
+    job->info.result.reason = job->reason;
+    buf_done(&text);
+}
+
 static void warn_memory(struct job *job)
 {
     struct trouble_counts now, *before = &job->trouble_before;
@@ -114,7 +136,7 @@ static void warn_memory(struct job *job)
                       "out of memory: the kernel killed %llu process%s on this node meanwhile, this job's probably "
                       "among them",
                       (unsigned long long)node, node == 1 ? "" : "es");
-    else if (killed)
+    else if (killed && !*job->reason)
         recorder_warn(&job->recorder, "killed",
                       "killed by SIGKILL, and not by the kernel for lack of memory as far as it counts: a batch "
                       "system's limit, or somebody's kill -9");
@@ -256,9 +278,10 @@ static void put_end(struct job *job)
 {
     const struct job_result *result = &job->info.result;
     recorder_put_take(&job->recorder, "end",
-                      json_pack("{s:b, s:i, s:i, s:b, s:f, s:f}", "started", result->started, "exit_code",
-                                result->exit_code, "signal", result->signal, "core_dumped", result->core_dumped,
-                                "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds));
+                      json_pack("{s:b, s:i, s:i, s:s, s:b, s:f, s:f}", "started", result->started, "exit_code",
+                                result->exit_code, "signal", result->signal, "reason", result->reason, "core_dumped",
+                                result->core_dumped, "wall_seconds", result->wall_seconds, "cpu_seconds",
+                                result->cpu_seconds));
 }
 
 /* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.
@@ -305,6 +328,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
         put_command(job);
     set_result(job, exit_code);
     crash_explain(job);
+    put_reason(job);
     add_warnings(job);
     tracing_record_rules(&job->recorder, &job->watch.rules);
     watch_close(&job->watch);

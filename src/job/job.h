@@ -10,6 +10,7 @@
 #include "job/launch.h"
 #include "job/options.h"
 #include "job/preload.h"
+#include "job/reason.h"
 #include "job/recorder.h"
 #include "job/signals.h"
 #include "job/trouble.h"
@@ -34,10 +35,12 @@ struct job {
     uint64_t cpu_ns;      /* of all that were waited for, by us or by those we waited for */
     uint64_t largest_rss; /* of these */
     uint64_t end_ns;
-    bool ended, seen_to_end; /* the last sample was taken after the end */
-    int status;              /* wait status */
-    int exec_code;           /* -errno of execvp */
-    bool refused;            /* what the person asked for cannot be had: the command is not started */
+    bool ended, seen_to_end;     /* the last sample was taken after the end */
+    int status;                  /* wait status */
+    struct reason_limits limits; /* at its end */
+    char reason[128];            /* why it got its signal; "" */
+    int exec_code;               /* -errno of execvp */
+    bool refused;                /* what the person asked for cannot be had: the command is not started */
     /* whether main is held for long */
     bool wait_asked, wait_told;
 };

@@ -38,6 +38,7 @@ static void read_result(const json_t *json, struct job_result *result)
         .started = !started || json_is_true(started),
         .exit_code = (int)json_integer_value(json_object_get(json, "exit_code")),
         .signal = (int)get_count(json, "signal"),
+        .reason = get_string(json, "reason"),
         .core_dumped = json_is_true(json_object_get(json, "core_dumped")),
         .wall_seconds = json_number_value(json_object_get(json, "wall_seconds")),
         .cpu_seconds = json_number_value(json_object_get(json, "cpu_seconds")),
@@ -118,11 +119,12 @@ void job_info_done(struct job_info *info)
 static json_t *result_json(const struct job_result *result)
 {
     return json_pack(
-        "{s:b, s:i, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "started", result->started, "exit_code",
-        result->exit_code, "signal", result->signal ? json_integer(result->signal) : json_null(), "core_dumped",
-        result->core_dumped, "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes",
-        (json_int_t)result->peak_rss_bytes, "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "processes",
-        (json_int_t)result->processes, "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
+        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "started", result->started,
+        "exit_code", result->exit_code, "signal", result->signal ? json_integer(result->signal) : json_null(), "reason",
+        text_json(result->reason ? result->reason : ""), "core_dumped", result->core_dumped, "wall_seconds",
+        result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes", (json_int_t)result->peak_rss_bytes,
+        "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "processes", (json_int_t)result->processes,
+        "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
         (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running, "lost_records",
         (json_int_t)result->lost_records);
 }

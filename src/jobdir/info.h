@@ -18,9 +18,10 @@ enum { JOB_VERSION = 1 };
 
 /* How the job ended. Sizes in bytes, times in seconds. */
 struct job_result {
-    bool started;  /* the command was executed; otherwise exit_code is 126 or 127 */
-    int exit_code; /* what scry run exited with: the command's own, or 128 + signal */
-    int signal;    /* that killed the command; 0: none */
+    bool started;       /* the command was executed; otherwise exit_code is 126 or 127 */
+    int exit_code;      /* what scry run exited with: the command's own, or 128 + signal */
+    int signal;         /* that killed the command; 0: none */
+    const char *reason; /* why it got that: "out of memory"; "": not known; NULL likewise */
     bool core_dumped;
     double wall_seconds, cpu_seconds;
     uint64_t peak_rss_bytes;      /* of the largest process */

@@ -81,6 +81,7 @@ static bool result_from_spool(const struct job_report *report, struct job_result
     ret_result->started = json_is_true(json_object_get(end, "started"));
     ret_result->exit_code = (int)json_integer_value(json_object_get(end, "exit_code"));
     ret_result->signal = (int)json_integer_value(json_object_get(end, "signal"));
+    ret_result->reason = json_string_value(json_object_get(end, "reason"));
     ret_result->core_dumped = json_is_true(json_object_get(end, "core_dumped"));
     ret_result->wall_seconds = json_number_value(json_object_get(end, "wall_seconds"));
     ret_result->cpu_seconds = json_number_value(json_object_get(end, "cpu_seconds"));
@@ -223,15 +224,16 @@ static const json_t *or_empty(const json_t *preferred, const json_t *other)
 
 static void add_times(json_t *json, const struct job_report *report, const struct job_result *result)
 {
-    json_t *values =
-        json_pack("{s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "exit_code",
-                  report->info.ended || report->model.end ? json_integer(result->exit_code) : json_null(), "signal",
-                  result->signal ? json_integer(result->signal) : json_null(), "core_dumped", result->core_dumped,
-                  "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes",
-                  (json_int_t)result->peak_rss_bytes, "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes,
-                  "process_count", (json_int_t)result->processes, "processes_at_once",
-                  (json_int_t)result->processes_at_once, "threads_at_once", (json_int_t)result->threads_at_once,
-                  "left_running", (json_int_t)result->left_running, "lost_records", (json_int_t)result->lost_records);
+    json_t *values = json_pack(
+        "{s:o, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "exit_code",
+        report->info.ended || report->model.end ? json_integer(result->exit_code) : json_null(), "signal",
+        result->signal ? json_integer(result->signal) : json_null(), "reason",
+        result->reason && *result->reason ? text_json(result->reason) : json_null(), "core_dumped", result->core_dumped,
+        "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes",
+        (json_int_t)result->peak_rss_bytes, "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes,
+        "process_count", (json_int_t)result->processes, "processes_at_once", (json_int_t)result->processes_at_once,
+        "threads_at_once", (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running,
+        "lost_records", (json_int_t)result->lost_records);
     json_object_update(json, values);
     json_decref(values);
 }

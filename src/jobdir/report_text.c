@@ -33,10 +33,14 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
     const char *status = job_report_status(report);
     if (strcmp(status, "not_started") == 0)
         buf_printf(out, "could not be started: exit status %d", result->exit_code);
-    else if (strcmp(status, "signaled") == 0)
+    else if (strcmp(status, "signaled") == 0) {
         buf_printf(out, "was killed by %s (%s)%s", text_signal(result->signal, name, sizeof name),
                    strsignal(result->signal), result->core_dumped ? ", core dumped" : "");
-    else if (strcmp(status, "exited") == 0)
+        if (result->reason && *result->reason) {
+            buf_puts(out, ": ");
+            text_show(out, result->reason);
+        }
+    } else if (strcmp(status, "exited") == 0)
         buf_printf(out, "ended: exit status %d", result->exit_code);
     else if (report->state == JOB_RUNNING)
         buf_puts(out, "is running");
@@ -188,6 +192,18 @@ static void put_frames(struct buf *out, const json_t *frames)
     }
 }
 
+static void put_fault(struct buf *out, const json_t *crash)
+{
+    const char *reason = json_string_value(json_object_get(crash, "reason"));
+    const json_t *address = json_object_get(crash, "address");
+    if (reason) {
+        buf_puts(out, ": ");
+        text_show(out, reason);
+    }
+    if (json_is_integer(address))
+        buf_printf(out, "%s address 0x%llx", reason ? "," : ":", (unsigned long long)json_integer_value(address));
+}
+
 /* `calls`: so many of those that a traced process was in are shown; the report has them all in a place of its own. */
 static void put_crashes(struct buf *out, const json_t *crashes, const struct job_functions *functions, size_t calls,
                         struct report_style style)
@@ -205,6 +221,7 @@ static void put_crashes(struct buf *out, const json_t *crashes, const struct job
         text_show(out, process ? process : "?");
         buf_printf(out, " (pid %d): %s (%s)", (int)json_integer_value(json_object_get(crash, "pid")),
                    text_signal(signo, name, sizeof name), strsignal(signo));
+        put_fault(out, crash);
         if (core) {
             buf_puts(out, ", core file ");
             text_show(out, core);

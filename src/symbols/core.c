@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
+#include <sys/user.h>
 #include <unistd.h>
 
 #include "symbols/lines_internal.h"
@@ -72,6 +74,9 @@ static void read_status(struct reading *reading, const void *bytes, size_t size)
         }
         reading->signals = grown;
     }
+    if (reading->signal_count == 0)
+        memcpy(&reading->core->sp, (const char *)&status.pr_reg + offsetof(struct user_regs_struct, rsp),
+               sizeof reading->core->sp);
     reading->signals[reading->signal_count++] = (struct thread_signal){.tid = status.pr_pid, .signo = status.pr_cursig};
     if (reading->signal_count == 1 && !reading->has_siginfo)
         reading->core->signo = status.pr_cursig; /* the kernel writes the thread that crashed first */
@@ -93,6 +98,9 @@ static void read_siginfo(struct reading *reading, const void *bytes, size_t size
     case SIGTRAP:
         if (info.si_code > 0) /* not sent by kill(2) */
             reading->core->fault_addr = (uint64_t)(uintptr_t)info.si_addr;
+        reading->core->faulted = /* what the processor refuses otherwise has no address */
+            (info.si_signo == SIGSEGV && (info.si_code == SEGV_MAPERR || info.si_code == SEGV_ACCERR)) ||
+            (info.si_signo == SIGBUS && info.si_code == BUS_ADRERR);
     }
 }
 

@@ -33,6 +33,8 @@ struct core_thread {
 struct core {
     pid_t pid;
     int signo;                   /* that ended the process */
+    uint64_t sp;                 /* of the thread that crashed */
+    bool faulted;                /* by an address of its own: SIGSEGV and SIGBUS of a page */
     uint64_t fault_addr;         /* si_addr of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP; else 0 */
     char name[16];               /* of the process */
     char *program;               /* path of the executable; NULL: unknown */

@@ -53,6 +53,16 @@ KEPT_VARIABLES = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
+def can_read_kernel_log():
+    """Whether it tells of this machine's processes by the numbers that they have here."""
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    with open("/proc/sys/debug/exception-trace", encoding="ascii") as file:
+        return file.read().strip() == "1" and os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+
+
 def wait_until(condition, timeout=10.0, message=None):
     """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds."""
     end = time.monotonic() + timeout * SCALE

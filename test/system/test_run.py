@@ -69,6 +69,75 @@ class Status(RunCase):
             self.assertEqual((report["status"], report["signal"]), ("signaled", number))
             self.assertEqual(report["exit_code"], 128 + number)
 
+    def test_reason_of_a_signal(self):
+        """A limit, a stack that is used up, a NULL pointer; not of those that somebody sent."""
+        source = self.box.path("work", "faults.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("struct three { int a, b, c; };\n"
+                       "static int deep(int n) { volatile char room[100]; room[0] = n; return deep(n + 1) + room[0]; }\n"
+                       "int main(int argc, char **argv) {\n"
+                       "    struct three *volatile none = 0;\n"
+                       "    switch (argv[1][0]) {\n    case 'd': return deep(0);\n    case 'n': return none->c;\n"
+                       "    case 'w': return *(volatile char *)0x123456789000;\n"
+                       "    case 'g': return *(volatile char *)0x8000000000000000;\n    }\n"
+                       "    for (;;) ;\n}\n")
+        program = self.box.path("work", "faults")
+        done = self.box.run(["gcc", "-w", "-O1", "-fno-optimize-sibling-calls", "-o", program, source])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        core = open("/proc/sys/kernel/core_pattern", encoding="ascii").read().strip()
+        logged = scrytest.can_read_kernel_log()
+        for cores in (False, True):
+            if not (logged if not cores else core == "core"):
+                continue
+            limit = "ulimit -c unlimited; " if cores else ""
+            for way, reason, address in (("d", "stack overflow", "0x7f"), ("n", "a NULL pointer", "0x8"),
+                                         ("w", None, "0x123456789000"), ("g", None, None)):
+                done = self.scry_run("sh", "-c", f"{limit}exec {program} {way}")
+                report = self.report()
+                self.assertEqual((report["signal"], report["reason"]), (signal.SIGSEGV, reason), way)
+                (crash,) = report["crashes"]
+                self.assertEqual(crash.get("reason"), reason)
+                self.assertEqual("address" in crash, address is not None, way)
+                if reason:
+                    self.assertRegex(done.stderr, rf"was killed by SIGSEGV \(Segmentation fault\)(, core dumped)?: {reason}\n")
+                if address:
+                    self.assertRegex(done.stderr, rf"crash .*SIGSEGV .*: ({reason}, )?address {address}")
+            done = self.scry_run("sh", "-c", f"{limit}kill -SEGV $$")
+            self.assertIsNone(self.report()["reason"])
+
+    def test_reason_of_a_limit(self):
+        done = self.scry_run("sh", "-c", "ulimit -t 1; while :; do :; done")
+        report = self.report()
+        self.assertEqual(report["signal"], signal.SIGKILL)
+        self.assertRegex(report["reason"], r"^(probably )?its limit of processor time \(ulimit -t 1\)$")
+        self.assertIn(f"was killed by SIGKILL (Killed): {report['reason']}\n", done.stderr)
+        self.assertEqual([each for each in report["warnings"] if each["kind"] == "killed"], [])
+
+    def test_reason_out_of_memory(self):
+        """In a control group with little."""
+        if not scrytest.can_read_kernel_log():
+            self.skipTest("needs the kernel's log")
+        for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            group = os.path.join(root, f"scry-test-{os.getpid()}")
+            try:
+                os.mkdir(group)
+            except OSError:
+                continue
+            try:
+                with open(os.path.join(group, limit), "w", encoding="ascii") as file:
+                    file.write("30000000")
+                hungry = "import sys; open(sys.argv[1], 'w').write('0'); bytearray(1 << 29)"
+                done = self.scry_run(sys.executable, "-c", hungry, os.path.join(group, "cgroup.procs"))
+            except OSError:
+                continue
+            finally:
+                os.rmdir(group)
+            report = self.report()
+            self.assertEqual((report["signal"], report["reason"]), (signal.SIGKILL, "out of memory"))
+            self.assertIn("was killed by SIGKILL (Killed): out of memory\n", done.stderr)
+            return
+        self.skipTest("no control group with a limit of memory can be made")
+
     def test_not_found_and_not_executable(self):
         plain = self.box.path("work", "plain")
         with open(plain, "w", encoding="ascii") as file:
