@@ -11,10 +11,13 @@
 #include "monitor/monitor.h"
 #include "monitor/node.h"
 #include "monitor/process.h"
+#include "monitor/runstate.h"
 
 struct raised_event {
     struct event event;
-    struct arena arena; /* of the outputs */
+    struct arena arena;      /* of the outputs */
+    struct thread **threads; /* no event, but these are let go (event_queue_end_looks) */
+    size_t thread_count;
     struct raised_event *next;
 };
 
@@ -150,6 +153,15 @@ void event_raise(struct monitor *monitor, struct event *event)
     monitor_leave(monitor);
 }
 
+static void append(struct monitor *monitor, struct raised_event *raised)
+{
+    if (monitor->raised_last)
+        monitor->raised_last->next = raised;
+    else
+        monitor->raised_first = raised;
+    monitor->raised_last = raised;
+}
+
 int event_queue(struct monitor *monitor, const struct event *event)
 {
     unsigned chain = monitor->current_event ? monitor->current_event->chain + 1 : 0;
@@ -176,11 +188,18 @@ int event_queue(struct monitor *monitor, const struct event *event)
         }
         raised->event.outputs = outputs;
     }
-    if (monitor->raised_last)
-        monitor->raised_last->next = raised;
-    else
-        monitor->raised_first = raised;
-    monitor->raised_last = raised;
+    append(monitor, raised);
+    return 0;
+}
+
+int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count)
+{
+    struct raised_event *raised = calloc(1, sizeof *raised);
+    if (!raised)
+        return -ENOMEM;
+    raised->threads = threads_take;
+    raised->thread_count = count;
+    append(monitor, raised);
     return 0;
 }
 
@@ -191,7 +210,12 @@ void event_run_queue(struct monitor *monitor)
         monitor->raised_first = raised->next;
         if (!raised->next)
             monitor->raised_last = NULL;
-        event_raise(monitor, &raised->event);
+        if (raised->threads)
+            for (size_t i = 0; i < raised->thread_count; i++)
+                runstate_look_done(raised->threads[i]);
+        else
+            event_raise(monitor, &raised->event);
+        free(raised->threads);
         arena_done(&raised->arena);
         free(raised);
     }

@@ -91,6 +91,10 @@ void event_raise(struct monitor *monitor, struct event *event);
  */
 int event_queue(struct monitor *monitor, const struct event *event);
 
+/* These threads, which are looked at (runstate_look), are let go when what was queued before is done. The list is
+ * malloc'ed, and taken. -ENOMEM. */
+int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count);
+
 /* Runs what was queued. */
 void event_run_queue(struct monitor *monitor);
 

@@ -292,6 +292,12 @@ struct thread *process_thread(struct process *process, pid_t tid)
     return thread;
 }
 
+static bool has_ended(pid_t pid, pid_t tid)
+{
+    struct proc_stat stat;
+    return proc_stat_read(pid, tid, &stat) == 0 && stat.state == 'Z';
+}
+
 int process_refresh(struct process *process, uint64_t execution)
 {
     if (process->object.gone)
@@ -306,6 +312,8 @@ int process_refresh(struct process *process, uint64_t execution)
     process->snapshot = execution;
     uint64_t now = clock_now_ns();
     for (size_t i = 0; i < count; i++) {
+        if (tids[i] == process->pid && count > 1 && has_ended(process->pid, tids[i]))
+            continue; /* the first thread is listed until the last one ends */
         struct thread *thread = process_thread(process, tids[i]);
         if (thread)
             thread->seen = now;

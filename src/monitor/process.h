@@ -34,9 +34,11 @@ struct thread {
     unsigned looks;               /* how many look at its frames: it waits until they have */
     bool stopped;                 /* as we last told the tracer */
     bool exit_reported;           /* thread_has_terminated was raised */
+    bool ended;                   /* it could not be stopped any more */
     int step;                     /* enum tracer_step_mode as we last told the tracer */
     char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
-    uint64_t seen;                /* execution that last saw it in /proc */
+    uint64_t seen;                /* when it was last seen in /proc */
+    uint64_t change;              /* of run states, that it was part of last (runstate.c) */
     UT_hash_handle hh;            /* of the process, by tid */
 };
 
@@ -53,8 +55,8 @@ struct process {
     struct switch_watch *switching; /* of scheduling events; NULL */
     struct message_queue *queue;    /* monitor/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;
-    bool all_stopped;             /* for proc_has_been_stopped/continued */
-    double resident_byte_seconds; /* the memory integral and where it was last extended */
+    bool all_stopped, were_stopped; /* for proc_has_been_stopped/continued: now; since it was last continued */
+    double resident_byte_seconds;   /* the memory integral and where it was last extended */
     uint64_t resident_sampled_ns;
     struct process *next_unsettled;
     bool is_unsettled;

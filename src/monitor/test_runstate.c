@@ -139,6 +139,53 @@ static void changes_of_state_are_told(void **state)
     test_close(two);
 }
 
+/* Of the process: when the last thread has been stopped, and when the last has been continued. */
+static void changes_of_a_process_are_those_of_all_threads(void **state)
+{
+    new_child(0, 2);
+    struct test_session *one = open_attached(1), *two = open_attached(1);
+    test_send(two, OMIS_DONT_RETURN_EN_DIS, "proc_has_been_stopped([]): print([\"stopped\"])");
+    test_send(two, OMIS_DONT_RETURN_EN_DIS, "proc_has_been_continued([]): print([\"continued\"])");
+    test_take(two);
+    test_take(two);
+    test_ask(two, ": csr_enable([])");
+    test_ask(one, ": thread_stop([])");
+    test_has_text(test_text(test_take(two)), "stopped");
+    test_ask(one, ": thread_continue([t_1_1])");
+    assert_null(two->replies);
+    test_ask(one, ": thread_stop([t_1_1])"); /* all are, once more */
+    test_has_text(test_text(test_take(two)), "stopped");
+    test_ask(one, ": thread_continue([t_1_1])");
+    test_ask(one, ": thread_continue([t_1_2])");
+    test_has_text(test_text(test_take(two)), "continued");
+    test_ask(one, ": thread_stop([t_1_2])");
+    test_ask(one, ": thread_continue([])");
+    assert_null(two->replies);
+    test_close(one);
+    test_close(two);
+}
+
+/* Until the lists have run: also that of the process, for which all threads wait. */
+static void who_is_continued_waits_for_the_lists(void **state)
+{
+    new_child(0, 2);
+    struct test_session *tool = open_attached(1);
+    static const char *const events[] = {"thread_has_been_continued", "proc_has_been_continued"};
+    for (size_t i = 0; i < 2; i++) {
+        test_send(tool, OMIS_DONT_RETURN_EN_DIS, "%s([p_1_1]): thread_get_info([p_1_1], %d)", events[i], THREAD_STATE);
+        test_take(tool);
+        test_ask(tool, ": thread_stop([]) csr_enable([])");
+        test_ask(tool, ": thread_continue([])");
+        test_has_text(test_text(test_take(tool)), "OMIS_OK t_1_1,t_1_2=4");
+        assert_true(!thread_of(0, 0)->stopped && !thread_of(0, 1)->stopped);
+        test_ask(tool, ": csr_delete([])");
+        while (tool->replies)
+            test_take(tool);
+    }
+    test_close(tool);
+    assert_true(fake_tracer_is_clean());
+}
+
 static void two_requests_that_undo_each_other_come_to_an_end(void **state)
 {
     new_child(0, 1);
@@ -326,6 +373,8 @@ int main(void)
         TEST(stops_are_one_switch_suspends_are_counted),
         TEST(what_fails_is_undone),
         TEST(changes_of_state_are_told),
+        TEST(changes_of_a_process_are_those_of_all_threads),
+        TEST(who_is_continued_waits_for_the_lists),
         TEST(two_requests_that_undo_each_other_come_to_an_end),
         TEST(a_lost_tracer_is_replaced),
         TEST(the_thread_is_held_until_the_lists_are_done),

@@ -31,7 +31,7 @@ const struct scry_service proc_event_services[] = {
     {"proc_has_been_stopped", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
      "All threads of a process have been stopped by the monitoring system.", .event = &runstate_ops},
     {"proc_has_been_continued", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
-     "A stopped process has been continued by the monitoring system.", .event = &runstate_ops},
+     "All threads of a process that was stopped have been continued by the monitoring system.", .event = &runstate_ops},
     {"proc_has_been_scheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
      "A process got a processor (told afterwards).", .missing = switches_missing, .event = &switching_ops},
     {"proc_has_been_descheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,

@@ -94,13 +94,41 @@ class RunStates(ServiceTest):
         self.assertEqual(self.triggered(stopped).result(), f"1,[{self.process}]")
         self.ask(f": thread_continue([{worker}])")
         self.assertEqual(self.triggered(thread_continued).result(), f"1,[{worker}]")
-        self.assertEqual(self.triggered(continued).result(), f"1,[{self.process}]")
+        self.omis.quiet(continued, 0)
         self.ask(": thread_continue([])")
         for _ in range(3):
             self.triggered(thread_continued)
+        self.assertEqual(self.triggered(continued).result(), f"1,[{self.process}]")
         for number in (thread_stopped, thread_continued, stopped, continued):
             self.omis.quiet(number, 0)
         self.ask(f": thread_resume([{self.workers[1]}])")
+
+    def test_threads_that_are_being_made(self):
+        """A process is stopped with those that it makes meanwhile, always."""
+        target = self.target()
+        process = self.attach(target)
+        stopped, _ = self.enable(f"proc_has_been_stopped([{process}]) : print([$proc])")
+        continued, _ = self.enable(f"proc_has_been_continued([{process}]) : print([$proc])")
+        target.do("breed 4")
+        for _ in range(scrytest.rounds(10, 100)):
+            self.ask(f": thread_stop([{process}])")
+            self.triggered(stopped)
+            self.ask(f": thread_continue([{process}])")
+            self.triggered(continued)
+
+    def test_without_the_first_thread(self):
+        target = self.target("puppet", 2)
+        process = self.attach(target)
+        stopped, _ = self.enable(f"proc_has_been_stopped([{process}]) : print([$proc])")
+        continued, _ = self.enable(f"proc_has_been_continued([{process}]) : print([$proc])")
+        self.assertEqual(target.do("leave"), "left")
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "Z")
+        self.assertEqual(set(self.threads(process)), set(target.workers))
+        self.ask(f": thread_stop([{process}])")
+        self.triggered(stopped)
+        self.ask(f": thread_continue([{process}])")
+        self.triggered(continued)
+        os.kill(target.pid, signal.SIGKILL)
 
     def test_threads_that_appear(self):
         """A process with a thread that was started after the last look is not all stopped by stopping the others."""

@@ -237,6 +237,29 @@ static void *short_life(void *argument)
     return NULL;
 }
 
+static void *breathe(void *arg)
+{
+    return arg;
+}
+
+static void *breed(void *arg)
+{
+    for (;;) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, breathe, NULL) == 0)
+            pthread_detach(thread);
+    }
+    return arg;
+}
+
+static void do_breed(const char *text)
+{
+    pthread_t thread;
+    for (int n = atoi(text); n > 0; n--)
+        pthread_create(&thread, NULL, breed, NULL);
+    printf("%d\n", atoi(text));
+}
+
 static void do_thread(const char *text)
 {
     pthread_t thread;
@@ -391,6 +414,7 @@ static const struct {
     {"vfork", do_vfork},     /* a child that executes this program, by vfork */
     {"borrow", do_borrow},   /* a child that calls hit() three times in our memory, by vfork */
     {"spawn", do_spawn},     /* the same by posix_spawn */
+    {"breed", do_breed},     /* breed N: N threads make others without end, which do nothing; prints N */
     {"thread", do_thread},   /* a thread that calls hit() once; prints its id */
     {"more", do_more},       /* one more worker; prints its id */
     {"exec", do_exec},       /* becomes this program again, without workers */
