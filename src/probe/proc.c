@@ -91,9 +91,17 @@ int proc_stat_read(pid_t pid, pid_t tid, struct proc_stat *ret_stat)
 {
     int r = read_stat(pid, tid, ret_stat);
     /* A leader that ended before its threads looks like a zombie, yet the process lives. */
-    if (r == 0 && !tid && ret_stat->state == 'Z' && ret_stat->threads > 1)
-        ret_stat->state = proc_process_state(ret_stat);
-    return r;
+    if (r < 0 || tid || ret_stat->state != 'Z' || ret_stat->threads <= 1)
+        return r;
+    struct proc_stat other;
+    pid_t deputy = proc_deputy(pid);
+    if (deputy && read_stat(pid, deputy, &other) == 0) {
+        ret_stat->memory_bytes = other.memory_bytes;
+        ret_stat->resident_bytes = other.resident_bytes;
+        ret_stat->start_stack = other.start_stack;
+    }
+    ret_stat->state = proc_process_state(ret_stat);
+    return 0;
 }
 
 enum proc_state proc_state_of(const struct proc_stat *stat)
@@ -134,7 +142,7 @@ char proc_process_state(const struct proc_stat *stat)
     return best ? *best : stat->state;
 }
 
-int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status)
+static int read_status(pid_t pid, pid_t tid, struct proc_status *ret_status)
 {
     char text[STATUS_TEXT];
     int r = proc_file_read(pid, tid, "status", text, sizeof text, NULL);
@@ -151,6 +159,18 @@ int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status)
         .involuntary_switches = proc_field(text, "nonvoluntary_ctxt_switches"),
     };
     return 0;
+}
+
+int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status)
+{
+    struct proc_status other;
+    int r = read_status(pid, tid, ret_status);
+    pid_t deputy = r == 0 && !tid && !ret_status->peak_resident_bytes ? proc_deputy(pid) : 0;
+    if (deputy && read_status(pid, deputy, &other) == 0) {
+        ret_status->peak_resident_bytes = other.peak_resident_bytes;
+        ret_status->swap_bytes = other.swap_bytes;
+    }
+    return r;
 }
 
 int proc_switches(pid_t pid, uint64_t *ret_voluntary, uint64_t *ret_involuntary)
@@ -214,14 +234,22 @@ static int append_file(pid_t pid, const char *name, struct buf *buf)
     }
 }
 
+static int append_list(pid_t pid, const char *name, struct buf *buf)
+{
+    size_t before = buf->len;
+    int r = append_file(pid, name, buf);
+    pid_t deputy = r == -ESRCH || (r == 0 && buf->len == before) ? proc_deputy(pid) : 0;
+    return deputy ? append_file(deputy, name, buf) : r;
+}
+
 int proc_cmdline(pid_t pid, struct buf *ret_bytes)
 {
-    return append_file(pid, "cmdline", ret_bytes);
+    return append_list(pid, "cmdline", ret_bytes);
 }
 
 int proc_environ(pid_t pid, struct buf *ret_bytes)
 {
-    return append_file(pid, "environ", ret_bytes);
+    return append_list(pid, "environ", ret_bytes);
 }
 
 static int read_link(pid_t pid, const char *name, char *ret_path, size_t size)
@@ -229,8 +257,11 @@ static int read_link(pid_t pid, const char *name, char *ret_path, size_t size)
     char path[PROC_PATH_SIZE];
     proc_path(path, pid, 0, name);
     ssize_t len = readlink(path, ret_path, size);
-    if (len < 0)
-        return proc_errno(pid, errno);
+    if (len < 0) {
+        int r = proc_errno(pid, errno);
+        pid_t deputy = r == -ENOENT || r == -ESRCH ? proc_deputy(pid) : 0;
+        return deputy ? read_link(deputy, name, ret_path, size) : r;
+    }
     if ((size_t)len >= size)
         return -ENAMETOOLONG;
     ret_path[len] = 0;

@@ -2,6 +2,7 @@
 /* Small files of /proc and the lines of /proc/PID/maps. */
 #include "probe/proc_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -59,6 +60,34 @@ int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_
     return 0;
 }
 
+/* The letter of /proc/PID/task/TID/stat, or 0. */
+static char state_letter(pid_t pid, pid_t tid)
+{
+    char text[512]; /* of which the letter is near the beginning */
+    if (proc_file_read(pid, tid, "stat", text, sizeof text, NULL) < 0)
+        return 0;
+    const char *end = strrchr(text, ')');
+    return end && end[1] ? end[2] : '\0';
+}
+
+pid_t proc_deputy(pid_t pid)
+{
+    char path[PROC_PATH_SIZE];
+    pid_t found = 0;
+    if (state_letter(pid, pid) != 'Z')
+        return 0;
+    proc_path(path, pid, 0, "task");
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        char letter = tid > 0 && tid != pid ? state_letter(pid, tid) : 0;
+        found = letter && !strchr("ZX", letter) ? tid : 0;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
 uint64_t proc_field(const char *text, const char *name)
 {
     size_t len = strlen(name);
@@ -109,14 +138,26 @@ static bool parse_map(char *line, struct proc_map *map)
     return true;
 }
 
-int proc_maps_read(pid_t pid, struct proc_maps *ret_maps)
+static int read_maps(pid_t pid, char **ret_text, size_t *ret_len)
 {
     char path[PROC_PATH_SIZE];
     proc_path(path, pid, 0, "maps");
+    int r = file_read(path, ret_text, ret_len);
+    return r < 0 ? proc_errno(pid, -r) : 0;
+}
+
+int proc_maps_read(pid_t pid, struct proc_maps *ret_maps)
+{
     _cleanup_(freep) char *text = NULL;
-    int r = file_read(path, &text, NULL);
+    size_t len = 0;
+    int r = read_maps(pid, &text, &len);
+    pid_t deputy = r == -ESRCH || (r == 0 && len == 0) ? proc_deputy(pid) : 0;
+    if (deputy) {
+        free(TAKE_PTR(text));
+        r = read_maps(deputy, &text, &len);
+    }
     if (r < 0)
-        return proc_errno(pid, -r);
+        return r;
     size_t lines = 1;
     for (const char *c = text; *c; c++)
         lines += *c == '\n';

@@ -18,6 +18,10 @@ void proc_path(char path[PROC_PATH_SIZE], pid_t pid, pid_t tid, const char *name
 /* Reads at most size - 1 bytes of the file and ends them with a NUL. 0 or -errno. */
 int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size, size_t *ret_len);
 
+/* A thread that shows what all threads share (memory, program, directories), if the first one, which shows it
+ * otherwise, has ended. 0: it has not, or nobody is left. */
+pid_t proc_deputy(pid_t pid);
+
 /* What an errno of an access to a process means; `pid` is looked at when ENOENT leaves it open. */
 int proc_errno(pid_t pid, int number);
 

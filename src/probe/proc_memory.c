@@ -70,7 +70,7 @@ static int finish(pid_t pid, int64_t last, size_t done, size_t len, size_t *ret_
     return proc_errno(pid, (int)-last);
 }
 
-int proc_memory_read(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *ret_done)
+static int read_memory(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *ret_done)
 {
     if (len == 0)
         return finish(pid, 0, 0, 0, ret_done);
@@ -85,7 +85,14 @@ int proc_memory_read(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *
     return finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
 }
 
-int proc_memory_write(pid_t pid, uint64_t addr, const void *bytes, size_t len, size_t *ret_done)
+int proc_memory_read(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *ret_done)
+{
+    int r = read_memory(pid, addr, bytes, len, ret_done);
+    pid_t deputy = r == -ESRCH ? proc_deputy(pid) : 0;
+    return deputy ? read_memory(deputy, addr, bytes, len, ret_done) : r;
+}
+
+static int write_memory(pid_t pid, uint64_t addr, const void *bytes, size_t len, size_t *ret_done)
 {
     char *from = (char *)(uintptr_t)bytes; /* struct iovec has no const */
     size_t done = 0;
@@ -99,4 +106,11 @@ int proc_memory_write(pid_t pid, uint64_t addr, const void *bytes, size_t len, s
     /* A kernel may refuse to write through /proc/PID/mem altogether (proc_mem.force_override, hardening). */
     moved = move_by_call(pid, true, addr + done, from + done, len - done);
     return finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
+}
+
+int proc_memory_write(pid_t pid, uint64_t addr, const void *bytes, size_t len, size_t *ret_done)
+{
+    int r = write_memory(pid, addr, bytes, len, ret_done);
+    pid_t deputy = r == -ESRCH ? proc_deputy(pid) : 0;
+    return deputy ? write_memory(deputy, addr, bytes, len, ret_done) : r;
 }

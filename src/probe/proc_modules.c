@@ -43,6 +43,12 @@ static int read_auxv(struct scan *scan)
     size_t len = 0;
     proc_path(path, scan->pid, 0, "auxv");
     int r = file_read(path, &bytes, &len);
+    pid_t deputy = r == -ESRCH || (r == 0 && len == 0) ? proc_deputy(scan->pid) : 0;
+    if (deputy) {
+        free(TAKE_PTR(bytes));
+        proc_path(path, deputy, 0, "auxv");
+        r = file_read(path, &bytes, &len);
+    }
     if (r < 0)
         return proc_errno(scan->pid, -r);
     for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {

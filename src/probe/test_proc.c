@@ -178,6 +178,8 @@ static void test_zombie_and_gone(void **state)
     close(fd);
 }
 
+static uint64_t known_pattern = UINT64_C(0x0123456789abcdef);
+
 static void *pause_thread(void *arg)
 {
     say_number(*(int *)arg, syscall(SYS_gettid));
@@ -201,6 +203,41 @@ static void leader_leaves(int say)
     pthread_exit(NULL);
 }
 
+/* The kernel shows nothing of these at the process when its first thread has ended; they are there. */
+static void assert_all_is_there(pid_t pid)
+{
+    struct buf bytes = BUF_INIT;
+    char text[PATH_MAX];
+    uint64_t pattern = 0, written = ~known_pattern, size;
+    struct proc_module *modules;
+    struct proc_status status;
+    struct proc_stat stat;
+    size_t count;
+    assert_int_equal(proc_cmdline(pid, &bytes), 0);
+    assert_true(bytes.len > 0);
+    buf_clear(&bytes);
+    assert_int_equal(proc_environ(pid, &bytes), 0);
+    assert_true(bytes.len > 0);
+    buf_done(&bytes);
+    assert_int_equal(proc_exe(pid, text, sizeof text), 0);
+    assert_int_equal(proc_cwd(pid, text, sizeof text), 0);
+    uint64_t addr = (uintptr_t)&known_pattern;
+    assert_int_equal(proc_memory_read(pid, addr, &pattern, sizeof pattern, NULL), 0);
+    assert_int_equal(pattern, known_pattern);
+    assert_int_equal(proc_memory_write(pid, addr, &written, sizeof written, NULL), 0);
+    assert_int_equal(proc_memory_read(pid, addr, &pattern, sizeof pattern, NULL), 0);
+    assert_int_equal(pattern, written);
+    assert_int_equal(proc_modules(pid, &modules, &count), 0);
+    assert_true(count > 1);
+    proc_modules_free(modules, count);
+    assert_int_equal(proc_stack_size(pid, 0, &size), 0);
+    assert_true(size > 0);
+    assert_int_equal(proc_stat_read(pid, 0, &stat), 0);
+    assert_true(stat.memory_bytes > stat.resident_bytes && stat.resident_bytes > 4096);
+    assert_int_equal(proc_status_read(pid, 0, &status), 0);
+    assert_true(status.peak_resident_bytes > 0);
+}
+
 static void test_leader_gone(void **state)
 {
     int fd;
@@ -219,6 +256,7 @@ static void test_leader_gone(void **state)
     assert_int_equal(tids[0], pid);
     assert_int_equal(tids[1], tid);
     free(tids);
+    assert_all_is_there(pid);
     finish(pid, fd);
 }
 
