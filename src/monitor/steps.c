@@ -36,8 +36,6 @@ int steps_new_thread(struct thread *thread, struct err *err)
 int steps_update(struct process *process, struct csr *csr, struct err *err)
 {
     struct monitor *monitor = process->object.monitor;
-    struct service *into_service = registry_find(monitor->registry, span_str("thread_executed_insn"));
-    struct service *over_service = registry_find(monitor->registry, span_str("thread_executed_insn_call"));
     bool any = anybody_steps(monitor);
     if (any)
         process_refresh(process, 0);
@@ -45,14 +43,7 @@ int steps_update(struct process *process, struct csr *csr, struct err *err)
     for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
         bool into = any && stepping_csr("thread_executed_insn", thread);
         bool over = any && stepping_csr("thread_executed_insn_call", thread);
-        if (into && over && csr && csr_covers_thread(csr, thread) &&
-            (csr->event_service == into_service || csr->event_service == over_service)) {
-            result = err_set(err, -EBUSY, "%s is being stepped with %s already", thread->object.token,
-                             csr->event_service == into_service ? over_service->row->name : into_service->row->name);
-            into = csr->event_service != into_service;
-            over = csr->event_service != over_service;
-        }
-        int mode = into ? TRACER_STEP_INTO : over ? TRACER_STEP_OVER : TRACER_STEP_NONE;
+        int mode = (into ? TRACER_STEP_INTO : 0) | (over ? TRACER_STEP_OVER : 0);
         if (mode == thread->step)
             continue;
         int code = tracer_step(monitor->tracer, thread->tid, (enum tracer_step_mode)mode);

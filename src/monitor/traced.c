@@ -133,10 +133,10 @@ static void translate(const struct sighting *seen)
         raise(seen, "thread_reached_addr", NULL, 0, 0);
         break;
     case TRACER_STEP:
-        raise(seen,
-              seen->thread && seen->thread->step == TRACER_STEP_OVER ? "thread_executed_insn_call"
-                                                                     : "thread_executed_insn",
-              NULL, 0, 0);
+        if (raw->number & TRACER_STEP_INTO)
+            raise(seen, "thread_executed_insn", NULL, 0, 0);
+        if (raw->number & TRACER_STEP_OVER)
+            raise(seen, "thread_executed_insn_call", NULL, 0, 0);
         break;
     case TRACER_SYSCALL_ENTER:
     case TRACER_SYSCALL_EXIT:

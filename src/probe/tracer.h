@@ -34,7 +34,7 @@ struct tracer;
 
 enum tracer_event_kind {
     TRACER_BREAK,         /* about to execute the instruction at addr */
-    TRACER_STEP,          /* executed one instruction (tracer_step) */
+    TRACER_STEP,          /* executed one instruction (tracer_step); number: of which modes it is a step */
     TRACER_SYSCALL_ENTER, /* number, args */
     TRACER_SYSCALL_EXIT,  /* number, result */
     TRACER_SIGNAL,        /* signo is about to be delivered */
@@ -58,7 +58,7 @@ struct tracer_event {
     uint64_t addr;
     int signo;
     pid_t child;
-    uint32_t number; /* of the system call */
+    uint32_t number; /* of the system call; of a step enum tracer_step_mode */
     uint32_t arg_count;
     uint64_t args[6]; /* at the exit those that it was called with */
     int64_t result;
@@ -119,7 +119,12 @@ int tracer_release_hold(struct tracer *tracer, uint64_t hold);
 
 /* From now on the thread runs step by step, when it runs: a TRACER_STEP event after each, until the mode is NONE. Where
  * a breakpoint follows a step, the step is reported first, the breakpoint when the thread goes on. */
-enum tracer_step_mode { TRACER_STEP_NONE, TRACER_STEP_INTO, TRACER_STEP_OVER /* a call is one instruction */ };
+enum tracer_step_mode {
+    TRACER_STEP_NONE,
+    TRACER_STEP_INTO,
+    TRACER_STEP_OVER, /* a call is one instruction */
+    TRACER_STEP_BOTH = TRACER_STEP_INTO | TRACER_STEP_OVER,
+};
 int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode);
 
 /* ---- registers and code; threads that run are stopped for the moment ---- */

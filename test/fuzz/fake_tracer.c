@@ -335,7 +335,7 @@ int tracer_release_hold(struct tracer *tracer, uint64_t hold)
 
 int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode step)
 {
-    fuzz_expect(step <= TRACER_STEP_OVER);
+    fuzz_expect(step <= TRACER_STEP_BOTH);
     return thread_outcome(tracer, tid, NULL);
 }
 

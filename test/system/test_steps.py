@@ -81,6 +81,34 @@ class Steps(ServiceTest):
             self.triggered(inner)
         self.omis.quiet(inner, 0)
 
+    def test_both_kinds(self):
+        """Also of two tools; each goes on when the other's request ends, and begins again."""
+        names, other, action = self.target_.names, self.tool(), "thread_read_int_regs([$thread], 16, 1)"
+        self.attach(self.target_, other)
+        self.target_.send("1")
+        self.triggered(self.number)
+        into, into_csr = self.enable(f"thread_executed_insn([]) : {action}")
+        over, over_csr = self.enable(f"thread_executed_insn_call([]) : {action}", other)
+        self.ask(f": thread_continue([{self.process}])")
+        found = []
+        while names["outer_end"] not in found:
+            found.append(numbers(self.triggered(into).result())[0])
+        self.assertEqual(len(found), 2 + 4 + 3 + 1 + 3 + 1)
+        self.assertEqual([numbers(self.triggered(over, other).result())[0] for _ in range(3)],
+                         [names["outer_call"], names["outer_after"], names["outer_end"]])
+        self.ask(f": csr_disable([{into_csr}])")
+        self.omis.reply(into, match=lambda reply: reply.status() == DISABLED)
+        self.triggered(over, other)
+        self.ask(f": csr_enable([{into_csr}])")
+        self.omis.reply(into, match=lambda reply: reply.status() == ENABLED and reply.ok())
+        self.ask(f": csr_disable([{over_csr}])", other)
+        self.assertEqual(self.target_.line(), "2")
+        self.ask(f": csr_disable([{self.csr}])")
+        self.target_.send("2")
+        self.triggered(into)
+        self.ask(": csr_delete([])")
+        self.assertEqual(self.target_.line(), "3")
+
     def test_one_at_a_time(self):
         """A debugger's step: the thread is stopped after each instruction."""
         self.target_.send("1")

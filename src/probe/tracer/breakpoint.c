@@ -163,6 +163,7 @@ int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp)
         (struct breakpoint_user){.next = breakpoint->users, .process = process, .step_tid = thread->tid, .step_sp = sp};
     breakpoint->users = user;
     thread->over_addr = addr;
+    thread->over_sp = sp;
     return 0;
 }
 

@@ -170,7 +170,7 @@ static int do_step(struct request *request)
     struct thread *thread = wanted_thread(request->message->id);
     if (!thread)
         return -ESRCH;
-    if (request->message->a > TRACER_STEP_OVER)
+    if (request->message->a > TRACER_STEP_BOTH)
         return -EINVAL;
     return step_start(thread, (enum tracer_step_mode)request->message->a, &request->err);
 }

@@ -245,7 +245,7 @@ static void handle_trap(struct thread *thread)
         return;
     /* SIGTRAP as a code: a handler was entered while stepping */
     if (thread->trap_due && (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT || info.si_code == SIGTRAP)) {
-        step_trapped(thread);
+        step_trapped(thread, info.si_code == SIGTRAP);
         return;
     }
     handle_signal(thread, SIGTRAP);

@@ -109,6 +109,67 @@ static void steps_go_over_calls(void **state)
     assert_int_equal(shared->counters[0], 5);
 }
 
+/* To the next step that is one over calls, too. */
+static struct tracer_event next_over(struct tracer_event event, unsigned *ret_count)
+{
+    for (*ret_count = 0;; ++*ret_count) {
+        tracer_release_hold(tracer, event.hold);
+        event = next_event(TRACER_STEP, 0);
+        if (event.number == TRACER_STEP_BOTH)
+            return event;
+        assert_int_equal(event.number, TRACER_STEP_INTO);
+    }
+}
+
+/* Instruction by instruction, and known which of them are those of steps over calls. */
+static void steps_of_both_kinds(void **state)
+{
+    (void)state;
+    struct tracer_event event;
+    struct user_regs_struct regs;
+    unsigned count;
+    pid_t pid = stop_at(nest_with_signals, ADDR(test_nest_call), &event);
+    assert_int_equal(tracer_step(tracer, pid, TRACER_STEP_BOTH), 0);
+    assert_int_equal(tracer_break_clear(tracer, pid, ADDR(test_nest_call), 1), 0);
+    event = next_over(event, &count);
+    assert_int_equal(event.addr, ADDR(test_nest_after));
+    assert_true(count > 20);
+    assert_int_equal(tracer_get_regs(tracer, pid, &regs), 0);
+    assert_int_equal(regs.rax, 4);
+    kill(pid, SIGUSR1);
+    event = next_over(event, &count);
+    assert_int_equal(event.addr, ADDR(test_nest_after) + 4);
+    assert_true(count > 3); /* those of the handler */
+    assert_int_equal(shared->counters[2], 1);
+    tracer_step(tracer, pid, TRACER_STEP_NONE);
+    tracer_release_hold(tracer, event.hold);
+    next_event(TRACER_GONE, 0);
+    assert_int_equal(target_wait(pid), 0);
+    assert_int_equal(shared->counters[0], 5);
+}
+
+/* Who changes the mode inside a call is told of its end all the same. */
+static void modes_change_inside_a_call(void **state)
+{
+    (void)state;
+    struct tracer_event event;
+    pid_t pid = stop_at(nest_with_signals, ADDR(test_nest_call), &event);
+    assert_int_equal(tracer_break_clear(tracer, pid, ADDR(test_nest_call), 1), 0);
+    assert_int_equal(tracer_step(tracer, pid, TRACER_STEP_BOTH), 0);
+    tracer_release_hold(tracer, event.hold);
+    event = next_event(TRACER_STEP, 0);
+    assert_int_equal(tracer_step(tracer, pid, TRACER_STEP_OVER), 0);
+    tracer_release_hold(tracer, event.hold);
+    event = next_event(TRACER_STEP, 0);
+    assert_int_equal(event.addr, ADDR(test_nest_after));
+    assert_int_equal(event.number, TRACER_STEP_OVER);
+    tracer_step(tracer, pid, TRACER_STEP_NONE);
+    tracer_release_hold(tracer, event.hold);
+    next_event(TRACER_GONE, 0);
+    assert_int_equal(target_wait(pid), 0);
+    assert_int_equal(shared->counters[0], 5);
+}
+
 static void the_trap_flag_does_not_show(void **state)
 {
     (void)state;
@@ -480,6 +541,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
         TEST(steps_go_into_calls),          TEST(steps_go_over_calls),
+        TEST(steps_of_both_kinds),          TEST(modes_change_inside_a_call),
         TEST(the_trap_flag_does_not_show),  TEST(a_called_function_leaves_no_trace),
         TEST(calls_outlive_many_seizings),  TEST(calls_do_not_disturb_system_calls),
         TEST(calls_outlive_the_tracer),     TEST(threads_jump),

@@ -195,9 +195,12 @@ struct thread {
     bool trap_due;     /* a PTRACE_SINGLESTEP was done whose SIGTRAP has not been seen: it must not reach the program */
     bool stepped;      /* its SIGTRAP was seen; the step is done when it has stopped once more */
     uint64_t pushf_sp; /* the step is a pushf there: the trap flag is taken out of what it pushed */
-    uint64_t over_addr; /* our breakpoint that ends a step over a call, or a handler that runs before the step */
+    /* Where a step over a call ends, or a handler that runs before the step: at our breakpoint, if the thread is not
+     * stepped through the call, too. */
+    uint64_t over_addr, over_sp;
     bool over_handler;
-    struct call *calls; /* tracer_call in progress, innermost first */
+    uint64_t step_pc, step_sp; /* of TRACER_STEP_BOTH: where the step began; 0: inside such a call */
+    struct call *calls;        /* tracer_call in progress, innermost first */
 
     bool in_syscall;
     uint32_t syscall_number;
@@ -336,8 +339,8 @@ void guard_signal_forget(struct thread *thread);
 
 /* ---- step.c, call_x86_64.c, regs_x86_64.c, syscall.c, unwind.c, spawn.c ---- */
 int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *err);
-bool step_prepare(struct thread *thread); /* just before it resumes: by PTRACE_SINGLESTEP? */
-void step_trapped(struct thread *thread); /* the SIGTRAP of its step has come */
+bool step_prepare(struct thread *thread);               /* just before it resumes: by PTRACE_SINGLESTEP? */
+void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its step has come; a handler was entered */
 void step_done(struct thread *thread);
 void step_arrived(struct thread *thread); /* at its breakpoint behind a call */
 
