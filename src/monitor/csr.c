@@ -402,6 +402,26 @@ void csr_process_detached(struct tool *tool, struct process *process)
             remove_target((struct csr *)object, process, true, true);
 }
 
+void csr_thread_detached(struct tool *tool, const struct thread *thread)
+{
+    for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
+        struct csr *csr = (struct csr *)object;
+        struct csr_target *target = object_is(object, "c") && csr->enabled ? csr_target(csr, thread->process) : NULL;
+        if (!target || target->pending || target->status >= OMIS_FIRST_ERROR ||
+            strcmp(csr->event_service->object_class, "t") != 0 || !csr_covers_thread(csr, thread) || !csr->session ||
+            csr->flags & OMIS_DONT_RETURN_EN_DIS)
+            continue;
+        struct reply_builder reply = {0};
+        reply_begin(&reply);
+        reply_service(&reply);
+        reply_result(&reply, span_of("", 0), OMIS_CSR_DISABLED, NULL);
+        reply_service(&reply);
+        reply_result(&reply, span_str(thread->object.token), OMIS_OK, NULL);
+        reply_send(csr->session, csr->request_id, false, false, &reply);
+        reply_done(&reply);
+    }
+}
+
 void csr_process_executed(struct process *process)
 {
     for (struct attachment *a = process->attachments; a; a = a->next_of_process)

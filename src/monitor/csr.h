@@ -75,6 +75,8 @@ bool csr_names_threads(const struct csr *csr);
 /* A process was attached (or a thread appeared) or is being detached: arms or disarms the tool's enabled requests. */
 void csr_process_attached(struct tool *tool, struct process *process);
 void csr_process_detached(struct tool *tool, struct process *process);
+/* A thread is left alone: the requests it was watched for say so. */
+void csr_thread_detached(struct tool *tool, const struct thread *thread);
 /* The process executed another program: addresses mean nothing any more. */
 void csr_process_executed(struct process *process);
 /* The process is gone: forget it. */

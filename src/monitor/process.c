@@ -175,6 +175,24 @@ static void sample_all(void *ctx)
     }
 }
 
+/* 0: it has ended. */
+static uint64_t start_of(pid_t pid, pid_t tid)
+{
+    struct proc_stat stat;
+    return proc_stat_read(pid, tid, &stat) == 0 ? stat.start_ticks : 0;
+}
+
+/* Threads keep their tokens while nobody watches the process; but their numbers may be others' meanwhile. */
+static void forget_other_threads(struct process *process)
+{
+    struct thread *thread, *next;
+    HASH_ITER(hh, process->threads, thread, next)
+    {
+        if (thread->start_ticks && thread->start_ticks != start_of(process->pid, thread->tid))
+            thread_ended(thread);
+    }
+}
+
 /* The first tool: from now on we are told when the process ends. */
 static int process_watch(struct process *process, struct err *err)
 {
@@ -195,6 +213,7 @@ static int process_watch(struct process *process, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     }
     process->pidfd = fd;
+    forget_other_threads(process);
     process->resident_byte_seconds = 0; /* counted from the attaching on */
     process->resident_sampled_ns = clock_now_ns();
     if (!monitor->sampler)
@@ -270,7 +289,9 @@ void process_detach(struct tool *tool, struct process *process)
     struct thread *thread, *next;
     HASH_ITER(hh, process->threads, thread, next)
     {
-        thread_ended(thread);
+        thread->start_ticks = start_of(process->pid, thread->tid);
+        if (!thread->start_ticks)
+            thread_ended(thread);
     }
     process->snapshot = 0;
 }

@@ -37,6 +37,7 @@ struct thread {
     bool ended;                   /* it could not be stopped any more */
     int step;                     /* enum tracer_step_mode as we last told the tracer */
     char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
+    uint64_t start_ticks;         /* when the process was detached: with the tid, this thread and no other */
     uint64_t seen;                /* when it was last seen in /proc */
     uint64_t change;              /* of run states, that it was part of last (runstate.c) */
     UT_hash_handle hh;            /* of the process, by tid */

@@ -414,6 +414,8 @@ int runstate_detach_thread(struct tool *tool, struct thread *thread)
         return -ENOMEM;
     struct waiting waiting = {0};
     let_go(thread, claim, &waiting);
+    if (!claim->detached)
+        csr_thread_detached(tool, thread);
     claim->detached = true;
     raise_process_change(thread->object.monitor, thread->process);
     waiting_end(&waiting, thread->object.monitor);

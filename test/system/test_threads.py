@@ -193,6 +193,37 @@ class RunStates(ServiceTest):
         self.assertEqual(set(found), {f"1,[{token}]" for token in self.workers[1:]})
         self.omis.quiet(number, 0)
 
+    def test_thread_detach_is_told(self):
+        """7.3.1: to the requests that watched it."""
+        hit = self.target_.hit
+        concerned = [self.enable(f"thread_reached_addr({objects}, {hit}) : print([$thread])")[0]
+                     for objects in ("[]", f"[{self.process}]", f"[{self.workers[0]}, {self.workers[1]}]")]
+        others = [self.enable(request)[0] for request in (f"thread_reached_addr([{self.workers[1]}], {hit}) : print([1])",
+                                                          "proc_has_been_stopped([]) : print([1])")]
+        self.ask(f": thread_detach([{self.workers[0]}])")
+        for number in concerned:
+            reply = self.omis.reply(number)
+            self.assertEqual((reply.status(), reply.objects(), reply.status(1)), (DISABLED, [self.workers[0]], OK))
+        for number in others:
+            self.omis.quiet(number, 0)
+
+    def test_tokens_are_kept(self):
+        """A thread has the token that it had when the process is attached again, and its requests go on."""
+        number, _ = self.enable(f"thread_reached_addr([{self.workers[0]}], {self.target_.hit}) : print([$thread])")
+        self.ask(f": proc_detach([{self.process}])")
+        self.assertEqual(self.omis.reply(number).status(), DISABLED)
+        self.refused(f": thread_stop([{self.workers[0]}])", UNKNOWN_OBJECT, "attach")
+        new = self.target_.numbers("more")[0]
+        self.assertEqual(self.attach(self.target_), self.process)
+        self.assertEqual(self.omis.reply(number).status(), ENABLED)
+        tokens = self.threads(self.process)
+        self.assertEqual([tokens[tid] for tid in self.target_.workers], self.workers)
+        self.assertNotIn(tokens[new], self.tokens.values())
+        self.target_.do("all 2")
+        for _ in range(2):
+            self.assertEqual(self.triggered(number).result(), f"1,[{self.workers[0]}]")
+        self.omis.quiet(number, 0)
+
     def test_detached_threads_are_not_counted(self):
         counter = self.ask(": pa_counter_create()").result()
         self.ask(f": thread_detach([{self.workers[0]}])")
