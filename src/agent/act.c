@@ -244,7 +244,7 @@ bool agent_act_short(uint32_t offset, const struct capture_frame *frame)
     struct code_event event;
     unsigned flags;
     const struct area_list *list = list_at(offset, &flags);
-    if (!list || flags & AGENT_PROGRAM_RAISES || !act.cells)
+    if (!list || flags & (AGENT_PROGRAM_RAISES | AGENT_PROGRAM_DURATION) || !act.cells)
         return false;
     event.param_count = 0;
     if (flags & AGENT_PROGRAM_PARAMS) {
@@ -255,6 +255,7 @@ bool agent_act_short(uint32_t offset, const struct capture_frame *frame)
             return false;
     }
     event.time_ns = flags & AGENT_PROGRAM_TIME ? now_ns() : 0;
+    event.duration_ns = 0;
     unsigned outcome = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const struct area_action *action = &list->actions[i];
@@ -269,6 +270,16 @@ bool agent_act_short(uint32_t offset, const struct capture_frame *frame)
     return true;
 }
 
+static uint64_t duration_ns(const struct agent_call *call)
+{
+    enum { SECOND_NS = 1000000000 };
+    uint64_t second = atomic_load_explicit(&act.view.area->ticks_per_second, memory_order_relaxed);
+    uint64_t ticks = call->time - call->entry_time;
+    if (!call->exit || !second)
+        return 0;
+    return ticks / second * SECOND_NS + ticks % second * SECOND_NS / second;
+}
+
 void agent_act(struct area_thread *thread, uint32_t offset, const struct agent_call *call)
 {
     struct code_event event;
@@ -279,6 +290,7 @@ void agent_act(struct area_thread *thread, uint32_t offset, const struct agent_c
     if (!list)
         return;
     event.time_ns = flags & AGENT_PROGRAM_TIME ? now_ns() : 0;
+    event.duration_ns = flags & AGENT_PROGRAM_DURATION ? duration_ns(call) : 0;
     event.param_count = 0;
     if (flags & (AGENT_PROGRAM_PARAMS | AGENT_PROGRAM_RAISES)) {
         unsigned before = agent_read_begin();

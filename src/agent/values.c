@@ -63,6 +63,8 @@ static unsigned check_code(const struct area_view *view, uint32_t offset)
         if (insn->op == CODE_TIMER_START || insn->op == CODE_TIMER_STOP || insn->a_kind == CODE_TIME ||
             insn->b_kind == CODE_TIME)
             flags |= AGENT_PROGRAM_TIME;
+        if (insn->a_kind == CODE_DURATION || insn->b_kind == CODE_DURATION)
+            flags |= AGENT_PROGRAM_DURATION;
         if (insn->a_kind == CODE_PARAM || insn->b_kind == CODE_PARAM)
             flags |= AGENT_PROGRAM_PARAMS;
     }
@@ -79,7 +81,7 @@ static unsigned check_list(const struct area_view *view, uint32_t offset)
         const struct area_action *action = &list->actions[i];
         if (action->program_at)
             flags |= agent_program_flags(view, action->program_at, AGENT_PROGRAM_CODE) &
-                     (AGENT_PROGRAM_PARAMS | AGENT_PROGRAM_TIME);
+                     (AGENT_PROGRAM_PARAMS | AGENT_PROGRAM_TIME | AGENT_PROGRAM_DURATION);
         if (action->raise)
             flags |= AGENT_PROGRAM_RAISES;
     }

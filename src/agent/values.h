@@ -29,12 +29,13 @@ bool agent_values_wants_xmm(const struct area_view *view, uint32_t offset);
 /* For act.c, too. What is known of the program at an offset; checks it when it is asked for the first time. */
 enum agent_program_kind { AGENT_PROGRAM_CAPTURE, AGENT_PROGRAM_CODE, AGENT_PROGRAM_LIST };
 enum agent_program_flag {
-    AGENT_PROGRAM_OK = 1, /* else none of the others */
-    AGENT_PROGRAM_XMM = 2,
-    AGENT_PROGRAM_TIME = 4,    /* code: looks at the clock */
-    AGENT_PROGRAM_PARAMS = 8,  /* code: looks at parameters; list: one of its programs does */
-    AGENT_PROGRAM_RAISES = 16, /* list */
-    AGENT_PROGRAM_KEPT = 16,   /* capture: looks at no register that a call may change, nor at memory but the frame */
+    AGENT_PROGRAM_OK = 1,       /* else none of the others */
+    AGENT_PROGRAM_XMM = 2,      /* capture */
+    AGENT_PROGRAM_DURATION = 2, /* code: looks at how long the call took; list: one of its programs does */
+    AGENT_PROGRAM_TIME = 4,     /* code: looks at the clock */
+    AGENT_PROGRAM_PARAMS = 8,   /* code: looks at parameters; list: one of its programs does */
+    AGENT_PROGRAM_RAISES = 16,  /* list */
+    AGENT_PROGRAM_KEPT = 16,    /* capture: looks at no register that a call may change, nor at memory but the frame */
 };
 /* Another area: what was known holds no longer. */
 void agent_programs_forget(void);

@@ -365,6 +365,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                                      .locals = demanded || (settings && settings->locals),
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
+                                     .exit_args = demanded,
                                      .layout = 1};
     helper_compile_begin(out, &compile);
     for (unsigned pass = 0; pass < 2;

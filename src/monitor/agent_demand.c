@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/csr.h"
@@ -508,6 +509,10 @@ bool agent_event_params(const struct agent_event *event, const struct csr *csr, 
         return false;
     const struct slot_params *params = params_find(event->agent, raise->slot);
     *ret_params = (struct code_event){.time_ns = raise->time, .param_count = demand->param_count};
+    uint64_t second = event->agent->agents->ticks_per_second;
+    if (raise->exit && second)
+        ret_params->duration_ns =
+            (uint64_t)((unsigned __int128)(raise->time - raise->entry_time) * NS_PER_SECOND / second);
     for (unsigned i = 0; i < demand->param_count; i++) {
         int place = param_place(params, demand->params[i]);
         bool there = place >= 0 && (uint32_t)place < raise->param_count && raise->param_types[place] < CODE_MISSING;

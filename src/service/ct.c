@@ -477,6 +477,8 @@ const struct scry_service ct_services[] = {
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
      PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "floating duration; string result; ... }",
-     SCRY_OPTIONAL, NULL, "A function of the selection returns; duration in seconds.", .event = &ct_returned_ops},
+     SCRY_OPTIONAL, NULL,
+     "A function of the selection returns; duration in seconds, also in the condition; args as they are then.",
+     .event = &ct_returned_ops},
     SERVICE_END,
 };

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 struct operand {
     uint8_t kind;
     int64_t value;
@@ -21,6 +23,7 @@ struct reader {
     struct arena *arena;
     const char *text, *at; /* NUL-terminated */
     struct err *err;
+    bool at_exit;
     struct comparison comparisons[CT_COMPARISONS];
     unsigned count;
     struct ct_condition *condition;
@@ -132,6 +135,10 @@ static int read_expression(struct reader *reader, struct operand *ret_operand)
             *ret_operand = (struct operand){CODE_IMMEDIATE, i == 3};
             return 0;
         }
+    if (reader->at_exit && (span_is(text, "duration") || span_is(text, "$duration"))) {
+        *ret_operand = (struct operand){CODE_DURATION, 0};
+        return 0;
+    }
     code = param_of(reader, text);
     if (code < 0)
         return code;
@@ -198,6 +205,30 @@ static int read_operand(struct reader *reader, struct operand *ret_operand)
     return read_expression(reader, ret_operand);
 }
 
+/* A number of seconds, as $duration has them, becomes one of nanoseconds. */
+static int take_seconds(const struct reader *reader, struct operand *operand)
+{
+    double seconds;
+    switch (operand->kind) {
+    case CODE_IMMEDIATE_FLOATING:
+        memcpy(&seconds, &operand->value, sizeof seconds);
+        break;
+    case CODE_IMMEDIATE_UNSIGNED:
+        seconds = (double)(uint64_t)operand->value;
+        break;
+    case CODE_IMMEDIATE:
+        seconds = (double)operand->value;
+        break;
+    default:
+        return err_set(reader->err, -EINVAL,
+                       "condition: duration is compared with a number of seconds, as in "
+                       "duration > 0.001");
+    }
+    double ns = seconds * NS_PER_SECOND;
+    *operand = (struct operand){CODE_IMMEDIATE, ns >= 0x1p63 ? INT64_MAX : ns > -0x1p63 ? (int64_t)ns : INT64_MIN};
+    return 0;
+}
+
 static int read_comparison(struct reader *reader)
 {
     static const struct {
@@ -221,6 +252,10 @@ static int read_comparison(struct reader *reader)
                 return code;
             break;
         }
+    if (comparison.a.kind == CODE_DURATION && (code = take_seconds(reader, &comparison.b)) < 0)
+        return code;
+    if (comparison.b.kind == CODE_DURATION && (code = take_seconds(reader, &comparison.a)) < 0)
+        return code;
     reader->comparisons[reader->count++] = comparison;
     return 0;
 }
@@ -277,10 +312,11 @@ static void emit(const struct reader *reader, struct code_program *program)
     }
 }
 
-int ct_condition_compile(struct arena *arena, struct span text, struct ct_condition *ret_condition, struct err *err)
+int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, struct ct_condition *ret_condition,
+                         struct err *err)
 {
     struct ct_condition condition = {0};
-    struct reader reader = {.arena = arena, .err = err, .condition = &condition};
+    struct reader reader = {.arena = arena, .err = err, .at_exit = at_exit, .condition = &condition};
     if (text.len && memchr(text.ptr, 0, text.len))
         return err_set(err, -EINVAL, "condition: a NUL byte cannot be part of it");
     reader.text = reader.at = arena_dup(arena, text.ptr, text.len);

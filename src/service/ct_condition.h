@@ -6,8 +6,10 @@
  *     condition  ::= [ and { '||' and } ] [ ';' expression { ',' expression } ]
  *     and        ::= comparison { '&&' comparison }
  *     comparison ::= operand [ ( '==' | '!=' | '<' | '<=' | '>' | '>=' ) operand ] | '!' operand
- *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr'
+ *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr' | 'duration'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name }
+ *
+ * 'duration', how long the call took, is there at returns, and is compared with a number of seconds.
  *
  * The expressions, each once, in the order in which they first stand there, are the parameters par0, par1, ...; those
  * behind the semicolon are only parameters.
@@ -29,6 +31,7 @@ struct ct_condition {
 };
 
 /* 0, -EINVAL with err (where, and what was expected), or -ENOMEM. The expressions lie in the arena. */
-int ct_condition_compile(struct arena *arena, struct span text, struct ct_condition *ret_condition, struct err *err);
+int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, struct ct_condition *ret_condition,
+                         struct err *err);
 
 #endif

@@ -72,7 +72,7 @@ static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
     if (code < 0)
         return status_of_errno(code);
     selection_free(parsed);
-    code = ct_condition_compile(&csr->arena, csr->event_args[2].text, &definition->condition, err);
+    code = ct_condition_compile(&csr->arena, csr->event_args[2].text, at_exit, &definition->condition, err);
     if (code < 0)
         return status_of_errno(code);
     definition->at_exit = at_exit;

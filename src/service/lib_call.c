@@ -143,7 +143,7 @@ static Omis_status define(struct csr *csr, bool ended, struct err *err)
     csr->event_data = definition;
     int code = choose(definition, csr->event_args[1].text, err);
     if (code == 0)
-        code = ct_condition_compile(&csr->arena, csr->event_args[2].text, &definition->condition, err);
+        code = ct_condition_compile(&csr->arena, csr->event_args[2].text, false, &definition->condition, err);
     for (unsigned i = 0; code == 0 && i < definition->condition.param_count; i++) {
         struct span name = span_str(definition->condition.params[i]);
         if (!is_param(definition, name))

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static const char *problem_of(const char *text)
     struct arena arena = ARENA_INIT;
     struct ct_condition condition;
     err.text[0] = 0;
-    ct_condition_compile(&arena, span_str(text), &condition, &err);
+    ct_condition_compile(&arena, span_str(text), false, &condition, &err);
     arena_done(&arena);
     return err.text;
 }
@@ -51,7 +52,7 @@ static bool holds(const char *text, int64_t a, int64_t b, double x, double y)
     struct arena arena = ARENA_INIT;
     struct ct_condition condition;
     struct err err = {0};
-    if (ct_condition_compile(&arena, span_str(text), &condition, &err) < 0)
+    if (ct_condition_compile(&arena, span_str(text), false, &condition, &err) < 0)
         fail_msg("%s: %s", text, err.text);
     assert_true(code_check(&condition.program, 1));
     struct code_event event = {.param_count = condition.param_count};
@@ -90,13 +91,38 @@ static void conditions_mean_what_they_mean_in_c(void **state)
     assert_true(holds("x > -1.5e300 && x<1e-3f", 0, 0, 0, 0));
 }
 
+/* In seconds, where there is one. */
+static void conditions_know_the_duration(void **state)
+{
+    struct arena arena = ARENA_INIT;
+    struct ct_condition condition;
+    struct err err = {0};
+    assert_int_equal(
+        ct_condition_compile(&arena, span_str("duration > 0.002 && 1 >= $duration"), true, &condition, &err), 0);
+    assert_int_equal(condition.param_count, 0);
+    assert_true(code_check(&condition.program, 1));
+    static const struct {
+        uint64_t ns;
+        bool holds;
+    } rows[] = {{2000000, false}, {2000001, true}, {1000000000, true}, {1000000001, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct code_event event = {.duration_ns = rows[i].ns};
+        assert_int_equal(code_run(&condition.program, &event, NULL) & CODE_PASSED, rows[i].holds);
+    }
+    assert_int_equal(ct_condition_compile(&arena, span_str("duration > n"), true, &condition, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "duration is compared with a number of seconds"));
+    assert_int_equal(ct_condition_compile(&arena, span_str("duration > n"), false, &condition, &err), 0);
+    assert_int_equal(condition.param_count, 2); /* at calls it is a variable as others */
+    arena_done(&arena);
+}
+
 static void expressions_are_parameters(void **state)
 {
     struct arena arena = ARENA_INIT;
     struct ct_condition condition;
     struct err err;
     const char *text = " p->next->v[3].x > *q && n != **r || n == ns::limit ; &s , n, a[b[1]]";
-    assert_int_equal(ct_condition_compile(&arena, span_str(text), &condition, &err), 0);
+    assert_int_equal(ct_condition_compile(&arena, span_str(text), false, &condition, &err), 0);
     static const char *const names[] = {"p->next->v[3].x", "*q", "n", "**r", "ns::limit", "&s", "a[b[1]]"};
     assert_int_equal(condition.param_count, sizeof names / sizeof *names);
     for (unsigned i = 0; i < condition.param_count; i++)
@@ -415,7 +441,8 @@ static void jobs_have_settings(void **state)
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"sample\",\"2\"]");
     test_ask(other, ": job_set(\"abc\", \"depth\", \"6\")");
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"depth\",\"6\"]");
-    assert_string_equal(test_ask(other, ": job_trace_info(\"abc\")"), "OMIS_OK | OMIS_OK=1,2,3,4,\"why\",\"\",0,\"none\"");
+    assert_string_equal(test_ask(other, ": job_trace_info(\"abc\")"),
+                        "OMIS_OK | OMIS_OK=1,2,3,4,\"why\",\"\",0,\"none\"");
     test_close(run);
     assert_false(fake_job_known);
     test_has_text(test_ask(other, ": job_set(\"abc\", \"depth\", \"2\")"), "none does");
@@ -445,6 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conditions_mean_what_they_mean_in_c),
+        cmocka_unit_test(conditions_know_the_duration),
         cmocka_unit_test(expressions_are_parameters),
         cmocka_unit_test(says_what_is_wrong_with_a_condition),
         TEST(informs),

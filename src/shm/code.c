@@ -49,6 +49,8 @@ static struct number operand(uint8_t kind, int64_t value, const struct code_even
         return (struct number){event->params[value], event->types[value]};
     case CODE_TIME:
         return (struct number){(int64_t)event->time_ns, CODE_SIGNED};
+    case CODE_DURATION:
+        return (struct number){(int64_t)event->duration_ns, CODE_SIGNED};
     case CODE_IMMEDIATE_UNSIGNED:
         return (struct number){value, CODE_UNSIGNED};
     case CODE_IMMEDIATE_FLOATING:

@@ -41,6 +41,7 @@ enum code_operand {
     CODE_IMMEDIATE_UNSIGNED,
     CODE_IMMEDIATE_FLOATING, /* the bits of a double */
     CODE_CELL,               /* value: index of a cell; signed */
+    CODE_DURATION,           /* of the call that returns, in nanoseconds; signed */
     CODE_OPERAND_COUNT
 };
 enum code_comparison { CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_GT, CODE_GE, CODE_COMPARISON_COUNT };
@@ -60,7 +61,7 @@ struct code_program {
 };
 
 struct code_event { /* what happened */
-    uint64_t time_ns;
+    uint64_t time_ns, duration_ns;
     int64_t params[CODE_PARAMS];
     uint8_t types[CODE_PARAMS]; /* enum code_type; others count as missing */
     uint32_t param_count;

@@ -184,14 +184,19 @@ static void emit_params(struct site *site)
 
 /* ---- sites ---- */
 
+static void emit_args(struct site *site)
+{
+    bool by_abi = site->by_abi && site->kind == CAPTURE_ENTRY;
+    buf_puts(&site->emitter->text, "args(");
+    for (unsigned i = 0; i < site->parameter_count; i++)
+        emit_variable(site, &site->parameters[i], site->names[i], by_abi ? &site->places[i] : NULL);
+    buf_putc(&site->emitter->text, ')');
+}
+
 static int emit_entry(struct site *site)
 {
-    if (site->job->compiler->options.args) {
-        buf_puts(&site->emitter->text, "args(");
-        for (unsigned i = 0; i < site->parameter_count; i++)
-            emit_variable(site, &site->parameters[i], site->names[i], site->by_abi ? &site->places[i] : NULL);
-        buf_putc(&site->emitter->text, ')');
-    }
+    if (site->job->compiler->options.args)
+        emit_args(site);
     return hand_over(site);
 }
 
@@ -211,8 +216,10 @@ static int emit_unwind(struct site *site)
 static int emit_exit(struct site *site, bool own)
 {
     const struct capture_options *options = &site->job->compiler->options;
+    if (options->exit_args)
+        emit_args(site);
     if (options->locals) {
-        buf_puts(&site->emitter->text, "locals(");
+        buf_puts(&site->emitter->text, site->emitter->text.len > 0 ? " locals(" : "locals(");
         scopes_locals(site->job->compiler, &site->scope, site->pc, emit_local, site);
         buf_putc(&site->emitter->text, ')');
     }

@@ -15,6 +15,7 @@
 struct capture_options {
     unsigned depth, bytes, array, string; /* as in symbols/helper.h */
     bool args, locals, caller, result;
+    bool exit_args; /* at exits: the arguments as they are then */
 };
 
 struct capture_compiler; /* one ELF file with its debug information */

@@ -16,7 +16,7 @@
  *        bytes N           at most so many a record (16 .. 4096)
  *        array N           at most so many elements of an array (0 .. 4096)
  *        string N          at most so many bytes of a string (0 .. 4096)
- *        want args|locals|caller|result  (several lines)
+ *        want args|locals|caller|result|exit-args  (several lines; exit-args: arguments at returns, too)
  *        layout N          the first layout id to use
  *        module PATH BIAS
  *        function ADDRESS  in the file of the module before; several

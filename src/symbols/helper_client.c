@@ -36,6 +36,8 @@ void helper_compile_begin(struct buf *out, const struct helper_compile *compile)
         helper_line(out, "want", "caller", NULL);
     if (compile->result)
         helper_line(out, "want", "result", NULL);
+    if (compile->exit_args)
+        helper_line(out, "want", "exit-args", NULL);
     number_line(out, "layout", compile->layout);
 }
 

@@ -19,7 +19,7 @@
 struct helper_compile {
     pid_t pid;
     unsigned depth, bytes, array, string; /* taken into the limits of the protocol */
-    bool args, locals, caller, result;
+    bool args, locals, caller, result, exit_args;
     uint32_t layout; /* the first id to use */
 };
 

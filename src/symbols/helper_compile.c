@@ -107,7 +107,8 @@ static bool take_want(struct request *request, char **fields)
     } wants[] = {{"args", &options->args},
                  {"locals", &options->locals},
                  {"caller", &options->caller},
-                 {"result", &options->result}};
+                 {"result", &options->result},
+                 {"exit-args", &options->exit_args}};
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
         if (strcmp(fields[0], wants[i].word) == 0)
             return *wants[i].flag = true;
@@ -187,7 +188,7 @@ static const struct {
     {"bytes", 1, take_bytes, "bytes 16..4096"},
     {"array", 1, take_array, "array 0..4096"},
     {"string", 1, take_string, "string 0..4096"},
-    {"want", 1, take_want, "want args|locals|caller|result"},
+    {"want", 1, take_want, "want args|locals|caller|result|exit-args"},
     {"layout", 1, take_layout, "layout NUMBER"},
     {"module", 2, take_module, "module PATH 0xBIAS (at most 8192)"},
     {"param", 1, take_param, "param EXPRESSION (at most 16 for a function)"},

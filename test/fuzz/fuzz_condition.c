@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena = ARENA_INIT;
     struct ct_condition condition;
     struct err err = {0};
-    int code = ct_condition_compile(&arena, span_of((const char *)data, size), &condition, &err);
+    int code = ct_condition_compile(&arena, span_of((const char *)data, size), size % 2, &condition, &err);
     fuzz_expect(code == 0 || (code == -EINVAL && err.text[0]));
     if (code == 0) {
         fuzz_expect(code_check(&condition.program, 1) && condition.param_count <= CODE_PARAMS);

@@ -375,6 +375,27 @@ class Rules(TraceCase):
         self.assertIn("leaf", found[0]["results"][0]["result"])
         self.assertEqual(self.records("rules")[0]["list"], [{"rule": rule, "fired": 1}])
 
+    def printed(self, rule):
+        done, _ = self.traced("calls", 3, options=["--rule", rule])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("cannot hold", done.stderr)
+        return [json.loads(record["results"][0]["result"].partition(",")[2]) for record in self.records("rule")]
+
+    def test_arguments_at_a_return(self):
+        """They are what they are then."""
+        self.assertEqual(self.printed('ct_function_returned([], "work") : print([$args, $arg_list, $result])'),
+                         [[f"i = {i}", ["i", str(i)], str(2 * i - 2 * -i)] for i in range(3)])
+
+    def test_duration_in_a_condition(self):
+        """In seconds, at returns; also where nothing else of the call is looked at."""
+        times = [row[0] for row in self.printed('ct_function_returned([], "leaf", "duration > 0.0000000001") : print([$duration])')]
+        self.assertEqual(len(times), 6)
+        self.assertEqual(self.printed('ct_function_returned([], "leaf", "duration >= 60") : print([$duration])'), [])
+        self.assertEqual(len(self.printed('ct_function_returned([], "work", "i == 1 && duration < 60") : print([$args])')), 1)
+        done = self.scry_run("--rule", 'ct_function_returned([], "work", "duration > i") : print([1])', target(), "calls", "1")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("duration is compared with a number of seconds", done.stderr)
+
     def test_rules_of_children(self):
         """Processes that come later are meant, too."""
         rule = 'ct_function_called([], "work", "i == 1") : print([$proc])'
