@@ -256,8 +256,9 @@ static void finish_run(struct compile_run *run)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
         take_sites(run);
-    if (*run->set->problem)
-        agent_demands_problem(agent, run->set->problem);
+    for (int at_exit = 0; at_exit < 2; at_exit++)
+        if (*run->set->problem[at_exit])
+            agent_demands_problem(agent, at_exit, run->set->problem[at_exit]);
     tell_bare(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
         agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);

@@ -39,6 +39,7 @@ struct demand {
     uint32_t *slots;
     size_t slot_count, slot_cap;
     bool waits_for_index, waits_for_compile;
+    bool blind; /* its condition cannot be looked at in this process */
     void (*ready)(void *ctx, int code, const char *reason);
     void *ctx;
     uint32_t program_at; /* with the parameters as program_map has them */
@@ -322,12 +323,13 @@ static void note(struct agent *agent, const struct demand *demand, bool met, con
         snprintf(its->reason, sizeof its->reason, "%s", reason);
 }
 
-void agent_demands_problem(struct agent *agent, const char *text)
+void agent_demands_problem(struct agent *agent, bool at_exit, const char *text)
 {
     char reason[160];
-    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
-        if (demand->param_count && demand->waits_for_compile && demand->slot_count == 1) {
-            snprintf(reason, sizeof reason, "'%.40s' with a condition: %.70s", demand->text, text);
+    for (struct demand *demand = agent->demands; demand; demand = demand->next)
+        if (demand->param_count && demand->at_exit == at_exit && demand->waits_for_compile && demand->slot_count == 1) {
+            demand->blind = true;
+            snprintf(reason, sizeof reason, "'%.40s' with a condition: %.90s", demand->text, text);
             note(agent, demand, false, reason);
         }
 }
@@ -338,7 +340,7 @@ static void put_in_place(struct agent *agent, struct demand *demand)
     update_slots(agent, demand->slots, demand->slot_count);
     char reason[128];
     snprintf(reason, sizeof reason, "no function of the programs is '%.64s'", demand->text);
-    note(agent, demand, demand->slot_count != 0, demand->slot_count ? "" : reason);
+    note(agent, demand, demand->slot_count != 0 && !demand->blind, demand->slot_count ? "" : reason);
     if (demand->slot_count == 0)
         tell(demand, -ENOENT, "no function of the program with compiled-in hooks is meant");
     else

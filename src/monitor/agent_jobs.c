@@ -338,7 +338,8 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     for (unsigned i = 0; i < job->rule_note_count; i++) {
         const struct rule_note *rule = &job->rule_notes[i];
         if (*rule->reason && (!rule->met || strstr(rule->reason, "condition")) && !*ret_state->note)
-            snprintf(ret_state->note, sizeof ret_state->note, "a rule or request cannot hold: %s", rule->reason);
+            snprintf(ret_state->note, sizeof ret_state->note, "a rule or request %s: %s",
+                     rule->met ? "does not hold everywhere" : "cannot hold", rule->reason);
     }
     describe_hold(agents, job, ret_state);
     describe_selected(agents, job, ret_state);

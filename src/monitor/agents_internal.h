@@ -441,9 +441,10 @@ uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits th
 bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
 unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
 void agent_demands_compiled(struct agent *agent, bool ok);
-void agent_demands_problem(struct agent *agent, const char *text); /* their parameters are not in some function */
-bool agent_demands_wait(const struct agent *agent);                /* some is not in place yet */
-void agent_demands_indexed(struct agent *agent);                   /* modules or indexes changed */
+void agent_demands_problem(struct agent *agent, bool at_exit,
+                           const char *text);       /* their parameters are not in some function */
+bool agent_demands_wait(const struct agent *agent); /* some is not in place yet */
+void agent_demands_indexed(struct agent *agent);    /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
 void agent_raises(struct agent *agent); /* hands raised events over */
 /* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it

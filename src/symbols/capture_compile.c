@@ -166,6 +166,14 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
     return true;
 }
 
+static void tell_expression(const struct site *site, const char *why)
+{
+    char text[ERR_TEXT_SIZE];
+    bool exit = site->kind == CAPTURE_EXIT;
+    snprintf(text, sizeof text, "%s%.400s", exit ? HELPER_AT_RETURNS : HELPER_AT_CALLS, why);
+    tell(site->job, site->pc, text);
+}
+
 static void emit_params(struct site *site)
 {
     struct job *job = site->job;
@@ -176,7 +184,7 @@ static void emit_params(struct site *site)
     emitter.here = site->returns;
     for (unsigned i = 0; i < job->param_count; i++)
         if (!numbers_emit(&emitter, job->params[i], find_number, site, &err))
-            tell(job, site->pc, err.text);
+            tell_expression(site, err.text);
     if (emitter_finish(&emitter))
         job->output->params(job->output->ctx, site->kind, site->returns, emitter.code.data, emitter.code.len);
     emitter_done(&emitter);

@@ -396,6 +396,28 @@ class Rules(TraceCase):
         self.assertEqual(done.returncode, 125)
         self.assertIn("duration is compared with a number of seconds", done.stderr)
 
+    def test_fired_or_cannot_hold(self):
+        """Never both: a condition is looked at where the event is, and what one program lacks another may have."""
+        for rule in ('ct_function_returned([], "work", "first == 4") : print([1])',
+                     'ct_function_returned([], "work", "result == 4") : print([1])'):
+            done, _ = self.traced("calls", 3, options=["--rule", rule])
+            self.assertIn("fired 1 x", done.stderr)
+            self.assertNotIn("warning", done.stderr)
+        for event in ("called", "returned"):
+            done, _ = self.traced("calls", 3, options=["--rule", f'ct_function_{event}([], "work", "none == 4") : print([1])'])
+            self.assertIn("fired 0 x", done.stderr)
+            self.assertIn("cannot hold: 'work' with a condition: ", done.stderr)
+            self.assertIn("none: no such variable", done.stderr)
+        source, other = self.box.path("work", "other.c"), self.box.path("work", "other")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int work(int n) { return n + 1; }\nint main(void) { return work(1) - 2; }\n")
+        subprocess.run(["gcc", "-g", "-finstrument-functions", "-o", other, source], check=True)
+        for first, second in ((f"{target()} calls 3", other), (other, f"{target()} calls 3")):
+            done = self.scry_run("--rule", 'ct_function_called([], "work", "i == 1") : print([1])', "sh", "-c", f"{first}; {second}")
+            self.assertIn("fired 1 x", done.stderr)
+            self.assertNotIn("cannot hold", done.stderr)
+            self.assertIn("does not hold everywhere: 'work' with a condition: at calls: i: no such variable", done.stderr)
+
     def test_rules_of_children(self):
         """Processes that come later are meant, too."""
         rule = 'ct_function_called([], "work", "i == 1") : print([$proc])'
