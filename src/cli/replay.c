@@ -18,6 +18,7 @@
 #include "jobdir/info.h"
 #include "jobdir/mpi_trace.h"
 #include "jobdir/replay.h"
+#include "jobdir/rules.h"
 #include "jobdir/text.h"
 
 enum {
@@ -346,6 +347,40 @@ static int say_nothing(const struct job_traces *traces, const struct options *op
     return 0;
 }
 
+/* What rules did, and snapshots: of all processes, in the order of time, unless certain calls were asked for. */
+static void put_rules(const struct job_traces *traces, const struct options *options, const struct job_history *history,
+                      bool first)
+{
+    const struct call_filter *filter = &options->replay.filter;
+    if (filter->function || filter->thread || filter->max_depth || options->replay.min_ns || options->rank >= 0 ||
+        options->process)
+        return;
+    json_t *events = rules_events(&history->model, traces->job, history->start_ns), *event;
+    size_t index;
+    bool headed = options->replay.json;
+    json_array_foreach(events, index, event)
+    {
+        double seconds = json_number_value(json_object_get(event, "seconds"));
+        if (seconds * NS_PER_SECOND < (double)options->from_ns ||
+            (options->has_to && seconds * NS_PER_SECOND > (double)options->to_ns))
+            continue;
+        if (options->replay.json) {
+            json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+            putchar('\n');
+            continue;
+        }
+        _cleanup_(buf_done) struct buf line = BUF_INIT;
+        rules_event_text(&line, event);
+        printf("%s%12.6f  %s\n",
+               headed  ? ""
+               : first ? "rules and snapshots\n"
+                       : "\nrules and snapshots\n",
+               seconds, line.data ? line.data : "");
+        headed = true;
+    }
+    json_decref(events);
+}
+
 static int show(struct job_traces *traces, const struct options *options)
 {
     static const struct track another;
@@ -371,6 +406,8 @@ static int show(struct job_traces *traces, const struct options *options)
             shown = &another;
         track_close(&track);
     }
+    if (!status && code >= 0)
+        put_rules(traces, options, &history, !shown);
     job_history_close(&history);
     if (status)
         return status;

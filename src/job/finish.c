@@ -181,6 +181,12 @@ static void warn_traces(struct job *job)
         recorder_warn(&job->recorder, "trace", "%s", traces->note);
     if (watch->was_up && watch->rules.err.code)
         recorder_warn(&job->recorder, "rule", "not in force to the end: %s", watch->rules.err.text);
+    for (size_t i = 0; i < watch->rules.count; i++) {
+        const struct rule *rule = &watch->rules.list[i];
+        if (rule->failed && !rule->optional)
+            recorder_warn(&job->recorder, "rule", "an action of rule '%s' failed %llu x: %s", rule->text,
+                          (unsigned long long)rule->failed, rule->action_err.text);
+    }
     if (job->options->trace_wanted && !job->options->trace_off && !job->dir[0])
         recorder_warn(&job->recorder, "trace",
                       "no function was recorded: there is no job directory that a trace could be written to");

@@ -21,9 +21,10 @@ typedef void rules_fired_fn(void *ctx, size_t rule, Omis_reply reply);
 
 struct rule {
     struct rules *owner;
-    const char *text; /* borrowed */
-    bool optional;    /* that it cannot be had is no error */
-    uint64_t fired;
+    const char *text;       /* borrowed */
+    bool optional;          /* that it cannot be had is no error */
+    uint64_t fired, failed; /* how often; some action of it failed */
+    struct err action_err;  /* the first that did */
 };
 
 struct rules {

@@ -134,16 +134,48 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
                   essence.data ? essence.data : "");
 }
 
-void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
+static struct span action_name(const struct request *request, size_t number)
 {
+    return number <= request->action_count ? request->actions[number - 1].name : span_str("an action");
+}
+
+/* That an action of a rule failed is said at the end. */
+static void note_failure(struct rule *rule, const struct request *request, Omis_reply reply)
+{
+    bool failed = false;
+    for (size_t i = 1; reply[0] && reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++) {
+            if (result->status < OMIS_FIRST_ERROR)
+                continue;
+            failed = true;
+            if (!rule->action_err.code)
+                err_set(&rule->action_err, -EIO, "%.*s: %s%s%s", SPAN_ARG(action_name(request, i)),
+                        omis_status_name(result->status), result->result ? ": " : "",
+                        result->result ? result->result : "");
+        }
+    rule->failed += failed;
+}
+
+void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_reply reply)
+{
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    struct request request = {0};
+    if (request_parse(&arena, span_str(rule->text), &request, NULL) < 0)
+        request.action_count = 0;
+    note_failure(rule, &request, reply);
     if (rule->fired > TRACING_RULE_RECORDS)
         return;
     json_t *results = json_array();
     for (size_t i = 1; reply[0] && reply[i]; i++)
-        for (const Omis_object_result *result = reply[i]; result->obj_list; result++)
-            json_array_append_new(results, json_pack("{s:i, s:o, s:i, s:o}", "action", (int)i, "objects",
-                                                     text_json(result->obj_list), "status", result->status, "result",
-                                                     text_json(result->result)));
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++) {
+            struct span service = action_name(&request, i);
+            json_t *row = json_pack("{s:i, s:s%, s:o, s:i, s:o}", "action", (int)i, "service", service.ptr, service.len,
+                                    "objects", text_json(result->obj_list), "status", result->status, "result",
+                                    text_json(result->result));
+            if (result->status >= OMIS_FIRST_ERROR)
+                json_object_set_new(row, "error", json_string(omis_status_name(result->status)));
+            json_array_append_new(results, row);
+        }
     recorder_put_take(recorder, "rule",
                       json_pack("{s:o, s:I, s:o}", "rule", text_json(rule->text), "fired", (json_int_t)rule->fired,
                                 "results", results));
@@ -154,8 +186,9 @@ void tracing_record_rules(struct recorder *recorder, const struct rules *rules)
     json_t *list = json_array();
     for (size_t i = 0; i < rules->count; i++)
         if (!rules->list[i].optional)
-            json_array_append_new(list, json_pack("{s:o, s:I}", "rule", text_json(rules->list[i].text), "fired",
-                                                  (json_int_t)rules->list[i].fired));
+            json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "rule", text_json(rules->list[i].text), "fired",
+                                                  (json_int_t)rules->list[i].fired, "failed",
+                                                  (json_int_t)rules->list[i].failed));
     if (json_array_size(list))
         recorder_put_take(recorder, "rules", json_pack("{s:O}", "list", list));
     json_decref(list);

@@ -39,7 +39,7 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
 /* What the rule for stalls reports: a record with who waits for whom, and a warning. */
 void tracing_stalled(struct recorder *recorder, Omis_reply reply);
 /* A rule fired: a record. */
-void tracing_record_rule(struct recorder *recorder, const struct rule *rule, Omis_reply reply);
+void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_reply reply);
 /* At the end: how often each did. */
 void tracing_record_rules(struct recorder *recorder, const struct rules *rules);
 

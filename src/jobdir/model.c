@@ -40,6 +40,7 @@ int job_model_init(struct job_model *model, size_t keep_limit)
     model->gaps = json_array();
     model->crashes = json_array();
     model->pauses = json_array();
+    model->firings = json_array();
     return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
 }
 
@@ -62,6 +63,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->node_sample);
     json_decref(model->stall);
     json_decref(model->end);
+    json_decref(model->firings);
     json_decref(model->rules);
     json_decref(model->warnings);
     json_decref(model->gaps);
@@ -344,6 +346,9 @@ void job_model_apply(struct job_model *model, const json_t *record)
         json_array_append(model->crashes, (json_t *)record);
     } else if (strcmp(type, "stall") == 0) {
         keep_last(&model->stall, record);
+    } else if (strcmp(type, "rule") == 0) {
+        if (json_array_size(model->firings) < JOB_FIRINGS)
+            json_array_append(model->firings, (json_t *)record);
     } else if (strcmp(type, "rules") == 0) {
         keep_last(&model->rules, record);
     } else if (strcmp(type, "end") == 0) {

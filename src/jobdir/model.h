@@ -20,8 +20,8 @@
  *   gap          from, to, reason      not observed in between
  *   warning      kind, text
  *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
- *   rule         rule, fired, results: a trigger rule that fired
- *   rules        list: [{rule, fired}, ...]              how often in all
+ *   rule         rule, fired, results: [{action, service, objects, status, error, result}]: a trigger rule that fired
+ *   rules        list: [{rule, fired, failed}, ...]      how often in all, and in how many some action failed
  *   stall        seconds, ranks, why: no rank of an MPI program has begun or ended a call for so long
  *   end          the result, as in job.json
  */
@@ -39,7 +39,7 @@
 #include "base/err.h"
 #include "jobdir/series.h"
 
-enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_STATUS_UNKNOWN = -1 };
+enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_STATUS_UNKNOWN = -1 };
 
 struct job_process {
     pid_t pid, ppid;
@@ -78,6 +78,7 @@ struct job_model {
     json_t *warnings, *gaps, *crashes;
     json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
     bool switched_off, trace_off; /* on=no, trace=off */
+    json_t *firings;              /* array of `rule` records: of each rule the first, see job/tracing.h */
     json_t *rules;                /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */

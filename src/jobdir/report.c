@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "jobdir/rules.h"
 #include "jobdir/text.h"
 
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
@@ -32,6 +33,7 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
         return code;
     if (described < 0 && ret_report->model.records == 0)
         return err_set(err, described, "%s", here.text);
+    ret_report->snapshots = snapshots_json(path, ret_report->info.started_ns);
     return 0;
 }
 
@@ -45,6 +47,8 @@ void job_report_done(struct job_report *report)
     report->mpi = NULL;
     mpi_messages_free(report->messages);
     report->messages = NULL;
+    json_decref(report->snapshots);
+    report->snapshots = NULL;
     json_decref(report->problems);
     report->problems = NULL;
 }
@@ -210,13 +214,6 @@ static json_t *records_json(const json_t *records)
     return list ? list : json_array();
 }
 
-/* Trigger rules and how often each fired. */
-static json_t *rules_json(const struct job_model *model)
-{
-    json_t *list = model->rules ? json_object_get(model->rules, "list") : NULL;
-    return json_is_array(list) ? json_incref(list) : json_array();
-}
-
 static const json_t *or_empty(const json_t *preferred, const json_t *other)
 {
     return preferred && json_array_size(preferred) >= json_array_size(other) ? preferred : other;
@@ -263,6 +260,7 @@ json_t *job_report_json(const struct job_report *report)
     json_object_set(json, "recording_off", model->pauses);
     json_object_set(json, "problems", report->problems ? report->problems : json_null());
     json_object_set_new(json, "rules", rules_json(model));
+    json_object_set_new(json, "snapshots", report->snapshots ? json_incref(report->snapshots) : json_array());
     job_functions_json(json, report->functions);
     mpi_report_json(json, report->mpi);
     mpi_messages_json(json, report->messages);

@@ -26,6 +26,7 @@ struct job_report {
     enum job_state state;
     struct job_model model;
     json_t *problems;                /* what could not be read: array of strings */
+    json_t *snapshots;               /* jobdir/rules.h; NULL: not looked at */
     struct job_functions *functions; /* of its traces; NULL: not looked at */
     struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
     int mpi_rank;                    /* of one rank only; -1: all */

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/report.h"
+#include "jobdir/rules.h"
 #include "jobdir/text.h"
 
 enum {
@@ -252,19 +253,6 @@ static void put_warnings(struct buf *out, const json_t *warnings, struct report_
     }
 }
 
-static void put_rules(struct buf *out, const struct job_model *model)
-{
-    size_t index;
-    json_t *rule;
-    json_array_foreach(model->rules ? json_object_get(model->rules, "list") : NULL, index, rule)
-    {
-        const char *text = json_string_value(json_object_get(rule, "rule"));
-        put_label(out, "rule");
-        text_show(out, text ? text : "?");
-        buf_printf(out, "  fired %lld x\n", (long long)json_integer_value(json_object_get(rule, "fired")));
-    }
-}
-
 static const json_t *longer(const json_t *a, const json_t *b)
 {
     return json_array_size(a) >= json_array_size(b) ? a : b;
@@ -279,7 +267,8 @@ static void put_body(struct buf *out, const struct job_report *report, size_t cr
     }
     put_commands(out, &report->model);
     put_course(out, &report->model, style);
-    put_rules(out, &report->model);
+    rules_text(out, &report->model);
+    snapshots_text(out, report->snapshots);
     put_crashes(out, longer(report->info.crashes, report->model.crashes), report->functions, crash_calls, style);
     put_warnings(out, longer(report->info.warnings, report->model.warnings), style);
 }

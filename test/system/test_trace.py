@@ -10,6 +10,7 @@ import subprocess
 
 import scrytest
 from jobtest import JobCase, calls_said, target
+from schematest import schema, violations
 from scrytest import wait_until
 
 
@@ -373,7 +374,34 @@ class Rules(TraceCase):
         found = self.records("rule")
         self.assertEqual(len(found), 1, found)
         self.assertIn("leaf", found[0]["results"][0]["result"])
-        self.assertEqual(self.records("rules")[0]["list"], [{"rule": rule, "fired": 1}])
+        self.assertEqual(self.records("rules")[0]["list"], [{"rule": rule, "fired": 1, "failed": 0}])
+
+    def test_shown(self):
+        """What rules printed, snapshots, and actions that failed: in the summary, report, replay, and for programs."""
+        rule = 'ct_function_called([], "leaf", "n == -2") : print([$function, $args]) proc_read_memory([$proc], 0, 8, 1, 1) ct_snapshot([$proc])'
+        done, _ = self.traced("calls", 3, options=["--rule", rule])
+        self.assertRegex(done.stderr, r"(?m)^  warning +an action of rule .* failed 1 x: proc_read_memory: OMIS_PARAMETER_ERROR: stride")
+        shown = (r'\d\.\d+ s  print: "leaf","n = -2, text = \\"more\\""; proc_read_memory failed: OMIS_PARAMETER_ERROR: stride .*; '
+                 r"ct_snapshot: snapshots/0001\.json$")
+        taken = r"snapshots/0001\.json  process \d+  traced  in leaf\(n = -2, text = \"more\"\) < work$"
+        text = self.scry("report", "@last").stdout
+        for where in (done.stderr, text):
+            self.assertRegex(where, r"(?m)^  rule  .*  fired 1 x, failed 1 x$")
+            self.assertRegex(where, "(?m)^ +" + shown)
+        self.assertRegex(text, r"(?m)^  snapshots  1\n +\d\.\d+ s  " + taken)
+        report = self.report()
+        self.assertEqual(list(violations(report, schema("report"))), [])
+        found, = report["rules"]
+        self.assertEqual((found["rule"], found["fired"], found["failed"]), (rule, 1, 1))
+        self.assertEqual([(each["service"], each.get("error")) for each in found["firings"][0]["results"]],
+                         [("print", None), ("proc_read_memory", "OMIS_PARAMETER_ERROR"), ("ct_snapshot", None)])
+        self.assertEqual(report["snapshots"][0]["calls"][:2], ["leaf", "work"])
+        replay = self.scry("replay", "@last").stdout
+        self.assertRegex(replay, r'(?m)^\nrules and snapshots\n +\d+\.\d{6}  (rule ct_function_called\(\[\], "leaf", "n == -2"\)  print: |snapshot )')
+        self.assertRegex(replay, r"(?m)^ +\d+\.\d{6}  snapshot " + taken)
+        events = [json.loads(line) for line in self.scry("replay", "--json", "@last").stdout.splitlines()]
+        self.assertEqual(sorted(each["event"] for each in events if each["event"] != "call"), ["rule", "snapshot"])
+        self.assertNotIn("snapshot", self.scry("replay", "--fn", "work", "@last").stdout)
 
     def printed(self, rule):
         done, _ = self.traced("calls", 3, options=["--rule", rule])
