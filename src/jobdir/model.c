@@ -219,25 +219,38 @@ static void apply_alive_row(struct job_model *model, const json_t *row, double s
     model->peak_rss = max_count(model->peak_rss, process->peak_rss);
 }
 
+/* Processors that were busy. Samples are recorded a little after they were taken, and the kernel counts in ticks: so
+ * the rate may come out as more than there can have been. */
+static double busy(const struct job_model *model, double cpu_seconds, double passed)
+{
+    double share = cpu_seconds / passed, cpus = (double)get_count(model->node, "cpus"),
+           threads = (double)model->peak_threads;
+    share = cpus > 0 && share > cpus ? cpus : share;
+    return threads > 0 && share > threads ? threads : share;
+}
+
 static void apply_tree(struct job_model *model, const json_t *tree, double seconds)
 {
     uint64_t cpu_ns = get_count(tree, "cpu_ns");
     double passed = seconds - model->rated_seconds;
-    if (passed >= RATE_SECONDS) {
-        model->cpu_share = cpu_ns > model->rated_cpu_ns ? (double)(cpu_ns - model->rated_cpu_ns) / 1e9 / passed : 0;
-        series_add(&model->cpu_series, seconds, model->cpu_share);
-        model->rated_seconds = seconds;
-        model->rated_cpu_ns = cpu_ns;
-    }
     model->processes = get_count(tree, "processes");
     model->threads = get_count(tree, "threads");
+    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, get_count(tree, "peak_threads")));
+    if (passed >= RATE_SECONDS) {
+        double used = cpu_ns > model->rated_cpu_ns ? (double)(cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
+        model->cpu_share = busy(model, used, passed);
+        series_add_from(&model->cpu_series, model->rated_seconds, seconds, model->cpu_share);
+        model->rated_seconds = seconds;
+        model->rated_cpu_ns = cpu_ns;
+    } else {
+        series_add_from(&model->cpu_series, seconds, seconds, -1); /* as far as the others go */
+    }
     model->rss = get_count(tree, "rss");
     model->cpu_ns = max_count(model->cpu_ns, cpu_ns);
     model->started_total = max_count(model->started_total, get_count(tree, "started"));
     model->ended_total = max_count(model->ended_total, get_count(tree, "ended"));
     model->peak_processes =
         max_count(model->peak_processes, max_count(model->processes, get_count(tree, "peak_processes")));
-    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, get_count(tree, "peak_threads")));
     model->peak_tree_rss = max_count(model->peak_tree_rss, model->rss);
     series_add(&model->processes_series, seconds, (double)model->processes);
     series_add(&model->rss_series, seconds, (double)model->rss);

@@ -15,24 +15,36 @@ static void join_pairs(struct series *series)
     series->width_seconds *= 2;
 }
 
-void series_add(struct series *series, double seconds, double value)
+/* The window that a time is in; they are joined until there is one. */
+static size_t window_at(struct series *series, double seconds)
+{
+    while (seconds / series->width_seconds >= SERIES_WINDOWS)
+        join_pairs(series);
+    return (size_t)(seconds / series->width_seconds);
+}
+
+void series_add_from(struct series *series, double from, double seconds, double value)
 {
     if (series->width_seconds == 0) {
         series->width_seconds = FIRST_WIDTH_SECONDS;
         for (size_t i = 0; i < SERIES_WINDOWS; i++)
             series->max[i] = -1;
     }
-    if (!(seconds >= 0) || !isfinite(seconds) || !(value >= 0) || !isfinite(value))
+    if (!(seconds >= 0) || !isfinite(seconds) || !(value >= -1) || !isfinite(value))
         return;
-    while (seconds / series->width_seconds >= SERIES_WINDOWS)
-        join_pairs(series);
-    size_t window = (size_t)(seconds / series->width_seconds);
-    if (window + 1 < series->used)
-        window = series->used - 1;
-    if (window >= series->used)
-        series->used = window + 1;
-    if (value > series->max[window])
-        series->max[window] = value;
+    size_t last = window_at(series, seconds), first = from >= 0 && from < seconds ? window_at(series, from) : last;
+    if (last + 1 < series->used)
+        last = series->used - 1;
+    if (last >= series->used)
+        series->used = last + 1;
+    for (size_t i = first < last ? first : last; i <= last; i++)
+        series->max[i] = fmax(series->max[i], value);
+}
+
+void series_add(struct series *series, double seconds, double value)
+{
+    if (value >= 0)
+        series_add_from(series, seconds, seconds, value);
 }
 
 double series_max(const struct series *series)

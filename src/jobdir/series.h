@@ -20,6 +20,8 @@ struct series {
 
 /* Values are >= 0, seconds since the start of the job; a step back in time counts for the last window. */
 void series_add(struct series *series, double seconds, double value);
+/* The same of all windows from `from` on; of a value that holds for that time. A value of -1: none was measured. */
+void series_add_from(struct series *series, double from, double seconds, double value);
 
 /* The greatest value, or 0. */
 double series_max(const struct series *series);

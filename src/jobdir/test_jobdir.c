@@ -117,6 +117,42 @@ static void test_units(void **state)
 
 /* ---- series ---- */
 
+static void apply_sample_of(struct job_model *model, double seconds, double cpu_seconds, int threads)
+{
+    json_t *record =
+        json_pack("{s:s, s:f, s:{s:i, s:i, s:I, s:I}}", "type", "sample", "t", seconds, "tree", "processes", 1,
+                  "threads", threads, "rss", (json_int_t)1000, "cpu_ns", (json_int_t)(cpu_seconds * 1e9));
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* What is drawn one below the other is of the same time, and nothing used more processors than it had threads, or than
+ * there are, whenever a sample was recorded. */
+static void test_course(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 10), 0);
+    json_t *node = json_pack("{s:s, s:f, s:i}", "type", "node", "t", 0.0, "cpus", 2);
+    job_model_apply(&model, node);
+    json_decref(node);
+    apply_sample_of(&model, 1, 1, 1);
+    apply_sample_of(&model, 1.8, 2, 1); /* this one came too early, or the one before too late */
+    assert_true(series_max(&model.cpu_series) == 1);
+    apply_sample_of(&model, 3, 3.2, 4);
+    apply_sample_of(&model, 4, 6, 4);
+    assert_true(series_max(&model.cpu_series) == 2);
+    apply_sample_of(&model, 5, 6, 4);
+    apply_sample_of(&model, 119.9, 6, 4);
+    apply_sample_of(&model, 120.01, 6, 4); /* too soon for a new rate */
+    assert_true(model.cpu_series.width_seconds == model.rss_series.width_seconds);
+    assert_int_equal(model.cpu_series.used, model.rss_series.used);
+    struct buf line = BUF_INIT;
+    series_sparkline(&model.cpu_series, &line, 24, 0, 1);
+    assert_string_equal(line.data, "@.......................");
+    buf_done(&line);
+    job_model_done(&model);
+}
+
 static void test_series(void **state)
 {
     struct series series = {0};
@@ -550,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_units),
+        cmocka_unit_test(test_course),
         cmocka_unit_test(test_series),
         IN_PLACE(test_info),
         IN_PLACE(test_info_versions),
