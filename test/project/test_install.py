@@ -111,6 +111,14 @@ class Install(unittest.TestCase):
             page = os.path.basename(source)[: -len(".scd")]
             self.installed("share", "man", "man" + page.rsplit(".", 1)[1], page)
 
+    def test_documentation(self):
+        """How-tos, references and schemas, in folders as here: links between pages lead somewhere."""
+        for folder in ("tutorial", "howto", "reference", "explain"):
+            for source in glob.glob(os.path.join(scrytest.SOURCE, "doc", folder, "*")):
+                self.installed("share", "doc", "scry", folder, os.path.basename(source))
+        self.installed("share", "doc", "scry", "README.md")
+        self.installed("share", "doc", "scry", "reference", "report.schema.json")
+
     def test_program_runs_where_it_was_installed(self):
         done = subprocess.run([self.installed("bin", "scry"), "--version"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, f"scry {self.version()}\n"), done.stderr)

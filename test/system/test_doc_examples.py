@@ -5,8 +5,8 @@ In Markdown an example is a block marked ```sh, in a man page's scdoc source any
 "$ ". A block with such lines is a transcript: they are the commands (a line after one that ends with a backslash goes
 on), the lines below each one what it prints, standard error included, where `...` stands for anything. A block without
 them is a script. Every command has to succeed. The commands of a block are those of one shell, which may wait for what it
-started or end it; blocks of one page run in order in one sandbox, so a page reads as one session; examples/ is there, scry and a compiler are in the PATH, SCRY_INCLUDE and SCRY_LIB name the places of headers and
-libomis.
+started or end it; blocks of one page run in order in one sandbox, so a page reads as one session; examples/ is there, scry and a compiler are in the PATH, and pkg-config finds
+what `meson install` gives.
 
 An example that cannot be run here says why, for the reader of the source, in the line before the block:
 
@@ -19,6 +19,9 @@ It is then counted as skipped with that reason.
 import glob
 import os
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import scrytest
@@ -89,6 +92,7 @@ class Examples(scrytest.TestCase):
     """The methods are made below, one for each block."""
 
     boxes = {}
+    installed = None
 
     def setUp(self):
         """The sandbox belongs to the page, not to the block."""
@@ -97,13 +101,24 @@ class Examples(scrytest.TestCase):
     def tearDownClass(cls):
         for box in cls.boxes.values():
             box.close()
+        shutil.rmtree(cls.installed or "", ignore_errors=True)
+
+    @classmethod
+    def pkg_config(cls):
+        """Where pkg-config finds an installed scry."""
+        if not cls.installed:
+            cls.installed = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+            subprocess.run(["meson", "install", "-C", scrytest.BUILD, "--no-rebuild", "--quiet", "--destdir", cls.installed],
+                           capture_output=True, check=True)
+        options = scrytest.build_options()
+        return {"PKG_CONFIG_SYSROOT_DIR": cls.installed,
+                "PKG_CONFIG_PATH": f"{cls.installed}{options['prefix']}/{options['libdir']}/pkgconfig"}
 
     def sandbox(self, page):
         if page not in self.boxes:
             box = self.boxes[page] = scrytest.Sandbox()
             os.symlink(os.path.join(scrytest.BUILD, "examples"), box.path("work", "examples"))
-            box.env["SCRY_INCLUDE"] = os.path.join(scrytest.SOURCE, "include")
-            box.env["SCRY_LIB"] = os.path.join(scrytest.BUILD, "src", "client")
+            box.env.update(self.pkg_config())
             if scrytest.sanitizers():
                 # What links a sanitized library has to be built like it.
                 with open(box.path("bin", "cc"), "w", encoding="ascii") as file:
