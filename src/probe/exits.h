@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How tasks end, whoever's children they are: the kernel's process events (<linux/cn_proc.h>), which tell the end of
+ * each task of the node with its exit code. Nothing is stopped, and nobody's wait(2) is taken. Everybody may hear them
+ * since Linux 6.6, before that CAP_NET_ADMIN is needed. They are told in the first namespaces of processes, users and
+ * networks only: not in most containers. What the buffer does not hold is dropped, and that is told.
+ */
+#ifndef SCRY_PROBE_EXITS_H
+#define SCRY_PROBE_EXITS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Between two readings; a buffer of the usual size (net.core.rmem_max) holds some 550 ends. */
+#define EXITS_REST_NS UINT64_C(20000000)
+
+/* The end of a thread. That of the last one of its process has the wait status of the process (signal(7), wait(2)). */
+struct exit_event {
+    pid_t pid, tid;
+    int status;
+    uint64_t time_ns; /* CLOCK_MONOTONIC; after that of perf's record of the same end (probe/follow.h) */
+};
+typedef void exits_fn(void *ctx, const struct exit_event *event);
+
+/* A descriptor that is readable when there are some, or -errno with the reason. */
+int exits_open(struct err *err);
+/* Hands out all there are. 0; -ENOBUFS: some were dropped before one of these; -errno: there will be no more. */
+int exits_read(int fd, exits_fn *fn, void *ctx);
+
+#endif
