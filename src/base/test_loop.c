@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/seldom.h"
 
 static struct loop *loop;
 static char trail[64];    /* what was called, in order */
@@ -244,6 +245,35 @@ static void an_idle_loop_waits(void **state)
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+static void read_one(void *ctx)
+{
+    char c;
+    if (read(*(int *)ctx, &c, 1) == 1)
+        leave(c);
+}
+
+/* What comes soon after is not told before the rest is over, nor forgotten. */
+static void what_comes_soon_is_told_later(void **state)
+{
+    static const uint64_t rest_ns = 30000000;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    struct seldom *seldom = seldom_new(loop, ends[0], rest_ns, read_one, &ends[0]);
+    assert_non_null(seldom);
+    assert_int_equal(write(ends[1], "ab", 2), 2);
+    while (!trail[0])
+        assert_int_equal(loop_step(loop, -1), 0);
+    uint64_t first_ns = clock_now_ns();
+    while (!trail[1])
+        assert_int_equal(loop_step(loop, -1), 0);
+    assert_true(clock_now_ns() - first_ns > rest_ns / 2);
+    assert_string_equal(trail, "ab");
+    seldom_free(seldom);
+    seldom_free(NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +287,7 @@ int main(void)
         EACH(a_callback_may_step_the_loop),
         EACH(signals_are_served),
         EACH(an_idle_loop_waits),
+        EACH(what_comes_soon_is_told_later),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }
