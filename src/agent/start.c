@@ -3,6 +3,7 @@
  * Start and end of the library: environment, is there anything to trace, connect; and what a program says itself.
  */
 #include "agent/agent.h"
+#include "agent/command.h"
 #include "agent/connect.h"
 #include "agent/large.h"
 #include "agent/mpi.h"
@@ -90,7 +91,7 @@ static void drop_asan(const struct environment *environment)
 static char short_job[512];
 static char long_job[AREA_PATH] AGENT_LARGE;
 
-__attribute__((constructor(101))) static void agent_start(void)
+__attribute__((constructor(101))) static void agent_start(int argc, char **argv, char **envp)
 {
     struct environment environment;
     environment_look(&environment);
@@ -105,6 +106,7 @@ __attribute__((constructor(101))) static void agent_start(void)
     connect_settings.wanted = is(environment.wanted, "1");
     if (valgrind_running())
         agent_hot.valgrind = true;
+    command_say(connect_settings.socket, argc, argv, envp);
     agent_connect(CONNECT_START);
     agent_mpi_start(environment.mpi, environment.mpi_dir);
 }

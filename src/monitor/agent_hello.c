@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
+#include "monitor/agent_commands.h"
 #include "monitor/agents_internal.h"
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
@@ -374,11 +375,13 @@ int agent_hello_listen(struct agents *agents, struct err *err)
     agents->listen_fd = fd;
     agents->listen_file = open(agents->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     agents->listen_source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, accept_agents, agents);
+    agent_commands_listen(agents);
     return agents->listen_source ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 void agent_hello_close(struct agents *agents)
 {
+    agent_commands_close(agents);
     if (file_is_at(agents->socket_path, agents->listen_file)) {
         unlink(agents->socket_path);
         unlink_mark(agents);

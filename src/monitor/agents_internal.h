@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_area.c:
+ * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_commands.c: commands of all processes; agent_area.c:
  * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
  * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; compiled_set.c: those of all processes of
  * a program; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is in a packet;
@@ -243,6 +243,7 @@ struct agents {
     struct loop_source *listen_source;
     struct agent_connection *connections;
     unsigned connection_count;
+    struct command_reader *commands; /* NULL: processes are not heard */
     struct trace_job *jobs;
     struct agent *by_pid, *list;
     unsigned count;

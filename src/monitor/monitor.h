@@ -16,6 +16,7 @@
 #include "monitor/object.h"
 #include "shm/code.h"
 
+struct agent_command;
 struct agents;
 struct message;
 struct mpi_registry;
@@ -52,7 +53,8 @@ struct monitor {
     bool (*has_queue)(const struct monitor *monitor, pid_t pid); /* set with mpi: a process of those; NULL */
     void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
                                                            * lives, and waits for an answer; NULL */
-    struct loop_source *sampler;                          /* runs while processes are attached */
+    void (*on_command)(struct monitor *monitor, const struct agent_command *command); /* likewise: what one said */
+    struct loop_source *sampler; /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
     unsigned busy;

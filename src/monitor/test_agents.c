@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The monitor's side of tracing, with an agent that is only a few lines (test_fake_agent.h). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +12,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "monitor/agent_commands.h"
 #include "monitor/agents_internal.h"
 #include "monitor/test_area_fixture.h"
 #include "monitor/test_fake_agent.h"
+#include "shm/command.h"
 
 static unsigned came, went;
 
@@ -450,6 +453,86 @@ static void test_runtime_removed(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static unsigned said;
+static struct {
+    pid_t pid;
+    bool whole;
+    char directory[64], args[64];
+} last_said;
+
+static void on_command(struct monitor *its_monitor, const struct agent_command *command)
+{
+    (void)its_monitor;
+    said++;
+    last_said.pid = command->pid;
+    last_said.whole = command->whole;
+    snprintf(last_said.directory, sizeof last_said.directory, "%.*s", SPAN_ARG(command->directory));
+    assert_true(command->args.len < sizeof last_said.args);
+    memcpy(last_said.args, command->args.ptr, command->args.len);
+}
+
+static size_t note_make(char *to, pid_t pid, const char *texts, size_t size)
+{
+    const struct command_note note = {.magic = COMMAND_MAGIC,
+                                      .size = (uint16_t)(sizeof note + size),
+                                      .pid = pid,
+                                      .directory = (uint32_t)strlen(texts) + 1};
+    memcpy(to, &note, sizeof note);
+    memcpy(to + sizeof note, texts, size);
+    return note.size;
+}
+
+/* What processes say of their commands is handed on, also in pieces; what is none is dropped, and harms nothing that
+ * comes later. */
+static void test_commands(void **state)
+{
+    static const char texts[] = "/tmp\0prog\0an argument";
+    char path[128], bytes[256];
+    (void)state;
+    said = 0;
+    monitor->on_command = on_command;
+    snprintf(path, sizeof path, "%s/" COMMAND_FIFO, dir);
+    int fd = open(path, O_WRONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    size_t size = note_make(bytes, 7, texts, sizeof texts);
+    assert_int_equal(write(fd, bytes, 10), 10);
+    agent_commands_read(agents);
+    assert_int_equal(said, 0);
+    assert_int_equal(write(fd, bytes + 10, size - 10), size - 10);
+    step_until(said == 1);
+    assert_int_equal(last_said.pid, 7);
+    assert_true(last_said.whole);
+    assert_string_equal(last_said.directory, "/tmp");
+    assert_string_equal(last_said.args, "prog");
+    assert_string_equal(last_said.args + sizeof "prog", "an argument");
+    static const char wrong[] = "no command of a process, but some text";
+    assert_int_equal(write(fd, wrong, sizeof wrong), sizeof wrong);
+    agent_commands_read(agents);
+    size = note_make(bytes, 8, "unended", sizeof "unended" - 1);
+    assert_int_equal(write(fd, bytes, size), size);
+    agent_commands_read(agents);
+    assert_int_equal(said, 1);
+    for (unsigned i = 0; i < 1000; i++) { /* longer than a reading */
+        size = note_make(bytes, (pid_t)i, texts, sizeof texts);
+        assert_int_equal(write(fd, bytes, size), size);
+    }
+    agent_commands_read(agents);
+    assert_int_equal(said, 1001);
+    close(fd);
+    /* it is made anew with all else */
+    struct err err = {0};
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/agent.sock", dir);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/" COMMAND_FIFO, dir);
+    assert_int_equal(agents_again(agents, false, &err), 0);
+    fd = open(path, O_WRONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    step_until(said == 1002);
+    close(fd);
+}
+
 /* What was set is in force until all is told again, and then all of it at once. */
 static void test_restart_keeps_settings(void **state)
 {
@@ -580,6 +663,7 @@ int main(void)
         ROW(test_wakes),
         ROW(test_ends_beside_another_waiter),
         ROW(test_runtime_removed),
+        ROW(test_commands),
         ROW(test_restart_keeps_settings),
         ROW(test_restart_after_death),
         ROW(test_limit),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process says of itself when its program begins, so that processes too short to be looked at are known, too:
+ * the agent writes one such note to the fifo beside the agent socket (agent/command.c), the monitor reads it
+ * (monitor/agent_commands.c). A write of at most PIPE_BUF bytes is whole in the fifo or not at all, whoever else
+ * writes; where there is no room, or nobody to read it, nobody waits.
+ */
+#ifndef SCRY_SHM_COMMAND_H
+#define SCRY_SHM_COMMAND_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#define COMMAND_MAGIC UINT32_C(0x444d4373) /* "sCMD" */
+#define COMMAND_FIFO "commands"
+
+enum { COMMAND_CUT = 1 }; /* flags: there are more arguments, or more of the last */
+
+struct command_note {
+    uint32_t magic;
+    uint16_t size, flags; /* size: of all of it */
+    int32_t pid;
+    uint32_t directory; /* bytes of texts that are the working directory, with its end; the first */
+    uint64_t time_ns;   /* CLOCK_MONOTONIC */
+    char texts[];       /* NUL-terminated: the directory ("": not known), the arguments; what is cut has no end */
+};
+
+enum { COMMAND_TEXTS = PIPE_BUF - sizeof(struct command_note) };
+
+#endif
