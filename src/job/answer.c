@@ -34,7 +34,23 @@ enum {
     JOB_UNSEEN,
     JOB_UNCLOCKED
 };
-enum { END_PID, END_PPID, END_START, END_END, END_CPU, END_STATUS, END_THREADS, END_PEAK, END_NAME, END_MEMBERS };
+enum {
+    END_PID,
+    END_PPID,
+    END_START,
+    END_END,
+    END_CPU,
+    END_STATUS,
+    END_THREADS,
+    END_PEAK,
+    END_NAME,
+    END_SOURCE,
+    END_WHY,
+    END_COMMAND,
+    END_MEMBERS = END_COMMAND + 3
+};
+/* END_COMMAND, ALIVE_COMMAND */
+enum { COMMAND_WHOLE, COMMAND_DIRECTORY, COMMAND_ARGS };
 enum {
     ALIVE_PID,
     ALIVE_PPID,
@@ -45,7 +61,8 @@ enum {
     ALIVE_THREADS,
     ALIVE_STATE,
     ALIVE_NAME,
-    ALIVE_MEMBERS
+    ALIVE_COMMAND,
+    ALIVE_MEMBERS = ALIVE_COMMAND + 3
 };
 
 /* The first result of the action `index` (from 1), or NULL with err. */
@@ -197,24 +214,50 @@ static void put_method(struct answer_context *context, struct arena *arena, cons
                           json_pack("{s:b, s:o}", "singly", singly, "reason", text_json(reason)));
 }
 
+/* Adds to the record what is known of the command: argv, argv_cut if there is more of it, cwd. */
+static void add_command(const struct answer_context *context, struct arena *arena, const struct value *command,
+                        json_t *record)
+{
+    const struct value *args = &command[COMMAND_ARGS];
+    if (!record || command[COMMAND_WHOLE].integer.negative || args->kind != VALUE_LIST || !args->list.count)
+        return;
+    char **words = arena_alloc(arena, (args->list.count + 1) * sizeof *words);
+    if (!words)
+        return;
+    for (size_t i = 0; i < args->list.count; i++)
+        words[i] = (char *)text_of(arena, &args->list.items[i]);
+    words[args->list.count] = NULL;
+    json_object_set_new(record, "argv", hide_args_json(words, context->recorder->hide));
+    if (command[COMMAND_WHOLE].integer.bits == 0)
+        json_object_set_new(record, "argv_cut", json_true());
+    const char *directory = text_of(arena, &command[COMMAND_DIRECTORY]);
+    if (*directory)
+        json_object_set_new(record, "cwd", text_json(directory));
+}
+
 static void put_ended(struct answer_context *context, struct arena *arena, const struct value *row)
 {
     struct recorder *recorder = context->recorder;
     pid_t pid = (pid_t)as_count(&row[END_PID]);
     const char *name = text_of(arena, &row[END_NAME]);
-    int status = row[END_STATUS].integer.negative ? recorder_status(recorder, pid) : (int)as_count(&row[END_STATUS]);
-    recorder_put_take(
-        recorder, "process_end",
-        json_pack("{s:i, s:I, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", pid, "ppid",
-                  (json_int_t)as_count(&row[END_PPID]), "start", recorder_seconds(recorder, as_count(&row[END_START])),
-                  "name", text_json(name), "end", recorder_seconds(recorder, as_count(&row[END_END])), "cpu_ns",
-                  (json_int_t)as_count(&row[END_CPU]), "status",
-                  status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
-                  (json_int_t)as_count(&row[END_THREADS]), "peak_rss", (json_int_t)as_count(&row[END_PEAK])));
+    bool told = !row[END_STATUS].integer.negative;
+    int status = told ? (int)as_count(&row[END_STATUS]) : recorder_status(recorder, pid);
+    json_t *record = json_pack(
+        "{s:i, s:I, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", pid, "ppid", (json_int_t)as_count(&row[END_PPID]),
+        "start", recorder_seconds(recorder, as_count(&row[END_START])), "name", text_json(name), "end",
+        recorder_seconds(recorder, as_count(&row[END_END])), "cpu_ns", (json_int_t)as_count(&row[END_CPU]), "status",
+        status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
+        (json_int_t)as_count(&row[END_THREADS]), "peak_rss", (json_int_t)as_count(&row[END_PEAK]));
+    if (status == JOB_STATUS_UNKNOWN)
+        json_object_set_new(record, "why", as_json_text(arena, &row[END_WHY]));
+    else
+        json_object_set_new(record, "source", told ? as_json_text(arena, &row[END_SOURCE]) : json_string("wait"));
+    add_command(context, arena, &row[END_COMMAND], record);
+    recorder_put_take(recorder, "process_end", record);
     recorder_ended(recorder, pid, name, status);
 }
 
-/* A record when the process is new or has a new name. Names are compared as they are stored. */
+/* A record when the process is new or has a new name or command. Names are compared as they are stored. */
 static void put_alive(struct answer_context *context, struct arena *arena, const struct value *row)
 {
     struct recorder *recorder = context->recorder;
@@ -224,13 +267,14 @@ static void put_alive(struct answer_context *context, struct arena *arena, const
     struct job_process *process;
     HASH_FIND_INT(recorder->model.alive, &pid, process);
     if (process && process->start - start < 0.05 && start - process->start < 0.05 && name &&
-        strcmp(process->name, json_string_value(name)) == 0) {
+        strcmp(process->name, json_string_value(name)) == 0 && row[ALIVE_COMMAND].integer.negative) {
         json_decref(name);
         return;
     }
-    recorder_put_take(recorder, "process",
-                      json_pack("{s:i, s:I, s:f, s:o}", "pid", pid, "ppid", (json_int_t)as_count(&row[ALIVE_PPID]),
-                                "start", start, "name", name));
+    json_t *record = json_pack("{s:i, s:I, s:f, s:o}", "pid", pid, "ppid", (json_int_t)as_count(&row[ALIVE_PPID]),
+                               "start", start, "name", name);
+    add_command(context, arena, &row[ALIVE_COMMAND], record);
+    recorder_put_take(recorder, "process", record);
 }
 
 /* One row of the sample, or NULL when nothing changed since the last. */

@@ -48,10 +48,11 @@ static void put_command(struct job *job)
     char name[16];
     snprintf(name, sizeof name, "%s", command_name(job));
     recorder_put_take(&job->recorder, "process_end",
-                      json_pack("{s:i, s:i, s:f, s:o, s:f, s:I, s:i, s:I, s:I}", "pid", pid, "ppid", getpid(), "start",
-                                process ? process->start : 0.0, "name", text_json(process ? process->name : name),
-                                "end", end, "cpu_ns", (json_int_t)(process ? process->cpu_ns : job->cpu_ns), "status",
-                                job->status, "threads", (json_int_t)(process ? process->peak_threads : 1), "peak_rss",
+                      json_pack("{s:i, s:i, s:f, s:o, s:f, s:I, s:i, s:s, s:I, s:I}", "pid", pid, "ppid", getpid(),
+                                "start", process ? process->start : 0.0, "name",
+                                text_json(process ? process->name : name), "end", end, "cpu_ns",
+                                (json_int_t)(process ? process->cpu_ns : job->cpu_ns), "status", job->status, "source",
+                                "wait", "threads", (json_int_t)(process ? process->peak_threads : 1), "peak_rss",
                                 (json_int_t)(process ? process->peak_rss : job->largest_rss)));
     recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
 }
@@ -292,13 +293,15 @@ static void put_end(struct job *job)
 
 /* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.
  */
-static void write_report(struct job *job, const struct job_report *report)
+static void write_report(struct job *job, struct job_report *summary)
 {
+    const struct job_report *report = summary;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct job_report read = {0};
     if (job->recorder.scribe.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
         read.functions = report->functions;
         report = &read;
+        summary->failed = json_incref(read.failed);
     }
     job_report_text(&text, report, (struct report_style){0});
     read.functions = NULL; /* lent */
@@ -363,6 +366,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
+    json_decref(report.failed);
 }
 
 void finish_put_info(struct job *job)
@@ -377,6 +381,7 @@ void finish_done(struct job *job)
     scribe_end(&job->recorder.scribe);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
+    hide_args_free(job->recorder.hide);
     signals_done(&job->signals);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <regex.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -26,6 +27,12 @@ enum { USUAL = sizeof usual / sizeof *usual, GROUPS = 32 };
 struct rules {
     regex_t list[USUAL + 1];
     size_t count;
+};
+
+struct hide_args {
+    struct rules rules;
+    size_t usual; /* so many of them */
+    struct err err;
 };
 
 static void rules_done(struct rules *rules)
@@ -58,11 +65,22 @@ int hide_args_check(const char *regex, struct err *err)
     return is_off(regex) ? 0 : add(&rules, regex, 0, err);
 }
 
-/* Where the secret in a word begins; its length: nowhere. *ret_next: the next word is one. */
-static size_t secret_at(const struct rules *rules, const char *word, bool *ret_next)
+/* Every match of a usual rule has one of these: most words have none, and thousands of them come a second. */
+static bool may_be_usual(const char *word)
 {
+    static const char *const parts[] = {"pass", "pwd", "secret", "token", "key", "credential", "authorization", "://"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(word, parts[i]))
+            return true;
+    return false;
+}
+
+/* Where the secret in a word begins; its length: nowhere. *ret_next: the next word is one. */
+static size_t secret_at(const struct hide_args *hide, const char *word, bool *ret_next)
+{
+    const struct rules *rules = &hide->rules;
     size_t len = strlen(word), at = len;
-    for (size_t i = 0; i < rules->count; i++) {
+    for (size_t i = may_be_usual(word) ? 0 : hide->usual; i < rules->count; i++) {
         regmatch_t found[GROUPS];
         size_t last = rules->list[i].re_nsub;
         int code = regexec(&rules->list[i], word, GROUPS, found, 0);
@@ -78,21 +96,35 @@ static size_t secret_at(const struct rules *rules, const char *word, bool *ret_n
     return at;
 }
 
-json_t *hide_args_json(char *const *command, const char *regex)
+struct hide_args *hide_args_new(const char *regex)
 {
-    _cleanup_(rules_done) struct rules rules = {.count = 0};
-    struct err err = {0};
-    for (size_t i = 0; i < USUAL && !is_off(regex) && !err.code; i++)
-        add(&rules, usual[i], REG_ICASE, &err);
-    if (regex && !is_off(regex) && !err.code)
-        add(&rules, regex, 0, &err);
+    struct hide_args *hide = calloc(1, sizeof *hide);
+    if (!hide)
+        return NULL;
+    for (size_t i = 0; i < USUAL && !is_off(regex) && !hide->err.code; i++)
+        add(&hide->rules, usual[i], REG_ICASE, &hide->err);
+    hide->usual = hide->rules.count;
+    if (regex && !is_off(regex) && !hide->err.code)
+        add(&hide->rules, regex, 0, &hide->err);
+    return hide;
+}
+
+void hide_args_free(struct hide_args *hide)
+{
+    if (hide)
+        rules_done(&hide->rules);
+    free(hide);
+}
+
+json_t *hide_args_json(char *const *command, const struct hide_args *hide)
+{
     json_t *list = json_array();
     size_t bytes = 0;
-    bool hidden = false;
+    bool hidden = false, all = !hide || hide->err.code;
     for (char *const *word = command; *word && bytes < TEXT_LIMIT; word++) {
         bytes += strlen(*word) + 1;
         bool next = false;
-        size_t at = hidden || err.code ? 0 : word == command ? strlen(*word) : secret_at(&rules, *word, &next);
+        size_t at = hidden || all ? 0 : word == command ? strlen(*word) : secret_at(hide, *word, &next);
         hidden = next;
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         buf_append(&shown, *word, at);

@@ -13,10 +13,15 @@
 /* Is it a POSIX extended regular expression, or "" or "off"? 0; -EINVAL and what is wrong with it. */
 int hide_args_check(const char *regex, struct err *err);
 
+/* `regex`, and what is hidden anyway, made ready: for many command lines. Out of memory: all words are hidden. */
+struct hide_args;
+struct hide_args *hide_args_new(const char *regex);
+void hide_args_free(struct hide_args *hide);
+
 /* The words as an array of strings, at most TEXT_LIMIT bytes and a word; a new reference, NULL when out of memory.
  * Hidden is what follows the names of usual secrets (see scry-run(1)), and what `regex` finds besides: from the
  * beginning of its last group, or of the match without one, to the end of the word; where the group is empty there, the
  * next word. NULL: only the usual ones; "" or "off": nothing is hidden. */
-json_t *hide_args_json(char *const *command, const char *regex);
+json_t *hide_args_json(char *const *command, const struct hide_args *hide);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "job/hide_args.h"
 #include "job/scribe.h"
 #include "jobdir/model.h"
 
@@ -19,6 +20,7 @@ struct recorder {
     pid_t command;      /* once scry run has waited for it: the monitor may have seen its end without its status; 0 */
     int command_status; /* of it */
     uint64_t crashes_omitted;
+    struct hide_args *hide; /* in command lines */
 };
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);

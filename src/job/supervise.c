@@ -67,7 +67,7 @@ static void describe(struct job *job)
                               .user = job->user,
                               .cwd = job->cwd,
                               .boot_id = job->boot_id,
-                              .argv = hide_args_json(job->options->command, job->options->hide_args),
+                              .argv = hide_args_json(job->options->command, job->recorder.hide),
                               .started_ns = clock_wall_ns(),
                               .sample_seconds = job->options->sample_seconds,
                               .supervisor = getpid(),
@@ -102,6 +102,7 @@ static int open_directory(struct job *job, struct err *err)
         return refuse(job, &here, err);
     if (code < 0)
         job->dir[0] = 0;
+    job->recorder.hide = hide_args_new(job->options->hide_args);
     describe(job);
     if (job_model_init(&job->recorder.model, 0) < 0)
         return err_set(err, -ENOMEM, "out of memory");

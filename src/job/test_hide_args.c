@@ -24,7 +24,9 @@ static void check(const char *regex, const char *words, const char *want)
     while (count < WORDS && (command[count] = strsep(&rest, "|")))
         count++;
     command[count] = NULL;
-    json_t *json = hide_args_json(command, regex);
+    struct hide_args *hide = hide_args_new(regex);
+    json_t *json = hide_args_json(command, hide);
+    hide_args_free(hide);
     struct buf got = BUF_INIT;
     size_t index;
     json_t *word;
@@ -115,15 +117,17 @@ static void test_long_words(void **state)
     memset(word, 'x', SIZE - 1);
     word[SIZE - 1] = 0;
     memcpy(word + SIZE - 20, "token=X", 7);
-    json_t *json = hide_args_json(command, NULL);
+    struct hide_args *hide = hide_args_new(NULL);
+    json_t *json = hide_args_json(command, hide);
     const char *got = json_string_value(json_array_get(json, 1));
     assert_non_null(got);
     assert_int_equal(strlen(got), TEXT_LIMIT + 3);
     memcpy(word, "token=X", 7);
     json_decref(json);
-    json = hide_args_json(command, NULL);
+    json = hide_args_json(command, hide);
     assert_string_equal(json_string_value(json_array_get(json, 1)), "token=***");
     json_decref(json);
+    hide_args_free(hide);
     free(word);
 }
 

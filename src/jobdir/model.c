@@ -44,13 +44,28 @@ int job_model_init(struct job_model *model, size_t keep_limit)
     return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
 }
 
+static void let_go(const struct job_process *process)
+{
+    json_decref(process->argv);
+    json_decref(process->cwd);
+}
+
 void job_model_done(struct job_model *model)
 {
     struct job_process *process, *next_process;
     HASH_ITER(hh, model->alive, process, next_process)
     {
         HASH_DEL(model->alive, process);
+        let_go(process);
         free(process);
+    }
+    for (size_t i = 0; i < model->ended_count; i++)
+        let_go(&model->ended[i]);
+    struct job_why *why, *next_why;
+    HASH_ITER(hh, model->whys, why, next_why)
+    {
+        HASH_DEL(model->whys, why);
+        free(why);
     }
     struct job_command *command, *next_command;
     HASH_ITER(hh, model->commands, command, next_command)
@@ -93,12 +108,15 @@ static void count_command(struct job_model *model, const struct job_process *pro
     command->peak_rss = max_count(command->peak_rss, process->peak_rss);
 }
 
+/* Adopts what the process has. */
 static void keep_ended(struct job_model *model, const struct job_process *process)
 {
     count_command(model, process);
+    model->unknown += process->status == JOB_STATUS_UNKNOWN;
     model->peak_rss = max_count(model->peak_rss, process->peak_rss);
     if (model->ended_count >= model->keep_limit) {
         model->ended_omitted++;
+        let_go(process);
         return;
     }
     if (model->ended_count == model->ended_room) {
@@ -106,6 +124,7 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
         struct job_process *more = realloc(model->ended, room * sizeof *more);
         if (!more) {
             model->ended_omitted++;
+            let_go(process);
             return;
         }
         model->ended = more;
@@ -135,6 +154,18 @@ static struct job_process *find_alive(struct job_model *model, pid_t pid)
     return process;
 }
 
+/* A new name without a command is of a program of which nothing else is known. */
+static void apply_process_command(struct job_process *process, const json_t *record, bool renamed)
+{
+    json_t *argv = json_object_get(record, "argv"), *cwd = json_object_get(record, "cwd");
+    if (!json_is_array(argv) && !renamed)
+        return;
+    let_go(process);
+    process->argv = json_is_array(argv) ? json_incref(argv) : NULL;
+    process->cwd = json_is_string(cwd) ? json_incref(cwd) : NULL;
+    process->argv_cut = json_is_true(json_object_get(record, "argv_cut"));
+}
+
 static struct job_process *apply_process(struct job_model *model, const json_t *record)
 {
     pid_t pid = (pid_t)get_count(record, "pid");
@@ -159,8 +190,45 @@ static struct job_process *apply_process(struct job_model *model, const json_t *
         HASH_ADD_INT(model->alive, pid, process);
     }
     process->ppid = (pid_t)get_count(record, "ppid");
+    char former[JOB_NAME_SIZE];
+    memcpy(former, process->name, sizeof former);
     get_name(process->name, record, "name");
+    apply_process_command(process, record, strcmp(former, process->name) != 0);
     return process;
+}
+
+static const char *const sources[] = {
+    [JOB_STATUS_BY_EVENT] = "event", [JOB_STATUS_BY_PIDFD] = "pidfd", [JOB_STATUS_BY_WAIT] = "wait"};
+
+const char *job_status_source_name(enum job_status_source source)
+{
+    return sources[source];
+}
+
+static enum job_status_source get_source(const json_t *record)
+{
+    const char *text = json_string_value(json_object_get(record, "source"));
+    for (int i = JOB_STATUS_BY_EVENT; text && i <= JOB_STATUS_BY_WAIT; i++)
+        if (strcmp(sources[i], text) == 0)
+            return (enum job_status_source)i;
+    return JOB_STATUS_BY_NOBODY;
+}
+
+static const char *get_why(struct job_model *model, const json_t *record)
+{
+    const char *text = json_string_value(json_object_get(record, "why"));
+    struct job_why *why;
+    if (!text)
+        return NULL;
+    HASH_FIND_STR(model->whys, text, why);
+    if (!why && HASH_COUNT(model->whys) < JOB_WHYS && (why = calloc(1, sizeof *why + strlen(text) + 1))) {
+        memcpy(why->text, text, strlen(text) + 1);
+        HASH_ADD_STR(model->whys, text, why);
+    }
+    if (!why)
+        return NULL;
+    why->count++;
+    return why->text;
 }
 
 static void apply_process_end(struct job_model *model, const json_t *record)
@@ -174,6 +242,8 @@ static void apply_process_end(struct job_model *model, const json_t *record)
     process->peak_rss = max_count(process->peak_rss, get_count(record, "peak_rss"));
     process->peak_threads = max_count(process->peak_threads, get_count(record, "threads"));
     process->status = json_is_integer(status) ? (int)json_integer_value(status) : JOB_STATUS_UNKNOWN;
+    process->source = get_source(record);
+    process->why = process->status == JOB_STATUS_UNKNOWN ? get_why(model, record) : NULL;
     process->state = 'X';
     HASH_DEL(model->alive, process);
     keep_ended(model, process);
@@ -187,6 +257,7 @@ static void apply_withdrawn(struct job_model *model, const json_t *record)
     if (!process)
         return;
     HASH_DEL(model->alive, process);
+    let_go(process);
     free(process);
     model->started_total -= model->started_total > 0;
     model->peak_processes = get_count(record, "peak_processes");

@@ -10,8 +10,10 @@
  *   script       path                  the command is a script, which itself has no functions to record
  *   untraced     text                  why the agent is not loaded into the command, and the remedy
  *   setting      key, value, taken     changed by scry set
- *   process      pid, ppid, start, name          first seen, or it has a new name (exec)
+ *   process      pid, ppid, start, name          first seen, or it has a new name or command (exec)
+ *                argv, argv_cut (true: there is more of it), cwd        its command and working directory, if known
  *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
+ *                source (of the status: event, pidfd, wait) or why (it is not known); argv, argv_cut, cwd
  *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's (the agent's own); the
  * peaks without it sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
  *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
@@ -39,7 +41,18 @@
 #include "base/err.h"
 #include "jobdir/series.h"
 
-enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_STATUS_UNKNOWN = -1 };
+enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
+
+/* Who told a status: nobody, the kernel's process events, a pidfd, scry run as the parent. */
+enum job_status_source { JOB_STATUS_BY_NOBODY, JOB_STATUS_BY_EVENT, JOB_STATUS_BY_PIDFD, JOB_STATUS_BY_WAIT };
+const char *job_status_source_name(enum job_status_source source); /* as in records; NULL: nobody */
+
+/* Why a status is unknown: there are a handful of texts. */
+struct job_why {
+    uint64_t count;
+    UT_hash_handle hh;
+    char text[];
+};
 
 struct job_process {
     pid_t pid, ppid;
@@ -47,6 +60,10 @@ struct job_process {
     char name[JOB_NAME_SIZE];
     char state; /* the kernel's letter; '?' before it was sampled */
     int status; /* wait status, or JOB_STATUS_UNKNOWN */
+    enum job_status_source source;
+    const char *why;    /* it is unknown; of the model; NULL: nothing is said */
+    json_t *argv, *cwd; /* NULL: unknown */
+    bool argv_cut;
     uint64_t cpu_ns, rss, peak_rss, threads, peak_threads;
     double sampled;   /* when cpu_ns was taken */
     double cpu_share; /* processors used between the last two samples, 1.0 is one */
@@ -67,6 +84,9 @@ struct job_model {
     size_t ended_count, ended_room;
     uint64_t ended_omitted;       /* beyond keep_limit */
     struct job_command *commands; /* hash by name, of ended processes; at most JOB_COMMANDS, then "(others)" */
+
+    struct job_why *whys; /* hash by text; at most JOB_WHYS */
+    uint64_t unknown;     /* ended processes whose status is not known */
 
     uint64_t started_total, ended_total;      /* processes; counted also when they are not listed */
     uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */

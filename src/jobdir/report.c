@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "jobdir/report_failed.h"
 #include "jobdir/rules.h"
 #include "jobdir/text.h"
 
@@ -34,6 +35,7 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
     if (described < 0 && ret_report->model.records == 0)
         return err_set(err, described, "%s", here.text);
     ret_report->snapshots = snapshots_json(path, ret_report->info.started_ns);
+    ret_report->failed = report_failed_json(&ret_report->model, ret_report->info.supervisor);
     return 0;
 }
 
@@ -49,6 +51,8 @@ void job_report_done(struct job_report *report)
     report->messages = NULL;
     json_decref(report->snapshots);
     report->snapshots = NULL;
+    json_decref(report->failed);
+    report->failed = NULL;
     json_decref(report->problems);
     report->problems = NULL;
 }
@@ -139,24 +143,19 @@ struct report_style report_style_for(int fd)
     return style;
 }
 
-static json_t *status_code_json(int status)
-{
-    return status != JOB_STATUS_UNKNOWN && WIFEXITED(status) ? json_integer(WEXITSTATUS(status)) : json_null();
-}
-
-static json_t *status_signal_json(int status)
-{
-    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? json_integer(WTERMSIG(status)) : json_null();
-}
-
 json_t *job_process_json(const struct job_process *process)
 {
-    return json_pack("{s:i, s:i, s:o, s:f, s:o, s:f, s:I, s:I, s:o, s:o}", "pid", process->pid, "ppid", process->ppid,
-                     "name", text_json(process->name), "start_seconds", process->start, "end_seconds",
-                     process->end >= 0 ? json_real(process->end) : json_null(), "cpu_seconds",
-                     (double)process->cpu_ns / 1e9, "peak_rss_bytes", (json_int_t)process->peak_rss, "threads",
-                     (json_int_t)process->peak_threads, "exit_code", status_code_json(process->status), "signal",
-                     status_signal_json(process->status));
+    const char *source = job_status_source_name(process->source);
+    json_t *json = json_pack("{s:i, s:i, s:o, s:f, s:o, s:f, s:I, s:I, s:o, s:o, s:o, s:o}", "pid", process->pid,
+                             "ppid", process->ppid, "name", text_json(process->name), "start_seconds", process->start,
+                             "end_seconds", process->end >= 0 ? json_real(process->end) : json_null(), "cpu_seconds",
+                             (double)process->cpu_ns / 1e9, "peak_rss_bytes", (json_int_t)process->peak_rss, "threads",
+                             (json_int_t)process->peak_threads, "exit_code", report_exit_code_json(process), "signal",
+                             report_signal_json(process), "status_source", source ? json_string(source) : json_null(),
+                             "status_unknown", process->why ? json_string(process->why) : json_null());
+    if (json)
+        report_command_json(json, process);
+    return json;
 }
 
 static json_t *processes_json(const struct job_model *model)
@@ -252,6 +251,7 @@ json_t *job_report_json(const struct job_report *report)
     json_object_set_new(json, "processes", processes_json(model));
     json_object_set_new(json, "processes_omitted", json_integer((json_int_t)model->ended_omitted));
     json_object_set_new(json, "commands", commands_json(model));
+    json_object_set(json, "failed", report->failed ? report->failed : json_null());
     json_object_set_new(json, "timeline", timeline_json(model));
     json_object_set(json, "node", model->node ? model->node : json_null());
     json_object_set_new(json, "warnings", records_json(or_empty(info->warnings, model->warnings)));

@@ -31,6 +31,7 @@ struct job_report {
     struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
     int mpi_rank;                    /* of one rank only; -1: all */
     struct mpi_messages *messages;   /* NULL: not looked at. The report's own */
+    json_t *failed;                  /* jobdir/report_failed.h; NULL: not looked at. The report's own */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer

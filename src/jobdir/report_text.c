@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/report.h"
+#include "jobdir/report_failed.h"
 #include "jobdir/rules.h"
 #include "jobdir/text.h"
 
@@ -21,6 +22,7 @@ enum {
     SUMMARY_CALLS = 6,
     REPORT_COMMANDS = 20,
     REPORT_LINES = 40, /* processes shown singly */
+    COMMAND_BYTES = 110,
 };
 
 static void put_label(struct buf *out, const char *label)
@@ -258,8 +260,10 @@ static const json_t *longer(const json_t *a, const json_t *b)
     return json_array_size(a) >= json_array_size(b) ? a : b;
 }
 
-static void put_body(struct buf *out, const struct job_report *report, size_t crash_calls, struct report_style style)
+/* whole: of the report, not of the summary. */
+static void put_body(struct buf *out, const struct job_report *report, bool whole, struct report_style style)
 {
+    size_t crash_calls = whole ? 0 : SUMMARY_CALLS;
     struct job_result result = job_report_result(report);
     if (result.started) {
         put_usage(out, report, &result);
@@ -267,6 +271,7 @@ static void put_body(struct buf *out, const struct job_report *report, size_t cr
     }
     put_commands(out, &report->model);
     put_course(out, &report->model, style);
+    report_failed_text(out, report->failed, whole);
     rules_text(out, &report->model);
     snapshots_text(out, report->snapshots);
     put_crashes(out, longer(report->info.crashes, report->model.crashes), report->functions, crash_calls, style);
@@ -315,7 +320,7 @@ static void put_pauses(struct buf *out, const struct job_report *report)
 void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
 {
     put_head(out, report, style);
-    put_body(out, report, SUMMARY_CALLS, style);
+    put_body(out, report, false, style);
     job_functions_summary(out, report->functions, longer(report->info.warnings, report->model.warnings));
     put_pauses(out, report);
     mpi_report_summary(out, report->mpi);
@@ -443,7 +448,11 @@ static void put_process_line(struct buf *out, const struct job_process *process,
         buf_putc(&text, '-');
     buf_printf(out, " %8s %7llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
     put_how(out, process, report);
-    buf_putc(out, '\n');
+    buf_puts(out, "\n    ");
+    if (report_command(out, process->argv, process->argv_cut, COMMAND_BYTES))
+        buf_putc(out, '\n');
+    else
+        out->len -= strlen("    ");
     buf_done(&text);
 }
 
@@ -454,8 +463,11 @@ static void put_process_table(struct buf *out, const struct job_report *report)
     _cleanup_(freep) const struct job_process **list = calloc(all + 1, sizeof *list);
     if (!list || !all)
         return;
-    for (size_t i = 0; i < model->ended_count; i++)
+    size_t without = 0;
+    for (size_t i = 0; i < model->ended_count; i++) {
         list[count++] = &model->ended[i];
+        without += !model->ended[i].argv;
+    }
     for (const struct job_process *process = model->alive; process && count < all; process = process->hh.next)
         list[count++] = process;
     qsort(list, count, sizeof *list, by_process_cpu);
@@ -465,6 +477,9 @@ static void put_process_table(struct buf *out, const struct job_report *report)
     if (count + model->ended_omitted > REPORT_LINES)
         buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
                    (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
+    if (without)
+        buf_printf(out, "  of %zu the command line is not known: too short, and static programs or too many at once\n",
+                   without);
 }
 
 static void put_gaps(struct buf *out, const struct job_report *report)
@@ -497,7 +512,7 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
         put_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
     }
-    put_body(out, report, 0, style);
+    put_body(out, report, true, style);
     put_pauses(out, report);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
     mpi_report_text(out, report->mpi, report->mpi_rank);

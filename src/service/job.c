@@ -12,11 +12,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/seldom.h"
+#include "monitor/agent_commands.h"
 #include "monitor/agents.h"
 #include "monitor/call.h"
 #include "monitor/event.h"
 #include "monitor/object.h"
+#include "probe/exits.h"
 #include "service/ct.h"
+#include "service/job_command.h"
 #include "service/job_follow.h"
 #include "service/service.h"
 
@@ -26,6 +30,7 @@ struct job {
     struct monitor *monitor;
     struct job_follow *follow;
     struct loop_source *source;
+    struct seldom *exits;
     char *dir; /* the job directory, its name in the registry of agents */
 };
 
@@ -35,6 +40,7 @@ static void job_free(void *data)
     if (!job)
         return;
     loop_remove(job->source);
+    seldom_free(job->exits);
     job_follow_free(job->follow);
     if (job->monitor->agents)
         agents_job_end(job->monitor->agents, job->dir);
@@ -66,6 +72,20 @@ static void process_seen(struct monitor *monitor, pid_t pid)
             job_follow_seen(((struct job *)object->data)->follow, pid);
 }
 
+static void process_said(struct monitor *monitor, const struct agent_command *said)
+{
+    struct job_command *command = job_command_new(said->directory, said->args, said->whole, said->time_ns);
+    for (struct scry_object *object = monitor->objects; object && command; object = object->hh.next)
+        if (object_is(object, JOB_CLASS))
+            job_follow_command(((struct job *)object->data)->follow, said->pid, command);
+    job_command_drop(command);
+}
+
+static void on_exits(void *ctx)
+{
+    job_follow_drain(((struct job *)ctx)->follow);
+}
+
 static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct job **ret_job, struct err *err)
 {
     struct monitor *monitor = call->monitor;
@@ -80,11 +100,15 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
         return code;
     }
     monitor->on_hello = process_seen;
+    monitor->on_command = process_said;
     job->monitor = monitor;
     job->dir = copy;
     int fd = job_follow_fd(job->follow);
     if (fd >= 0)
         job->source = loop_add_fd(call->monitor->loop, fd, EPOLLIN, on_buffers, job);
+    fd = job_follow_exits_fd(job->follow);
+    if (fd >= 0)
+        job->exits = seldom_new(call->monitor->loop, fd, EXITS_REST_NS, on_exits, job);
     *ret_job = job;
     return 0;
 }
@@ -141,6 +165,9 @@ static void job_get_info(struct scry_call *call)
         if (!is_owner(call, object))
             continue;
         struct buf text = BUF_INIT;
+        job_follow_sample(job->follow);
+        if (call->monitor->agents) /* after it: of whoever is known to have ended, all that it said has come */
+            agent_commands_read(call->monitor->agents);
         job_follow_print(job->follow, call_unsigned(call, 1), &text);
         call_text(call, object, &text);
         buf_done(&text);
@@ -300,8 +327,12 @@ const struct scry_service job_services[] = {
      "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer unclocked_ns }",
      SCRY_OPTIONAL, job_get_info,
      "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
-     "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name; alive_list: pid, ppid, start_ns, cpu_ns, rss, "
-     "peak_rss, threads, state, name. coming: processes that will be in one of the lists of a later answer, for they "
+     "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, source, why, whole, directory, arguments; "
+     "source: who told the status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, or "
+     "-1 "
+     "if neither they nor the directory are known. alive_list: pid, ppid, start_ns, cpu_ns, rss, "
+     "peak_rss, threads, state, name, whole, directory, arguments; the last three when they are new. coming: processes "
+     "that will be in one of the lists of a later answer, for they "
      "are too new or their ends are not known yet. unseen: processes that are counted and never listed, for all that "
      "is "
      "known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of processes of "

@@ -26,16 +26,43 @@ static void close_pidfd(struct job_ended_list *list, struct job_ended *ended)
     list->pidfds--;
 }
 
+static void await_no_more(struct job_ended_list *list, struct job_ended *ended)
+{
+    list->awaiting -= ended->awaits;
+    ended->awaits = false;
+}
+
+static void know(struct job_ended_list *list, struct job_ended *ended, int status, enum job_ended_source source)
+{
+    ended->status = status;
+    ended->source = source;
+    close_pidfd(list, ended);
+    await_no_more(list, ended);
+}
+
 /* Asks for the status as long as it may come. */
 static void settle(struct job_ended_list *list, struct job_ended *ended)
 {
-    if (ended->pidfd < 0)
+    if (ended->pidfd < 0 && !ended->awaits)
         return;
-    int status, code = proc_pidfd_exit_status(ended->pidfd, &status);
+    bool late = clock_now_ns() > ended->end_ns + ENDING_NS;
+    int status, code = ended->pidfd < 0 ? -EBADF : proc_pidfd_exit_status(ended->pidfd, &status);
     if (code == 0)
-        ended->status = status;
-    if (code != -EAGAIN || clock_now_ns() > ended->end_ns + ENDING_NS)
+        know(list, ended, status, JOB_ENDED_BY_PIDFD);
+    else if (code != -EAGAIN || late)
         close_pidfd(list, ended);
+    if (ended->awaits && late) {
+        list->in_vain++;
+        await_no_more(list, ended);
+    }
+}
+
+static void leave(struct job_ended_list *list, struct job_ended *ended)
+{
+    close_pidfd(list, ended);
+    await_no_more(list, ended);
+    job_command_drop(ended->command);
+    ended->command = NULL;
 }
 
 /* false: there is no memory for another. */
@@ -45,7 +72,7 @@ static bool make_room(struct job_ended_list *list)
     if (count < list->room)
         return true;
     if (list->room == JOB_ENDED_KEPT) {
-        close_pidfd(list, slot(list, list->first++));
+        leave(list, slot(list, list->first++));
         list->forgotten++;
         return true;
     }
@@ -68,12 +95,18 @@ void job_ended_add(struct job_ended_list *list, const struct job_ended *ended)
         list->forgotten++;
         if (ended->pidfd >= 0)
             close(ended->pidfd);
+        job_command_drop(ended->command);
         return;
     }
     struct job_ended *added = slot(list, list->next++);
     *added = *ended;
-    added->status = JOB_ENDED_STATUS_UNKNOWN;
     list->pidfds += added->pidfd >= 0;
+    list->awaiting += added->awaits;
+    if (added->source != JOB_ENDED_NOT_KNOWN) {
+        know(list, added, ended->status, ended->source);
+        return;
+    }
+    added->status = JOB_ENDED_STATUS_UNKNOWN;
     settle(list, added);
 }
 
@@ -82,7 +115,7 @@ void job_ended_forget(struct job_ended_list *list, uint64_t cursor)
     if (cursor > list->next)
         return;
     while (list->first < cursor)
-        close_pidfd(list, slot(list, list->first++));
+        leave(list, slot(list, list->first++));
 }
 
 uint64_t job_ended_known(struct job_ended_list *list)
@@ -90,10 +123,33 @@ uint64_t job_ended_known(struct job_ended_list *list)
     uint64_t seq = list->first;
     for (; seq < list->next; seq++) {
         settle(list, slot(list, seq));
-        if (slot(list, seq)->pidfd >= 0)
+        if (slot(list, seq)->pidfd >= 0 || slot(list, seq)->awaits)
             break;
     }
     return seq;
+}
+
+void job_ended_event(struct job_ended_list *list, const struct exit_event *event)
+{
+    size_t left = list->awaiting;
+    for (uint64_t seq = list->next; left && seq-- > list->first;) {
+        struct job_ended *ended = slot(list, seq);
+        left -= ended->awaits;
+        if (ended->awaits && ended->pid == event->pid && event->time_ns >= ended->event_ns) {
+            know(list, ended, event->status, JOB_ENDED_BY_EVENT);
+            return;
+        }
+    }
+}
+
+struct job_ended *job_ended_find(struct job_ended_list *list, pid_t pid, uint64_t time_ns)
+{
+    for (uint64_t seq = list->next; seq-- > list->first;) {
+        struct job_ended *ended = slot(list, seq);
+        if (ended->pid == pid && ended->start_ns <= time_ns)
+            return ended->end_ns >= time_ns ? ended : NULL;
+    }
+    return NULL;
 }
 
 const struct job_ended *job_ended_at(const struct job_ended_list *list, uint64_t seq)

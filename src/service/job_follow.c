@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/job_follow.h"
+#include "service/job_follow_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,60 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "base/clock.h"
-#include "lang/value.h"
-#include "probe/follow.h"
 #include "probe/proc.h"
-#include "service/job_ended.h"
 #include "service/job_tree.h"
 
 /* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
 static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
 /* Its start is known to a tick of /proc, and by perf: numbers are not given again within so short a time. */
 static const uint64_t SAME_START_NS = NS_PER_SECOND / 25;
-
-struct tracked {
-    pid_t pid, ppid;
-    uint64_t start_ns, found_ns;
-    uint64_t start_ticks; /* 0: not looked at yet */
-    uint64_t cpu_ns;      /* of its threads that ended, by perf */
-    uint64_t seen_cpu_ns; /* in /proc */
-    uint64_t rss, peak_rss;
-    uint64_t threads, peak_threads;
-    uint64_t counted_ns; /* when /proc said how many threads: what perf tells of before is among them */
-    uint64_t most_processes, most_threads; /* of the job, before it was added */
-    int pidfd;                             /* -1: none */
-    char state;                            /* 0: not looked at in this sample */
-    bool settled;                          /* it was told, or it runs a program of its own */
-    bool over;                             /* told as ended; a zombie that nobody has waited for yet */
-    bool in_proc;                          /* this sample found it */
-    char name[64];
-    UT_hash_handle hh;
-};
-
-struct job_follow {
-    pid_t root;
-    uint64_t root_ticks;
-    char *dir;           /* of the job; NULL: none */
-    struct follow *perf; /* NULL: refused */
-    bool polled;         /* the tree is looked up at each sample */
-    char reason[256];
-    struct tracked *alive; /* hash by pid */
-    size_t pidfds;
-    struct job_ended_list ended;
-    uint64_t started, finished, finished_cpu_ns, lost;
-    uint64_t unseen;              /* counted at their end, of which only counts were told */
-    uint64_t aside, aside_cpu_ns; /* left out: those that live, and what they needed */
-    uint64_t processes, threads, peak_processes, peak_threads; /* now, and the most at once */
-};
-
-static uint64_t max_count(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+static const uint64_t EVENT_EARLY_NS = NS_PER_SECOND / 50000;
 
 /* With perf, threads come and go one by one. What /proc counts beside it may be told by perf only later, and would be
  * counted twice: it is the second choice. */
@@ -80,7 +35,7 @@ static uint64_t ticks_to_ns(uint64_t ticks)
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
-static struct tracked *find(const struct job_follow *follow, pid_t pid)
+struct tracked *job_follow_find(const struct job_follow *follow, pid_t pid)
 {
     struct tracked *process;
     HASH_FIND_INT(follow->alive, &pid, process);
@@ -102,8 +57,8 @@ static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uin
     struct tracked *process = calloc(1, sizeof *process);
     if (!process)
         return NULL;
-    *process =
-        (struct tracked){.pid = pid, .ppid = ppid, .start_ns = start_ns, .found_ns = clock_now_ns(), .pidfd = -1};
+    *process = (struct tracked){
+        .pid = pid, .ppid = ppid, .parent = ppid, .start_ns = start_ns, .found_ns = clock_now_ns(), .pidfd = -1};
     process->most_processes = follow->peak_processes;
     process->most_threads = follow->peak_threads;
     HASH_ADD_INT(follow->alive, pid, process);
@@ -123,6 +78,7 @@ static void drop(struct job_follow *follow, struct tracked *process)
         close(process->pidfd);
         follow->pidfds--;
     }
+    job_command_drop(process->command);
     HASH_DEL(follow->alive, process);
     free(process);
 }
@@ -155,6 +111,30 @@ static void hold_late(struct job_follow *follow, struct tracked *process)
     }
 }
 
+static bool hears_exits(const struct job_follow *follow)
+{
+    return follow->exits.fd >= 0 && !follow->exits.silent;
+}
+
+/* Events of its threads that are older than this are not of its end. perf tells of that before the event comes, by a
+ * clock that may be a little ahead; without perf it is found out only later. */
+static uint64_t least_event_ns(const struct job_follow *follow, const struct tracked *process, uint64_t end_ns)
+{
+    return follow->polled ? process->start_ns : end_ns - EVENT_EARLY_NS;
+}
+
+static bool event_told(const struct job_follow *follow, const struct tracked *process, uint64_t least_ns,
+                       int *ret_status)
+{
+    const struct exit_event *event = job_exits_find(&follow->exits, process->pid);
+    if (event && event->time_ns >= least_ns && event->time_ns >= process->exit_ns) {
+        *ret_status = event->status;
+        return true;
+    }
+    *ret_status = process->exit_status;
+    return process->exit_ns && process->exit_ns >= least_ns;
+}
+
 static void tell_ended(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
 {
     uint64_t cpu_ns = max_count(process->cpu_ns, process->seen_cpu_ns);
@@ -163,16 +143,27 @@ static void tell_ended(struct job_follow *follow, struct tracked *process, uint6
     follow->threads -= process->threads;
     process->threads = 0;
     follow->finished_cpu_ns += cpu_ns;
-    if (process->pidfd < 0)
+    uint64_t event_ns = least_event_ns(follow, process, end_ns);
+    int status;
+    bool told = event_told(follow, process, event_ns, &status);
+    if (process->pidfd < 0 && !told)
         hold_late(follow, process);
     struct job_ended ended = {.pid = process->pid,
                               .ppid = process->ppid,
+                              .parent = process->parent,
                               .start_ns = process->start_ns,
                               .end_ns = end_ns,
                               .cpu_ns = cpu_ns,
                               .threads = process->peak_threads,
                               .peak_rss = process->peak_rss,
-                              .pidfd = process->pidfd};
+                              .status = status,
+                              .source = told ? JOB_ENDED_BY_EVENT : JOB_ENDED_NOT_KNOWN,
+                              .pidfd = process->pidfd,
+                              .awaits = !told && hears_exits(follow),
+                              .event_ns = event_ns,
+                              .exec_ns = process->exec_ns,
+                              .command = process->command};
+    process->command = NULL;
     follow->pidfds -= process->pidfd >= 0;
     process->pidfd = -1;
     memcpy(ended.name, process->name, sizeof ended.name);
@@ -188,7 +179,7 @@ static void end(struct job_follow *follow, struct tracked *process, uint64_t end
 
 static void on_fork(struct job_follow *follow, const struct follow_record *record)
 {
-    struct tracked *process = find(follow, record->pid), *parent = find(follow, record->ppid);
+    struct tracked *process = job_follow_find(follow, record->pid), *parent = job_follow_find(follow, record->ppid);
     if (process && record->time_ns <= process->found_ns)
         return; /* /proc was faster than perf's buffers */
     if (process)
@@ -196,8 +187,27 @@ static void on_fork(struct job_follow *follow, const struct follow_record *recor
     process = add(follow, record->pid, record->ppid, record->time_ns);
     if (!process)
         follow->lost++;
-    else if (parent)
+    else if (parent) {
         memcpy(process->name, parent->name, sizeof process->name);
+        process->command = job_command_share(parent->command);
+    }
+}
+
+/* Another program: what is known of the one before is not of this one. */
+static void drop_command(struct tracked *process)
+{
+    job_command_drop(process->command);
+    process->command = NULL;
+    process->command_told = process->command_sought = false;
+}
+
+static void on_exec(struct tracked *process, const struct follow_record *record)
+{
+    snprintf(process->name, sizeof process->name, "%s", record->comm);
+    process->settled = true;
+    process->exec_ns = record->time_ns;
+    if (process->command && process->command->time_ns < record->time_ns)
+        drop_command(process);
 }
 
 /* The end of a process that nobody told of, or of one that was left out. */
@@ -216,7 +226,7 @@ static void on_other_exit(struct job_follow *follow, const struct follow_record 
 
 static void on_exit_record(struct job_follow *follow, const struct follow_record *record)
 {
-    struct tracked *process = find(follow, record->pid);
+    struct tracked *process = job_follow_find(follow, record->pid);
     if (!process) {
         on_other_exit(follow, record);
         return;
@@ -259,7 +269,7 @@ static void leave_out(struct job_follow *follow, struct tracked *process)
 
 static void on_name(struct job_follow *follow, const struct follow_record *record)
 {
-    struct tracked *process = find(follow, record->pid);
+    struct tracked *process = job_follow_find(follow, record->pid);
     if (process && !process->over && record->pid == record->tid && strcmp(record->comm, AGENT_NAME) == 0)
         leave_out(follow, process);
 }
@@ -273,16 +283,14 @@ static void on_record(void *ctx, const struct follow_record *record)
         on_fork(follow, record);
         break;
     case FOLLOW_THREAD:
-        process = find(follow, record->pid);
+        process = job_follow_find(follow, record->pid);
         if (process && record->time_ns > process->counted_ns)
             count_threads(follow, process, process->threads + 1);
         break;
     case FOLLOW_EXEC:
-        process = find(follow, record->pid);
-        if (process) {
-            snprintf(process->name, sizeof process->name, "%s", record->comm);
-            process->settled = true;
-        }
+        process = job_follow_find(follow, record->pid);
+        if (process)
+            on_exec(process, record);
         break;
     case FOLLOW_NAME:
         on_name(follow, record);
@@ -297,18 +305,64 @@ static void on_record(void *ctx, const struct follow_record *record)
     }
 }
 
+/* Events of processes that live, as far as perf has told: of a thread that is not the last one, or perf tells the end
+ * later. And of those whose end perf told first. All others are not of this job. */
+static void take_exits(struct job_follow *follow)
+{
+    for (size_t i = 0; i < follow->exits.count; i++) {
+        const struct exit_event *event = &follow->exits.list[i];
+        struct tracked *process = job_follow_find(follow, event->pid);
+        if (process && !process->over && event->time_ns >= process->start_ns) {
+            process->exit_ns = event->time_ns;
+            process->exit_status = event->status;
+        } else {
+            job_ended_event(&follow->ended, event);
+        }
+    }
+    follow->exits.count = 0;
+}
+
+/* In this order: who is told to have ended by an event has been told by perf, too. */
 void job_follow_drain(struct job_follow *follow)
 {
+    job_exits_read(&follow->exits);
     if (follow->perf)
         follow_read(follow->perf, on_record, follow);
+    take_exits(follow);
 }
 
 void job_follow_seen(struct job_follow *follow, pid_t pid)
 {
     job_follow_drain(follow);
-    struct tracked *process = find(follow, pid);
+    struct tracked *process = job_follow_find(follow, pid);
     if (process && !process->over)
         hold_pidfd(follow, process);
+}
+
+void job_follow_command(struct job_follow *follow, pid_t pid, struct job_command *command)
+{
+    struct tracked *process = job_follow_find(follow, pid);
+    if (!process) {
+        job_follow_drain(follow);
+        process = job_follow_find(follow, pid);
+    }
+    struct job_ended *ended = process ? NULL : job_ended_find(&follow->ended, pid, command->time_ns);
+    if (process && !process->over && !hears_exits(follow))
+        hold_pidfd(follow, process); /* it may live no longer than that */
+    if (process && command->time_ns >= process->start_ns && command->time_ns >= process->exec_ns) {
+        drop_command(process);
+        process->command = command->whole ? NULL : job_command_read(pid); /* while it lives */
+        if (!process->command)
+            process->command = job_command_share(command);
+    } else if (ended && command->time_ns >= ended->exec_ns) {
+        job_command_drop(ended->command);
+        ended->command = job_command_share(command);
+    }
+}
+
+int job_follow_exits_fd(const struct job_follow *follow)
+{
+    return follow->exits.fd;
 }
 
 int job_follow_fd(const struct job_follow *follow)
@@ -330,6 +384,8 @@ static void apply_stat(struct job_follow *follow, struct tracked *process, const
         count_threads(follow, process, stat->threads > 0 ? (uint64_t)stat->threads : 1);
         process->counted_ns = clock_now_ns();
     }
+    if (follow->polled && strcmp(process->name, stat->comm) != 0)
+        drop_command(process); /* it executes something else, it seems */
     snprintf(process->name, sizeof process->name, "%s", stat->comm);
     if (!process->start_ticks)
         process->start_ticks = stat->start_ticks;
@@ -374,7 +430,7 @@ static void sample_one(struct job_follow *follow, struct tracked *process, uint6
 static bool is_known(const void *ctx, pid_t pid)
 {
     const struct job_follow *follow = ctx;
-    return pid == follow->root || find(follow, pid);
+    return pid == follow->root || job_follow_find(follow, pid);
 }
 
 /* Adds what belongs to the job and is not known yet. */
@@ -387,7 +443,7 @@ static size_t scan_tree(struct job_follow *follow)
     job_tree_mark(&tree, is_known, follow, &root);
     for (size_t i = 0; i < tree.count; i++) {
         const struct job_tree_process *seen = &tree.list[i];
-        if (!seen->ours || find(follow, seen->pid))
+        if (!seen->ours || job_follow_find(follow, seen->pid))
             continue;
         struct tracked *process = add(follow, seen->pid, seen->stat.ppid, ticks_to_ns(seen->stat.start_ticks));
         if (process) {
@@ -402,7 +458,7 @@ static size_t scan_tree(struct job_follow *follow)
     return found;
 }
 
-static void sample(struct job_follow *follow)
+void job_follow_sample(struct job_follow *follow)
 {
     uint64_t now = clock_now_ns();
     job_follow_drain(follow);
@@ -411,6 +467,8 @@ static void sample(struct job_follow *follow)
     struct tracked *process, *next;
     HASH_ITER(hh, follow->alive, process, next)
     sample_one(follow, process, now);
+    if (follow->ended.in_vain && !follow->exits.heard) /* there was an end, and it was told nobody */
+        follow->exits.silent = true;
 }
 
 /* ---- making ---- */
@@ -428,11 +486,14 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, 
         follow->root = root;
         follow->root_ticks = stat.start_ticks;
         follow->dir = dir ? strdup(dir) : NULL;
+        job_exits_open(&follow->exits); /* before perf: whose end perf tells is told here, too */
         process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
     }
     if (!process) {
-        if (follow)
+        if (follow) {
+            job_exits_close(&follow->exits);
             free(follow->dir);
+        }
         free(follow);
         return err_set(err, -ENOMEM, "out of memory");
     }
@@ -460,126 +521,8 @@ void job_follow_free(struct job_follow *follow)
     HASH_ITER(hh, follow->alive, process, next)
     drop(follow, process);
     follow_close(follow->perf);
+    job_exits_close(&follow->exits);
     job_ended_done(&follow->ended);
     free(follow->dir);
     free(follow);
-}
-
-/* ---- telling ---- */
-
-struct job_counts {
-    uint64_t started, peak_processes, peak_threads;
-};
-
-static void put(struct buf *out, uint64_t number)
-{
-    value_print_uint(out, number);
-    buf_putc(out, ',');
-}
-
-static void print_ended(struct buf *out, const struct job_ended *ended)
-{
-    put(out, (uint64_t)ended->pid);
-    put(out, (uint64_t)ended->ppid);
-    put(out, ended->start_ns);
-    put(out, ended->end_ns);
-    put(out, ended->cpu_ns);
-    value_print_int(out, ended->status);
-    buf_putc(out, ',');
-    put(out, ended->threads);
-    put(out, ended->peak_rss);
-    value_print_string(out, span_str(ended->name));
-}
-
-static void print_alive(struct buf *out, const struct tracked *process)
-{
-    put(out, (uint64_t)process->pid);
-    put(out, (uint64_t)process->ppid);
-    put(out, process->start_ns);
-    put(out, max_count(process->cpu_ns, process->seen_cpu_ns));
-    put(out, process->rss);
-    put(out, process->peak_rss);
-    put(out, process->threads);
-    value_print_string(out, span_of(&process->state, 1));
-    buf_putc(out, ',');
-    value_print_string(out, span_str(process->name));
-}
-
-static bool is_alive(const struct tracked *process)
-{
-    return !process->over && process->state && process->state != 'Z' && process->state != 'X';
-}
-
-/* The figures without the processes that may yet turn out to be none of the job's. */
-static void count_settled(const struct job_follow *follow, struct job_counts *ret_counts)
-{
-    *ret_counts = (struct job_counts){follow->started, follow->peak_processes, follow->peak_threads};
-    for (const struct tracked *process = follow->alive; process; process = process->hh.next) {
-        if (process->settled || process->over)
-            continue;
-        ret_counts->started--;
-        if (process->most_processes < ret_counts->peak_processes)
-            ret_counts->peak_processes = process->most_processes;
-        if (process->most_threads < ret_counts->peak_threads)
-            ret_counts->peak_threads = process->most_threads;
-    }
-}
-
-/* The CPU time that the kernel counted for the job beyond that of the processes told: both are exact when all have
- * ended. */
-static uint64_t unclocked_ns(const struct job_follow *follow)
-{
-    uint64_t all_ns, told_ns = follow->finished_cpu_ns + follow->aside_cpu_ns;
-    if (!follow->perf || follow->polled || follow->alive || follow->aside || follow_cpu(follow->perf, &all_ns) < 0)
-        return 0;
-    return all_ns > told_ns ? all_ns - told_ns : 0;
-}
-
-void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
-{
-    struct job_counts settled;
-    job_ended_forget(&follow->ended, cursor);
-    sample(follow);
-    count_settled(follow, &settled);
-    uint64_t beyond_ns = unclocked_ns(follow);
-    const struct job_ended_list *ended = &follow->ended;
-    uint64_t known = job_ended_known(&follow->ended);
-    put(out, known);
-    put(out, clock_now_ns());
-    put(out, follow->perf && !follow->polled);
-    value_print_string(out, span_str(follow->reason));
-    buf_putc(out, ',');
-    put(out, follow->lost);
-    put(out, settled.started);
-    put(out, follow->finished);
-    put(out, follow->finished_cpu_ns + beyond_ns);
-    put(out, settled.peak_processes);
-    put(out, settled.peak_threads);
-    put(out, ended->forgotten);
-    put(out, known - ended->first);
-    buf_putc(out, '[');
-    for (uint64_t seq = ended->first; seq < known; seq++) {
-        if (seq > ended->first)
-            buf_putc(out, ',');
-        print_ended(out, job_ended_at(ended, seq));
-    }
-    buf_puts(out, "],");
-    struct buf list = BUF_INIT;
-    uint64_t alive = 0;
-    for (const struct tracked *process = follow->alive; process; process = process->hh.next) {
-        if (!is_alive(process))
-            continue;
-        if (alive++)
-            buf_putc(&list, ',');
-        print_alive(&list, process);
-    }
-    put(out, alive);
-    buf_putc(out, '[');
-    buf_append(out, list.data ? list.data : "", list.len);
-    buf_puts(out, "],");
-    put(out, follow->started - follow->finished - alive + (ended->next - known));
-    put(out, follow->unseen);
-    value_print_uint(out, beyond_ns);
-    out->failed = out->failed || list.failed;
-    buf_done(&list);
 }
