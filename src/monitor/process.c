@@ -31,6 +31,8 @@ static void process_free(struct scry_object *object)
 {
     struct process *process = (struct process *)object;
     free(process->trace.breaks);
+    while (process->calls)
+        tracing_forget_call(process, process->calls->place.slot);
     free(process);
 }
 

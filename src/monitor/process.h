@@ -43,6 +43,11 @@ struct thread {
     UT_hash_handle hh;            /* of the process, by tid */
 };
 
+struct noted_call { /* of thread_call */
+    struct tracer_call_place place;
+    struct noted_call *next;
+};
+
 struct process {
     struct scry_object object;
     pid_t pid;
@@ -53,6 +58,7 @@ struct process {
     struct thread *threads; /* hash by tid */
     uint64_t snapshot;      /* execution that last looked at the threads */
     struct trace_state trace;
+    struct noted_call *calls;       /* in progress, or left to themselves */
     struct switch_watch *switching; /* of scheduling events; NULL */
     struct message_queue *queue;    /* monitor/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;

@@ -88,6 +88,8 @@ static void raise_new_process(const struct sighting *seen)
 static void executed(struct process *process)
 {
     process->trace.break_count = 0;
+    while (process->calls)
+        tracing_forget_call(process, process->calls->place.slot);
     struct thread *thread, *next;
     HASH_ITER(hh, process->threads, thread, next)
     {
@@ -98,6 +100,15 @@ static void executed(struct process *process)
     /* the thread that goes on may be another one than that we know by this number */
     runstate_restore(process);
     tracing_unsettle(process);
+}
+
+static void raise_call_ended(const struct sighting *seen)
+{
+    double floating;
+    memcpy(&floating, &seen->raw->args[0], sizeof floating);
+    const struct value outputs[] = {value_uint(seen->raw->addr), value_int(seen->raw->result),
+                                    value_floating(floating)};
+    raise(seen, "scry_thread_call_returned", outputs, sizeof outputs / sizeof *outputs, 0);
 }
 
 /* When the last thread goes, so does the process, and its memory can still be read now. */
@@ -157,6 +168,10 @@ static void translate(const struct sighting *seen)
         break;
     case TRACER_THREAD_EXIT:
         thread_exits(seen);
+        break;
+    case TRACER_CALL_ENDED:
+        tracing_forget_call(seen->process, raw->args[1]);
+        raise_call_ended(seen);
         break;
     case TRACER_GONE:
         free(seen->process->trace.breaks);

@@ -20,7 +20,9 @@
 #include "monitor/runstate.h"
 #include "monitor/steps.h"
 #include "monitor/traced.h"
+#include "probe/proc.h"
 
+enum { NOTED_CALLS = 64 };
 #define TRACER_DEATHS_NS (UINT64_C(60) * NS_PER_SECOND)
 #define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
@@ -356,8 +358,8 @@ static int add_breaks(struct process *process, struct trace_need *need, const st
 
 static bool same_watch(const struct tracer_watch *a, const struct tracer_watch *b)
 {
-    return a->signals == b->signals && a->switches == b->switches && a->new_process == b->new_process &&
-           a->new_thread == b->new_thread && a->thread_exit == b->thread_exit &&
+    return a->signals == b->signals && a->switches == b->switches && a->calls == b->calls &&
+           a->new_process == b->new_process && a->new_thread == b->new_thread && a->thread_exit == b->thread_exit &&
            memcmp(a->syscall_enter, b->syscall_enter, sizeof a->syscall_enter) == 0 &&
            memcmp(a->syscall_exit, b->syscall_exit, sizeof a->syscall_exit) == 0;
 }
@@ -447,8 +449,58 @@ void tracing_settle(struct monitor *monitor)
         monitor->tracer_deferred = loop_add_deferred(monitor->loop, tracer_has_pending, monitor);
 }
 
+void tracing_note_call(struct process *process, const struct tracer_call_place *place)
+{
+    tracing_forget_call(process, place->slot);
+    struct noted_call *noted = calloc(1, sizeof *noted);
+    if (!noted)
+        return;
+    noted->place = *place;
+    noted->next = process->calls;
+    process->calls = noted;
+    /* of those that end while nobody traces the process nothing is heard */
+    struct noted_call *last = noted;
+    for (int i = 1; last && i < NOTED_CALLS; i++)
+        last = last->next;
+    if (last && last->next)
+        tracing_forget_call(process, last->next->place.slot);
+}
+
+void tracing_forget_call(struct process *process, uint64_t slot)
+{
+    for (struct noted_call **at = &process->calls; *at; at = &(*at)->next)
+        if ((*at)->place.slot == slot) {
+            struct noted_call *noted = *at;
+            *at = noted->next;
+            free(noted);
+            return;
+        }
+}
+
+/* Puts `len` bytes at `from` over what lies there in a piece of memory that was read. */
+static void show(uint64_t from, const void *shown, size_t len, uint64_t addr, uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < len; i++)
+        if (from + i - addr < size)
+            bytes[from + i - addr] = ((const uint8_t *)shown)[i];
+}
+
+static void hide_calls(const struct process *process, uint64_t addr, uint8_t *bytes, size_t len)
+{
+    for (const struct noted_call *noted = process->calls; noted; noted = noted->next) {
+        const struct tracer_call_place *place = &noted->place;
+        uint64_t there = 0;
+        show(place->stub, place->original, sizeof place->original, addr, bytes, len);
+        /* the stack is the program's: only if that is still the return address */
+        if (place->slot + sizeof there - addr < len + sizeof there &&
+            proc_memory_read(process->pid, place->slot, &there, sizeof there, NULL) == 0 && there == place->stub)
+            show(place->slot, &place->pc, sizeof place->pc, addr, bytes, len);
+    }
+}
+
 void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len)
 {
+    hide_calls(process, addr, bytes, len);
     for (size_t i = 0; i < process->trace.break_count; i++) {
         const struct trace_break *at = &process->trace.breaks[i];
         if (at->addr >= addr && at->addr - addr < len)

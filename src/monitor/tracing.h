@@ -64,6 +64,9 @@ int tracing_need_tracer(struct monitor *monitor, struct err *err);
 
 /* Hides int3 bytes of ours in what was read from [addr, addr + len). */
 void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len);
+/* What a call of a function left in the memory is hidden, too; until it has ended. */
+void tracing_note_call(struct process *process, const struct tracer_call_place *place);
+void tracing_forget_call(struct process *process, uint64_t slot);
 
 /* Writes memory of a traced process: under our breakpoints, which stay. 0 or -errno. */
 int tracing_write(struct process *process, uint64_t addr, const void *bytes, size_t len);

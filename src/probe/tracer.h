@@ -46,6 +46,9 @@ enum tracer_event_kind {
     TRACER_GONE,        /* the process ended or was detached by force; not held */
     TRACER_INTERRUPTS,  /* the thread is going to be interrupted; not held, and told at once (see tracer_watch) */
     TRACER_RESUMES,     /* it is going to be let go on; likewise */
+    TRACER_CALL_ENDED,  /* what tracer_call called has returned, and the registers are what they were: addr, result
+                           (rax),  args[0] (the low half of xmm0), args[1] (tracer_call_place.slot); held if that is
+                           watched */
     TRACER_LET_GO, /* of no process: while the monitor was stopped, args[0] threads that were held were let go on, and
                       args[1] events were not reported */
 };
@@ -105,6 +108,7 @@ struct tracer_watch {
     /* TRACER_INTERRUPTS, TRACER_RESUMES: said before it is done, and told as soon as they are received, also during
      * calls and by tracer_receive. */
     bool switches;
+    bool calls; /* TRACER_CALL_ENDED holds the thread; it is told without that, too */
     uint64_t syscall_enter[TRACER_SYSCALLS / 64], syscall_exit[TRACER_SYSCALLS / 64];
 };
 int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *watch);
@@ -134,8 +138,16 @@ int tracer_get_xstate(struct tracer *tracer, pid_t tid, void *ret_bytes, size_t 
 int tracer_set_xstate(struct tracer *tracer, pid_t tid, const void *bytes, size_t size);
 /* Jumps: rip = addr, a system call in progress is not restarted. */
 int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err);
-/* Calls the function at addr as if from here; when it returns, the thread's registers are what they were. */
-int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err);
+/* Calls the function at addr as if from here; when it returns, the thread's registers are what they were. The return
+ * address is not the program's: what is to be shown instead is told. */
+enum { TRACER_STUB_SIZE = 16 };
+struct tracer_call_place {
+    uint64_t slot;                      /* where the return address lies */
+    uint64_t pc;                        /* where the thread goes on */
+    uint64_t stub;                      /* the return address: code of ours */
+    uint8_t original[TRACER_STUB_SIZE]; /* what it lies over */
+};
+int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_call_place *ret_place, struct err *err);
 
 struct tracer_frame {
     uint64_t pc;  /* of the innermost: where it is; of others: the return address */

@@ -73,26 +73,41 @@ static void thread_set_priority(struct scry_call *call)
 }
 
 /* Runs a tracer call on each thread; the process is given back when the execution is over. */
-static void with_tracer(struct scry_call *call, int (*act)(struct tracer *, pid_t, uint64_t, struct err *))
+static void with_tracer(struct scry_call *call, int (*act)(struct tracer *, struct thread *, uint64_t, struct err *))
 {
     for (size_t i = 0; i < call->object_count; i++) {
         struct thread *thread = call_thread(call, i);
         struct err err = {0};
         int code = tracing_seize(thread->process, &err);
         if (code == 0)
-            code = act(call->monitor->tracer, thread->tid, call_unsigned(call, 1), &err);
+            code = act(call->monitor->tracer, thread, call_unsigned(call, 1), &err);
         call_done(call, call->objects[i], code, &err);
     }
 }
 
+static int go_to(struct tracer *tracer, struct thread *thread, uint64_t addr, struct err *err)
+{
+    return tracer_goto(tracer, thread->tid, addr, err);
+}
+
 static void thread_goto(struct scry_call *call)
 {
-    with_tracer(call, tracer_goto);
+    with_tracer(call, go_to);
+}
+
+/* And what it leaves on the stack is not shown. */
+static int call_function(struct tracer *tracer, struct thread *thread, uint64_t addr, struct err *err)
+{
+    struct tracer_call_place place;
+    int code = tracer_call(tracer, thread->tid, addr, &place, err);
+    if (code == 0)
+        tracing_note_call(thread->process, &place);
+    return code;
 }
 
 static void thread_call(struct scry_call *call)
 {
-    with_tracer(call, tracer_call);
+    with_tracer(call, call_function);
 }
 
 /* ---- information ---- */

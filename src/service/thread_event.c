@@ -107,6 +107,15 @@ static void need_steps(struct csr *csr, struct process *process, struct trace_ne
 
 static const struct event_ops step_ops = {.object_class = "t", .need = need_steps};
 
+/* ---- calls of functions by thread_call ---- */
+
+static void need_calls(struct csr *csr, struct process *process, struct trace_need *need)
+{
+    need->watch.calls = true;
+}
+
+static const struct event_ops call_returned_ops = {.object_class = "t", .need = need_calls};
+
 /* ---- system calls ---- */
 
 static Omis_status define_syscall(struct csr *csr, struct err *err)
@@ -210,5 +219,11 @@ const struct scry_service thread_event_services[] = {
         "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer size; integer monitor_tag }",
         SCRY_OPTIONAL, "A thread has received a message with a monitor tag of the list (an empty list: any tag).",
         &message_tagged_ops),
+    EVENT_ROW(
+        "scry_thread_call_returned",
+        "token<t>* thread_list -> { integer address; integer result; floating floating_result }", SCRY_OPTIONAL,
+        "A function that a thread was made to call by thread_call has returned: its address and its results (rax, "
+        "xmm0); the thread's registers are what they were.",
+        &call_returned_ops),
     SERVICE_END,
 };

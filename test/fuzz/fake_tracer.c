@@ -370,9 +370,9 @@ int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err
     return thread_outcome(tracer, tid, err);
 }
 
-int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err)
+int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_call_place *ret_place, struct err *err)
 {
-    (void)addr;
+    *ret_place = (struct tracer_call_place){.slot = addr, .pc = addr, .stub = addr};
     return thread_outcome(tracer, tid, err);
 }
 

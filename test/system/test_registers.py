@@ -167,6 +167,41 @@ class Calls(ServiceTest):
         self.assertEqual(len(before), 16)
         puppet.quit()
 
+    def test_what_it_leaves(self):
+        """As if the program had called it: where it goes on is the return address, and below it stand the callers. The
+        result is told."""
+        puppet = self.target()
+        process = self.attach(puppet)
+        number, _ = self.enable("scry_thread_call_returned([]) : print([$thread, $address, $result]) "
+                                "thread_read_int_regs([$thread], 7, 1)")
+
+        def ask_numbers(request):
+            return numbers(self.ask(f": {request}").result())
+
+        def stack():
+            items = value(self.ask(f": thread_get_backtrace([{process}], 0)").result())[1]
+            return [items[i:i + 2] for i in range(0, len(items), 2)]
+        modules = value(self.ask(f": proc_get_loader_info([{process}])").result())[1]
+        ends = [modules[i + 2] + modules[i + 3] for i in range(0, len(modules), 8) if modules[i].startswith("/")]
+        before_bytes = [ask_numbers(f"proc_read_memory([{process}], {end}, {-end % 4096}, 4096, 1)") for end in ends]
+        scrytest.wait_until(lambda: scrytest.process_state(puppet.pid) == "S")
+        self.ask(f": thread_stop([{process}])")
+        before, (pc, sp) = stack(), ask_numbers(f"thread_read_int_regs([{process}], 16, 1)") + ask_numbers(
+            f"thread_read_int_regs([{process}], 7, 1)")
+        self.ask(f": thread_call([{process}], {puppet.callee})")
+        frame = ask_numbers(f"thread_read_int_regs([{process}], 7, 1)")[0]
+        self.assertEqual(stack()[0][0], puppet.callee)
+        self.assertEqual(stack()[1:], before)
+        self.assertEqual(self.read_number(process, frame), pc)
+        self.assertEqual([ask_numbers(f"proc_read_memory([{process}], {end}, {-end % 4096}, 4096, 1)") for end in ends],
+                         before_bytes)
+        self.ask(f": thread_continue([{process}])")
+        told = self.triggered(number)
+        self.assertRegex(told.result(), rf"^3,\[t_[\d_]+,{puppet.callee},-1\]$")
+        self.assertEqual(numbers(told.result(2)), [sp])
+        self.assertEqual(puppet.numbers("called"), [1])
+        puppet.quit()
+
     def test_monitor_dies_in_the_call(self):
         puppet = self.target()
         process = self.attach(puppet)

@@ -109,7 +109,8 @@ int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const st
     if (code < 0)
         return code;
     uint64_t ignored;
-    if (!is_code(process, addr) || space_translate(process->space, addr, &ignored))
+    if (!is_code(process, addr) || space_translate(process->space, addr, &ignored) ||
+        space_is_call_stub(process->space, addr))
         return err_set(err, -EIO, "there is no code of process %d at address 0x%" PRIx64, process->pid, addr);
     struct code_program *copy = NULL;
     if (program) {

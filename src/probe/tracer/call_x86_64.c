@@ -22,6 +22,7 @@
 enum {
     FLAG_DIRECTION = 0x400,
     XSTATE_ALIGN = 64,
+    XSTATE_XMM0 = 160,    /* in the legacy area (Intel SDM vol. 1, 10.5.1) */
     SOFTWARE_BYTES = 464, /* in the legacy area, reserved for software (Intel SDM vol. 1, 10.5.1; asm/sigcontext.h) */
     FRAME_XSTATE = 0x1,   /* uc_flags, asm/ucontext.h */
     FRAME_SS = 0x6,
@@ -139,7 +140,7 @@ static struct call *call_new(struct thread *thread)
     return call;
 }
 
-int call_start(struct thread *thread, uint64_t addr, struct err *err)
+int call_start(struct thread *thread, uint64_t addr, struct tracer_call_place *ret_place, struct err *err)
 {
     int code = regs_leave_event(thread, err);
     if (code < 0)
@@ -156,7 +157,10 @@ int call_start(struct thread *thread, uint64_t addr, struct err *err)
         call_free(call);
         return err_set(err, -EIO, "the stack of thread %d has no room for a call", thread->tid);
     }
+    call->addr = addr;
     call->return_sp = sp + 8;
+    *ret_place = (struct tracer_call_place){.slot = sp, .pc = call->regs.rip, .stub = stub};
+    space_stub_original(thread->process->space, stub, ret_place->original);
     call->next = thread->calls;
     thread->calls = call;
     thread->regs.rsp = sp;
@@ -170,13 +174,40 @@ int call_start(struct thread *thread, uint64_t addr, struct err *err)
     return 0;
 }
 
+const struct call *call_at(const struct thread *thread, uint64_t sp)
+{
+    const struct call *call = thread->calls;
+    while (call && call->return_sp != sp)
+        call = call->next;
+    return call;
+}
+
+/* Before the registers are what they were. */
+static struct tracer_event ended(struct thread *thread, const struct call *call)
+{
+    struct tracer_event event = {.kind = TRACER_CALL_ENDED,
+                                 .pid = thread->process->pid,
+                                 .tid = thread->tid,
+                                 .addr = call->addr,
+                                 .result = (int64_t)thread->regs.rax,
+                                 .arg_count = 2,
+                                 .args = {0, call->return_sp - 8}};
+    static uint8_t xstate[TRACER_XSTATE_SIZE];
+    size_t size = sizeof xstate;
+    if (thread->process->watch.calls && regs_get_xstate(thread, xstate, &size) == 0 && size > XSTATE_XMM0)
+        memcpy(&event.args[0], xstate + XSTATE_XMM0, sizeof event.args[0]);
+    return event;
+}
+
 bool call_returned(struct thread *thread)
 {
+    const struct call *found = call_at(thread, thread->regs.rsp);
     struct call *call = thread->calls;
-    while (call && call->return_sp != thread->regs.rsp)
+    while (call && call != found)
         call = call->next;
     if (!call)
         return false;
+    struct tracer_event event = ended(thread, call);
     while (thread->calls != call) { /* left by longjmp */
         struct call *left = thread->calls;
         thread->calls = left->next;
@@ -190,6 +221,10 @@ bool call_returned(struct thread *thread)
     thread->in_syscall = false;
     regs_set_xstate(thread, call->xstate, call->xstate_size);
     call_free(call);
+    if (process_reports(thread) && thread->process->watch.calls)
+        event_hold(thread, &event);
+    else if (process_reports(thread))
+        event_send(&event);
     return true;
 }
 

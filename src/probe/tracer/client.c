@@ -215,10 +215,10 @@ static int call_simple(struct tracer *tracer, struct wire_message message, const
 
 /* The same with a payload of exactly this size as its answer. */
 static int call_result(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len,
-                       void *ret_bytes, size_t size)
+                       void *ret_bytes, size_t size, struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, message, bytes, len, &reply, NULL);
+    int code = call(tracer, message, bytes, len, &reply, err);
     if (code == 0 && reply.payload.len != size)
         code = -EPROTO;
     if (code == 0 && size)
@@ -464,7 +464,7 @@ int tracer_step(struct tracer *tracer, pid_t tid, enum tracer_step_mode mode)
 
 int tracer_get_regs(struct tracer *tracer, pid_t tid, struct user_regs_struct *ret_regs)
 {
-    return call_result(tracer, MESSAGE(.kind = WIRE_GET_REGS, .id = tid), NULL, 0, ret_regs, sizeof *ret_regs);
+    return call_result(tracer, MESSAGE(.kind = WIRE_GET_REGS, .id = tid), NULL, 0, ret_regs, sizeof *ret_regs, NULL);
 }
 
 int tracer_set_regs(struct tracer *tracer, pid_t tid, const struct user_regs_struct *regs)
@@ -496,9 +496,11 @@ int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err
     return call_simple(tracer, MESSAGE(.kind = WIRE_GOTO, .id = tid, .a = addr), NULL, 0, err);
 }
 
-int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err)
+int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_call_place *ret_place, struct err *err)
 {
-    return call_simple(tracer, MESSAGE(.kind = WIRE_CALL, .id = tid, .a = addr), NULL, 0, err);
+    struct tracer_call_place ignored;
+    return call_result(tracer, MESSAGE(.kind = WIRE_CALL, .id = tid, .a = addr), NULL, 0,
+                       ret_place ? ret_place : &ignored, sizeof *ret_place, err);
 }
 
 int tracer_backtrace(struct tracer *tracer, pid_t tid, size_t max_depth, struct tracer_frame **ret_frames,

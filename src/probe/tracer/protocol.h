@@ -36,7 +36,7 @@ enum wire_kind {
     WIRE_GET_XSTATE,
     WIRE_SET_XSTATE,
     WIRE_GOTO,        /* a: address */
-    WIRE_CALL,        /* a: address */
+    WIRE_CALL,        /* a: address; reply: struct tracer_call_place */
     WIRE_BACKTRACE,   /* a: depth; reply: struct tracer_frame[] */
     WIRE_WRITE,       /* a: address; payload: the bytes */
     WIRE_BREAK_SET,   /* a: address, b: id; payload: struct code_program or nothing; reply a: the original byte */

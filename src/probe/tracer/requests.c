@@ -254,7 +254,11 @@ static int go_to(struct request *request, struct thread *thread)
 
 static int call(struct request *request, struct thread *thread)
 {
-    return call_start(thread, request->message->a, &request->err);
+    struct tracer_call_place place;
+    int code = call_start(thread, request->message->a, &place, &request->err);
+    if (code == 0)
+        buf_append(&request->result, &place, sizeof place);
+    return code;
 }
 
 static int do_get_regs(struct request *request)

@@ -291,6 +291,13 @@ bool space_is_call_stub(const struct space *space, uint64_t addr)
     return false;
 }
 
+void space_stub_original(const struct space *space, uint64_t stub, uint8_t ret_bytes[CALL_STUB_SIZE])
+{
+    for (const struct scratch *scratch = space->scratches; scratch; scratch = scratch->next)
+        if (scratch->start == stub)
+            memcpy(ret_bytes, scratch->original, CALL_STUB_SIZE);
+}
+
 bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc)
 {
     const struct scratch *scratch = space->scratches;

@@ -235,22 +235,27 @@ static void a_called_function_leaves_no_trace(void **state)
     struct err err = {0};
     assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
     for (int i = 1; i <= 50; i++) {
-        if (tracer_call(tracer, pid, ADDR(called), &err) < 0)
+        if (tracer_call(tracer, pid, ADDR(called), NULL, &err) < 0)
             fail_msg("%s", err.text);
         WAIT_FOR(shared->counters[5] == i);
     }
     struct user_regs_struct before, after;
     assert_int_equal(tracer_stop(tracer, &pid, 1, NULL), 0);
     assert_int_equal(tracer_get_regs(tracer, pid, &before), 0);
-    assert_int_equal(tracer_call(tracer, pid, ADDR(called), &err), 0);
+    struct tracer_call_place place;
+    assert_int_equal(tracer_call(tracer, pid, ADDR(called), &place, &err), 0);
     assert_int_equal(tracer_get_regs(tracer, pid, &after), 0);
+    assert_int_equal(place.slot, after.rsp);
+    assert_int_equal(place.pc, before.rip);
+    /* where it returns to is no place for a breakpoint: nobody would know what to do behind it */
+    assert_int_equal(tracer_break_set(tracer, pid, place.stub, 1, NULL, NULL, &err), -EIO);
     assert_int_equal(after.rip, ADDR(called));
     assert_int_equal(after.rsp % 16, 8);
     assert_true(after.rsp <= before.rsp - 128);
     assert_int_equal(tracer_continue(tracer, &pid, 1, NULL), 0);
     WAIT_FOR(shared->counters[5] == 51);
     shared->go = 1;
-    next_event(TRACER_GONE, 0);
+    next_event(TRACER_GONE, 1U << TRACER_CALL_ENDED);
     assert_int_equal(target_wait(pid), 0);
     assert_int_equal(shared->values[0], 0xabcdef + 5 + 0x1234);
 }
@@ -265,7 +270,7 @@ static void calls_outlive_many_seizings(void **state)
     tracer_begin();
     struct err err = {0};
     for (int i = 0; i < CALLS; i++) {
-        if (tracer_seize(tracer, pid, &err) < 0 || tracer_call(tracer, pid, ADDR(called), &err) < 0)
+        if (tracer_seize(tracer, pid, &err) < 0 || tracer_call(tracer, pid, ADDR(called), NULL, &err) < 0)
             fail_msg("call %d: %s", i, err.text);
         assert_int_equal(tracer_release(tracer, pid), 0);
     }
@@ -316,13 +321,13 @@ static void calls_do_not_disturb_system_calls(void **state)
         WAIT_FOR(shared->tids[1] >= i && state_of(pid) == 'S');
         for (int n = 0; n < 3; n++) {
             long before = shared->counters[5];
-            if (tracer_call(tracer, pid, ADDR(called), &err) < 0)
+            if (tracer_call(tracer, pid, ADDR(called), NULL, &err) < 0)
                 fail_msg("%s", err.text);
             WAIT_FOR(shared->counters[5] > before && state_of(pid) == 'S');
         }
     }
     shared->go = 1;
-    next_event(TRACER_GONE, 0);
+    next_event(TRACER_GONE, 1U << TRACER_CALL_ENDED);
     assert_int_equal(target_wait(pid), 0);
     assert_int_equal(shared->values[1], 0);
     assert_int_equal(shared->values[2], 0);
@@ -339,7 +344,7 @@ static void calls_outlive_the_tracer(void **state)
     pid_t pid = target_start(spin_with_registers);
     tracer_begin();
     assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
-    assert_int_equal(tracer_call(tracer, pid, ADDR(called_slow), NULL), 0);
+    assert_int_equal(tracer_call(tracer, pid, ADDR(called_slow), NULL, NULL), 0);
     WAIT_FOR(shared->counters[6]);
     tracer_stop_all(tracer);
     tracer = NULL;

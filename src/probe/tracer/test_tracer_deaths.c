@@ -149,7 +149,7 @@ static void a_called_function_returns(void **state)
     pid_t pid = target_start(calls_of_ours);
     tracer_begin();
     assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
-    assert_int_equal(tracer_call(tracer, pid, ADDR(called), NULL), 0);
+    assert_int_equal(tracer_call(tracer, pid, ADDR(called), NULL, NULL), 0);
     WAIT_FOR(shared->counters[1]);
     kill_tracer(pid);
     shared->go = 1;

@@ -127,6 +127,8 @@ uint64_t space_call_stub(struct process *process);
 /* Called functions return from now on without the tracer: where the int3 was, rt_sigreturn is called. */
 void space_leave_stubs(struct process *process);
 bool space_is_call_stub(const struct space *space, uint64_t addr);
+/* What a stub lies over. */
+void space_stub_original(const struct space *space, uint64_t stub, uint8_t ret_bytes[CALL_STUB_SIZE]);
 /* If pc lies in a slot: the address in the program that it stands for. */
 bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc);
 /* Gives the scratch areas their bytes back. With keep_stubs, functions in progress can still return by themselves. */
@@ -148,6 +150,7 @@ struct call {
     struct call *next;
     struct user_regs_struct regs;
     bool break_done;
+    uint64_t addr;      /* the function */
     uint64_t return_sp; /* rsp when the function has returned to the stub */
     void *xstate;
     size_t xstate_size;
@@ -344,7 +347,9 @@ void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its st
 void step_done(struct thread *thread);
 void step_arrived(struct thread *thread); /* at its breakpoint behind a call */
 
-int call_start(struct thread *thread, uint64_t addr, struct err *err);
+int call_start(struct thread *thread, uint64_t addr, struct tracer_call_place *ret_place, struct err *err);
+/* The call whose function is to return to us with this stack pointer; NULL. */
+const struct call *call_at(const struct thread *thread, uint64_t sp);
 bool call_returned(struct thread *thread); /* at the stub: true if it was one of ours */
 void call_drop(struct thread *thread);     /* forgets them */
 

@@ -22,7 +22,7 @@
 #include "base/dirs.h"
 #include "probe/tracer/tracee.h"
 
-enum { STACK_COPY = 256 * 1024, CHUNK = 4096, REG_RSP = 7, REG_COUNT = 17 };
+enum { STACK_COPY = 256 * 1024, CHUNK = 4096, REG_RSP = 7, REG_COUNT = 17, CALLS_LIMIT = 64 };
 
 struct unwinder {
     Dwfl *dwfl;
@@ -41,6 +41,8 @@ struct unwinder {
     size_t count, max_depth;
     uint64_t pc;
     bool have_pc;
+    struct thread *thread;
+    const struct call *next; /* of tracer_call, whose frames were told: below it goes on */
 };
 
 /* A process in a container or chroot has other files under the same names. */
@@ -181,6 +183,10 @@ static int each_frame(Dwfl_Frame *state, void *ctx)
     unwinder->have_pc = false;
     if (unwinder->count >= unwinder->max_depth || pc == 0)
         return DWARF_CB_ABORT;
+    /* the function that was called here does not return there, but to us: it goes on with the registers from before */
+    unwinder->next = space_is_call_stub(unwinder->process->space, pc) ? call_at(unwinder->thread, sp) : NULL;
+    if (unwinder->next)
+        return DWARF_CB_ABORT;
     unwinder->pc = pc;
     unwinder->have_pc = true;
     return DWARF_CB_OK;
@@ -260,7 +266,14 @@ int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frame
     unwinder->have_pc = false;
     unwinder->frames = ret_frames;
     unwinder->max_depth = max_depth && max_depth < TRACER_FRAMES ? max_depth : TRACER_FRAMES;
+    unwinder->thread = thread;
+    unwinder->next = NULL;
     dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
+    for (int calls = 0; unwinder->next && calls < CALLS_LIMIT; calls++) {
+        copy_registers(unwinder, &unwinder->next->regs);
+        unwinder->next = NULL;
+        dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
+    }
     if (unwinder->have_pc) /* the outermost: nobody called it */
         add_frame(unwinder, 0);
     unwinder->stack = NULL;
