@@ -2,7 +2,7 @@
 /*
  * fork_target COUNT idle|call|exec: starts COUNT processes one after the other, and prints how long one took, in
  * microseconds. idle: children of fork that end at once; call: that call a function; exec: this program again, with
- * "one".
+ * "one". With -DMANY it has two thousand functions more, with values, which nobody calls.
  */
 #include <spawn.h>
 #include <stdio.h>
@@ -22,6 +22,27 @@ __attribute__((noinline)) int work(int number)
     __asm__ volatile("" : "+r"(number));
     return number + 1;
 }
+
+#ifdef MANY
+struct pair {
+    int number;
+    const char *text;
+};
+
+#define F1(n) \
+    int many_##n(int number, const char *text, const struct pair *pair); \
+    int many_##n(int number, const char *text, const struct pair *pair) \
+    { \
+        struct pair local = {number + pair->number, text}; \
+        return work(local.number); \
+    }
+#define F10(n) F1(n##0) F1(n##1) F1(n##2) F1(n##3) F1(n##4) F1(n##5) F1(n##6) F1(n##7) F1(n##8) F1(n##9)
+#define F100(n) F10(n##0) F10(n##1) F10(n##2) F10(n##3) F10(n##4) F10(n##5) F10(n##6) F10(n##7) F10(n##8) F10(n##9)
+#define F1000(n) \
+    F100(n##0) F100(n##1) F100(n##2) F100(n##3) F100(n##4) F100(n##5) F100(n##6) F100(n##7) F100(n##8) F100(n##9)
+F1000(1)
+F1000(2)
+#endif
 
 QUIET static double now_us(void)
 {

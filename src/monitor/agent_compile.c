@@ -447,9 +447,9 @@ static bool copy_programs(struct agent *agent, const struct agent *parent)
     uint64_t used = atomic_load_explicit(&from->area->programs_used, memory_order_acquire);
     if (used > view->programs_size || used > from->programs_size)
         return false;
-    if (fallocate(agent->area_fd, 0, (off_t)(view->programs - view->base), (off_t)used) < 0 && errno != EOPNOTSUPP)
+    /* so no page is first filled with zeros, and none met one by one */
+    if (pwrite(agent->area_fd, from->programs, used, view->programs - view->base) != (ssize_t)used)
         return false;
-    memcpy(view->programs, from->programs, used);
     atomic_store(&view->area->programs_used, used);
     return true;
 }
