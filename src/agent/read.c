@@ -233,6 +233,15 @@ static int read_syscall(void *dst, uint64_t address, size_t size)
     return got == (long)size ? 0 : -1;
 }
 
+extern char __libc_single_threaded __attribute__((weak)); /* of glibc 2.32 and later */
+
+/* A thread that waits for any child (waitpid with __WALL) gets a victim, too: where there may be one, only if nothing
+ * else is left. */
+static bool victim_is_last(void)
+{
+    return !(&__libc_single_threaded && __libc_single_threaded);
+}
+
 /* After a repaired fault: perhaps a debugger came, whose user is stopped by each. */
 static void look_for_debugger(void)
 {
@@ -291,6 +300,11 @@ static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
             return result;
         }
     } else if (way == AREA_READ_VICTIM) {
+        if (victim_is_last()) {
+            int result = read_syscall(dst, address, size);
+            if (!atomic_load_explicit(&reader.refused, memory_order_relaxed))
+                return result;
+        }
         enum victim_outcome outcome = victim_read(pid, dst, address, size);
         if (outcome != VICTIM_NOT_POSSIBLE)
             return outcome == VICTIM_READ ? 0 : -1;

@@ -7,7 +7,8 @@
  *            work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's
  *            frame on a stack known to be the thread's own, no debugger. Else the next way is taken.
  *   syscall  process_vm_readv on ourselves: 1 us, always possible but in some sandboxes. Never touches device mappings.
- *   victim   another process in the same memory does the copy and may die of it: 30 us, a new one for each read.
+ *   victim   another process in the same memory does the copy and may die of it: 30 us, a new one for each read. In a
+ *            program with threads the way before it, unless that is refused.
  *
  * Device mappings are known from /proc/self/maps (at the start and after dlopen) and from mmap, which is interposed:
  * what is neither anonymous nor a regular file outside of sysfs counts as one. Not seen: what a raw system call maps,

@@ -6,7 +6,8 @@
  *
  * Each read has its own, which is gone when the read is done: one that is kept is a child of the program, and
  * waitpid(-1, ..., __WALL) would wait for it, or find it dead. (An orphan would be no child, but a stranger to whoever
- * gets the job's orphans, and that may be the program itself.) Only a thread that waits so just then can see it.
+ * gets the job's orphans, and that may be the program itself.) Another thread that waits so just then would get it: a
+ * program with threads has victims only where process_vm_readv is refused (read.c).
  * The victim dies of a handler of its own that exits, not of the signal: a core dump of one process used to end all
  * that share its memory.
  *
