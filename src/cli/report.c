@@ -29,7 +29,7 @@ static void print_help(void)
            "sites, volumes and who sends how much to whom.\n" JOBDIR_JOB_HELP "\n"
            "  --json         as JSON (doc/reference/report.schema.json)\n"
            "  --process PID  functions of this process only\n"
-           "  --rank N       calls of MPI of this rank only\n"
+           "  --rank N       of this rank of MPI only: functions, calls of MPI, its process\n"
            "  --diff         two runs side by side\n"
            "  -h, --help     this text\n"
            "\n"
@@ -70,12 +70,22 @@ static int load_ranks(struct job_report *report, struct err *err)
     return code < 0 && code != -ENOENT ? code : 0;
 }
 
-static bool load(const char *job, pid_t process, char *path, size_t size, struct job_report *report)
+/* What follows is of this rank alone. How its end was among those of the others is known by now. */
+static int choose_rank(struct job_report *report, int rank, struct err *err)
+{
+    report->mpi_rank = rank;
+    int code = rank < 0 ? 0 : report->mpi ? mpi_report_only(report->mpi, rank) : -ENOENT;
+    if (code == -ENOENT)
+        return err_set(err, code, "there are no statistics of a rank %d in %s", rank, report->path);
+    return code < 0 ? err_set(err, code, "out of memory") : 0;
+}
+
+static bool load(const char *job, pid_t process, int rank, char *path, size_t size, struct job_report *report)
 {
     struct err err = {0};
     if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
-        load_ranks(report, &err) == 0 && load_functions(report, process, &err) == 0 &&
-        job_report_load_messages(report, &err) == 0)
+        load_ranks(report, &err) == 0 && choose_rank(report, rank, &err) == 0 &&
+        load_functions(report, process, &err) == 0 && (rank >= 0 || job_report_load_messages(report, &err) == 0))
         return true;
     cli_log_error(&err);
     job_report_done(report);
@@ -104,27 +114,15 @@ static int print_text(const struct buf *text)
     return 0;
 }
 
-static bool has_rank(const struct job_report *report, int rank)
-{
-    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++)
-        if (report->mpi->set.ranks[i].rank == rank)
-            return true;
-    return false;
-}
-
 static int report_one(const char *job, pid_t process, int rank, bool json)
 {
     char path[PATH_MAX];
     struct job_report report = {0};
-    if (!load(job, process, path, sizeof path, &report))
+    if (!load(job, process, rank, path, sizeof path, &report))
         return EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int status;
-    report.mpi_rank = rank;
-    if (rank >= 0 && !has_rank(&report, rank)) {
-        log_error("there are no statistics of a rank %d in %s", rank, path);
-        status = EXIT_ERRORS;
-    } else if (json) {
+    if (json) {
         status = print_json(job_report_json(&report));
     } else {
         job_report_text(&text, &report, report_style_for(STDOUT_FILENO));
@@ -140,9 +138,9 @@ static int report_two(const char *first, const char *second, bool json)
     struct job_report a = {0}, b = {0};
     int status = EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    if (!load(first, 0, paths[0], sizeof paths[0], &a))
+    if (!load(first, 0, -1, paths[0], sizeof paths[0], &a))
         return status;
-    if (load(second, 0, paths[1], sizeof paths[1], &b)) {
+    if (load(second, 0, -1, paths[1], sizeof paths[1], &b)) {
         if (json) {
             status = print_json(job_report_diff_json(&a, &b));
         } else {

@@ -235,7 +235,8 @@ static int add_sites(struct mpi_report *report)
         count += report->set.ranks[i].site_count;
     _cleanup_(freep) struct ranked_site *list = calloc(count + 1, sizeof *list);
     report->sites = arena_zalloc(&report->arena, count + 1, sizeof *report->sites);
-    if (!list || !report->sites)
+    struct mpi_report_site_rank *by_rank = arena_zalloc(&report->arena, count + 1, sizeof *by_rank);
+    if (!list || !report->sites || !by_rank)
         return -ENOMEM;
     for (size_t i = 0; i < report->set.count; i++)
         for (size_t j = 0; j < report->set.ranks[i].site_count; j++)
@@ -246,9 +247,16 @@ static int add_sites(struct mpi_report *report)
         const struct mpi_stats_site *site = list[i].site;
         bool first = i == 0 || compare_sites(list[i - 1].site, site) != 0;
         if (first)
-            report->sites[report->site_count++] = (struct mpi_report_site){.site = site, .call = site->call};
+            report->sites[report->site_count++] =
+                (struct mpi_report_site){.site = site, .call = site->call, .by_rank = by_rank};
         struct mpi_report_site *into = &report->sites[report->site_count - 1];
-        into->ranks += first || list[i - 1].rank != list[i].rank;
+        if (first || list[i - 1].rank != list[i].rank) {
+            into->ranks++;
+            *by_rank++ = (struct mpi_report_site_rank){.rank = report->set.ranks[list[i].rank].rank};
+        }
+        by_rank[-1].count += site->count;
+        by_rank[-1].total_ns += site->total_ns;
+        by_rank[-1].open_ns += site->open_ns;
         into->count += site->count;
         into->total_ns += site->total_ns;
         into->args_bytes += site->args_bytes;

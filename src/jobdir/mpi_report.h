@@ -15,9 +15,15 @@
 #include "jobdir/mpi_matrix.h"
 #include "jobdir/mpi_stats.h"
 
+struct mpi_report_site_rank {
+    int32_t rank;
+    uint64_t count, total_ns, open_ns;
+};
+
 struct mpi_report_site {
-    const struct mpi_stats_site *site; /* its names; borrowed of the first rank that has it */
-    uint32_t call, ranks;              /* how many ranks called from there */
+    struct mpi_report_site_rank *by_rank; /* so many as `ranks` */
+    const struct mpi_stats_site *site;    /* its names; borrowed of the first rank that has it */
+    uint32_t call, ranks;                 /* how many ranks called from there */
     uint64_t count, total_ns, min_ns, max_ns, args_bytes;
     uint64_t others_count, others_ns; /* of that, in threads that are not the rank */
     uint64_t open, open_ns;           /* as of a row */
@@ -55,6 +61,8 @@ struct mpi_report {
 int mpi_report_read(struct mpi_report **ret_report, const char *jobdir, struct err *err);
 /* Adds up. 0 or -ENOMEM. */
 int mpi_report_add_up(struct mpi_report *report);
+/* After it was added up: leaves only the processes that are this rank (of one program each). -ENOENT: there is none. */
+int mpi_report_only(struct mpi_report *report, int32_t rank);
 void mpi_report_free(struct mpi_report *report); /* NULL is fine */
 
 /* The thread that is the rank; NULL: it never called MPI. */
@@ -65,6 +73,16 @@ void mpi_report_others(const struct mpi_stats *stats, uint64_t *ret_count, uint6
 bool mpi_report_is_outside(uint32_t call);
 /* "", or what became of a rank: "died", "aborted", "running", "never called MPI_Init" ... */
 const char *mpi_report_fate(const struct mpi_stats *stats);
+
+/* How evenly something is spread over ranks: a line of a table, names come behind it. */
+struct mpi_spread {
+    size_t count;
+    double sum, least, most;
+    int32_t low, high;
+};
+void mpi_spread_add(struct mpi_spread *spread, int32_t rank, double value);
+void mpi_spread_title(struct buf *out, const char *title);
+void mpi_spread_put(struct buf *out, const struct mpi_spread *spread);
 
 /* The line of the summary; nothing where there are no ranks. `report` may be NULL. */
 void mpi_report_summary(struct buf *out, const struct mpi_report *report);

@@ -67,7 +67,10 @@ static int make_room(struct mpi_stats *stats, struct arena *arena)
 
 int mpi_report_add_open(struct mpi_stats *stats, struct arena *arena)
 {
-    bool room = false;
+    bool room = stats->open_added;
+    if (room)
+        return 0;
+    stats->open_added = true;
     for (size_t i = 0; i < stats->thread_count && !stats->uncounted; i++) {
         const struct mpi_stats_thread *thread = &stats->threads[i];
         if (thread->ended || thread->now.call <= CALL_NONE || thread->now.call >= CALL_COUNT)

@@ -16,6 +16,7 @@ enum {
     SHOWN_RANKS = 32, /* singly; of more, the ends of the list by share */
     SHOWN_ENDS = 8,
     SHOWN_SITES = 20,
+    SHOWN_SPREAD = 10,
     SHOWN_COMMS = 20,
     NAME_WIDTH = 26,
 };
@@ -426,6 +427,29 @@ static void put_comms(struct buf *out, const struct mpi_report *report)
         buf_printf(out, "  ... and %zu more (--json lists them)\n", report->comm_count - SHOWN_COMMS);
 }
 
+/* Ranks that do not call from there have no time there. */
+static void put_sites_by_rank(struct buf *out, const struct mpi_report *report)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < report->site_count && shown < SHOWN_SPREAD; i++) {
+        const struct mpi_report_site *site = &report->sites[i];
+        struct mpi_spread spread = {0};
+        if (report->set.count < 2 || mpi_report_is_outside(site->call) || !site->total_ns)
+            continue;
+        if (!shown++)
+            mpi_spread_title(out, "Call sites by rank");
+        for (size_t k = 0, at = 0; k < report->set.count; k++) {
+            bool here = at < site->ranks && site->by_rank[at].rank == report->set.ranks[k].rank;
+            mpi_spread_add(&spread, report->set.ranks[k].rank, here ? (double)site->by_rank[at].total_ns : 0);
+            at += here;
+        }
+        mpi_spread_put(out, &spread);
+        buf_printf(out, "%s  ", mpi_text_call(site->call));
+        put_site(out, site->site);
+        buf_putc(out, '\n');
+    }
+}
+
 /* ---- one rank ---- */
 
 static void put_threads(struct buf *out, const struct mpi_stats *stats)
@@ -469,13 +493,14 @@ void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank)
     for (size_t i = 0; i < report->set.count && rank >= 0; i++)
         if (report->set.ranks[i].rank == rank)
             put_one(out, report, i);
-    if (rank >= 0)
-        return;
-    put_ranks(out, report);
-    put_balance(out, report);
-    put_calls(out, report->calls, CALL_COUNT, report->spans, CALL_COUNT, &report->outermost, &report->blocking,
-              report->finalized, report->others_count, report->others_ns);
+    if (rank < 0) {
+        put_ranks(out, report);
+        put_balance(out, report);
+        put_calls(out, report->calls, CALL_COUNT, report->spans, CALL_COUNT, &report->outermost, &report->blocking,
+                  report->finalized, report->others_count, report->others_ns);
+    }
     put_sites(out, report);
+    put_sites_by_rank(out, report);
     put_volume(out, report);
     put_comms(out, report);
     mpi_matrix_text(out, &report->matrix, report->worlds);

@@ -62,6 +62,7 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     struct job_functions_options with_start = *options;
     with_start.start_ns = report->info.started_ns;
     with_start.stats = report->mpi ? &report->mpi->set : NULL;
+    with_start.only_stats = report->mpi_rank >= 0;
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
     with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;
@@ -143,6 +144,14 @@ struct report_style report_style_for(int fd)
     return style;
 }
 
+bool job_report_has(const struct job_report *report, const struct job_process *process)
+{
+    bool found = report->mpi_rank < 0;
+    for (size_t i = 0; !found && report->mpi && i < report->mpi->set.count; i++)
+        found = report->mpi->set.ranks[i].pid == process->pid;
+    return found;
+}
+
 json_t *job_process_json(const struct job_process *process)
 {
     const char *source = job_status_source_name(process->source);
@@ -158,13 +167,16 @@ json_t *job_process_json(const struct job_process *process)
     return json;
 }
 
-static json_t *processes_json(const struct job_model *model)
+static json_t *processes_json(const struct job_report *report)
 {
+    const struct job_model *model = &report->model;
     json_t *list = json_array();
     for (size_t i = 0; i < model->ended_count; i++)
-        json_array_append_new(list, job_process_json(&model->ended[i]));
+        if (job_report_has(report, &model->ended[i]))
+            json_array_append_new(list, job_process_json(&model->ended[i]));
     for (const struct job_process *process = model->alive; process; process = process->hh.next)
-        json_array_append_new(list, job_process_json(process));
+        if (job_report_has(report, process))
+            json_array_append_new(list, job_process_json(process));
     return list;
 }
 
@@ -248,7 +260,7 @@ json_t *job_report_json(const struct job_report *report)
         return NULL;
     add_times(json, report, &result);
     json_object_set_new(json, "processes_listed_singly", json_boolean(model->singly));
-    json_object_set_new(json, "processes", processes_json(model));
+    json_object_set_new(json, "processes", processes_json(report));
     json_object_set_new(json, "processes_omitted", json_integer((json_int_t)model->ended_omitted));
     json_object_set_new(json, "commands", commands_json(model));
     json_object_set(json, "failed", report->failed ? report->failed : json_null());

@@ -67,6 +67,9 @@ json_t *job_report_diff_json(const struct job_report *a, const struct job_report
 /* "exited", "signaled", "not_started"; of a job that has not ended, the name of its state. */
 const char *job_report_status(const struct job_report *report);
 
+/* Whether a process belongs into it: with mpi_rank, only those that are this rank. */
+bool job_report_has(const struct job_report *report, const struct job_process *process);
+
 /* One process as a line of JSON, as in .processes[]. */
 json_t *job_process_json(const struct job_process *process);
 

@@ -137,6 +137,44 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
     return code < 0 ? code : reading->code;
 }
 
+static int note_rank(struct reading *reading)
+{
+    struct job_functions *all = reading->all;
+    int32_t rank = mpi_trace_number(reading->mpi);
+    size_t at = 0;
+    while (at < all->rank_count && all->ranks[at] < rank)
+        at++;
+    if (rank < 0 || (at < all->rank_count && all->ranks[at] == rank))
+        return 0;
+    int32_t *grown = realloc(all->ranks, (all->rank_count + 1) * sizeof *grown);
+    if (!grown)
+        return -ENOMEM;
+    memmove(grown + at + 1, grown + at, (all->rank_count++ - at) * sizeof *grown);
+    grown[at] = rank;
+    all->ranks = grown;
+    return 0;
+}
+
+static int add_to_rank(struct reading *reading, const struct job_function *function, uint64_t calls, double total_ns,
+                       double self_ns)
+{
+    struct job_function_rank *cell, key = {.key = {function, mpi_trace_number(reading->mpi)}};
+    if (key.key.rank < 0 || !calls)
+        return 0;
+    HASH_FIND(hh, reading->all->by_rank, &key.key, sizeof key.key, cell);
+    if (!cell) {
+        cell = calloc(1, sizeof *cell);
+        if (!cell)
+            return -ENOMEM;
+        cell->key = key.key;
+        HASH_ADD(hh, reading->all->by_rank, key, sizeof cell->key, cell);
+    }
+    cell->calls += calls;
+    cell->total_ns += total_ns;
+    cell->self_ns += self_ns;
+    return 0;
+}
+
 static int add_rows(struct reading *reading)
 {
     _cleanup_(freep) struct profile_row *rows = NULL;
@@ -159,8 +197,11 @@ static int add_rows(struct reading *reading)
         function->total_ns += trace_ticks_ns(reading->trace, rows[i].total);
         function->self_ns += trace_ticks_ns(reading->trace, rows[i].self);
         reading->all->self_ns += trace_ticks_ns(reading->trace, rows[i].self);
+        if (add_to_rank(reading, function, rows[i].calls, trace_ticks_ns(reading->trace, rows[i].total),
+                        trace_ticks_ns(reading->trace, rows[i].self)) < 0)
+            return -ENOMEM;
     }
-    return 0;
+    return note_rank(reading);
 }
 
 static int add_edges(struct reading *reading)
@@ -295,6 +336,8 @@ static void add_count(void *ctx, const struct trace_count *count)
     function->thinned += count->thinned;
     function->open += count->open;
     function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
+    if (add_to_rank(reading, function, count->calls + unkept, trace_ticks_ns(reading->trace, count->ticks), 0) < 0)
+        reading->code = -ENOMEM;
 }
 
 /* What was learned of the functions, once all of it was read. The last trace counts from the first one's beginning. */
@@ -386,6 +429,12 @@ static int told(struct job_functions *all, int code, const struct err *why)
     return 0;
 }
 
+static bool is_wanted(const struct trace *trace, const struct job_functions_options *options)
+{
+    return (!options->process || trace_pid(trace) == options->process) &&
+           (!options->only_stats || mpi_trace_stats(options->stats, trace));
+}
+
 /* The first of these traces; those that go on with it become NULL among the others. */
 static int load_one(struct job_functions *all, char **paths, size_t count, const struct job_functions_options *options,
                     uint64_t deadline_ns)
@@ -395,7 +444,7 @@ static int load_one(struct job_functions *all, char **paths, size_t count, const
     if (!reading)
         return -ENOMEM;
     int code = trace_open(&reading->trace, paths[0], add_problem, all, &here);
-    if (code < 0 || (options->process && trace_pid(reading->trace) != options->process)) {
+    if (code < 0 || !is_wanted(reading->trace, options)) {
         reading_free(reading);
         return told(all, code, &here);
     }
@@ -479,6 +528,13 @@ void job_functions_free(struct job_functions *functions)
         free(traced->key);
         free(traced);
     }
+    struct job_function_rank *cell, *next_cell;
+    HASH_ITER(hh, functions->by_rank, cell, next_cell)
+    {
+        HASH_DEL(functions->by_rank, cell);
+        free(cell);
+    }
+    free(functions->ranks);
     report_calls_free(functions);
     json_decref(functions->problems);
     free(functions);

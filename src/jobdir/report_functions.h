@@ -37,6 +37,16 @@ struct job_function {
     UT_hash_handle hh;
 };
 
+struct job_function_rank { /* of MPI, over all threads of the process */
+    struct {               /* without padding: hashed as bytes */
+        const struct job_function *function;
+        int64_t rank;
+    } key;
+    uint64_t calls;
+    double total_ns, self_ns;
+    UT_hash_handle hh;
+};
+
 struct job_edge {
     struct {                                          /* without padding: hashed as bytes */
         const struct job_function *caller, *function; /* caller NULL: none recorded */
@@ -70,9 +80,12 @@ struct job_crash_calls {
 struct job_traced;
 
 struct job_functions {
-    struct job_traced *traced;      /* processes that have traces */
-    struct job_function *functions; /* hash by key; sorted by self time after the load */
-    struct job_edge *edges;         /* sorted by total time */
+    struct job_traced *traced;         /* processes that have traces */
+    struct job_function *functions;    /* hash by key; sorted by self time after the load */
+    struct job_edge *edges;            /* sorted by total time */
+    struct job_function_rank *by_rank; /* hash by key */
+    int32_t *ranks;                    /* that were traced, in their order */
+    size_t rank_count;
     struct job_slow_call slowest[FUNCTIONS_SLOWEST];
     size_t slowest_count;
     struct job_crash_calls *crashes;
@@ -93,6 +106,7 @@ struct job_functions {
 
 struct job_functions_options {
     pid_t process;                             /* 0: all */
+    bool only_stats;                           /* only processes that `stats` are of */
     uint64_t start_ns;                         /* wall time of the job's start */
     double cpu_seconds;                        /* that the job used in all; 0: not known */
     bool all_ended;                            /* no process of the job lives: its traces are complete */

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/calls.h"
+#include "jobdir/mpi_report.h"
 #include "jobdir/report_functions.h"
 #include "jobdir/text.h"
 
@@ -14,6 +15,7 @@ enum {
     SUMMARY_FUNCTIONS = 4,
     SUMMARY_PROBLEMS = 3,
     SHOWN_FUNCTIONS = 25,
+    SHOWN_BY_RANK = 10,
     SHOWN_CALLERS = 12,
     SHOWN_CALLEES = 6,
     NAME_WIDTH = 44,
@@ -289,6 +291,37 @@ static void put_functions(struct buf *out, const struct job_functions *functions
         buf_printf(out, "  ... and %zu more with less time of their own (--json lists all)\n", count - shown);
 }
 
+static const struct job_function_rank *cell_of(const struct job_functions *functions,
+                                               const struct job_function *function, int32_t rank)
+{
+    struct job_function_rank *cell, key = {.key = {function, rank}};
+    HASH_FIND(hh, functions->by_rank, &key.key, sizeof key.key, cell);
+    return cell;
+}
+
+/* Own times; of functions that are only counted all of it. */
+static void put_by_rank(struct buf *out, const struct job_functions *functions)
+{
+    size_t shown = 0;
+    for (const struct job_function *each = functions->functions;
+         each && functions->rank_count > 1 && shown < SHOWN_BY_RANK; each = each->hh.next) {
+        struct mpi_spread spread = {0};
+        for (size_t i = 0; i < functions->rank_count; i++) {
+            const struct job_function_rank *cell = cell_of(functions, each, functions->ranks[i]);
+            double ns = !cell ? 0 : only_counted(each) ? cell->total_ns : cell->self_ns;
+            mpi_spread_add(&spread, functions->ranks[i], ns);
+        }
+        if (spread.most <= 0)
+            continue;
+        if (!shown++)
+            mpi_spread_title(out, "Functions by rank");
+        mpi_spread_put(out, &spread);
+        text_function(out, each->name, each->file);
+        put_source(out, each);
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_edge(struct buf *out, const struct job_edge *edge)
 {
     _cleanup_(buf_done) struct buf name = BUF_INIT;
@@ -436,6 +469,7 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
         return;
     if (functions->processes) {
         put_functions(out, functions);
+        put_by_rank(out, functions);
         put_graph(out, functions);
         put_slowest(out, functions);
         put_crashes(out, functions);
@@ -462,6 +496,19 @@ static json_t *function_json(const struct job_function *function)
                      (json_int_t)function->unwound, "counted", (json_int_t)function->counted, "thinned",
                      (json_int_t)function->thinned, "end_missing", (json_int_t)function->lost, "unkept",
                      (json_int_t)function->unkept);
+}
+
+static json_t *ranks_json(const struct job_functions *functions, const struct job_function *function)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < functions->rank_count; i++) {
+        const struct job_function_rank *cell = cell_of(functions, function, functions->ranks[i]);
+        if (cell)
+            json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:I}", "rank", functions->ranks[i], "calls",
+                                                  (json_int_t)cell->calls, "total_ns", (json_int_t)cell->total_ns,
+                                                  "self_ns", (json_int_t)cell->self_ns));
+    }
+    return list;
 }
 
 static json_t *edge_json(const struct job_edge *edge)
@@ -504,8 +551,11 @@ static json_t *crash_json(const struct job_crash_calls *crash)
 void job_functions_json(json_t *report, const struct job_functions *functions)
 {
     json_t *list = json_array(), *calls = json_array(), *slowest = json_array(), *crashes = json_array();
-    for (const struct job_function *each = functions ? functions->functions : NULL; each; each = each->hh.next)
-        json_array_append_new(list, function_json(each));
+    for (const struct job_function *each = functions ? functions->functions : NULL; each; each = each->hh.next) {
+        json_t *row = function_json(each);
+        json_object_set_new(row, "ranks", ranks_json(functions, each));
+        json_array_append_new(list, row);
+    }
     for (const struct job_edge *each = functions ? functions->edges : NULL; each; each = each->hh.next)
         json_array_append_new(calls, edge_json(each));
     for (size_t i = 0; functions && i < functions->slowest_count; i++)

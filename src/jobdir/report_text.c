@@ -465,16 +465,19 @@ static void put_process_table(struct buf *out, const struct job_report *report)
         return;
     size_t without = 0;
     for (size_t i = 0; i < model->ended_count; i++) {
+        if (!job_report_has(report, &model->ended[i]))
+            continue;
         list[count++] = &model->ended[i];
         without += !model->ended[i].argv;
     }
     for (const struct job_process *process = model->alive; process && count < all; process = process->hh.next)
-        list[count++] = process;
+        if (job_report_has(report, process))
+            list[count++] = process;
     qsort(list, count, sizeof *list, by_process_cpu);
     buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
         put_process_line(out, list[i], report);
-    if (count + model->ended_omitted > REPORT_LINES)
+    if (report->mpi_rank < 0 && count + model->ended_omitted > REPORT_LINES)
         buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
                    (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
     if (without)
@@ -516,9 +519,9 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_pauses(out, report);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
     mpi_report_text(out, report->mpi, report->mpi_rank);
+    mpi_messages_text(out, report->messages); /* of all ranks, or not looked at */
     if (report->mpi_rank < 0)
-        mpi_messages_text(out, report->messages);
-    put_command_table(out, &report->model);
+        put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);
 }

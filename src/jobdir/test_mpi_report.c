@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics of a few ranks, made by hand: what the report makes of them. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -456,6 +457,17 @@ static void test_open(void **state)
         assert_int_equal(json_integer_value(json_object_get(json_array_get(calls, i), "open_ns")),
                          6 * (uint64_t)SECOND);
     json_decref(json);
+    assert_int_equal(report->sites[0].ranks, 2); /* the barrier */
+    assert_int_equal(report->sites[0].by_rank[0].open_ns, 6 * (uint64_t)SECOND);
+    assert_int_equal(report->sites[0].by_rank[1].rank, 1);
+    assert_int_equal(report->sites[0].by_rank[1].total_ns, 100 * MS);
+    assert_int_equal(report->sites[1].ranks, 1);
+    assert_int_equal(mpi_report_only(report, 2), -ENOENT);
+    assert_int_equal(mpi_report_only(report, 1), 0);
+    assert_int_equal(report->calls[CALL_MPI_Recv].open_ns, 6 * (uint64_t)SECOND);
+    assert_int_equal(report->outermost.count, 1);
+    assert_int_equal(report->calls[CALL_MPI_Barrier].count, 1);
+    assert_int_equal(report->site_count, 2);
     text = text_of(report, 1);
     check_has(&text, "  MPI_Recv  ");
     buf_done(&text);

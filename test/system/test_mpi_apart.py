@@ -156,6 +156,34 @@ class Apart(mpitest.MpiCase):
             self.assertRegex(arguments["source"], r"apart\.c:\d+$")
             self.assertEqual(arguments["caller"], "persistent")
 
+    def test_one_rank(self):
+        """Tables by rank add up, and --rank is for all of the report."""
+        job = self.run_part(3, "persistent", "--mpi", "trace")
+        whole = self.report(job)
+        rows = [(row["name"], row["calls"], row["total_ns"], row["ranks"]) for row in whole["functions"]]
+        rows += [(row["name"], row["calls"], row["total_ns"], row["by_rank"]) for row in whole["mpi"]["sites"]]
+        self.assertGreater(len(rows), 8)
+        for name, calls, total_ns, ranks in rows:
+            self.assertEqual([cell["rank"] for cell in ranks], [0, 1, 2], name)
+            self.assertEqual(sum(cell["calls"] for cell in ranks), calls, name)
+            self.assertAlmostEqual(sum(cell["total_ns"] for cell in ranks), total_ns, delta=3, msg=name)
+        text = self.shown("report", job)
+        self.assertRegex(text, r"\nFunctions by rank +least \(rank\) .*\n +\S+ \S+ +[012] ")
+        self.assertRegex(text, r"\nCall sites by rank +least \(rank\) .*\n(?:.*\n)*?.* x  MPI_Waitall  persistent \(apart\.c:\d+\)\n")
+        pid = next(rank["pid"] for rank in whole["mpi"]["ranks"] if rank["rank"] == 1)
+        one = self.valid("report", json.loads(self.shown("report", "--json", "--rank", "1", job)))
+        self.assertEqual([process["pid"] for process in one["processes"]], [pid])
+        self.assertEqual([rank["pid"] for rank in one["mpi"]["ranks"]], [pid])
+        self.assertEqual({call["pid"] for call in one["slowest_calls"]}, {pid})
+        self.assertEqual({name: calls for name, calls in self.calls(one).items()},
+                         {row["name"]: next(cell["calls"] for cell in row["ranks"] if cell["rank"] == 1)
+                          for row in whole["functions"]})
+        self.assertEqual({row["name"]: row["calls"] for row in one["mpi"]["calls"]},
+                         {row["name"]: row["calls"] // 3 for row in whole["mpi"]["calls"]})
+        text = self.shown("report", "--rank", "1", job)
+        self.assertEqual(re.findall(r"rank ([02])\b", text), [])
+        self.assertNotIn("by rank", text)
+
     def test_not_traced(self):
         """What to do about it is said."""
         job = self.run_part(2, "merged")
