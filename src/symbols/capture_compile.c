@@ -12,8 +12,6 @@
 #include "symbols/helper.h"
 #include "symbols/index_build.h"
 
-enum { RANGES_MAX = 64 };
-
 static void tell(const struct job *job, uint64_t address, const char *text)
 {
     job->output->problem(job->output->ctx, address, text);
@@ -236,53 +234,12 @@ static int emit_exit(struct site *site, bool own)
     return hand_over(site);
 }
 
-static bool made_by_clang(Dwarf_Die *function)
-{
-    Dwarf_Die unit;
-    Dwarf_Attribute attribute;
-    if (!dwarf_diecu(function, &unit, NULL, NULL))
-        return false;
-    const char *producer = dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute));
-    return !producer || strstr(producer, "clang") || strstr(producer, "LLVM");
-}
-
-/* Calls are described in optimised code only. */
-static bool is_optimised(Dwarf_Die *function)
-{
-    return die_flag(function, DW_AT_call_all_calls) || die_flag(function, DW_AT_GNU_all_call_sites) ||
-           die_flag(function, DW_AT_call_all_tail_calls) || die_flag(function, DW_AT_GNU_all_tail_call_sites);
-}
-
-static void judge_compiler(struct site *site)
-{
-    site->by_clang = made_by_clang(&site->function);
-    site->optimised = is_optimised(&site->function);
-    site->unused_are_garbage = site->by_clang && site->optimised;
-}
-
-/* The function or inlined instance whose hook this is. */
-static void scope_of_hook(struct site *site, const struct hook_site *hook, bool *ret_own)
-{
-    struct job *job = site->job;
-    struct capture_compiler *compiler = job->compiler;
-    Dwarf_Die named;
-    bool known = hook->function && scopes_function(compiler, hook->function, &named) &&
-                 scopes_entry(compiler, &named) == hook->function;
-    *ret_own = false;
-    if (scopes_inlined(compiler, &job->function, hook->address, known ? &named : NULL, &site->scope))
-        return; /* of itself, too: unrolled recursion */
-    *ret_own = !hook->function || hook->function == scopes_entry(compiler, &job->function);
-    site->scope = *ret_own ? job->function : known ? named : job->function;
-    site->nowhere = !*ret_own;
-}
-
 static int compile_inlined_caller(struct job *job, struct site *inlined);
 
 static int compile_hook(struct job *job, const struct hook_site *hook)
 {
     struct capture_compiler *compiler = job->compiler;
     struct emitter emitter;
-    bool own;
     if (hook->jump) {
         tell(job, hook->address,
              "an exit hook is a tail call (-fno-optimize-sibling-calls keeps the frame): "
@@ -299,15 +256,9 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                           .function = job->function,
                           .code = &job->code,
                           .emitter = &emitter};
-    scope_of_hook(site, hook, &own);
-    uint64_t entry = scopes_entry(compiler, &job->function);
-    if (own)
-        site->tracked = hook->exit ? track_exit(&site->track, &compiler->code, hook->returns)
-                                   : track_entry(&site->track, &compiler->code, entry, hook->address);
-    judge_compiler(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.here = site->returns;
-    site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
+    bool own = site_at_hook(site, hook);
     if (job->param_count > 0)
         emit_params(site);
     int r = hook->exit ? emit_exit(site, own) : emit_entry(site);
@@ -321,18 +272,6 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
 }
 
 /* ---- callers ---- */
-
-static bool read_caller(struct capture_compiler *compiler, Dwarf_Die *function)
-{
-    struct address_range ranges[RANGES_MAX];
-    if (compiler->caller == dwarf_dieoffset(function) && compiler->caller_known)
-        return true;
-    function_code_done(&compiler->caller_code);
-    compiler->caller = dwarf_dieoffset(function);
-    size_t count = scopes_ranges(compiler, function, ranges, RANGES_MAX);
-    compiler->caller_known = function_code_read(&compiler->caller_code, &compiler->code, ranges, count) == 0;
-    return compiler->caller_known;
-}
 
 /* The name of a function, or of one that was inlined, as the trace has those of functions: demangled. */
 static void put_function_name(struct buf *text, Dwarf_Die *function)
@@ -361,7 +300,7 @@ static int emit_caller(struct site *site, uint64_t here)
     struct emitter emitter;
     site->code = &compiler->caller_code;
     site->emitter = &emitter;
-    judge_compiler(site);
+    site_judge(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.here = here;
     buf_puts(&emitter.text, "caller");
@@ -391,7 +330,7 @@ static int compile_inlined_caller(struct job *job, struct site *inlined)
                           .returns = inlined->returns - 1,
                           .function = job->function};
     scopes_around(compiler, &job->function, inlined->pc, &inlined->scope, &site->scope);
-    int r = read_caller(compiler, &site->function) ? emit_caller(site, inlined->returns) : -ENOENT;
+    int r = site_read_code(compiler, &site->function) ? emit_caller(site, inlined->returns) : -ENOENT;
     if (r == 0) {
         emitter_init(&emitter, &compiler->options, NULL, true);
         emit(&emitter, CAPTURE_REGS, 0, REGISTERS, 0);
@@ -423,7 +362,7 @@ static int compile_call(struct job *job, uint64_t returns)
     HASH_ADD(hh, compiler->call_sites, address, sizeof known->address, known);
     *site = (struct site){.job = job, .kind = CAPTURE_CALL, .pc = returns - 1, .returns = returns};
     int r = 0;
-    if (scopes_function(compiler, returns - 1, &site->function) && read_caller(compiler, &site->function)) {
+    if (scopes_function(compiler, returns - 1, &site->function) && site_read_code(compiler, &site->function)) {
         if (!scopes_inlined(compiler, &site->function, returns - 1, NULL, &site->scope))
             site->scope = site->function;
         r = emit_caller(site, returns);

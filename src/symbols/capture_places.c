@@ -77,7 +77,8 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .emitter = emitter,
                              .function = (Dwarf_Die *)&site->function,
                              .pc = site->pc,
-                             .caller = site->kind == CAPTURE_CALL,
+                             .caller = site->frame ? !site->innermost : site->kind == CAPTURE_CALL,
+                             .no_xmm = site->frame,
                              .entry = site->tracked ? &site->track : NULL};
 }
 
@@ -201,7 +202,7 @@ static bool is_set(const struct site *site, Dwarf_Die *variable, const struct pl
         return was_written(site, place, size) && is_stored(site, place, size);
     case CAPTURE_CALL: /* when a function calls another its parameters have long been stored */
         return (dwarf_tag(variable) == DW_TAG_formal_parameter &&
-                (!site->optimised || in_callers_frame(site, place))) ||
+                (in_callers_frame(site, place) || !(site->optimised || site->innermost))) ||
                written(site, place, size, result) == WRITTEN;
     default:
         return written(site, place, size, false) != WRITTEN_NEVER;
@@ -359,6 +360,18 @@ static int attribute_of(void *ctx, struct emitter *emitter, Dwarf_Die *type, uns
     return (int)temp;
 }
 
+/* Whether calls leave it, and all parts of it, alone. */
+static bool is_kept(const struct place *place)
+{
+    for (unsigned i = 0; i < place->piece_count && place->kind == PLACE_PIECES; i++) {
+        struct place part = {.kind = place->pieces[i].kind, .base = place->pieces[i].base};
+        if (part.kind != PLACE_OPTIMISED_OUT && part.kind != PLACE_CONSTANT && !track_keeps(&part))
+            return false;
+    }
+    return place->kind == PLACE_PIECES || place->kind == PLACE_OPTIMISED_OUT || place->kind == PLACE_CONSTANT ||
+           track_keeps(place);
+}
+
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place)
 {
     struct variable *variable = ctx;
@@ -373,8 +386,11 @@ void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_
         return;
     }
     if (variable->abi && !variable->abi->unknown && variable->site->tracked &&
-        locate_by_abi(variable->site, emitter, variable->die, variable->abi, ret_place))
+        locate_by_abi(variable->site, emitter, variable->die, variable->abi, ret_place)) {
+        if (variable->site->frame && !is_kept(ret_place))
+            *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
         return;
+    }
     locate_by_dwarf(variable->site, emitter, variable->die, ret_place);
 }
 

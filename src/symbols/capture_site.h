@@ -5,7 +5,7 @@
 
 #include "symbols/capture_internal.h"
 
-enum { PARAMETERS_MAX = 128 };
+enum { PARAMETERS_MAX = 128, RANGES_MAX = 64 };
 
 /* What is common to all sites of a function. */
 struct job {
@@ -32,6 +32,7 @@ struct site {
     bool by_clang, optimised;
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
     bool nowhere;            /* the scope's variables are not to be found at this place */
+    bool frame, innermost;   /* of a thread that is looked at: registers that calls destroy are only the innermost's */
     struct emitter *emitter;
     unsigned fields;
     struct buf used_names; /* of the list that is written, each with its end */
@@ -49,6 +50,15 @@ struct variable {
     const struct abi_place *abi; /* NULL: only DWARF */
 };
 
+/* The compiler and its options. */
+void site_judge(struct site *site);
+/* At a hook: the scope, what is known of registers, the parameters. True: the hook is the function's own, and not that
+ * of one that was inlined. */
+bool site_at_hook(struct site *site, const struct hook_site *hook);
+/* A frame of a thread: pc is in the instruction that is executed. site->emitter is set before. */
+void site_in_frame(struct site *site, struct job *job, uint64_t pc, bool innermost);
+/* Decodes a function into compiler->caller_code, if it is not there yet. */
+bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function);
 /* Lists the parameters in scope and gives them their places by the ABI. */
 void site_find_parameters(struct site *site, bool by_abi);
 /* Functions for emit_field(), with a struct variable and a struct site. Reads are emitted where it takes some. */

@@ -2,7 +2,8 @@
 """Random programs in C and C++ of which every value is known: each is executed here while it is written.
 
 program(seed, cc) gives (source, events); an event is (kind, function, {name: values}, result): kind ">" with the
-arguments, "^" with what the caller's variables hold at that call, "<" with the locals and the result at the return.
+arguments, "^" with what the caller's variables hold at that call, "$" with those of all functions that have been called,
+"<" with the locals and the result at the return.
 `values` is a set of texts in the form in which scry shows them, of which each is right: of what the program has not set
 yet there is none, but optimised code may set it earlier than the source says.
 """
@@ -59,7 +60,7 @@ class Variable:
 
 class Function:
     def __init__(self, number):
-        self.name = "f%d" % number
+        self.name = "f%s" % (number if number >= 0 else "main")
         self.parameters, self.locals, self.body = [], [], []
         self.result = "void"
         self.prefix = ""
@@ -71,7 +72,7 @@ class Program:
         self.cc = cc
         self.functions = []
         self.globals = []
-        self.events = []
+        self.events, self.stack = [], []
 
     def number(self, decl):
         number = self.random.randrange(1, 60)
@@ -139,7 +140,7 @@ class Program:
         set_locals = [v for v in function.locals if v.is_set]
         if kind < 0.35 or not set_locals:
             decl = self.type()
-            variable = Variable("v%d" % number, decl)
+            variable = Variable("v%d_%s" % (number, function.name), decl)
             variable.is_set = False
             code, effect = self.expression(function, decl)
             function.locals.append(variable)
@@ -179,7 +180,7 @@ class Program:
             def plain(env, run):
                 run(callee, [effect(env) for _, effect in args], env)
             return code + ";", plain
-        variable = Variable("v%d" % number, callee.result)
+        variable = Variable("v%d_%s" % (number, function.name), callee.result)
         variable.is_set = True
         function.locals.append(variable)
 
@@ -190,7 +191,7 @@ class Program:
     def function(self, number, callees):
         function = Function(number)
         for i in range(self.random.choice((0, 1, 2, 3, 5, 8, 11))):
-            function.parameters.append(Variable("p%d" % i, self.type(), True))
+            function.parameters.append(Variable("p%d_%s" % (i, function.name), self.type(), True))
         shown = list(function.parameters)
         # those that the body does not use
         hidden = {p.name for p in shown if self.random.random() < 0.35}
@@ -214,7 +215,7 @@ class Program:
         for number in range(self.random.randrange(5, 10)):
             self.functions.append(self.function(number, self.functions[-3:]))
         # used more than once, with other values
-        main = Function(0)
+        main = Function(-1)
         main.parameters = []
         calls = [self.call(main, number, callee) for number, callee in enumerate(self.functions[-3:] * 2)]
         source = [PRELUDE, struct_source()] + self.globals
@@ -237,10 +238,11 @@ class Program:
     def run(self, function, args, caller, caller_env):
         env = {p.name: Value(p.decl, arg) for p, arg in zip(function.parameters, args)}
         if caller:
-            caller.calls.append(("^", caller, dict(caller_env)))
             self.events.append(["^", caller.function.name, caller, len(caller.steps)])
+        frame = Frame(function, {p.name: env[p.name].text() for p in function.parameters})
+        self.stack.append(frame)
+        self.events.append(["$", function.name, [(one, len(one.steps)) for one in self.stack], None])
         self.events.append((">", function.name, {p.name: {env[p.name].text()} for p in function.parameters}, None))
-        frame = Frame(function)
         result = None
         for code, effect in function.body:
             if isinstance(effect, tuple):
@@ -248,6 +250,7 @@ class Program:
                 continue
             effect(env, lambda callee, a, e: self.run(callee, a, frame, e))
             frame.steps.append({name: value.text() for name, value in env.items()})
+        self.stack.pop()
         returned = None if function.result == "void" else Value(function.result, result).text()
         self.events.append(("<", function.name,
                             {v.name: {env[v.name].text()} for v in function.locals}, returned))
@@ -257,16 +260,16 @@ class Program:
 class Frame:
     """What the variables of one call are after each of its statements."""
 
-    def __init__(self, function):
-        self.function, self.steps, self.calls = function, [], []
+    def __init__(self, function, parameters):
+        self.function, self.parameters, self.steps = function, parameters, []
 
     def at(self, step):
         """What each may hold before the statement `step`; of one that is not set yet, what it gets first."""
         names = [v.name for v in self.function.locals] + [p.name for p in self.function.parameters]
         values = {}
         for name in names:
-            now = self.steps[step - 1].get(name) if step else None
-            later = [s[name] for s in self.steps[step:] if name in s][:1]
+            now = self.steps[step - 1].get(name) if step else self.parameters.get(name)
+            later = [s[name] for s in self.steps[step:] if name in s]
             values[name] = {now} if now is not None else set(later)
         return values
 
@@ -277,8 +280,12 @@ def program(seed, cc):
     final = []
     for event in events:
         if event[0] == "^":
-            values = event[2].at(event[3])
-            final.append(("^", event[1], values, None))
+            final.append(("^", event[1], event[2].at(event[3]), None))
+        elif event[0] == "$":
+            values = {}
+            for frame, step in event[2]:
+                values.update(frame.at(step))
+            final.append(("$", event[1], values, None))
         else:
             final.append(event)
     return source, final

@@ -5,12 +5,15 @@
  *
  *     > NAME(ARGUMENTS)        < NAME: LOCALS = RESULT         @ CALLER  ^ CALLER'S LOCALS    (with VALUES_CALLER)
  */
+#include <execinfo.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "shm/capture.h"
@@ -22,7 +25,8 @@
 /* The registers as they are at the hook: in the order of struct capture_frame. */
 #define STUB(name, exit) \
     __asm__(".globl " name "\n.type " name ",@function\n" name ":\n" \
-            "push %rbp\nmov %rsp,%rbp\nsub $416,%rsp\nand $-16,%rsp\n" \
+            ".cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp,-16\n" \
+            "mov %rsp,%rbp\n.cfi_def_cfa_register %rbp\nsub $416,%rsp\nand $-16,%rsp\n" \
             "mov %rax,(%rsp)\nmov %rdx,8(%rsp)\nmov %rcx,16(%rsp)\nmov %rbx,24(%rsp)\nmov %rsi,32(%rsp)\n" \
             "mov %rdi,40(%rsp)\nmov (%rbp),%rax\nmov %rax,48(%rsp)\nlea 16(%rbp),%rax\nmov %rax,56(%rsp)\n" \
             "mov %r8,64(%rsp)\nmov %r9,72(%rsp)\nmov %r10,80(%rsp)\nmov %r11,88(%rsp)\nmov %r12,96(%rsp)\n" \
@@ -31,7 +35,7 @@
             "movups %xmm4,200(%rsp)\nmovups %xmm5,216(%rsp)\nmovups %xmm6,232(%rsp)\nmovups %xmm7,248(%rsp)\n" \
             "movups %xmm8,264(%rsp)\nmovups %xmm9,280(%rsp)\nmovups %xmm10,296(%rsp)\nmovups %xmm11,312(%rsp)\n" \
             "movups %xmm12,328(%rsp)\nmovups %xmm13,344(%rsp)\nmovups %xmm14,360(%rsp)\nmovups %xmm15,376(%rsp)\n" \
-            "movb $1,392(%rsp)\nmov %rsp,%rdx\nmov $" exit ",%ecx\ncall values_hook\nleave\nret\n" \
+            "movb $1,392(%rsp)\nmov %rsp,%rdx\nmov $" exit ",%ecx\ncall values_hook\nleave\nret\n.cfi_endproc\n" \
             ".size " name ",.-" name "\n")
 _Static_assert(offsetof(struct capture_frame, xmm) == 136 && offsetof(struct capture_frame, has_xmm) == 392, "stub");
 STUB("__cyg_profile_func_enter", "0");
@@ -243,6 +247,60 @@ static void print_params(const char *name, const struct capture_frame *frame, in
     fputc('\n', out);
 }
 
+/* With VALUES_HELPER, scry-symbols: what it says of all variables of all frames, at one enter hook of a few. */
+static void print_frames(const struct capture_frame *frame, const char *helper)
+{
+    enum { EACH = 5, MOST = 24, FRAMES = 64 };
+    static unsigned calls;
+    void *addresses[FRAMES];
+    char path[4096], line[65536];
+    if (calls++ % EACH || calls > EACH * MOST)
+        return;
+    int count = backtrace(addresses, FRAMES), first = 0, to_helper[2], from_helper[2];
+    while (first < count && (uint64_t)(uintptr_t)addresses[first] != frame->gpr[16])
+        first++;
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (first == count || length < 0 || pipe(to_helper) < 0 || pipe(from_helper) < 0)
+        abort();
+    path[length] = 0;
+    fflush(out);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(to_helper[0], 0);
+        dup2(from_helper[1], 1);
+        close(to_helper[1]);
+        close(from_helper[0]);
+        unsetenv("LD_PRELOAD");
+        execl(helper, helper, "variable", NULL);
+        _exit(127);
+    }
+    prctl(PR_SET_PTRACER, pid);
+    close(to_helper[0]);
+    close(from_helper[1]);
+    dprintf(to_helper[1], "module\t%s\t0x%" PRIx64 "\tprogram\nname\t*\npid\t%d\n", path, bias, getpid());
+    for (int i = first; i < count; i++) {
+        dprintf(to_helper[1], "frame\t0x%" PRIx64 "\t0x0", (uint64_t)(uintptr_t)addresses[i]);
+        for (int reg = 0; reg < 17 && i == first; reg++)
+            dprintf(to_helper[1], "\t%d=0x%" PRIx64, reg, frame->gpr[reg]);
+        dprintf(to_helper[1], "\n");
+    }
+    dprintf(to_helper[1], "end\n");
+    close(to_helper[1]);
+    FILE *answer = fdopen(from_helper[0], "re");
+    while (answer && fgets(line, sizeof line, answer)) {
+        char *fields[8] = {line}, *rest = line;
+        for (int i = 1; i < 6 && rest && (rest = strchr(rest, '\t')); i++) {
+            *rest++ = 0;
+            fields[i] = rest;
+        }
+        if (strcmp(fields[0], "value") == 0 && fields[4])
+            fprintf(out, "$ %s = %s", fields[2], fields[4]);
+    }
+    if (answer)
+        fclose(answer);
+    waitpid(pid, NULL, 0);
+}
+
 HIDDEN void values_hook(void *function, void *callsite, const struct capture_frame *frame, int exit);
 
 HIDDEN void values_hook(void *function, void *callsite, const struct capture_frame *frame, int exit)
@@ -258,6 +316,8 @@ HIDDEN void values_hook(void *function, void *callsite, const struct capture_fra
     if (!exit) {
         if (show_caller)
             print_caller(frame, (uint64_t)(uintptr_t)callsite);
+        if (getenv("VALUES_HELPER"))
+            print_frames(frame, getenv("VALUES_HELPER"));
         if (layout)
             layout_format(layout, LAYOUT_ARGS, bytes, size, &style, &text);
         fprintf(out, "> %s(%s)\n", name, text.data ? text.data : "");

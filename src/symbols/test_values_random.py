@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_values_random.py COMPILE HOOKS: values captured by scry in random programs whose values are known.
+"""test_values_random.py COMPILE HOOKS HELPER: values captured by scry in random programs whose values are known.
 
 What is shown must be right; what is not is said to be optimised out or not available, and counted. Where gdb shows a
 wrong value, too, the compiler's debug information is wrong, and that is counted. Compilers and optimisations are
@@ -40,7 +40,9 @@ def matches(text, values):
 def ask_gdb(program, kind, hook_number, name):
     """What gdb says that a variable is at the n-th hook (^: of the caller); as scry writes it. Both hooks are one."""
     commands = ["set breakpoint pending on", "set style enabled off", "break __cyg_profile_func_enter",
-                "ignore 1 %d" % hook_number, "run", "up %d" % (2 if kind == "^" else 1), "output " + name]
+                "ignore 1 %d" % hook_number, "run"]
+    commands += ["finish", "frame function " + name.partition("_")[2]] if kind == "$" else ["up %d" % (1 + (kind == "^"))]
+    commands.append("output " + name)
     run = subprocess.run(["gdb", "-nx", "-batch"] + [word for one in commands for word in ("-ex", one)] + [program],
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False)
     lines = run.stdout.decode(errors="replace").splitlines()
@@ -57,8 +59,8 @@ class Count:
         self.program = program
         self.hooks = 0
         self.lies = 0
-        self.shown = {">": 0, "^": 0, "<": 0, "=": 0}
-        self.missing = {">": 0, "^": 0, "<": 0, "=": 0}
+        self.shown = dict.fromkeys(">^<=$", 0)
+        self.missing = dict.fromkeys(">^<=$", 0)
         self.wrong = []
 
     def value(self, kind, where, text, values):
@@ -68,7 +70,7 @@ class Count:
             self.shown[kind] += 1
         if text is None or matches(text, values):
             return
-        lie = kind in "<^" and shutil.which("gdb") and \
+        lie = kind in "<^$" and shutil.which("gdb") and \
             ask_gdb(self.program, kind, self.hooks, where.rpartition(" ")[2])
         if lie and not matches(lie, values) and shape(lie) == shape(text):
             self.lies += 1
@@ -96,7 +98,12 @@ def compare(program, lines, events):
     count = Count(program)
     at = 0
     caller = name = None
+    frames = {}
     for line in lines:
+        if line[:2] == "$ ":
+            variable, _, text = line[2:].partition(" = ")
+            frames[variable] = text
+            continue
         if line[:2] == "@ ":
             name = line[2:].partition("(")[0]
         if line[:2] == "^ ":
@@ -109,6 +116,12 @@ def compare(program, lines, events):
                 count.wrong.append("%s is called by %s, captured %s" % (line, events[at][1], name))
             elif caller:
                 count.event(events[at], caller)
+            at += 1
+        if at < len(events) and events[at][0] == "$":
+            for variable, text in frames.items():
+                if variable in events[at][2]:
+                    count.value("$", "$ in %s: %s" % (events[at][1], variable), text, events[at][2][variable])
+            frames = {}
             at += 1
         caller = None
         name = test_values.parse(line)[1]
@@ -123,7 +136,7 @@ def compare(program, lines, events):
     return count
 
 
-def build_and_compare(compile_tool, hooks, compiler, level, seed):
+def build_and_compare(compile_tool, hooks, helper, compiler, level, seed):
     source, events = random_values.program(seed, "++" in compiler)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "program." + ("cc" if "++" in compiler else "c"))
@@ -132,7 +145,7 @@ def build_and_compare(compile_tool, hooks, compiler, level, seed):
         program = path + ".bin"
         flags = FLAGS.get(compiler, ["-finstrument-functions", "-std=gnu17"])
         subprocess.run([compiler, "-g", "-w", level] + flags + [path, "-o", program], check=True)
-        lines, _ = test_values.capture(compile_tool, hooks, program, VALUES_CALLER="1")
+        lines, _ = test_values.capture(compile_tool, hooks, program, VALUES_CALLER="1", VALUES_HELPER=helper)
         return compare(program, lines, events)
 
 
@@ -144,19 +157,19 @@ def builds():
 
 
 def main():
-    compile_tool, hooks = sys.argv[1:3]
+    compile_tool, hooks, helper = sys.argv[1:4]
     first = int(os.environ.get("SCRY_TEST_SEED", "1"))
     todo = builds()
     print("1..%d" % len(todo))
     failed = False
     for number, (compiler, level) in enumerate(todo, 1):
         seed = first + number - 1
-        count = build_and_compare(compile_tool, hooks, compiler, level, seed)
+        count = build_and_compare(compile_tool, hooks, helper, compiler, level, seed)
         for text in count.wrong[:20]:
             print("# " + text)
-        print("%s %d - seed %d, %s %s: shown %s arguments, %s of callers, %s locals, %s results%s" %
+        print("%s %d - seed %d, %s %s: shown %s arguments, %s of callers, %s locals, %s results, %s in frames%s" %
               ("not ok" if count.wrong else "ok", number, seed, compiler, level, count.share(">"), count.share("^"),
-               count.share("<"), count.share("="),
+               count.share("<"), count.share("="), count.share("$"),
                "; %d wrong in the debug information" % count.lies if count.lies else ""), flush=True)
         failed |= bool(count.wrong)
     return failed

@@ -133,6 +133,7 @@ static void job_free(struct variable_job *job)
 
 struct question {
     struct variable_job *job;
+    bool where_only;          /* whether it has its value there does not matter */
     char *expression, *scope; /* the name without what chooses a static one; and that, or NULL */
     struct variable_found found;
     struct resolved resolved;
@@ -168,7 +169,10 @@ static bool find(void *ctx, struct emitter *emitter, const char *name, size_t le
     if (whole.failed || !variable_find(question->job, whole.data, whole.len, &question->found) ||
         !type_of(&question->found.die, ret_type))
         return false;
-    variable_locate(&question->found, emitter, ret_place);
+    if (question->job->write || question->where_only)
+        variable_locate(&question->found, emitter, ret_place);
+    else
+        variable_locate_set(&question->found, emitter, ret_place);
     return true;
 }
 
@@ -235,7 +239,9 @@ static bool address_of(struct question *question, uint64_t *ret_address)
 {
     struct emitter emitter = begin(question);
     struct place place;
+    question->where_only = true;
     locate(question, &emitter, &place);
+    question->where_only = false;
     unsigned temp = emit_temp(&emitter);
     emit(&emitter, CAPTURE_LEA, temp, place.base, place.offset);
     emit(&emitter, CAPTURE_VALUE, temp, 8, 0);
@@ -346,7 +352,7 @@ struct listing {
 static void locate_listed(void *ctx, struct emitter *emitter, struct place *ret_place)
 {
     const struct listing *listing = ctx;
-    variable_locate(&listing->at, emitter, ret_place);
+    variable_locate_set(&listing->at, emitter, ret_place);
 }
 
 static void list_variable(void *ctx, Dwarf_Die *die, const char *name)

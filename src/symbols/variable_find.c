@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/capture_site.h"
 #include "symbols/variable_internal.h"
 
 enum { NEST_LIMIT = 32 };
@@ -240,4 +241,24 @@ void variable_locate(const struct variable_found *found, struct emitter *emitter
     *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
     if (!found->frame || found->frame->known || variable_is_static(&die))
         location_variable(&location, &die, ret_place);
+}
+
+void variable_locate_set(const struct variable_found *found, struct emitter *emitter, struct place *ret_place)
+{
+    Dwarf_Die die = found->die;
+    struct job job = {.compiler = found->module->compiler, .function = found->function};
+    struct site *site = found->frame && found->frame->known && !variable_is_static(&die) ? malloc(sizeof *site) : NULL;
+    struct variable variable = {site, &die, NULL};
+    if (!site) {
+        variable_locate(found, emitter, ret_place);
+        return;
+    }
+    site->emitter = emitter;
+    site_in_frame(site, &job, found->pc, found->frame->innermost);
+    for (unsigned i = 0; i < site->parameter_count && site->by_abi; i++)
+        if (dwarf_dieoffset(&site->parameters[i]) == dwarf_dieoffset(&die))
+            variable.abi = &site->places[i];
+    site_locate_variable(&variable, emitter, ret_place);
+    emitter->attribute = NULL; /* whose context is gone */
+    free(site);
 }

@@ -54,8 +54,9 @@ bool variable_find(struct variable_job *job, const char *name, size_t length, st
 /* The scope of a frame: false: no debug information there. */
 bool variable_scope(struct variable_job *job, const struct variable_frame *frame, struct variable_found *ret_at,
                     Dwarf_Die *ret_scope);
-/* Where it is; instructions are emitted. */
+/* Where it is; instructions are emitted. `set`: only if it has its value there. */
 void variable_locate(const struct variable_found *found, struct emitter *emitter, struct place *ret_place);
+void variable_locate_set(const struct variable_found *found, struct emitter *emitter, struct place *ret_place);
 
 /* ---- variable_memory.c ---- */
 
