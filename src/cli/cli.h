@@ -49,4 +49,7 @@ bool cli_number(const char *text, int least, int *ret_number);
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for an option that there is not; names the one of the command's help that is nearest. */
+int cli_unknown_option(const char *command, const char *option);
+
 #endif

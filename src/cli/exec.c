@@ -86,7 +86,7 @@ int cmd_exec(int argc, char **argv)
             print_help();
             return 0;
         }
-        return cli_usage_error("exec", "unknown option %s", argv[at]);
+        return cli_unknown_option("exec", argv[at]);
     }
     if (at >= argc)
         return cli_usage_error("exec", "name a program");

@@ -120,7 +120,7 @@ static int parse(struct options *options, int argc, char **argv)
             print_help();
             return 1;
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("export", "unknown option %s", argv[i]) + 1;
+            return cli_unknown_option("export", argv[i]) + 1;
         } else if (options->job) {
             return cli_usage_error("export", "one job at a time, not also %s", argv[i]) + 1;
         } else {

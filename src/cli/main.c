@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "base/stack.h"
 #include "jobdir/text.h"
 
@@ -89,9 +90,49 @@ static const struct command *find_command(const char *name)
 static int unknown_command(const char *name)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        near_take(&meant, name, strlen(name), commands[i].name);
     text_show(&shown, name);
-    fprintf(stderr, "scry: there is no command \"%s\"; `scry help` lists them\n", shown.data ? shown.data : "");
+    fprintf(stderr, "scry: there is no command \"%s\"%s%s%s; `scry help` lists them\n", shown.data ? shown.data : "",
+            *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
     return EXIT_USAGE;
+}
+
+/* What the command's help says, malloc'ed; NULL: it could not be had. */
+static char *help_of(const struct command *command)
+{
+    char name[NEAR_WORD_SIZE], option[] = "--help", *text = NULL;
+    size_t len = 0;
+    snprintf(name, sizeof name, "%s", command->name);
+    char *arguments[] = {name, option, NULL};
+    FILE *before = stdout, *memory = open_memstream(&text, &len);
+    if (!memory)
+        return NULL;
+    stdout = memory;
+    command->run(2, arguments);
+    stdout = before;
+    fclose(memory);
+    return text;
+}
+
+int cli_unknown_option(const char *name, const char *option)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz-";
+    const struct command *command = find_command(name);
+    _cleanup_(freep) char *help = command ? help_of(command) : NULL;
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (const char *at = help; at && (at = strstr(at, "--"));) {
+        char known[NEAR_WORD_SIZE];
+        size_t len = strspn(at, letters);
+        snprintf(known, sizeof known, "%.*s", (int)(len < sizeof known ? len : 0), at);
+        if (len > strlen("--"))
+            near_take(&meant, option, strcspn(option, "="), known);
+        at += len;
+    }
+    if (!*meant.text)
+        return cli_usage_error(name, "unknown %s %s", *option == '-' ? "option" : "argument", option);
+    return cli_usage_error(name, "unknown option %s (did you mean %s?)", option, meant.text);
 }
 
 static int cmd_help(int argc, char **argv)

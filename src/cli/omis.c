@@ -126,7 +126,7 @@ static int parse_options(struct options *options, int argc, char **argv)
         case ':':
             return cli_usage_error("omis", "%s needs an argument", argv[optind - 1]);
         default:
-            return cli_usage_error("omis", "unknown option %s", argv[optind - 1]);
+            return cli_unknown_option("omis", argv[optind - 1]);
         }
     }
     if (optind < argc)

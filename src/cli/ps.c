@@ -414,7 +414,7 @@ int cmd_ps(int argc, char **argv)
         } else if (strcmp(argv[i], "--json") == 0) {
             json = true;
         } else {
-            return cli_usage_error("ps", "unknown argument %s", argv[i]);
+            return cli_unknown_option("ps", argv[i]);
         }
     }
     struct err err = {0};

@@ -153,7 +153,7 @@ static int parse(struct options *options, int argc, char **argv)
         } else if (strcmp(argv[i], "--times") == 0) {
             options->replay.full_times = true;
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("replay", "unknown option %s", argv[i]) + 1;
+            return cli_unknown_option("replay", argv[i]) + 1;
         } else if (options->job) {
             return cli_usage_error("replay", "one job at a time, not also %s", argv[i]) + 1;
         } else {

@@ -176,7 +176,7 @@ int cmd_report(int argc, char **argv)
             if (!cli_number(value, 0, &rank))
                 return cli_usage_error("report", "--rank needs the number of a rank, not \"%s\"", value);
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("report", "unknown option %s", argv[i]);
+            return cli_unknown_option("report", argv[i]);
         } else if (count == 2) {
             return cli_usage_error("report", "too many jobs: %s", argv[i]);
         } else {

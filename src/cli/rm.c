@@ -236,7 +236,7 @@ int cmd_rm(int argc, char **argv)
             if (!options.has_keep)
                 return cli_usage_error("rm", "--keep-size needs a size such as 500M or 20G, not \"%s\"", value);
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("rm", "unknown option %s", argv[i]);
+            return cli_unknown_option("rm", argv[i]);
         } else {
             argv[count++] = argv[i];
         }

@@ -301,7 +301,7 @@ int cmd_set(int argc, char **argv)
             return 0;
         }
         if (strcmp(argv[at], "--json") != 0)
-            return cli_usage_error("set", "unknown option %s", argv[at]);
+            return cli_unknown_option("set", argv[at]);
         json = true;
     }
     if (at >= argc)

@@ -592,7 +592,7 @@ int cmd_top(int argc, char **argv)
         } else if (strcmp(argv[i], "--json") == 0) {
             json = true;
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("top", "unknown option %s", argv[i]);
+            return cli_unknown_option("top", argv[i]);
         } else if (job) {
             return cli_usage_error("top", "too many jobs: %s", argv[i]);
         } else {

@@ -424,7 +424,7 @@ int cmd_why(int argc, char **argv)
                 return cli_usage_error("why", "--settled needs milliseconds, not \"%s\"", value);
             what.settled_ns = (uint64_t)number * 1000000;
         } else if (argv[i][0] == '-') {
-            return cli_usage_error("why", "unknown option %s", argv[i]);
+            return cli_unknown_option("why", argv[i]);
         } else if (job) {
             return cli_usage_error("why", "one job at a time, not also %s", argv[i]);
         } else {

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/near.h"
 #include "base/units.h"
 #include "job/hide_args.h"
 #include "lang/request.h"
@@ -375,8 +376,14 @@ static int parse_long(struct run_options *options, int argc, char **argv, int *a
     const struct option_row *row = find_long(text, len);
     char from[80];
     snprintf(from, sizeof from, "--%.*s", (int)(len < 64 ? len : 64), text);
-    if (!row)
-        return err_set(err, -EINVAL, "unknown option %s: `scry run --help` lists them", from);
+    if (!row) {
+        struct near_word meant = {.distance = NEAR_NONE};
+        for (size_t i = 0; i < ROWS; i++)
+            if ((rows[i].use & FOR_RUN) && rows[i].apply)
+                near_take(&meant, text, len, rows[i].name);
+        return err_set(err, -EINVAL, "unknown option %s%s%s%s: `scry run --help` lists them", from,
+                       *meant.text ? " (did you mean --" : "", meant.text, *meant.text ? "?)" : "");
+    }
     const char *value = equals ? equals + 1 : "";
     if (row->argument && !equals && row->apply) {
         if (*at + 1 >= argc)
@@ -558,7 +565,12 @@ static const struct option_row *find_setting(const char *key, const char *value,
                 strlen(value) > 100 ? "..." : "");
         return NULL;
     }
-    err_set(err, -ENOENT, "there is no setting %s: `scry set --help` lists them", key);
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].use & FOR_SET)
+            near_take(&meant, key, strlen(key), rows[i].name);
+    err_set(err, -ENOENT, "there is no setting %s%s%s%s: `scry set --help` lists them", key,
+            *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
     return NULL;
 }
 

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NAME_SIZE = 64, NAME_ROOM = 128 /* of the longest name that distances are taken to */ };
+#include "base/near.h"
+
+enum { NAME_SIZE = 64 };
 
 /* ---- what a call does ---- */
 
@@ -208,42 +210,10 @@ void mpi_params_print(struct buf *out, uint32_t call, bool ended)
 
 /* ---- choosing calls ---- */
 
-/* How many letters have to be changed, added, left out or swapped with their neighbour. */
-static unsigned distance(const char *one, size_t one_len, const char *other)
-{
-    unsigned rows[3][NAME_ROOM], *before = rows[0], *last = rows[1], *now = rows[2];
-    size_t other_len = strlen(other);
-    if (other_len >= NAME_ROOM)
-        return UINT32_MAX;
-    for (size_t k = 0; k <= other_len; k++)
-        last[k] = (unsigned)k;
-    for (size_t i = 1; i <= one_len; i++) {
-        now[0] = (unsigned)i;
-        for (size_t k = 1; k <= other_len; k++) {
-            int a = tolower((unsigned char)one[i - 1]), b = tolower((unsigned char)other[k - 1]);
-            unsigned least = last[k - 1] + (a != b);
-            if (last[k] + 1 < least)
-                least = last[k] + 1;
-            if (now[k - 1] + 1 < least)
-                least = now[k - 1] + 1;
-            bool swapped =
-                i > 1 && k > 1 && a == tolower((unsigned char)other[k - 2]) && b == tolower((unsigned char)one[i - 2]);
-            if (swapped && before[k - 2] + 1 < least)
-                least = before[k - 2] + 1;
-            now[k] = least;
-        }
-        unsigned *oldest = before;
-        before = last;
-        last = now;
-        now = oldest;
-    }
-    return last[other_len];
-}
-
 static void find_near(struct span name, const char *ret_near[MPI_NEAR])
 {
     unsigned distances[MPI_NEAR] = {0};
-    unsigned limit = (unsigned)name.len / 3 + 1;
+    unsigned limit = near_limit(name.len);
     size_t count = 0;
     for (size_t i = 0; i < MPI_NEAR; i++)
         ret_near[i] = NULL;
@@ -251,8 +221,8 @@ static void find_near(struct span name, const char *ret_near[MPI_NEAR])
         return;
     for (uint32_t call = 1; call < CALL_COUNT; call++) {
         /* people leave out the MPI_, too */
-        unsigned whole = distance(name.ptr, name.len, call_infos[call].name);
-        unsigned rest = distance(name.ptr, name.len, call_infos[call].name + strlen("MPI_"));
+        unsigned whole = near_distance(name.ptr, name.len, call_infos[call].name);
+        unsigned rest = near_distance(name.ptr, name.len, call_infos[call].name + strlen("MPI_"));
         unsigned its = whole < rest ? whole : rest;
         if (its > limit || (count && its > distances[0] + 1))
             continue;

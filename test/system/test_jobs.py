@@ -229,6 +229,12 @@ class Listing(CheckedCase):
                                         (("exec",), 2, "name a program"), (("exec", "-x"), 2, "unknown option"),
                                         (("ps", "x"), 2, "unknown argument"),
                                         (("report", "--diff", "a"), 2, "--diff needs two"),
+                                        (("report", "--jsno", "a"), 2, "unknown option --jsno (did you mean --json?)"),
+                                        (("ps", "--al"), 2, "unknown option --al (did you mean --all?)"),
+                                        (("raport",), 2, 'no command "raport" (did you mean report?)'),
+                                        (("run", "--tarce=fn:x", "true"), 125, "--tarce (did you mean --trace?)"),
+                                        (("set", "@last", "mintime=1s"), 2, "setting mintime (did you mean min-time?)"),
+                                        (("why", "--colour"), 2, "unknown option --colour;"),
                                         (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'")):
             done = self.box.run(self.box.scry(*arguments))
             self.assertEqual(done.returncode, status, arguments)
