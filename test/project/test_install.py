@@ -105,6 +105,8 @@ class Install(unittest.TestCase):
         for name in ("null", "pa"):
             self.installed(libdir, "scry", "ext", f"scry_ext_{name}.so")
         self.installed("share", "bash-completion", "completions", "scry")
+        self.installed("share", "zsh", "site-functions", "_scry")
+        self.installed("share", "fish", "vendor_completions.d", "scry.fish")
 
     def test_man_pages(self):
         for source in glob.glob(os.path.join(scrytest.SOURCE, "doc", "man", "*.scd")):

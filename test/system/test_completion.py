@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion for bash and the man pages know what there is: commands, options, jobs, services."""
+"""Completion for bash, zsh and fish, and the man pages, know what there is: commands, options, jobs, services."""
 
 import os
 import re
+import shutil
 
 import scrytest
 
-SCRIPT = os.path.join(scrytest.SOURCE, "tools", "completion", "scry.bash")
+SCRIPT, ZSH, FISH = (scrytest.built("doc", name) for name in ("scry", "_scry", "scry.fish"))
 # Sources the script and completes the last word of the arguments, in a bash without the user's set-up.
 COMPLETE = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
 _scry
 ((${#COMPREPLY[@]} == 0)) || printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+# What _scry hands to zsh's own functions, for a command line of these words.
+ZSH_COMPLETE = """
+_arguments() { print -rl -- "$@" }; _describe() { print -rl -- "${(@P)4}" }
+script=$1; shift
+source $script; words=("$@"); CURRENT=$#; _scry
 """
 
 
@@ -47,6 +56,39 @@ class Completion(scrytest.TestCase):
                 offered = {word for word in self.complete(command, "--") if word != "--"}
                 self.assertEqual(offered, self.options(command))
 
+    def test_zsh(self):
+        """The same commands and options; jobs by their ids and names."""
+        if not shutil.which("zsh"):
+            self.skipTest("there is no zsh")
+
+        def complete(*words):
+            done = self.box.run(["zsh", "-f", "-c", ZSH_COMPLETE, "zsh", ZSH, "scry", *words])
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.splitlines()
+
+        self.assertEqual({line.partition(":")[0] for line in complete("")}, self.commands())
+        for command in self.commands() - {"help", "version"}:
+            offered = {found[1] for found in map(re.compile(r"^(?:\(.*?\))?(--[a-z-]+)\[").match, complete(command, "--")) if found}
+            self.assertEqual(offered, self.options(command), command)
+        self.assertIn("*:job:_scry_jobs", complete("report", ""))
+
+    def test_fish(self):
+        if not shutil.which("fish"):
+            self.skipTest("there is no fish")
+
+        def complete(text):
+            done = self.box.run(["fish", "--no-config", "-c", f"source {FISH}; complete -C '{text}'"])
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+        self.assertEqual(complete("scry "), self.commands())
+        for command in self.commands() - {"help", "version"}:
+            self.assertEqual(complete(f"scry {command} --"), self.options(command), command)
+        self.assertEqual(complete("scry run --overflow f"), {"flight"})
+        self.assertEqual(complete("scry set @last max-d"), {"max-depth="})
+        self.box.run(self.box.scry("run", "-q", "--name", "ocean", "true"))
+        self.assertEqual(complete("scry report oc"), {"ocean"})
+
     def test_man_pages_have_every_option(self):
         for command in self.commands() - {"help", "version"}:
             with self.subTest(command=command):
@@ -71,6 +113,8 @@ class Completion(scrytest.TestCase):
         os.mkdir(self.box.path("jobs", "20260101-120000-host-1-abcd"))
         self.assertEqual(self.complete("report", "2026"), ["20260101-120000-host-1-abcd"])
         self.assertEqual(self.complete("top", "@"), ["@last"])
+        self.box.run(self.box.scry("run", "-q", "--name", "ocean", "true"))
+        self.assertEqual(self.complete("report", "oc"), ["ocean"])
 
     def test_services(self):
         self.assertIn("': proc_get_info(", self.complete("omis", "-c", "proc_get"))
