@@ -87,6 +87,10 @@ class InstallDeps(unittest.TestCase):
         self.assertIn("libcmocka-dev", self.wanted("--test"))
         self.assertNotIn("libcmocka-dev", self.wanted())
 
+    def test_thorough_runs_need_still_more(self):
+        self.assertLess(set(self.wanted("--test")), set(self.wanted("--thorough")))
+        self.assertIn("tcl-dev", self.wanted("--thorough"))
+
     def test_old_lists_are_renewed(self):
         self.write("broken", "1")
         self.assertEqual(self.run_tool().returncode, 0)
