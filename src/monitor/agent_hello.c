@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -290,11 +291,31 @@ static void connection_readable(void *ctx, int fd, uint32_t events)
             connection_free(connection);
         return;
     }
+    connection->heard = true;
     if (message.msg_flags & MSG_TRUNC)
         got = 0; /* longer than a hello is none */
     if (got > 0 || (message.msg_flags & MSG_TRUNC))
         take_any(agents, fd, &hello, got);
     connection_free(connection);
+}
+
+static unsigned connection_limit(void)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur / CONNECTION_SHARE < CONNECTION_LIMIT ? (unsigned)(files.rlim_cur / CONNECTION_SHARE)
+                                                                : CONNECTION_LIMIT;
+}
+
+/* An agent says hello as soon as it is connected: who has not for longest does not mean to. False: there is nobody. */
+static bool drop_oldest(struct agents *agents)
+{
+    struct agent_connection *oldest = NULL;
+    for (struct agent_connection *each = agents->connections; each; each = each->next)
+        oldest = each->heard ? oldest : each;
+    if (oldest)
+        connection_free(oldest);
+    return oldest != NULL;
 }
 
 static void accept_agents(void *ctx, int fd, uint32_t events)
@@ -304,10 +325,13 @@ static void accept_agents(void *ctx, int fd, uint32_t events)
     (void)events;
     while (clock_now_ns() < until) {
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (peer < 0 && (errno == EMFILE || errno == ENFILE) && drop_oldest(agents))
+            continue;
         if (peer < 0)
             return;
-        struct agent_connection *connection =
-            agents->connection_count < CONNECTION_LIMIT ? calloc(1, sizeof *connection) : NULL;
+        if (agents->connection_count >= connection_limit())
+            drop_oldest(agents);
+        struct agent_connection *connection = calloc(1, sizeof *connection);
         if (!connection) {
             close(peer);
             continue;

@@ -27,7 +27,8 @@ enum {
     PARTIAL_MS = 1000,        /* until a thread's unfinished packet is brought in */
     THREADS_RESERVED = 64,    /* blocks of threads that surely have memory at first */
     AGENT_LIMIT = 16384,      /* traced processes at once */
-    CONNECTION_LIMIT = 4096,  /* that have not said hello yet */
+    CONNECTION_LIMIT = 4096,  /* that have not said hello yet; */
+    CONNECTION_SHARE = 4,     /* and at most a fourth of the open files */
     RULE_NOTES = 64,          /* demands of a job that are remembered until they are met */
     NOTED_LIMIT = 16,         /* programs of a job without hooks that are remembered by name */
     PROBLEM_SIZE = 512,
@@ -229,6 +230,7 @@ struct agent_connection {
     struct agents *agents;
     int fd;
     struct loop_source *source;
+    bool heard; /* it is being answered */
     struct agent_connection *next, *previous;
 };
 

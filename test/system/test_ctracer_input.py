@@ -7,6 +7,7 @@ import glob
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -372,6 +373,25 @@ class Sockets(SocketCase):
         done = self.scry_run("-q", "--", scrytest.built("test", "system", "targets", "traced"), "calls", 3)
         self.assertEqual((done.returncode, done.stdout), (0, SAID))
         self.assertEqual(self.calls(), {"work": 3, "leaf": 6})
+
+
+    def test_thousands_that_say_nothing(self):
+        """They keep neither agents nor tools out."""
+        monitor = self.box.start(self.box.scry("monitor"),
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+        wait_until(lambda: os.path.exists(self.box.path("run", "agent.sock")))
+        silent = []
+        for _ in range(400):
+            agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.addCleanup(agent.close)
+            agent.settimeout(10 * scrytest.SCALE)
+            agent.connect(self.box.path("run", "agent.sock"))
+            silent.append(agent)
+        done = self.scry_run("-q", "--", scrytest.built("test", "system", "targets", "traced"), "calls", 3)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, SAID, ""))
+        self.assertEqual(self.calls(), {"work": 3, "leaf": 6})
+        self.assertEqual(silent[0].recv(1), b"")
+        monitor.terminate()
 
 
 class Ends(TracerCase):
