@@ -232,6 +232,7 @@ static int export_trace(struct exporter *exporter, const struct export_format *f
     struct call_visitor visitor = format->visitor;
     const struct call_filter filter = filter_for(exporter, format, options);
     visitor.ctx = exporter;
+    exporter->chosen = filter.function || filter.thread || filter.max_depth;
     int code = trace_cursor_new(&cursor, (struct trace *)(uintptr_t)exporter->trace, false, &err);
     if (code < 0) {
         cli_log_error(&err);

@@ -21,6 +21,7 @@ struct exporter {
     uint64_t start_ns;                   /* wall time that is 0 */
     const struct mpi_messages *messages; /* and the common time line; NULL: no process has calls of MPI */
     int64_t from_ns, to_ns;              /* what is asked for, after the start; INT64_MIN, INT64_MAX: all */
+    bool chosen;                         /* only some functions, or threads, or depths are wanted */
     const char *title, *command;         /* of the job, for people */
     bool failed;                         /* out takes no more: errno is in `error` */
     int error;

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/export.h"
+#include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
 
 enum { OTHER_STACKS = 1000000000, OTHER_PROCESSES = 10000000 };
@@ -28,8 +29,15 @@ struct seen_process {
     UT_hash_handle hh;
 };
 
+struct arrow { /* of a message: where the slices of its two ends are; pid 0: not shown */
+    int from_pid, to_pid;
+    uint32_t from_thread, to_thread;
+};
+
 struct chrome {
     bool any;
+    struct arrow *arrows; /* by number of the send */
+    size_t arrow_count;
     int pid; /* as the file has it: a later program of the same process has one of its own */
     struct seen_process *processes;
     struct seen_thread *threads; /* of this trace */
@@ -67,8 +75,43 @@ static int begin(struct exporter *exporter)
     return exporter->state ? 0 : -ENOMEM;
 }
 
+static void put_arrow_end(struct exporter *exporter, const char *phase, uint64_t number, int pid, uint32_t thread,
+                          const struct mpi_end *of, int64_t ns)
+{
+    comma(exporter);
+    buf_printf(&exporter->text,
+               "{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"mpi\",\"name\":\"message\",\"id\":%" PRIu64
+               ",\"pid\":%d,\"tid\":%u,\"ts\":",
+               phase, number, pid, thread);
+    put_us_of_ns(exporter, ns > 0 ? (uint64_t)ns : 0);
+    buf_printf(&exporter->text, ",\"args\":{\"tag\":%d,\"bytes\":%" PRIu64 "}}", of->tag, of->bytes);
+    export_flush(exporter, false);
+}
+
+/* The arrows ("Flow events") of which both ends are shown, each bound to the slice of its call: it begins where the
+ * call that sent begins and ends where the one that received ends. Both ends have the number of the send. */
+static void put_arrows(struct exporter *exporter)
+{
+    const struct mpi_messages *messages = exporter->messages;
+    const struct chrome *chrome = exporter->state;
+    for (size_t i = 0; chrome->arrows && i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        for (size_t k = 0; k < rank->sent_count; k++) {
+            const struct mpi_end *send = &rank->sent[k];
+            const struct arrow *arrow = &chrome->arrows[rank->sent_before + k];
+            if (!arrow->from_pid || !arrow->to_pid)
+                continue;
+            ptrdiff_t other = mpi_messages_at(messages, rank->world, send->comm, send->peer);
+            put_arrow_end(exporter, "s", rank->sent_before + k, arrow->from_pid, arrow->from_thread, send, send->begin);
+            put_arrow_end(exporter, "f", rank->sent_before + k, arrow->to_pid, arrow->to_thread, send,
+                          messages->ranks[other].got[send->other].end);
+        }
+    }
+}
+
 static int end(struct exporter *exporter)
 {
+    put_arrows(exporter);
     buf_puts(&exporter->text, "\n]}\n");
     return 0;
 }
@@ -91,6 +134,7 @@ static void done(struct exporter *exporter)
     if (!chrome)
         return;
     forget_threads(chrome);
+    free(chrome->arrows);
     HASH_ITER(hh, chrome->processes, process, next)
     {
         HASH_DEL(chrome->processes, process);
@@ -249,12 +293,39 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     export_flush(exporter, false);
 }
 
-/* One end of an arrow ("Flow events"), bound to the slice of the call: it begins where the call that sent begins and
- * ends where the one that received ends. Both ends have the number of the send. */
-static void put_arrow(struct exporter *exporter, const struct trace_event *event)
+static bool make_arrows(struct exporter *exporter)
+{
+    struct chrome *chrome = exporter->state;
+    if (chrome->arrows)
+        return true;
+    for (size_t i = 0; i < exporter->messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &exporter->messages->ranks[i];
+        size_t end = rank->sent_before + rank->sent_count;
+        chrome->arrow_count = end > chrome->arrow_count ? end : chrome->arrow_count;
+    }
+    chrome->arrows = calloc(chrome->arrow_count + 1, sizeof *chrome->arrows);
+    exporter->text.failed |= !chrome->arrows;
+    return chrome->arrows != NULL;
+}
+
+/* A call that left no record (--rate, --min-time), though its message did: a point for the arrow to be bound to. */
+static void put_unrecorded(struct exporter *exporter, const struct trace_event *event, uint32_t thread)
+{
+    comma(exporter);
+    buf_printf(&exporter->text, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":", ((struct chrome *)exporter->state)->pid,
+               thread);
+    put_us(exporter, event->time);
+    buf_puts(&exporter->text, ",\"dur\":0.001,\"name\":");
+    put_string(exporter, mpi_text_call(event->message->call));
+    buf_puts(&exporter->text, ",\"args\":{\"recorded\":false}}");
+}
+
+/* One end of an arrow. */
+static void note_arrow(struct exporter *exporter, const struct trace_event *event, bool recorded)
 {
     const struct mpi_messages *messages = exporter->messages;
-    const struct mpi_message_rank *rank = ((struct chrome *)exporter->state)->rank, *from = rank;
+    struct chrome *chrome = exporter->state;
+    const struct mpi_message_rank *rank = chrome->rank, *from = rank;
     bool sent = event->message->kind == MESSAGE_SENT;
     uint64_t at = event->message_number;
     if (!rank || event->message->kind > MESSAGE_RECEIVED || at >= (sent ? rank->sent_count : rank->got_count))
@@ -263,7 +334,7 @@ static void put_arrow(struct exporter *exporter, const struct trace_event *event
     if (end->other >= MPI_OTHER_FOREIGN)
         return;
     ptrdiff_t other = mpi_messages_at(messages, rank->world, end->comm, end->peer);
-    if (other < 0)
+    if (other < 0 || !make_arrows(exporter))
         return;
     if (!sent) {
         from = &messages->ranks[other];
@@ -273,16 +344,18 @@ static void put_arrow(struct exporter *exporter, const struct trace_event *event
     if (send->begin < exporter->from_ns || receive->begin < exporter->from_ns || send->begin > exporter->to_ns ||
         receive->begin > exporter->to_ns)
         return; /* the call at one of its ends is not shown */
-    int64_t ns = sent ? send->begin : receive->end;
-    uint32_t number = thread_number(exporter, event->thread, event->stack);
-    comma(exporter);
-    buf_printf(&exporter->text,
-               "{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"mpi\",\"name\":\"message\",\"id\":%" PRIu64
-               ",\"pid\":%d,\"tid\":%u,\"ts\":",
-               sent ? "s" : "f", from->sent_before + at, ((struct chrome *)exporter->state)->pid, number);
-    put_us_of_ns(exporter, ns > 0 ? (uint64_t)ns : 0);
-    buf_printf(&exporter->text, ",\"args\":{\"tag\":%d,\"bytes\":%" PRIu64 "}}", end->tag, end->bytes);
-    export_flush(exporter, false);
+    uint32_t thread = thread_number(exporter, event->thread, event->stack);
+    struct arrow *arrow = &chrome->arrows[from->sent_before + at];
+    *(sent ? &arrow->from_pid : &arrow->to_pid) = chrome->pid;
+    *(sent ? &arrow->from_thread : &arrow->to_thread) = thread;
+    if (!recorded)
+        put_unrecorded(exporter, event, thread);
+}
+
+static bool is_mpi_call(const struct exporter *exporter, const struct call *call)
+{
+    const struct trace_function *known = call ? trace_function(exporter->trace, call->function) : NULL;
+    return known && !*known->file && strncmp(known->name, "MPI_", 4) == 0;
 }
 
 static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
@@ -291,8 +364,9 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
     struct buf *out = &exporter->text;
     char name[32];
     if (event->kind == TRACE_MESSAGE) {
-        if (innermost && innermost->shown)
-            put_arrow(exporter, event);
+        bool recorded = is_mpi_call(exporter, innermost);
+        if (recorded ? innermost->shown : !exporter->chosen)
+            note_arrow(exporter, event, recorded);
         return;
     }
     put_head(exporter, "i", event->time, event->thread, event->stack);

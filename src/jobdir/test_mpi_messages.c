@@ -385,6 +385,36 @@ static void test_arrows(void **state)
     json_decref(json);
 }
 
+/* Of calls that were left out (--rate) there are the messages: an arrow has both ends, or none, and something to be
+ * bound to. */
+static void test_arrows_of_calls_left_out(void **state)
+{
+    struct fixture *fixture = *state;
+    begin(fixture, 2, one_node);
+    for (unsigned i = 0; i < 4; i++) { /* the calls of neither, of the one, the other, and both are recorded */
+        uint64_t at = START + 100 * US + (uint64_t)i * 10 * US;
+        if (i & 1)
+            made_send(&fixture->ranks[0], CALL_MPI_Send, at, at + US, 1, 7, 800);
+        else
+            made_message(&fixture->ranks[0], at, MESSAGE_SENT, CALL_MPI_Send, MADE_WORLD, 1, 7, 800,
+                         ++fixture->ranks[0].order);
+        if (i & 2)
+            made_receive(&fixture->ranks[1], at, at + 2 * US, 0, 7, 800);
+        else
+            made_message(&fixture->ranks[1], at + 2 * US, MESSAGE_RECEIVED, CALL_MPI_Recv, MADE_WORLD, 0, 7, 800,
+                         ++fixture->ranks[1].order);
+    }
+    load(fixture, 2, 0);
+    _cleanup_(freep) char *text = exported(fixture, "chrome", INT64_MIN, INT64_MAX);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(count_of(text, "\"ph\":\"s\""), 4);
+    assert_int_equal(count_of(text, "\"ph\":\"f\""), 4);
+    assert_int_equal(count_of(text, "\"dur\":0.001,\"name\":\"MPI_Send\",\"args\":{\"recorded\":false}"), 2);
+    assert_int_equal(count_of(text, "\"dur\":0.001,\"name\":\"MPI_Recv\",\"args\":{\"recorded\":false}"), 2);
+    json_decref(json);
+}
+
 static void test_messages_csv(void **state)
 {
     struct fixture *fixture = *state;
@@ -472,6 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_operations, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arrows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_arrows_of_calls_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_messages_csv, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spacetime, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spacetime_thinned, setup, teardown),
