@@ -239,6 +239,13 @@ static bool all_have_orders(const struct mpi_end *ends, const struct side *side,
     return true;
 }
 
+/* Nothing is recorded at the other end. If that went on without being recorded, it may have been there all the same. */
+static void left_alone(struct mpi_end *end, bool stopped, uint64_t *alone, uint64_t *unsure)
+{
+    end->other = stopped ? MPI_OTHER_AMBIGUOUS : MPI_OTHER_NONE;
+    ++*(stopped ? unsure : alone);
+}
+
 /* Of what is not certain from the start: what was sent, and received, after a moment of silence. */
 static void match_late(struct match *match, const struct side *sends, const struct side *gets, size_t done,
                        struct mpi_left *left)
@@ -262,12 +269,10 @@ static void match_late(struct match *match, const struct side *sends, const stru
         } else if (send && receive) {
             pair(messages, send, sends->list[i++], receive, gets->list[k++]);
         } else if (send) {
-            send->other = MPI_OTHER_NONE;
-            left->sent++;
+            left_alone(send, messages->ranks[gets->rank].stopped, &left->sent, &left->sent_unsure);
             i++;
         } else {
-            receive->other = MPI_OTHER_NONE;
-            left->got++;
+            left_alone(receive, messages->ranks[sends->rank].stopped, &left->got, &left->got_unsure);
             k++;
         }
     }
@@ -292,10 +297,10 @@ static void match_channel(struct match *match, const struct side *sends, const s
     for (size_t i = 0; i < count; i++)
         pair(messages, &from->sent[sends->list[i]], sends->list[i], &to->got[gets->list[i]], gets->list[i]);
     if (whole) {
-        leave_alone(from->sent, sends->list + count, sends->count - count, MPI_OTHER_NONE);
-        leave_alone(to->got, gets->list + count, gets->count - count, MPI_OTHER_NONE);
-        left.sent = sends->count - count;
-        left.got = gets->count - count;
+        for (size_t i = count; i < sends->count; i++)
+            left_alone(&from->sent[sends->list[i]], to->stopped, &left.sent, &left.sent_unsure);
+        for (size_t i = count; i < gets->count; i++)
+            left_alone(&to->got[gets->list[i]], from->stopped, &left.got, &left.got_unsure);
     } else {
         match_late(match, sends, gets, count, &left);
     }

@@ -49,13 +49,14 @@ static void tell(const struct telling *telling, struct buf *line)
 static void tell_missing(const struct telling *telling, struct buf *line)
 {
     const struct mpi_messages *messages = telling->messages;
-    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0;
+    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0, stopped = 0;
     for (size_t i = 0; i < messages->rank_count; i++) {
         late += !messages->ranks[i].from_start;
         broken += messages->ranks[i].from_start && messages->ranks[i].gap_end != INT64_MIN;
         lossy += messages->ranks[i].lost != 0;
         lost += messages->ranks[i].lost;
         thinned += messages->ranks[i].thinned;
+        stopped += messages->ranks[i].stopped;
     }
     if (late || broken) {
         if (late)
@@ -72,6 +73,13 @@ static void tell_missing(const struct telling *telling, struct buf *line)
         buf_printf(line,
                    "records of %" PRIu64 " rank%s are missing (%" PRIu64 "): their channels are matched up to there",
                    lossy, plural(lossy), lost);
+        tell(telling, line);
+    }
+    if (stopped) {
+        buf_printf(line,
+                   "the trace of %" PRIu64 " rank%s ends before MPI_Finalize: what has no other end up to there is "
+                   "ambiguous",
+                   stopped, plural(stopped));
         tell(telling, line);
     }
     if (thinned) {

@@ -52,11 +52,12 @@ static inline void begin(struct fixture *fixture, size_t count, const char *cons
 static const char *const one_node[4] __attribute__((unused)) = {"a", "a", "a", "a"};
 static const char *const two_nodes[4] __attribute__((unused)) = {"a", "b", "b", "b"};
 
-static inline const struct mpi_messages *load(struct fixture *fixture, size_t ranks, size_t limit)
+static inline const struct mpi_messages *load_with(struct fixture *fixture, size_t ranks, size_t limit,
+                                                   const struct mpi_stats_set *stats)
 {
     char **paths;
     struct err err = {0};
-    const struct mpi_messages_options options = {.start_ns = START, .limit = limit};
+    const struct mpi_messages_options options = {.start_ns = START, .limit = limit, .stats = stats};
     for (size_t i = 0; i < ranks; i++)
         made_rank_end(&fixture->ranks[i]);
     assert_int_equal(trace_list(fixture->root, &paths, &fixture->trace_count, &err), 0);
@@ -67,6 +68,11 @@ static inline const struct mpi_messages *load(struct fixture *fixture, size_t ra
     free(paths);
     assert_int_equal(mpi_messages_load(&fixture->messages, fixture->traces, fixture->trace_count, &options, &err), 0);
     return fixture->messages;
+}
+
+static inline const struct mpi_messages *load(struct fixture *fixture, size_t ranks, size_t limit)
+{
+    return load_with(fixture, ranks, limit, NULL);
 }
 
 #endif

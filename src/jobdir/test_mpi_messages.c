@@ -115,6 +115,45 @@ static void test_self_and_unreceived(void **state)
     assert_true(messages->ranks[0].sent[2].other == MPI_OTHER_NONE);
 }
 
+static void find_switched_off(void *ctx, const char *line)
+{
+    *(bool *)ctx |= strstr(line, "the trace of 1 rank ends before MPI_Finalize") != NULL;
+}
+
+/* A rank that came to MPI_Finalize, which is not in its trace: recording was switched off before. What it was sent, it
+ * may have received since, and what others received of it, it may have sent since. */
+static void test_switched_off(void **state)
+{
+    struct fixture *fixture = *state;
+    struct made_rank *a = &fixture->ranks[0], *b = &fixture->ranks[1];
+    struct mpi_stats stats[2] = {0};
+    struct mpi_stats_set set = {.ranks = stats, .count = 2};
+    begin(fixture, 2, one_node);
+    for (unsigned i = 0; i < 3; i++)
+        made_send(a, CALL_MPI_Send, START + (100 + 10 * i) * US, START + (101 + 10 * i) * US, 1, 5, 4);
+    made_receive(b, START + 102 * US, START + 103 * US, 0, 5, 4);
+    made_receive(a, START + 150 * US, START + 160 * US, 1, 6, 4); /* of what rank 1 sent then */
+    made_call(a, CALL_MPI_Finalize, START + 200 * US, START + 210 * US);
+    for (size_t i = 0; i < 2; i++)
+        stats[i] = (struct mpi_stats){.name = "",
+                                      .node = "a",
+                                      .exe = "",
+                                      .namespace = "w",
+                                      .pid = atoi(strrchr(fixture->ranks[i].dir, '/') + 1),
+                                      .rank = (int32_t)i,
+                                      .world_size = 2,
+                                      .state = MPIA_ENDED};
+    const struct mpi_messages *messages = load_with(fixture, 2, 0, &set);
+    assert_int_equal(messages->matched, 1);
+    assert_int_equal(messages->unreceived + messages->unsent, 0);
+    assert_int_equal(messages->sent_unsure, 2);
+    assert_int_equal(messages->got_unsure, 1);
+    assert_true(messages->ranks[0].sent[2].other == MPI_OTHER_AMBIGUOUS);
+    bool said = false;
+    mpi_messages_notes(messages, find_switched_off, &said);
+    assert_true(said);
+}
+
 /* Never a guess: what was lost could be any of them. */
 static void test_lost_by_receiver(void **state)
 {
@@ -494,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_non_overtaking, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wildcard, setup, teardown),
         cmocka_unit_test_setup_teardown(test_self_and_unreceived, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_by_receiver, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_by_sender, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_late, setup, teardown),
