@@ -169,7 +169,7 @@ static void put_message(struct buf *out, const struct ctf_metadata *metadata)
     bool any = false;
     buf_puts(out, " enum : integer { size = 8; align = 8; signed = false; } { sent = 0, received = 1, collective = 2, "
                   "collective_done = 3, unsent = 4, begin = 5, sent_before = 6, received_before = 7, probed = 8, "
-                  "posted = 9, sent_done = 10 } kind;");
+                  "posted = 9, sent_done = 10, freed = 11 } kind;");
     for (size_t i = 0; i < metadata->function_count; i++) {
         const char *name = metadata->functions[i].name;
         enum call_id call = strncmp(name, "MPI_", 4) == 0 ? call_find(name) : CALL_NONE;

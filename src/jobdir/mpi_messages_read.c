@@ -332,6 +332,10 @@ static bool take_other(struct reader *reader, struct track *track, const struct 
     case MESSAGE_SENT_DONE:
         complete_send(reader, track, message->order, now);
         return true;
+    case MESSAGE_FREED:
+        reader->rank->lost++; /* of that receive nothing is recorded; its number is nowhere */
+        reader->rank->freed++;
+        return true;
     case MESSAGE_UNSENT:
         take_back(reader->rank, message->order);
         return true;

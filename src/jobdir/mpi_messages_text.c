@@ -49,12 +49,13 @@ static void tell(const struct telling *telling, struct buf *line)
 static void tell_missing(const struct telling *telling, struct buf *line)
 {
     const struct mpi_messages *messages = telling->messages;
-    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0, stopped = 0;
+    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0, stopped = 0, freed = 0;
     for (size_t i = 0; i < messages->rank_count; i++) {
         late += !messages->ranks[i].from_start;
         broken += messages->ranks[i].from_start && messages->ranks[i].gap_end != INT64_MIN;
-        lossy += messages->ranks[i].lost != 0;
-        lost += messages->ranks[i].lost;
+        lossy += messages->ranks[i].lost > messages->ranks[i].freed;
+        lost += messages->ranks[i].lost - messages->ranks[i].freed;
+        freed += messages->ranks[i].freed;
         thinned += messages->ranks[i].thinned;
         stopped += messages->ranks[i].stopped;
     }
@@ -73,6 +74,14 @@ static void tell_missing(const struct telling *telling, struct buf *line)
         buf_printf(line,
                    "records of %" PRIu64 " rank%s are missing (%" PRIu64 "): their channels are matched up to there",
                    lossy, plural(lossy), lost);
+        tell(telling, line);
+    }
+    if (freed) {
+        buf_printf(line,
+                   "%" PRIu64
+                   " receive%s given up by MPI_Request_free: what was received is not seen, and what that rank "
+                   "received from there on is ambiguous",
+                   freed, freed == 1 ? " was" : "s were");
         tell(telling, line);
     }
     if (stopped) {

@@ -96,6 +96,7 @@ static void put_json_message(struct replay *replay, const struct trace_event *ev
         [MESSAGE_PROBED] = "probed",
         [MESSAGE_POSTED] = "posted",
         [MESSAGE_SENT_DONE] = "sent_done",
+        [MESSAGE_FREED] = "freed",
     };
     const struct record_message *message = event->message;
     put_json_head(replay, event, event->time);

@@ -115,6 +115,24 @@ static void test_self_and_unreceived(void **state)
     assert_true(messages->ranks[0].sent[2].other == MPI_OTHER_NONE);
 }
 
+/* Which message a receive got that was given up cannot be seen: from there on it is not known which are the others'. */
+static void test_freed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct made_rank *a = &fixture->ranks[0], *b = &fixture->ranks[1];
+    begin(fixture, 2, one_node);
+    for (unsigned i = 0; i < 3; i++)
+        made_send(a, CALL_MPI_Send, START + (100 + 10 * i) * US, START + (101 + 10 * i) * US, 1, 5, 4);
+    made_receive(b, START + 102 * US, START + 103 * US, 0, 5, 4);
+    made_message(b, START + 104 * US, MESSAGE_FREED, CALL_MPI_Irecv, MADE_WORLD, 0, 5, 4, ++b->order);
+    made_receive(b, START + 125 * US, START + 126 * US, 0, 5, 4); /* of the third, not of the second */
+    const struct mpi_messages *messages = load(fixture, 2, 0);
+    assert_int_equal(messages->matched, 1);
+    assert_int_equal(messages->unreceived + messages->unsent, 0);
+    assert_int_equal(messages->sent_unsure, 2);
+    assert_int_equal(messages->got_unsure, 1);
+}
+
 static void find_switched_off(void *ctx, const char *line)
 {
     *(bool *)ctx |= strstr(line, "the trace of 1 rank ends before MPI_Finalize") != NULL;
@@ -534,6 +552,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wildcard, setup, teardown),
         cmocka_unit_test_setup_teardown(test_self_and_unreceived, setup, teardown),
         cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_freed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_by_receiver, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_by_sender, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_late, setup, teardown),

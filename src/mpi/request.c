@@ -146,13 +146,14 @@ static COLD void tell_send_done(struct mpi_self *self, const struct mpi_request 
         message_note_kind(self, MESSAGE_SENT_DONE, &about);
 }
 
-static COLD void tell_posted(struct mpi_self *self, const struct mpi_request *entry,
-                             const struct request_private *private)
+/* Of a receive: MESSAGE_POSTED, MESSAGE_FREED. */
+static COLD void tell_kind(struct mpi_self *self, const struct mpi_request *entry,
+                           const struct request_private *private, enum message_kind kind)
 {
     const struct message_about about = {entry->call, entry->comm,  entry->peer,
                                         entry->tag,  entry->bytes, private->order};
     if (entry->flags & MPIA_REQUEST_RECEIVE && private->peer_call == CALL_NONE && private->order)
-        message_note_kind(self, MESSAGE_POSTED, &about);
+        message_note_kind(self, kind, &about);
 }
 
 static int32_t source_of(const struct mpi_request *entry, const struct request_private *private,
@@ -301,7 +302,7 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
     entry->ordinal = about->ordinal;
     atomic_store_explicit(&entry->call, self->call, memory_order_release);
     if (UNLIKELY(self->told != NULL))
-        tell_posted(self, entry, private_of(entry));
+        tell_kind(self, entry, private_of(entry), MESSAGE_POSTED);
 }
 
 static COLD void tell_started(struct mpi_self *self, const struct mpi_request *entry)
@@ -320,7 +321,7 @@ static COLD void tell_started(struct mpi_self *self, const struct mpi_request *e
     } else {
         private->post = channel_receive_started(self, entry->comm, entry->peer, entry->tag,
                                                 atomic_load_explicit(&entry->handle, memory_order_relaxed));
-        tell_posted(self, entry, private);
+        tell_kind(self, entry, private, MESSAGE_POSTED);
     }
 }
 
@@ -367,6 +368,7 @@ void request_freed(struct mpi_self *self, uint64_t handle)
         if (entry_claim(entry, handle))
             entry_free(entry);
     } else {
+        tell_kind(self, entry, private_of(entry), MESSAGE_FREED);
         channel_lost(self, private_of(entry)->post);
         private_of(entry)->post = 0;
         entry->flags = (entry->flags | MPIA_REQUEST_FREED) & ~(uint32_t)MPIA_REQUEST_PERSISTENT;

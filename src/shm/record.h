@@ -69,6 +69,7 @@ enum message_kind {
     MESSAGE_POSTED,    /* a receive that does not block was posted, or started, with this order */
     MESSAGE_SENT_DONE, /* the send of this order is complete, in a call that may have waited for it: one of at least
                           MESSAGE_WAIT_TICKS. Of shorter ones nothing is recorded */
+    MESSAGE_FREED,     /* the receive of this order was given up by MPI_Request_free: it may get a message yet */
     MESSAGE_KINDS,
 };
 
