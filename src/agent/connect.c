@@ -394,6 +394,9 @@ void agent_connect(int how)
     static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
+    unsigned constructed = flags && how == CONNECT_START ? agent_constructed() : 0;
+    if (constructed)
+        flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
     if (converse(how, flags | (flags && by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;

@@ -20,6 +20,7 @@ struct object {
     uint64_t strings_size;
     const Elf64_Rela *plt, *rest;
     uint64_t plt_size, rest_size, relative;
+    uint64_t constructors; /* of DT_INIT_ARRAY */
 };
 
 static const void *dynamic_pointer(const struct dl_phdr_info *info, uint64_t value)
@@ -60,6 +61,9 @@ static bool object_take(const struct dl_phdr_info *info, struct object *ret_obje
             break;
         case DT_RELASZ:
             ret_object->rest_size = dynamic->d_un.d_val;
+            break;
+        case DT_INIT_ARRAYSZ:
+            ret_object->constructors = dynamic->d_un.d_val / sizeof(uint64_t);
             break;
         case DT_RELACOUNT:
             ret_object->relative = dynamic->d_un.d_val;
@@ -155,6 +159,39 @@ bool agent_imports_hooks(uint64_t *ret_changes)
 {
     *ret_changes = 0;
     return dl_iterate_phdr(look_at, ret_changes) == 1;
+}
+
+/* A lazily bound hook that nobody has called leads back to the object itself. */
+static bool has_called(const struct dl_phdr_info *info, const struct object *object)
+{
+    for (uint64_t i = 0; object->plt && i < object->plt_size / sizeof *object->plt; i++) {
+        if (ELF64_R_TYPE(object->plt[i].r_info) != R_X86_64_JUMP_SLOT ||
+            !is_hook(object, &object->symbols[ELF64_R_SYM(object->plt[i].r_info)]))
+            continue;
+        uint64_t leads_to = *(const uint64_t *)(info->dlpi_addr + object->plt[i].r_offset);
+        for (unsigned k = 0; k < info->dlpi_phnum; k++)
+            if (info->dlpi_phdr[k].p_type == PT_LOAD &&
+                leads_to - info->dlpi_addr - info->dlpi_phdr[k].p_vaddr < info->dlpi_phdr[k].p_memsz)
+                return false;
+    }
+    return true;
+}
+
+/* The program's own come after ours; and one of a library is the compiler's. */
+static int add_constructed(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    struct object object;
+    if (info->dlpi_name && *info->dlpi_name && object_take(info, &object) && object.constructors > 1 &&
+        calls_hooks(info) && has_called(info, &object))
+        ++*(unsigned *)ctx;
+    return 0;
+}
+
+unsigned agent_constructed(void)
+{
+    unsigned count = 0;
+    dl_iterate_phdr(add_constructed, &count);
+    return count;
 }
 
 uint64_t agent_object_name(const struct dl_phdr_info *info)

@@ -10,6 +10,11 @@ bool agent_imports_hooks(uint64_t *ret_changes);
 /* All objects that do, as one number; 0: none. */
 uint64_t agent_importers(void);
 
+/* Of the agent's constructor: how many libraries have had their turn before it, whose constructors may have called
+ * hooks.
+ */
+unsigned agent_constructed(void);
+
 struct dl_phdr_info;
 
 bool agent_object_imports_hooks(const struct dl_phdr_info *info);

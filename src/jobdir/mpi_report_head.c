@@ -199,16 +199,67 @@ static void put_problem(struct buf *out, size_t *shown, const struct mpi_stats *
     buf_putc(out, '\n');
 }
 
+/* It was called before, or while counting was off. */
+static bool has_counted_init(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->row_count; i++)
+        if (stats->rows[i].call == CALL_MPI_Init || stats->rows[i].call == CALL_MPI_Init_thread)
+            return true;
+    return stats->resets > 0;
+}
+
 static void put_paused(struct buf *out, const struct mpi_report *report)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < report->set.count; i++)
-        sum += report->set.ranks[i].paused_ns > PAUSED_LEAST_NS ? report->set.ranks[i].paused_ns : 0;
+    size_t late = 0;
+    for (size_t i = 0; i < report->set.count; i++) {
+        const struct mpi_stats *stats = &report->set.ranks[i];
+        bool paused = stats->paused_ns > PAUSED_LEAST_NS, counted = has_counted_init(stats);
+        late += paused && !counted;
+        sum += paused && counted ? stats->paused_ns : 0;
+    }
+    if (late)
+        buf_printf(
+            out,
+            "  %zu rank%s came out of MPI_Init before counting began (called by a library's constructor, or with "
+            "counting off): what was called until then is in no number\n",
+            late, late == 1 ? "" : "s");
     if (!sum)
         return;
     buf_puts(out, "  counting was off for ");
     mpi_report_put_time(out, (double)sum, 0);
     buf_puts(out, " of the ranks' time together (MPI_Pcontrol(0), or `scry set`): that is in no number\n");
+}
+
+/* A tool by MPI's profiling interface that is linked into the program: its MPI_Send calls PMPI_Send, which is counted,
+ * but is itself called without the dynamic linker. As a shared library it is seen through. */
+static void put_tool(struct buf *out, const struct mpi_report *report)
+{
+    uint64_t calls = 0;
+    bool is_of[CALL_COUNT] = {false};
+    uint32_t names = 0, shown = 0;
+    for (size_t i = 0; i < report->site_count; i++) {
+        const char *function = report->sites[i].site->function;
+        uint32_t call = function && strncmp(function, "MPI_", 4) == 0 ? call_find(function) : CALL_NONE;
+        if (call == CALL_NONE)
+            continue;
+        calls += report->sites[i].count;
+        names += !is_of[call];
+        is_of[call] = true;
+    }
+    if (!calls)
+        return;
+    buf_printf(out, "  %" PRIu64 " of these calls are of function%s ", calls, names == 1 ? "" : "s");
+    for (uint32_t call = 0; call < CALL_COUNT && shown < SHOWN_NAMES; call++)
+        if (is_of[call]) {
+            shown++;
+            buf_printf(out, "%s%s", shown == 1 ? "" : shown == names ? " and " : ", ", call_infos[call].name);
+        }
+    if (names > shown)
+        buf_printf(out, " and %u more", names - shown);
+    buf_puts(out,
+             " that the program itself has, a tool that is linked into it: what that calls is counted, not what the "
+             "program calls of it (as a shared library, by LD_PRELOAD, it would be the other way round)\n");
 }
 
 static void put_errors(struct buf *out, const struct mpi_report *report)
@@ -306,6 +357,7 @@ void mpi_report_put_problems(struct buf *out, const struct mpi_report *report)
     put_errors(out, report);
     put_resets(out, report);
     put_paused(out, report);
+    put_tool(out, report);
     if (report->unreadable_count) {
         buf_printf(out, "  %zu file%s of statistics could not be read: ", report->unreadable_count,
                    report->unreadable_count == 1 ? "" : "s");

@@ -328,11 +328,22 @@ static void test_paused(void **state)
 {
     (void)state;
     struct mpi_report *report = made(3);
+    static struct mpi_stats_row init = {.call = CALL_MPI_Init, .count = 1};
+    for (size_t i = 0; i < 3; i++) {
+        report->set.ranks[i].rows = &init;
+        report->set.ranks[i].row_count = 1;
+    }
     report->set.ranks[0].paused_ns = 40 * MS;
     report->set.ranks[1].paused_ns = 3;
     report->set.ranks[2].paused_ns = 60 * MS;
     struct buf text = text_of(report, -1);
     check_has(&text, "\n  counting was off for 100 ms of the ranks' time together (MPI_Pcontrol(0), or `scry set`): ");
+    assert_null(strstr(text.data, "before counting began"));
+    buf_done(&text);
+    report->set.ranks[2].row_count = 0;
+    text = text_of(report, -1);
+    check_has(&text, "\n  1 rank came out of MPI_Init before counting began ");
+    check_has(&text, "\n  counting was off for 40.0 ms of the ranks' time together");
     buf_done(&text);
     mpi_report_free(report);
 }

@@ -218,6 +218,8 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
     }
     if (job && hello->flags & AGENT_HAS_HOOKS)
         job->hooked = true;
+    if (job && hello->flags & AGENT_CONSTRUCTED)
+        job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
     if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
         no_room(agents, peer->pid, job, hello);
         return;

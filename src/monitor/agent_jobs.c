@@ -360,6 +360,11 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
             len ? "; " : "", job->mpi_no_room, job->mpi_no_room == 1 ? "" : "es",
             (unsigned long long)job->mpi_room >> 20);
     len = strlen(ret_state->note);
+    if (job->constructed && ret_state->events)
+        snprintf(ret_state->note + len, sizeof ret_state->note - len,
+                 "%scalls may be missing: the constructors of %u linked librar%s ran before recording could begin",
+                 len ? "; " : "", job->constructed, job->constructed == 1 ? "y" : "ies (of all processes together)");
+    len = strlen(ret_state->note);
     if (job->unreachable)
         snprintf(ret_state->note + len, sizeof ret_state->note - len,
                  "%s%.200s was removed while the job ran: programs that began just then are not traced",

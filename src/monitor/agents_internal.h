@@ -75,6 +75,7 @@ struct trace_job {
     bool unreachable;     /* the socket that its programs know was not there for a while */
     unsigned mpi_no_room; /* processes whose calls of MPI are not counted, for a limit of address space; */
     uint64_t mpi_room;    /* what that leaves the first */
+    unsigned constructed; /* libraries whose constructors ran too early to be traced */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
     unsigned refused;     /* those that could not be traced for another reason, */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */

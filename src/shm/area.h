@@ -64,12 +64,14 @@ enum {
 /* ---- the handshake ---- */
 
 enum agent_hello_flag {
-    AGENT_HAS_HOOKS = 1,    /* something in the program calls the hooks; without it no answer is waited for */
-    AGENT_NO_ROOM = 2,      /* said after a welcome: the area could not be mapped; no answer is waited for */
-    AGENT_NO_FILES = 4,     /* the same: the limit of open files let no descriptors through */
-    AGENT_HAS_MPI = 8,      /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
-    AGENT_BY_MPI = 16,      /* there is an MPI library, which maps much later: little of `room` may be taken */
-    AGENT_MPI_NO_ROOM = 32, /* calls of MPI are not counted, which would take too much of `room`; no answer */
+    AGENT_HAS_HOOKS = 1,          /* something in the program calls the hooks; without it no answer is waited for */
+    AGENT_NO_ROOM = 2,            /* said after a welcome: the area could not be mapped; no answer is waited for */
+    AGENT_NO_FILES = 4,           /* the same: the limit of open files let no descriptors through */
+    AGENT_HAS_MPI = 8,            /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
+    AGENT_BY_MPI = 16,            /* there is an MPI library, which maps much later: little of `room` may be taken */
+    AGENT_MPI_NO_ROOM = 32,       /* calls of MPI are not counted, which would take too much of `room`; no answer */
+    AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
+    AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* Of its address space that a program with a limit (RLIMIT_AS) gives, as 1/PART: for the area; and where there is MPI,
  * whose libraries, segments and threads come to be mapped when a first look at the room is long done. */

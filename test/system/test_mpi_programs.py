@@ -146,6 +146,28 @@ class Programs(mpitest.MpiCase):
         rows = {row["name"]: row["calls"] for row in mpi["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
 
+    def test_tool_in_the_program(self):
+        """Linked into it, its MPI_Send cannot be told from the program's own functions: what it calls is counted, and a line
+        says so."""
+        tool = os.path.join(mpitest.TARGETS, "tool.c")
+        done = self.same(2, self.target("sender.c", tool, name="tooled"))
+        self.assertEqual(done.stdout, "tool: 10 sends\n")
+        rows = {row["name"]: row["calls"] for row in self.mpi_report()["calls"]}
+        self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"], rows["MPI_Reduce"], rows["MPI_Finalize"]), (10, 10, 2, 2))
+        self.assertIn("\n  14 of these calls are of functions MPI_Finalize and MPI_Send that the program itself has, a tool that "
+                      "is linked into it: ", self.box.run(self.box.scry("report", "@last")).stdout)
+
+    def test_initialised_by_a_library(self):
+        """In its constructor, which runs before ours: the rest is counted, and a line says what is missing."""
+        library = self.target("early.c", "-DLIBRARY", "-shared", "-fPIC", name="libearly")
+        program = self.target("early.c", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{os.path.dirname(library)}", name="early")
+        self.same(2, program)
+        mpi = self.mpi_report()
+        self.assertEqual({row["name"]: row["calls"] for row in mpi["calls"]}, {"MPI_Barrier": 8, "MPI_Finalize": 2})
+        text = self.box.run(self.box.scry("report", "@last")).stdout
+        self.assertIn("\n  2 ranks came out of MPI_Init before counting began (called by a library's constructor, or ", text)
+        self.assertNotIn("counting was off for", text)
+
     @mpitest.only("openmpi")
     def test_mpi4py(self):
         if self.mpi != "openmpi":

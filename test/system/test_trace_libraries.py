@@ -114,5 +114,37 @@ class Reused(TracerCase):
         self.assertGreater(sum(counts), self.ROUNDS)
 
 
+class Linked(TracerCase):
+    """Constructors of libraries that a program is linked with run before those of what is loaded beside it."""
+
+    LIBRARY = """int twice(int n) { return 2 * n; }
+        %s static void begin(void) { volatile int sum = 0; for (int i = 0; i < 5; i++) sum += twice(i); }
+        %s void also(void) { }
+        """
+    NOTE = "calls may be missing: the constructors of 1 linked library ran before recording could begin"
+
+    def warnings(self, *marks, binding="lazy"):
+        for name, text, options in (
+                ("libearly.so", self.LIBRARY % marks, ["-finstrument-functions", "-w", "-shared", "-fPIC", f"-Wl,-z,{binding}"]),
+                ("early", "int twice(int); int main(void) { return twice(0); }",
+                 ["-finstrument-functions", "-L.", "-learly", "-Wl,-rpath,$ORIGIN"])):
+            with open(self.box.path("work", "part.c"), "w", encoding="utf-8") as out:
+                out.write(text)
+            done = self.box.run(["gcc", "-g", "part.c", "-o", name, *options])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.scry_run("--trace", "all", "--", "./early")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [each["text"] for each in self.report()["warnings"]]
+
+    def test_their_constructors_are_missed(self):
+        self.assertEqual(self.warnings("__attribute__((constructor))", ""), [self.NOTE])
+        self.assertEqual(self.warnings("__attribute__((constructor))", "", binding="now"), [self.NOTE])
+
+    def test_nothing_is_missed(self):
+        self.assertEqual(self.warnings("", ""), [])
+        plain = "__attribute__((constructor, no_instrument_function))"
+        self.assertEqual(self.warnings("", plain), [])
+
+
 if __name__ == "__main__":
     scrytest.main()
