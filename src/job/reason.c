@@ -20,7 +20,9 @@ enum {
     BELOW = 256,   /* of the stack pointer: what a call, a push, or a function without calls writes */
     RECORD = 8192, /* of the log, at most */
     RECORDS_MOST = 100000,
-    NEARLY_PERCENT = 85, /* the limit is checked by ticks, which count more than there was where a machine is shared */
+    /* The limit is checked by ticks, which count more than there was where processors are shared: that near it is. */
+    NEARLY_PERCENT = 85,
+    NEARLY_MS = 500,
 };
 
 /* The initial one has this inode (PROC_PID_INIT_INO): the log's process numbers are of it. */
@@ -60,10 +62,13 @@ bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int s
 {
     /* with SIGXCPU the kernel raises the soft limit by a second */
     uint64_t seconds = signo == SIGKILL ? limits->hard_seconds : limits->soft_seconds - 1;
-    if (!limits->known || (signo != SIGKILL && signo != SIGXCPU) || seconds > UINT32_MAX ||
-        limits->cpu_ns * 100 < seconds * NS_PER_SECOND * NEARLY_PERCENT)
+    if (!limits->known || (signo != SIGKILL && signo != SIGXCPU) || seconds > UINT32_MAX)
         return false;
-    bool sure = signo == SIGXCPU || limits->cpu_ns >= seconds * NS_PER_SECOND;
+    uint64_t limit_ns = seconds * NS_PER_SECOND;
+    if (limits->cpu_ns < limit_ns / 100 * NEARLY_PERCENT &&
+        limits->cpu_ns + NEARLY_MS * (NS_PER_SECOND / 1000) < limit_ns)
+        return false;
+    bool sure = signo == SIGXCPU || limits->cpu_ns >= limit_ns;
     buf_printf(out, "%sits limit of processor time (ulimit -t %" PRIu64 ")", sure ? "" : "probably ", seconds);
     return true;
 }

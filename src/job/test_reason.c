@@ -45,7 +45,10 @@ static void test_limits(void **state)
         {{true, 1, 1, 1000000000}, SIGKILL, "its limit of processor time (ulimit -t 1)"},
         {{true, 3, 10, 2010000000}, SIGXCPU, "its limit of processor time (ulimit -t 2)"},
         {{true, 1, 1, 900000000}, SIGKILL, "probably its limit of processor time (ulimit -t 1)"},
-        {{true, 1, 1, 800000000}, SIGKILL, ""},
+        {{true, 1, 1, 600000000}, SIGKILL, "probably its limit of processor time (ulimit -t 1)"},
+        {{true, 1, 1, 400000000}, SIGKILL, ""},
+        {{true, 100, 100, 86000000000}, SIGKILL, "probably its limit of processor time (ulimit -t 100)"},
+        {{true, 100, 100, 84000000000}, SIGKILL, ""},
         {{true, UINT64_MAX, UINT64_MAX, 900000000}, SIGKILL, ""},
         {{true, UINT64_MAX, UINT64_MAX, 900000000}, SIGXCPU, ""}, /* sent by somebody */
         {{true, 1, 1, 1000000000}, SIGTERM, ""},
