@@ -385,6 +385,24 @@ int proc_stack_size(pid_t pid, pid_t tid, uint64_t *ret_bytes)
     return 0;
 }
 
+/* First of all the one whose nice value is the largest: where that may be set, the others' may be, too. */
+static void nicest_first(pid_t *tids, size_t count)
+{
+    size_t nicest = 0;
+    int most = -100;
+    for (size_t i = 0; i < count; i++) {
+        errno = 0;
+        int nice = getpriority(PRIO_PROCESS, (id_t)tids[i]);
+        if (errno == 0 && nice > most) {
+            most = nice;
+            nicest = i;
+        }
+    }
+    pid_t first = tids[nicest];
+    tids[nicest] = tids[0];
+    tids[0] = first;
+}
+
 int proc_set_nice(pid_t pid, pid_t tid, int nice)
 {
     if (tid)
@@ -398,6 +416,7 @@ int proc_set_nice(pid_t pid, pid_t tid, int nice)
         int r = proc_threads(pid, &tids, &count);
         if (r < 0)
             return r;
+        nicest_first(tids, count); /* all or nothing */
         for (size_t i = 0; i < count; i++)
             if (setpriority(PRIO_PROCESS, (id_t)tids[i], nice) < 0 && errno != ESRCH)
                 return proc_errno(pid, errno);

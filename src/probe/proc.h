@@ -96,7 +96,7 @@ void proc_modules_free(struct proc_module *modules, size_t count);
  */
 int proc_stack_size(pid_t pid, pid_t tid, uint64_t *ret_bytes);
 
-/* Nice value of one thread or all threads of a process. -EACCES when lowering needs a privilege. */
+/* Nice value of one thread or all threads of a process. -EACCES when lowering needs a privilege: none is changed. */
 int proc_set_nice(pid_t pid, pid_t tid, int nice);
 
 #endif

@@ -537,6 +537,43 @@ static void test_memory(void **state)
 }
 
 /* As an ordinary user against a process of root. */
+static void *nice_thread(void *arg)
+{
+    setpriority(PRIO_PROCESS, 0, 10);
+    return pause_thread(arg);
+}
+
+/* One thread has a larger nice value, which only a privileged one may lower. */
+static void unlike_threads(int say)
+{
+    pthread_t thread;
+    if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+        _exit(50);
+    pthread_create(&thread, NULL, nice_thread, &say);
+    for (;;)
+        pause();
+}
+
+static void test_nice_all_or_nothing(void **state)
+{
+    int fd;
+    pid_t pid = start(unlike_threads, &fd);
+    pid_t tid = (pid_t)await_number(fd);
+    pid_t other = fork();
+    if (other == 0) {
+        if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+            _exit(50);
+        bool right = proc_set_nice(pid, 0, 5) == -EACCES && getpriority(PRIO_PROCESS, (id_t)pid) == 0 &&
+                     getpriority(PRIO_PROCESS, (id_t)tid) == 10 && proc_set_nice(pid, 0, 12) == 0 &&
+                     getpriority(PRIO_PROCESS, (id_t)pid) == 12 && getpriority(PRIO_PROCESS, (id_t)tid) == 12;
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    waitpid(other, &status, 0);
+    assert_int_equal(status, 0);
+    finish(pid, fd);
+}
+
 static void test_refused(void **state)
 {
     if (geteuid() != 0) {
@@ -576,10 +613,17 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stat),      cmocka_unit_test(test_zombie_and_gone), cmocka_unit_test(test_leader_gone),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_usage),           cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_traced_by), cmocka_unit_test(test_exit_status),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_stat),
+        cmocka_unit_test(test_zombie_and_gone),
+        cmocka_unit_test(test_leader_gone),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_traced_by),
+        cmocka_unit_test(test_exit_status),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nice_all_or_nothing),
     };
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
 }
