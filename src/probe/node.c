@@ -304,6 +304,17 @@ static const struct {
     {put_paging, true}, {put_disk_rates, true}, {put_packets, true},  {put_users},
 };
 
+uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags)
+{
+    uint64_t passed_ns = clock_now_ns() - probe->last.time_ns;
+    if (probe->before.time_ns || passed_ns >= FIRST_INTERVAL_NS)
+        return 0;
+    for (int i = 0; i < GROUPS; i++)
+        if (groups[i].rates && flags >> i & 1)
+            return FIRST_INTERVAL_NS - passed_ns;
+    return 0;
+}
+
 int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err)
 {
     if (flags >> GROUPS)

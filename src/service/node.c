@@ -2,6 +2,8 @@
 /* Services on nodes (specification 8.1.1). */
 #include "monitor/node.h"
 
+#include <stdlib.h>
+
 #include "monitor/call.h"
 #include "probe/node.h"
 #include "service/service.h"
@@ -46,23 +48,63 @@ static void node_detach(struct scry_call *call)
 
 enum { NODE_INFO_BITS = 14 };
 
-static void node_get_info(struct scry_call *call)
+static void print_info(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, (1 << NODE_INFO_BITS) - 1))
-        return;
     struct node *node = call->monitor->node;
     for (size_t i = 0; i < call->object_count; i++) {
         struct buf text = BUF_INIT;
         struct err err = {0};
-        int code = node->probe ? 0 : node_probe_new(&node->probe);
-        if (code == 0)
-            code = node_probe_print(node->probe, call_unsigned(call, 1), &text, &err);
+        int code = node_probe_print(node->probe, call_unsigned(call, 1), &text, &err);
         if (code < 0)
             call_fail_errno(call, call->objects[i], code, &err);
         else
             call_text(call, call->objects[i], &text);
         buf_done(&text);
     }
+}
+
+/* A request for rates that nobody has asked for before: they need a moment. */
+struct question {
+    struct later *later;
+    struct loop_source *timer;
+};
+
+static void question_cancel(void *ctx)
+{
+    struct question *question = ctx;
+    loop_remove(question->timer);
+    free(question);
+}
+
+static void question_answer(void *ctx)
+{
+    struct question *question = ctx;
+    struct later *later = question->later;
+    print_info(call_later_begin(later));
+    call_later_end(later, true);
+    question_cancel(question);
+}
+
+static void node_get_info(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, (1 << NODE_INFO_BITS) - 1) || !call->object_count)
+        return;
+    struct node *node = call->monitor->node;
+    if (!node->probe && node_probe_new(&node->probe) < 0) {
+        call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    uint64_t wait_ns = node_probe_wait_ns(node->probe, call_unsigned(call, 1));
+    struct question *question = wait_ns ? calloc(1, sizeof *question) : NULL;
+    if (question)
+        question->timer = loop_add_timer(call->monitor->loop, wait_ns, 0, question_answer, question);
+    if (question && question->timer)
+        question->later = call_later(call, question_cancel, question);
+    if (question && question->later)
+        return;
+    if (question)
+        question_cancel(question);
+    print_info(call);
 }
 
 const struct scry_service node_services[] = {

@@ -114,7 +114,9 @@ static void print_pid(struct info *info, struct buf *out)
 static void print_state(struct info *info, struct buf *out)
 {
     bool stopped = info->process->threads && info->process->all_stopped;
-    value_print_int(out, stopped ? PROC_STOPPED : proc_state_of(&info->stat));
+    struct proc_stat whole = info->stat;
+    whole.state = proc_process_state(&info->stat);
+    value_print_int(out, stopped ? PROC_STOPPED : proc_state_of(&whole));
 }
 
 static void print_total_time(struct info *info, struct buf *out)
