@@ -313,6 +313,18 @@ static const char *skip_exponent(const char *at, const char *end, char letter)
     return after == at ? NULL : after;
 }
 
+/* C's suffixes, which say nothing here: u, l, ll and both of integers, f and l of floats. */
+static const char *skip_suffix(const char *at, const char *end, bool floating)
+{
+    if (floating)
+        return at + (at < end && ((*at | 0x20) == 'f' || (*at | 0x20) == 'l'));
+    bool is_unsigned = at < end && (*at | 0x20) == 'u';
+    at += is_unsigned;
+    if (at < end && (*at | 0x20) == 'l')
+        at += at + 1 < end && at[1] == *at ? 2 : 1;
+    return at + (!is_unsigned && at < end && (*at | 0x20) == 'u');
+}
+
 /* The current symbol starts like a number: with an optional sign and a digit, or a point and a digit. */
 static void read_number(struct lexer *lexer)
 {
@@ -340,8 +352,9 @@ static void read_number(struct lexer *lexer)
     at = skip_exponent(at, end, hex ? 'p' : 'e');
     bool exponent = at && at != mantissa_end;
     lexer->at = at ? at : mantissa_end;
+    const char *after = at ? skip_suffix(at, end, point || exponent) : NULL;
     if (!at || !count || (hex && point && !exponent) ||
-        (at < end && (is_class(*at, CLASS_LETTER | CLASS_DIGIT) || *at == '.'))) {
+        (after < end && (is_class(*after, CLASS_LETTER | CLASS_DIGIT) || *after == '.'))) {
         malformed_number(lexer,
                          hex && point && at && count ? ": with hexadecimal digits a point needs an exponent (p0)" : "");
         return;
@@ -351,6 +364,7 @@ static void read_number(struct lexer *lexer)
         read_floating(lexer);
     else
         read_integer(lexer, digits, hex ? 16 : *digits == '0' ? 8 : 10);
+    lexer->at = after;
 }
 
 /* ---- special floats ---- */

@@ -185,7 +185,7 @@ static void number_errors_say_where_and_what(void **state)
         {":f(1.2.3)", -EINVAL, "at byte 3: malformed number '1.2.3'"},
         {":f(1e)", -EINVAL, "at byte 3: malformed number '1e'"},
         {":f(1e+)", -EINVAL, "at byte 3: malformed number '1e'"},
-        {":f(1.5f)", -EINVAL, "at byte 3: malformed number '1.5f'"},
+        {":f(1.5fl)", -EINVAL, "at byte 3: malformed number '1.5fl'"},
         {":f(0x1.8)", -EINVAL,
          "at byte 3: malformed number '0x1.8': with hexadecimal digits a point needs an exponent (p0)"},
         {":f(18446744073709551616)", -ERANGE, "at byte 3: the integer '18446744073709551616' " INTEGER_RANGE},
