@@ -37,22 +37,20 @@ static void raise(const struct sighting *seen, const char *service, const struct
         event_raise(seen->monitor, &event);
 }
 
-/* par0: the call's number when it starts, its result when it ends (as for library calls); par1...: the parameters; at
- * the end par1 is the result, too, and the parameters follow (8.1.3, service 17). */
+/* par0: the call's number when it starts, its result when it ends (as for library calls); par1...: the parameters. The
+ * former event of the end has the result once more, as par1. */
 static void raise_syscall(const struct sighting *seen, bool ended)
 {
     const struct tracer_event *raw = seen->raw;
-    struct value outputs[8];
-    size_t count = 0;
-    if (ended) {
-        outputs[count++] = value_int(raw->result);
-        outputs[count++] = value_int(raw->result);
-    } else {
-        outputs[count++] = value_uint(raw->number);
-    }
+    struct value outputs[8], *first = outputs + 1;
+    size_t count = 1;
+    *first = ended ? value_int(raw->result) : value_uint(raw->number);
     for (uint32_t i = 0; i < raw->arg_count && i < 6; i++)
-        outputs[count++] = value_uint(raw->args[i]);
-    raise(seen, ended ? "thread_has_ended_sys_call" : "thread_has_started_sys_call", outputs, count, 0);
+        first[count++] = value_uint(raw->args[i]);
+    raise(seen, ended ? "thread_has_ended_sys_call" : "thread_has_started_sys_call", first, count, 0);
+    outputs[0] = *first;
+    if (ended)
+        raise(seen, "scry_thread_has_ended_sys_call", outputs, count + 1, 0);
 }
 
 static void raise_new_thread(const struct sighting *seen, struct process *process, pid_t tid)

@@ -11,11 +11,14 @@ static const struct {
     const char *extension; /* "" is the basic monitoring system */
     const struct scry_service *rows;
 } families[] = {
-    {"", node_services},         {"", proc_services},           {"", proc_memory_services},
-    {"", proc_event_services},   {"", thread_services},         {"", thread_register_services},
-    {"", thread_event_services}, {"", lib_call_services},       {"", message_services},
-    {"", csr_services},          {"", user_event_services},     {"", misc_services},
-    {"scry", scry_services},     {"job", job_services},         {"ct", ct_services},
+    {"", node_services},         {"", proc_services},
+    {"", proc_memory_services},  {"", proc_event_services},
+    {"", thread_services},       {"", thread_register_services},
+    {"", thread_event_services}, {"", lib_call_services},
+    {"", message_services},      {"", csr_services},
+    {"", user_event_services},   {"", misc_services},
+    {"scry", scry_services},     {"scry", scry_thread_event_services},
+    {"job", job_services},       {"ct", ct_services},
     {"mpi", mpi_services},       {"mpi", mpi_message_services},
 };
 

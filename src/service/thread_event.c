@@ -213,12 +213,20 @@ const struct scry_service thread_event_services[] = {
     EVENT_ROW("thread_has_started_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
               "A thread has entered a system call; par1 ... are its parameters.", &syscall_start_ops),
     EVENT_ROW("thread_has_ended_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
-              "A thread has left a system call; par1 is the result, the parameters follow.", &syscall_end_ops),
+              "A thread has left a system call; par0 is the result, par1 ... are its parameters.", &syscall_end_ops),
     EVENT_ROW(
         "thread_has_received_tagged_msg",
         "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer size; integer monitor_tag }",
         SCRY_OPTIONAL, "A thread has received a message with a monitor tag of the list (an empty list: any tag).",
         &message_tagged_ops),
+    SERVICE_END,
+};
+
+/* Beyond the specification. */
+const struct scry_service scry_thread_event_services[] = {
+    EVENT_ROW("scry_thread_has_ended_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
+              "thread_has_ended_sys_call as it was: par1 is the result, the parameters follow (will be removed).",
+              &syscall_end_ops),
     EVENT_ROW(
         "scry_thread_call_returned",
         "token<t>* thread_list -> { integer address; integer result; floating floating_result }", SCRY_OPTIONAL,

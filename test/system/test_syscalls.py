@@ -16,16 +16,19 @@ class SystemCalls(ServiceTest):
     def test_parameters_and_result(self):
         started, _ = self.enable('thread_has_started_sys_call([], "pwrite64") : '
                                  "print([$par0,$par1,$par2,$par3,$par4])")
-        ended, _ = self.enable('thread_has_ended_sys_call([], "pwrite64") : print([$par1,$par2,$par3,$par4,$par5])')
+        ended, _ = self.enable('thread_has_ended_sys_call([], "pwrite64") : print([$par0,$par1,$par2,$par3,$par4])')
+        former, _ = self.enable('scry_thread_has_ended_sys_call([], "pwrite64") : '
+                                "print([$par1,$par2,$par3,$par4,$par5])")
         number, result, *parameters = self.target_.numbers("call")
         self.assertEqual(numbers(self.triggered(started).result()), [5, number, *parameters])
-        self.assertEqual(numbers(self.triggered(ended).result()), [5, result, *parameters])
-        for request in (started, ended):
+        for request in (ended, former):
+            self.assertEqual(numbers(self.triggered(request).result()), [5, result, *parameters])
+        for request in (started, ended, former):
             self.omis.quiet(request, 0)
 
     def test_as_many_as_it_has(self):
         started, _ = self.enable('thread_has_started_sys_call([], "dup2") : print([$par2]) print([$par3])')
-        ended, _ = self.enable('thread_has_ended_sys_call([], "dup2") : print([$par1])')
+        ended, _ = self.enable('thread_has_ended_sys_call([], "dup2") : print([$par0])')
         _, result = self.target_.numbers("fail")
         reply = self.triggered(started)
         self.assertEqual(reply.result(1), "1,[55]")
@@ -66,13 +69,13 @@ class SystemCalls(ServiceTest):
 
     def test_of_threads_that_wait(self):
         """A call that was entered before is seen when it ends."""
-        number, _ = self.enable('thread_has_ended_sys_call([], "read") : print([$par1])')
+        number, _ = self.enable('thread_has_ended_sys_call([], "read") : print([$par0])')
         self.target_.do("hit 1")
         self.assertEqual(numbers(self.triggered(number).result())[0], 1)
 
     def test_exec(self):
         started, _ = self.enable('thread_has_started_sys_call([], "execve") : print([$par1])')
-        ended, _ = self.enable('thread_has_ended_sys_call([], "execve") : print([$par1])')
+        ended, _ = self.enable('thread_has_ended_sys_call([], "execve") : print([$par0])')
         self.target_.send("exec")
         self.target_.introduction()
         self.triggered(started)
