@@ -23,6 +23,7 @@ struct compile_run { /* one request of one process: functions of one module */
     uint64_t bias;
     uint32_t layouts;         /* what the set's numbers of layouts, from 1 on, are counted from in this process */
     bool stale;               /* the settings were changed meanwhile: it is done once more */
+    bool *again;              /* of each slot: more is wanted of it since; NULL: of none */
     char key[INDEX_KEY_SIZE]; /* of the module: it may be closed meanwhile */
     uint32_t slots[];
 };
@@ -243,6 +244,22 @@ static void tell_bare(struct agent *agent, const struct compile_run *run)
     agent->bare_told = true;
 }
 
+void agent_compile_slot_again(struct agent *agent, uint32_t slot)
+{
+    struct compile_run *run = agent->compile_run;
+    agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
+    for (size_t i = 0; run && i < run->count; i++)
+        if (run->slots[i] == slot && (run->again || (run->again = calloc(run->count, sizeof *run->again))))
+            run->again[i] = true;
+}
+
+static void run_free(struct compile_run *run)
+{
+    if (run)
+        free(run->again);
+    free(run);
+}
+
 /* Puts what was compiled into one process. */
 static void finish_run(struct compile_run *run)
 {
@@ -256,19 +273,19 @@ static void finish_run(struct compile_run *run)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
         take_sites(run);
-    for (int at_exit = 0; at_exit < 2; at_exit++)
-        if (*run->set->problem[at_exit])
-            agent_demands_problem(agent, at_exit, run->set->problem[at_exit]);
+    if (run->set->problems.data && !run->set->problems.failed)
+        agent_demands_problem(agent, run->set->problems.data);
     tell_bare(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
-        agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
+        if (!(run->again && run->again[i]))
+            agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
     if (!run->set->done)
         agent_set_problem(agent,
                           "scry-symbols could not compile the values of %zu functions of %s: these calls are "
                           "recorded without",
                           run->count, agent->exe);
     agent->compile_run = NULL;
-    free(run);
+    run_free(run);
     if (agent->mpi_waits)
         agent_mpi_apply(agent);
     agent_compile(agent);
@@ -485,7 +502,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
 
 void agent_compile_free(struct agent *agent)
 {
-    free(agent->compile_run); /* what it waited for is for others, too */
+    run_free(agent->compile_run); /* what it waited for is for others, too */
     agent->compile_run = NULL;
     agent_layouts_free(agent);
     free(agent->compiled);

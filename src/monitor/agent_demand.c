@@ -91,7 +91,7 @@ static int params_add(struct agent *agent, const struct demand *demand, uint32_t
             return -ENOMEM;
         params->count++;
         if (demand->selection && agent->compiled) /* again, with it */
-            agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
+            agent_compile_slot_again(agent, slot);
     }
     return 0;
 }
@@ -323,15 +323,31 @@ static void note(struct agent *agent, const struct demand *demand, bool met, con
         snprintf(its->reason, sizeof its->reason, "%s", reason);
 }
 
-void agent_demands_problem(struct agent *agent, bool at_exit, const char *text)
+/* What is wrong with a parameter of the demand, of the lines of scry-symbols; NULL: nothing. */
+static const char *problem_of(const struct demand *demand, const char *lines)
+{
+    for (unsigned i = 0; i < demand->param_count; i++) {
+        char head[64];
+        snprintf(head, sizeof head, "%s '%.40s': ", demand->at_exit ? "exit" : "entry", demand->params[i]);
+        for (const char *at = lines; (at = strstr(at, head)); at++)
+            if (at == lines || at[-1] == '\n')
+                return at + strlen(head);
+    }
+    return NULL;
+}
+
+void agent_demands_problem(struct agent *agent, const char *lines)
 {
     char reason[160];
-    for (struct demand *demand = agent->demands; demand; demand = demand->next)
-        if (demand->param_count && demand->at_exit == at_exit && demand->waits_for_compile && demand->slot_count == 1) {
-            demand->blind = true;
-            snprintf(reason, sizeof reason, "'%.40s' with a condition: %.90s", demand->text, text);
-            note(agent, demand, false, reason);
-        }
+    for (struct demand *demand = agent->demands; demand; demand = demand->next) {
+        const char *text = demand->waits_for_compile && demand->slot_count == 1 ? problem_of(demand, lines) : NULL;
+        if (!text)
+            continue;
+        demand->blind = true;
+        snprintf(reason, sizeof reason, "'%.40s' with a condition: %.*s", demand->text,
+                 (int)(strcspn(text, "\n") < 70 ? strcspn(text, "\n") : 70), text);
+        note(agent, demand, false, reason);
+    }
 }
 
 static void put_in_place(struct agent *agent, struct demand *demand)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake; agent_commands.c: commands of all processes; agent_area.c:
- * the shared memory; agent_rings.c: where it is; agent_names.c: modules, indexes and names; agent_select.c: settings to
- * slots; agent_former.c: libraries that are gone; agent_compile.c: captures; compiled_set.c: those of all processes of
- * a program; agent_demand.c: event services; collect.c: packets to disk; collect_walk.c: what is in a packet;
- * collect_former.c: the trace of a monitor that was killed; collect_orphans.c: packets of a process that was).
+ * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake;
+ * agent_commands.c: commands of all processes; agent_area.c: the shared memory; agent_rings.c: where it is;
+ * agent_names.c: modules, indexes and names; agent_select.c: settings to slots; agent_former.c: libraries that are
+ * gone; agent_compile.c: captures; compiled_set.c: those of all processes of a program; agent_demand.c: event services;
+ * collect.c: packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was
+ * killed; collect_orphans.c: packets of a process that was).
  */
 #ifndef SCRY_MONITOR_AGENTS_INTERNAL_H
 #define SCRY_MONITOR_AGENTS_INTERNAL_H
@@ -436,6 +437,7 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
 void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout);
 void agent_site_clear(struct area_site *site);
 void agent_site_put_back(struct agent *agent, const struct area_site *was);
+void agent_compile_slot_again(struct agent *agent, uint32_t slot); /* more is wanted of it than when it was compiled */
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
@@ -445,10 +447,9 @@ uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits th
 bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
 unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
 void agent_demands_compiled(struct agent *agent, bool ok);
-void agent_demands_problem(struct agent *agent, bool at_exit,
-                           const char *text);       /* their parameters are not in some function */
-bool agent_demands_wait(const struct agent *agent); /* some is not in place yet */
-void agent_demands_indexed(struct agent *agent);    /* modules or indexes changed */
+void agent_demands_problem(struct agent *agent, const char *lines); /* their parameters are not in some function */
+bool agent_demands_wait(const struct agent *agent);                 /* some is not in place yet */
+void agent_demands_indexed(struct agent *agent);                    /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
 void agent_raises(struct agent *agent); /* hands raised events over */
 /* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it

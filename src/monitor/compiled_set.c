@@ -10,7 +10,7 @@
 #include "shm/capture.h"
 #include "symbols/helper.h"
 
-enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20, PROBLEMS_SIZE = 4096 };
 
 static void free_set(struct compiled_set *set)
 {
@@ -18,13 +18,14 @@ static void free_set(struct compiled_set *set)
     buf_done(&set->items);
     buf_done(&set->programs);
     free(set->request);
+    buf_done(&set->problems);
     free(set);
 }
 
 /* Whether another compilation would come to the same. */
 static bool is_lasting(const struct compiled_set *set)
 {
-    return *set->key && set->done && !set->items.failed && !*set->problem[0] && !*set->problem[1] && !set->bare;
+    return *set->key && set->done && !set->items.failed && !set->problems.len && !set->bare;
 }
 
 static void set_complete(struct compiled_set *set)
@@ -46,13 +47,6 @@ static bool is_program(const struct helper_answer *answer)
            capture_check(answer->code, answer->code_size);
 }
 
-static void keep_problem(struct compiled_set *set, const char *text)
-{
-    bool at_exit = strncmp(text, HELPER_AT_RETURNS, strlen(HELPER_AT_RETURNS)) == 0;
-    if (!*set->problem[at_exit])
-        snprintf(set->problem[at_exit], sizeof *set->problem, "%.*s", (int)sizeof *set->problem - 1, text);
-}
-
 static void on_answer(void *ctx, const struct helper_answer *answer)
 {
     struct compiled_set *set = ctx;
@@ -60,8 +54,8 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
         set_complete(set);
     else if (answer->kind == HELPER_LAYOUT || is_program(answer))
         compiled_add(&set->items, answer);
-    else if (answer->kind == HELPER_PROBLEM && strstr(answer->text, "no such"))
-        keep_problem(set, answer->text);
+    else if (answer->kind == HELPER_PROBLEM && strstr(answer->text, "no such") && set->problems.len < PROBLEMS_SIZE)
+        buf_printf(&set->problems, "%.200s\n", answer->text);
     else if (answer->kind == HELPER_PROBLEM) {
         if (strcmp(answer->text, HELPER_LINES_ONLY) == 0 && (!set->bare || answer->address < set->bare))
             set->bare = answer->address;

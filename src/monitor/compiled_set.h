@@ -18,7 +18,7 @@ struct compiled_set {
     struct helper_job *job;   /* NULL: complete */
     struct buf items;         /* symbols/compiled.h */
     struct buf programs;      /* all of items, as they lie in an area: made at first need */
-    char problem[2][128];     /* of parameters at calls, and at returns: the first */
+    struct buf problems;      /* of parameters, one a line */
     uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
     bool done;                /* the helper came to its end */
     bool telling;             /* it is being put into processes */

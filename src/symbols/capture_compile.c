@@ -164,14 +164,6 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
     return true;
 }
 
-static void tell_expression(const struct site *site, const char *why)
-{
-    char text[ERR_TEXT_SIZE];
-    bool exit = site->kind == CAPTURE_EXIT;
-    snprintf(text, sizeof text, "%s%.400s", exit ? HELPER_AT_RETURNS : HELPER_AT_CALLS, why);
-    tell(site->job, site->pc, text);
-}
-
 static void emit_params(struct site *site)
 {
     struct job *job = site->job;
@@ -181,8 +173,12 @@ static void emit_params(struct site *site)
     emitter.text_limit = emitter.code_limit = SIZE_MAX;
     emitter.here = site->returns;
     for (unsigned i = 0; i < job->param_count; i++)
-        if (!numbers_emit(&emitter, job->params[i], find_number, site, &err))
-            tell_expression(site, err.text);
+        if (!numbers_emit(&emitter, job->params[i], find_number, site, &err)) {
+            char text[sizeof err.text + 64]; /* who asked for it at the other kind of site does not mind */
+            snprintf(text, sizeof text, "%s '%.40s': %s", site->kind == CAPTURE_EXIT ? "exit" : "entry", job->params[i],
+                     err.text);
+            tell(job, site->pc, text);
+        }
     if (emitter_finish(&emitter))
         job->output->params(job->output->ctx, site->kind, site->returns, emitter.code.data, emitter.code.len);
     emitter_done(&emitter);

@@ -60,10 +60,6 @@ enum {
 /* What `problem` says of a function whose file was compiled with -g1. */
 #define HELPER_LINES_ONLY "no values in the debug information about this function: compile its file with -g, not -g1"
 
-/* With what `problem` begins if it is of an expression, which is looked at where calls begin, or where they return. */
-#define HELPER_AT_CALLS "at calls: "
-#define HELPER_AT_RETURNS "at returns: "
-
 /* Appends a line: the word, then fields until NULL. */
 void helper_line(struct buf *out, const char *word, ...) __attribute__((sentinel));
 

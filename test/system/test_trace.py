@@ -444,7 +444,22 @@ class Rules(TraceCase):
             done = self.scry_run("--rule", 'ct_function_called([], "work", "i == 1") : print([1])', "sh", "-c", f"{first}; {second}")
             self.assertIn("fired 1 x", done.stderr)
             self.assertNotIn("cannot hold", done.stderr)
-            self.assertIn("does not hold everywhere: 'work' with a condition: at calls: i: no such variable", done.stderr)
+            self.assertIn("does not hold everywhere: 'work' with a condition: i: no such variable", done.stderr)
+
+    def test_two_rules_of_a_function(self):
+        """Each fires by itself, though their conditions are compiled together, and what one of them names and is nowhere
+        is told of that one. Compiled for the first time, the second comes while the first is being compiled."""
+        fired = {'ct_function_called([], "leaf", "n == -2") : print([1])': 1,
+                 'ct_function_returned([], "leaf", "result == -4") : print([2])': 1,
+                 'ct_function_called([], "leaf", "n == -3 || n == -1") : print([3])': 2,
+                 'ct_function_called([], "leaf", "nothing == 3") : print([4])': 0}
+        options = [word for rule in fired for word in ("--rule", rule)]
+        done, _ = self.traced("calls", 5, options=options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({one["rule"]: one["fired"] for one in self.records("rules")[0]["list"]}, fired)
+        warnings = [line for line in done.stderr.splitlines() if "cannot hold" in line]
+        self.assertEqual(len(warnings), 1, done.stderr)
+        self.assertIn("nothing: no such variable", warnings[0])
 
     def test_rules_of_children(self):
         """Processes that come later are meant, too."""
