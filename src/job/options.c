@@ -210,6 +210,16 @@ static const char *check_depth(struct run_options *options, const char *value)
     return is_count(value, 16) ? NULL : "a number of pointer levels from 0 to 16";
 }
 
+static const char *check_items(struct run_options *options, const char *value)
+{
+    return is_count(value, 1000) ? NULL : "a number of elements from 0 to 1000";
+}
+
+static const char *check_bytes(struct run_options *options, const char *value)
+{
+    return is_count(value, 3000) ? NULL : "a number of bytes from 0 to 3000";
+}
+
 static const char *check_time(struct run_options *options, const char *value)
 {
     uint64_t ns;
@@ -275,6 +285,10 @@ static const struct option_row rows[] = {
     {"locals", 0, NULL, check_switch, "with the values of local variables", FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
     {"count-only", 0, NULL, check_switch, "count calls and times, record none singly", FOR_RUN | FOR_SET | FOR_MONITOR},
     {"depth", 0, "N", check_depth, "levels of pointers that values follow (default 1)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"array-items", 0, "N", check_items, "elements of an array that are shown (default 8)",
+     FOR_RUN | FOR_SET | FOR_MONITOR},
+    {"string-bytes", 0, "N", check_bytes, "bytes of a text that are shown (default 64)",
      FOR_RUN | FOR_SET | FOR_MONITOR},
     {"min-time", 0, "T", check_time, "shorter calls leave no record: 500us, 2ms", FOR_RUN | FOR_SET | FOR_MONITOR},
     {"max-depth", 0, "N", check_count, "calls deeper than that leave no record", FOR_RUN | FOR_SET | FOR_MONITOR},

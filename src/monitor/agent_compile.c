@@ -376,7 +376,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
     bool demanded = agent->demands != NULL;
     struct helper_compile compile = {.pid = shared ? 0 : agent->pid,
                                      .depth = settings ? settings->depth : 1,
-                                     .bytes = settings ? settings->value_bytes : 256,
+                                     .bytes = settings ? trace_settings_values(settings) : 256,
                                      .array = settings ? settings->array_items : 8,
                                      .string = settings ? settings->string_bytes : 64,
                                      .args = demanded || (settings && settings->args),

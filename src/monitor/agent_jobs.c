@@ -197,7 +197,7 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
         if (agent->as_left) { /* all are told in one request: none is in force without the others */
             agent->as_left = false;
             agent_changes_values(agent);
-        } else if (strcmp(key, "args") == 0 || strcmp(key, "locals") == 0 || strcmp(key, "depth") == 0)
+        } else if (trace_settings_compiled(key))
             agent_changes_values(agent);
         else if (!agent->applies_soon)
             agent_apply(agent);

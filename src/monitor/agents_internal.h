@@ -299,6 +299,9 @@ void agent_came(struct agent *agent, const struct agent *parent);
 void agent_open(struct agent *agent); /* its trace, if that is still to be made */
 /* Says so if the program has cut its area. */
 void agent_area_check(struct agent *agent);
+/* settings.c: bytes of values of one record at most; whether captures depend on a setting. */
+unsigned trace_settings_values(const struct trace_settings *settings);
+bool trace_settings_compiled(const char *key);
 void agent_set_problem(struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void job_set_problem(struct trace_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct trace_job *job_get(struct agents *agents, const char *dir);

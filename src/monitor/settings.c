@@ -16,9 +16,12 @@
 
 enum {
     DEPTH_LIMIT = 16,
+    ARRAY_LIMIT = 1000,
+    STRING_LIMIT = 3000,
     DEFAULT_STRING = 64,
     DEFAULT_ARRAY = 8,
     DEFAULT_VALUES = 1024,
+    MOST_VALUES = 4000, /* a little below what a record holds */
     DEFAULT_WAIT_US = 100000,
 };
 
@@ -115,6 +118,8 @@ static const struct setting {
     {"locals", SET_SWITCH, AT(locals), 0, "yes or no"},
     {"count-only", SET_SWITCH, AT(count_only), 0, "yes or no"},
     {"depth", SET_COUNT, AT(depth), DEPTH_LIMIT, "a number of pointer levels from 0 to 16"},
+    {"array-items", SET_COUNT, AT(array_items), ARRAY_LIMIT, "a number of elements from 0 to 1000"},
+    {"string-bytes", SET_COUNT, AT(string_bytes), STRING_LIMIT, "a number of bytes from 0 to 3000"},
     {"min-time", SET_TIME, AT(min_ns), 0, "a time such as 500us, 2ms or 1s"},
     {"max-depth", SET_COUNT, AT(max_depth), UINT32_MAX, "a number (0: no limit)"},
     {"rate", SET_COUNT, AT(rate), UINT32_MAX, "a number (0: no limit)"},
@@ -314,4 +319,19 @@ void trace_settings_each(const struct trace_settings *settings,
         }
         fn(ctx, rows[i].key, value);
     }
+}
+
+unsigned trace_settings_values(const struct trace_settings *settings)
+{
+    bool more = settings->array_items > DEFAULT_ARRAY || settings->string_bytes > DEFAULT_STRING;
+    return more ? MOST_VALUES : settings->value_bytes;
+}
+
+bool trace_settings_compiled(const char *key)
+{
+    static const char *const keys[] = {"args", "locals", "depth", "array-items", "string-bytes"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
 }

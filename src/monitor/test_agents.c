@@ -613,6 +613,13 @@ static void test_settings(void **state)
     assert_int_equal(trace_settings_set(&settings, "buffer", "2", &err), -EINVAL);
     assert_non_null(strstr(err.text, "1M"));
     assert_int_equal(trace_settings_set(&settings, "depth", "17", &err), -EINVAL);
+    assert_int_equal(trace_settings_values(&settings), 1024);
+    assert_int_equal(trace_settings_set(&settings, "array-items", "1000", &err), 0);
+    assert_int_equal(settings.array_items, 1000);
+    assert_int_equal(trace_settings_set(&settings, "array-items", "1001", &err), -EINVAL);
+    assert_int_equal(trace_settings_set(&settings, "string-bytes", "3000", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "string-bytes", "3001", &err), -EINVAL);
+    assert_int_equal(trace_settings_values(&settings), 4000);
     assert_int_equal(trace_settings_set(&settings, "overflow", "flight", &err), 0);
     assert_int_equal(settings.policy, AREA_FLIGHT);
     assert_int_equal(trace_settings_set(&settings, "read-by", "victim", &err), 0);

@@ -356,6 +356,33 @@ class Values(TracerCase):
                 for call in self.replayed("--fn", "sum"):
                     self.assertRegex(call["args"]["parts"], r'name = ("abc"|<optimised out>|<not available>)[,}]|^<')
 
+    def test_lengths(self):
+        """How much of arrays and texts is recorded is an option; all of it is there, and no more."""
+        source = self.box.path("work", "long.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("""__attribute__((noinline)) static int f(const char *text)
+                          {
+                              int a[100];
+                              for (int i = 0; i < 100; i++)
+                                  a[i] = i;
+                              return a[5] + text[0];
+                          }
+                          int main(void)
+                          {
+                              static char text[3001];
+                              for (int i = 0; i < 3000; i++)
+                                  text[i] = 'x';
+                              return f(text) & 0;
+                          }""")
+        program = self.compile(source, "-O0")
+        for options, items, length in ((), 8, 64), (("--array-items", "100", "--string-bytes", "3"), 100, 3), \
+                (("--array-items=2", "--string-bytes=3000"), 2, 3000):
+            self.assertEqual(self.scry_run("--args", "--locals", *options, "--", program).returncode, 0)
+            call = self.replayed("--fn", "f")[0]
+            self.assertEqual(re.findall(r"\d+", str(call["locals"]["a"])), [str(i) for i in range(items)])
+            self.assertEqual(str(call["args"]["text"]).count("x"), length, call["args"])
+        self.assertEqual(self.scry_run("--array-items", "1001", "--", "true").returncode, 125)
+
     def test_fortran(self):
         """Arguments come by their addresses, and arrays begin where the program says, with the first index the fastest."""
         source = self.box.path("work", "shapes.f90")
