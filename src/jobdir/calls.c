@@ -176,6 +176,8 @@ static int enter(struct calls *calls, struct track *track, const struct trace_ev
     if (call->shown) {
         calls->open++;
         calls->shown++;
+        call->layout = event->layout;
+        call->caller_layout = event->caller_layout;
         calls->visitor->enter(calls->visitor->ctx, call, event);
     }
     return 0;
@@ -271,6 +273,24 @@ void call_put_values(struct buf *out, const struct trace *trace, const struct la
     struct layout_style style = style_for(trace);
     if (layout)
         layout_format(layout, part, bytes, size, &style, out);
+}
+
+bool call_put_signature(struct buf *out, const struct trace *trace, const struct call *call,
+                        const struct trace_event *end)
+{
+    char room[32];
+    const char *name = call_name(trace, call->function, room, sizeof room);
+    _cleanup_(buf_done) struct buf result = BUF_INIT;
+    if (!call->layout || !layout_has(call->layout, LAYOUT_ARGS))
+        return false;
+    if (end->layout && layout_has(end->layout, LAYOUT_RESULT))
+        layout_declare(end->layout, LAYOUT_RESULT, &result);
+    bool joined = result.len && strchr("*&", result.data[result.len - 1]);
+    buf_printf(out, "%s%s%.*s(", result.len ? result.data : "", result.len && !joined ? " " : "",
+               (int)strcspn(name, "("), name);
+    layout_declare(call->layout, LAYOUT_ARGS, out);
+    buf_putc(out, ')');
+    return true;
 }
 
 bool call_put_json(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,

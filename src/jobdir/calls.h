@@ -23,7 +23,8 @@ struct call {
     struct call *parent; /* the call around it, shown or not; NULL */
     struct call *around; /* the nearest around it that is shown; NULL */
     bool shown;
-    bool from_exit; /* its beginning is not recorded, but when that was */
+    bool from_exit;                              /* its beginning is not recorded, but when that was */
+    const struct layout *layout, *caller_layout; /* of its entry; NULL: none */
     /* the visitor's */
     struct buf text;                   /* empty at the beginning */
     uint32_t mark;                     /* 0 at the beginning */
@@ -73,6 +74,9 @@ void call_put_ns(struct buf *out, double ns);
 void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
                      const void *bytes, size_t size);
 /* The same as JSON: an object, of the result its value; nothing if the layout has no such part. */
+/* Appends how the function is declared, as far as its values' layouts say: `int f(int n)`. False: they do not. */
+bool call_put_signature(struct buf *out, const struct trace *trace, const struct call *call,
+                        const struct trace_event *end);
 bool call_put_json(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
                    const void *bytes, size_t size);
 /* A JSON string; what is not UTF-8 becomes \xNN. */

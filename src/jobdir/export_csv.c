@@ -8,8 +8,9 @@
 
 static int begin(struct exporter *exporter)
 {
-    buf_puts(&exporter->text,
-             "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank\r\n");
+    buf_puts(
+        &exporter->text,
+        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature\r\n");
     return 0;
 }
 
@@ -28,6 +29,19 @@ static void put_values(struct exporter *exporter, const struct trace_event *even
     call_put_values(&values, exporter->trace, event->layout, part, event->values, event->values_size);
     buf_putc(&exporter->text, ',');
     export_put_field(&exporter->text, values.data ? values.data : "", values.len);
+}
+
+/* Who made the call, recorded or not; else the recorded call around it. */
+static void put_caller(struct exporter *exporter, const struct call *call, const struct trace_event *event)
+{
+    char room[32];
+    const char *caller = call->caller_layout ? layout_function(call->caller_layout, LAYOUT_CALLER) : NULL;
+    if (!caller && event->caller != UINT32_MAX)
+        caller = call_name(exporter->trace, event->caller, room, sizeof room);
+    if (!caller)
+        caller = call->site ? call->site->function : "";
+    buf_putc(&exporter->text, ',');
+    export_put_field(&exporter->text, caller, strlen(caller));
 }
 
 static void leave(void *ctx, struct call *call, const struct trace_event *event)
@@ -53,9 +67,16 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     put_values(exporter, event, LAYOUT_LOCALS);
     put_values(exporter, event, LAYOUT_RESULT);
     if (mpi_trace_number(exporter->mpi) >= 0)
-        buf_printf(out, ",%d\r\n", mpi_trace_number(exporter->mpi));
+        buf_printf(out, ",%d", mpi_trace_number(exporter->mpi));
     else
-        buf_puts(out, ",\r\n");
+        buf_putc(out, ',');
+    put_caller(exporter, call, event);
+    _cleanup_(buf_done) struct buf signature = BUF_INIT;
+    if (!mpi_trace_is_call(exporter->mpi, call->function)) /* whose values are chosen, not declared */
+        call_put_signature(&signature, exporter->trace, call, event);
+    buf_putc(out, ',');
+    export_put_field(out, signature.data ? signature.data : "", signature.len);
+    buf_puts(out, "\r\n");
     export_flush(exporter, false);
 }
 

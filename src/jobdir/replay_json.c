@@ -77,6 +77,12 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
     buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how),
                event->alone || call->from_exit ? "false" : "true");
     buf_append(out, call->text.data ? call->text.data : "", call->text.len);
+    _cleanup_(buf_done) struct buf signature = BUF_INIT;
+    if (!mpi_trace_is_call(replay->options.mpi, call->function) &&
+        call_put_signature(&signature, replay->trace, call, event) && signature.data) {
+        buf_puts(out, ",\"signature\":");
+        call_put_string(out, signature.data, signature.len);
+    }
     put_json_part(out, replay->trace, "locals", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     put_json_part(out, replay->trace, "result", event->layout, LAYOUT_RESULT, event->values, event->values_size);
     buf_puts(out, "}\n");

@@ -146,7 +146,8 @@ static void test_csv(void **state)
 {
     struct place *place = *state;
     made_text(place->dir, ".layouts",
-              "1\targs(n:i4)\n2\tlocals(i:i4) result(:i4)\n3\tcaller\"before\"(k:i4)\n4\targs(a:i2,b:i2)\n");
+              "1\targs(n:i4\"int\")\n2\tlocals(i:i4) result(:i4\"int\")\n3\tcaller\"before\"(k:i4)\n"
+              "4\targs(a:i2\"short\",b:i2\"short\")\n");
     make_solver(place);
     struct made *made = &place->made;
     made_begin(made, 101, 3000000);
@@ -155,14 +156,15 @@ static void test_csv(void **state)
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     _cleanup_(freep) char *text = exported(place, "csv");
-    assert_string_equal(text,
-                        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank\r\n"
-                        "100,100,2,norm,,0,0.001002000,310,returned,,,,\r\n"
-                        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,\r\n"
-                        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,\r\n"
-                        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,\r\n"
-                        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,\r\n"
-                        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,\r\n");
+    assert_string_equal(
+        text,
+        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature\r\n"
+        "100,100,2,norm,,0,0.001002000,310,returned,,,,,solve,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,,before,int solve(int n)\r\n"
+        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,,solve,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,,main,solve(int n)\r\n"
+        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,,,\r\n"
+        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,,,\"norm(short a, short b)\"\r\n");
 }
 
 static void test_folded(void **state)

@@ -51,6 +51,9 @@ const char *layout_function(const struct layout *layout, enum layout_part part);
 void layout_format(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                    const struct layout_style *style, struct buf *out);
 
+/* Appends the types of one part as in a declaration: `int n, const char *text`; of LAYOUT_RESULT `int`. */
+void layout_declare(const struct layout *layout, enum layout_part part, struct buf *out);
+
 /* The same as the request language's flat list of strings: name,value,name,value (escaped). */
 void layout_format_list(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                         const struct layout_style *style, struct buf *out);

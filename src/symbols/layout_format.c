@@ -354,6 +354,19 @@ static bool is_never_known(const struct layout_type *type)
     return type->kind == LAYOUT_OPTIMISED_OUT || type->kind == LAYOUT_NOT_AVAILABLE || type->kind == LAYOUT_NO_ROOM;
 }
 
+void layout_declare(const struct layout *layout, enum layout_part part, struct buf *out)
+{
+    const struct layout_type *type = &layout->parts[part];
+    for (size_t i = 0, shown = 0; i < type->field_count; i++) {
+        const struct layout_field *field = &type->fields[i];
+        const char *name = field->type->name ? field->type->name : "?";
+        if (field->type->kind == LAYOUT_PAD)
+            continue;
+        bool joined = !*field->name || name[strlen(name) - 1] == '*' || name[strlen(name) - 1] == '&';
+        buf_printf(out, "%s%s%s%s", shown++ ? ", " : "", name, joined ? "" : " ", field->name);
+    }
+}
+
 void layout_format(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                    const struct layout_style *style, struct buf *out)
 {
