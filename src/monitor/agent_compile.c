@@ -500,6 +500,32 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
     return true;
 }
 
+/* Whether a process of the agent's job lives, or one that waits for the same. */
+static bool is_still_wanted(const struct agent *agent)
+{
+    for (const struct agent *other = agent->agents->list; other; other = other->next) {
+        bool waits = other->compile_run && other->compile_run->set == agent->compile_run->set;
+        if (!other->ended && (waits || (agent->job && other->job == agent->job)))
+            return true;
+    }
+    return false;
+}
+
+void agent_compile_ended(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    struct compiled_set *set = agent->compile_run ? agent->compile_run->set : NULL;
+    if (!set || !set->job || is_still_wanted(agent))
+        return;
+    for (struct agent *other = agents->list; other; other = other->next)
+        if (other->compile_run && other->compile_run->set == set) {
+            run_free(other->compile_run);
+            other->compile_run = NULL;
+            agent_demands_compiled(other, false);
+        }
+    compiled_set_cancel(set);
+}
+
 void agent_compile_free(struct agent *agent)
 {
     run_free(agent->compile_run); /* what it waited for is for others, too */

@@ -127,6 +127,7 @@ void agent_ended(struct agent *agent)
     agent->exit_source = NULL;
     loop_remove(agent->hold_timer);
     agent->hold_timer = NULL;
+    agent_compile_ended(agent);
     if (agents->on_change)
         agents->on_change(agents->change_ctx, agent, false);
     collect_soon(agents);

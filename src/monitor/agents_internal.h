@@ -441,6 +441,7 @@ void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout)
 void agent_site_clear(struct area_site *site);
 void agent_site_put_back(struct agent *agent, const struct area_site *was);
 void agent_compile_slot_again(struct agent *agent, uint32_t slot); /* more is wanted of it than when it was compiled */
+void agent_compile_ended(struct agent *agent); /* what is compiled for a job stops with its last process */
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */

@@ -90,6 +90,15 @@ void agent_compiled_sets_free(struct agents *agents)
     }
 }
 
+void compiled_set_cancel(struct compiled_set *set)
+{
+    struct helper_job *job = set->job;
+    if (set->telling)
+        return;
+    free_set(set);
+    helper_cancel(job);
+}
+
 static struct compiled_set *set_new(struct agents *agents, const char *key, const char *request)
 {
     drop_sets(agents);

@@ -40,4 +40,7 @@ size_t compiled_program_size(const struct compiled_item *item);
 /* agent_compile.c: the helper has ended. */
 void agent_compiled_came(struct compiled_set *set);
 
+/* Nobody waits for it any more. */
+void compiled_set_cancel(struct compiled_set *set);
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/pause.h"
 #include "symbols/capture_compile.h"
 #include "symbols/helper.h"
 #include "symbols/helper_jobs.h"
@@ -300,6 +301,7 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
     const struct module *module = &request->modules[request->functions[i].module];
     struct capture_compiler *compiler = NULL;
     struct err err = {0};
+    pause_at("symbols.compile");
     int r = 0, opened = capture_compiler_new(&compiler, module->path, module->bias, &request->options, &err);
     size_t of = request->functions[i].module;
     for (; r == 0 && i < request->function_count && request->functions[i].module == of; i++) {

@@ -359,7 +359,10 @@ void layout_declare(const struct layout *layout, enum layout_part part, struct b
     const struct layout_type *type = &layout->parts[part];
     for (size_t i = 0, shown = 0; i < type->field_count; i++) {
         const struct layout_field *field = &type->fields[i];
-        const char *name = field->type->name ? field->type->name : "?";
+        const struct layout_type *named = field->type; /* the words stand behind the innermost */
+        while (!named->name && named->inner)
+            named = named->inner;
+        const char *name = named->name ? named->name : "?";
         if (field->type->kind == LAYOUT_PAD)
             continue;
         bool joined = !*field->name || name[strlen(name) - 1] == '*' || name[strlen(name) - 1] == '&';

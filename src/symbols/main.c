@@ -96,9 +96,6 @@ static int run(int argc, char **argv)
         return 0;
     }
     unsetenv("DEBUGINFOD_URLS"); /* nothing is fetched from the network */
-    if (nice(10) < 0) {
-        /* nicer than that already */
-    }
     volunteer();
     limit_memory();
     helper_guard(0);

@@ -4,6 +4,7 @@
 import glob
 import os
 import re
+import signal
 
 import scrytest
 from jobtest import JobCase, target, traces_of
@@ -47,6 +48,19 @@ class CompiledOnce(JobCase):
             self.assertEqual(self.compilations(), 0)
             self.traced(1, "--args", "--depth", "2")
             self.assertEqual(self.compilations(), 1)
+
+    def test_end_of_job(self):
+        """What is compiled for a job stops with it: nobody waits for it any more. It is not put behind the job that waits."""
+        with self.box.omis(), self.box.pause("symbols.compile") as pause:
+            run = self.start_run("-q", "--args", "--", target("traced"), "calls", 2)
+            helper = pause.reached()
+            self.assertEqual(os.getpriority(os.PRIO_PROCESS, helper), os.getpriority(os.PRIO_PROCESS, 0))
+            self.assertFalse(scrytest.process_gone(helper))
+            run.kill()
+            for pid in self.box.processes("traced"):
+                os.kill(pid, signal.SIGKILL)
+            scrytest.wait_until(lambda: scrytest.process_gone(helper), 10, "the helper ends with the job")
+        self.traced(1, "--args")
 
     def test_children_of_fork(self):
         done = self.scry_run("--trace", "fn:child_*", "--args", "--", target("forks"), 5)
