@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/pager.h"
 #include "cli/traces.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
@@ -81,6 +82,8 @@ static void print_help(void)
            "  --times         time of day to the nanosecond, durations in nanoseconds\n"
            "  --json          a JSON object a line for each call that ended, and each event\n"
            "  -h, --help      this text\n"
+           "\n"
+           "On a terminal, a pager shows it: $SCRY_PAGER, $PAGER, or less; empty: none.\n"
            "\n"
            "Example: scry replay --fn 'solve*' --min-time 1ms @last\n");
 }
@@ -417,6 +420,12 @@ static int show(struct job_traces *traces, const struct options *options)
     return say_nothing(traces, options, events, wrote);
 }
 
+static int show_paged(struct job_traces *traces, const struct options *options)
+{
+    pager_start();
+    return pager_end(show(traces, options));
+}
+
 static bool has_ended(const struct job_traces *traces)
 {
     struct job_info info = {0};
@@ -550,7 +559,7 @@ int cmd_replay(int argc, char **argv)
     if (status == 0)
         status = job_traces_ranks(&traces);
     if (status == 0)
-        status = options.follow ? follow(&traces, &options) : show(&traces, &options);
+        status = options.follow ? follow(&traces, &options) : show_paged(&traces, &options);
     job_traces_close(&traces);
     return status;
 }

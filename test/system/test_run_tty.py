@@ -11,6 +11,7 @@ import termios
 import time
 
 import scrytest
+from jobtest import target
 from scrytest import process_state, wait_until
 
 
@@ -307,6 +308,29 @@ class Tools(scrytest.TestCase):
         terminal = Terminal(self.box, rows, columns)
         self.addCleanup(terminal.close)
         return terminal
+
+    def test_pager(self):
+        """scry replay goes through a pager on a terminal, and is told when the person has seen enough."""
+        terminal = self.terminal()
+
+        def shown(command):
+            terminal.run(f"{command}; echo E''ND $?")  # what is typed is shown, too
+            text, status = terminal.expect(r"(?s)E''ND \$\?\r\n(.*?)END (\d+)\r\n").groups()
+            self.assertEqual(status, "0", text[:500])
+            return text.removeprefix("ready> ")
+
+        self.box.run(self.box.scry("run", "-q", "--name", "large", "--", target(), "calls", "3000"))
+        self.box.run(self.box.scry("run", "-q", "--name", "small", "--", target(), "calls", "1"))
+        for setting in ("SCRY_PAGER='sed s/^/PAGED/'", "PAGER='sed s/^/PAGED/'", "SCRY_PAGER='sed s/^/PAGED/' PAGER=false"):
+            lines = shown(f"{setting} scry replay small").splitlines()
+            self.assertRegex(lines[0], r"^PAGEDprocess \d+ ")
+            self.assertEqual([line[:5] for line in lines], ["PAGED"] * 5)
+            self.assertIn("\033[", lines[1])  # it is still for a terminal
+        self.assertEqual(len(shown("SCRY_PAGER='head -c 10' scry replay large")), 10)
+        for setting in ("SCRY_PAGER=", "SCRY_PAGER=cat", "PAGER=cat"):  # none
+            self.assertRegex(shown(f"{setting} scry replay small"), r"^process \d+")
+        self.assertRegex(shown("scry replay small"), r"process \d+")  # less, which ends as it fits
+        self.assertEqual(shown("SCRY_PAGER='sed s/^/PAGED/' scry replay small >out; grep -c PAGED out | cat").strip(), "0")
 
     def test_listing_fits(self):
         self.box.run(self.box.scry("run", "-q", "sh", "-c", "exit 3", *["argument"] * 20))
