@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/top_functions.h"
+#include "cli/top_keys.h"
+#include "cli/top_processes.h"
 #include "cli/top_ranks.h"
 #include "cli/top_terminal.h"
 #include "client/client.h"
@@ -41,7 +43,7 @@ struct view {
     struct spool_reader reader;
     struct top_functions functions;
     struct top_ranks ranks;
-    bool by_memory, only_functions, only_ranks;
+    struct top_choice choice;
     size_t rows, columns;
     bool whole; /* it goes to a file or a pipe: lines are not cut */
     struct report_style style;
@@ -54,8 +56,8 @@ static void print_help(void)
            "Shows a job while it runs: the node, memory and processors over time, its\n"
            "processes, what each rank of its MPI programs is in and its share of MPI time\n"
            "(since MPI_Init, and now), and the traced functions that took the most time.\n"
-           "Keys: q quits, m sorts by memory, c by processor, r shows ranks only, f\n"
-           "functions only, and again all. When the job ends, its last picture is left.\n" JOBDIR_JOB_HELP "\n"
+           "Keys: q quits, h shows all keys: other orders, a tree, a filter, scrolling, only\n"
+           "ranks or functions. When the job ends, its last picture is left.\n" JOBDIR_JOB_HELP "\n"
            "  --once       print one picture and end (so does output to a pipe)\n"
            "  --json       print what is shown, once, as JSON\n"
            "  -h, --help   this text\n"
@@ -194,51 +196,23 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
     put_line(out, view, line);
 }
 
-static int by_cpu(const void *a, const void *b)
+/* How many lines of a table are passed over. */
+static size_t first_of(const struct view *view, size_t count, size_t rows)
 {
-    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
-    if (left->cpu_share != right->cpu_share)
-        return left->cpu_share < right->cpu_share ? 1 : -1;
-    if (left->cpu_ns != right->cpu_ns)
-        return left->cpu_ns < right->cpu_ns ? 1 : -1;
-    return left->pid - right->pid;
+    size_t most = count > rows ? count - rows : 0;
+    return view->choice.scroll < most ? view->choice.scroll : most;
 }
 
-static int by_memory(const void *a, const void *b)
+static void put_processes(struct buf *out, const struct view *view, struct buf *line,
+                          const struct top_processes *processes, size_t rows)
 {
-    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
-    if (left->rss != right->rss)
-        return left->rss < right->rss ? 1 : -1;
-    return left->pid - right->pid;
-}
-
-static void put_process(struct buf *out, const struct view *view, struct buf *line, const struct job_process *process)
-{
-    struct buf text = BUF_INIT;
-    buf_printf(line, "%8d %c %6.1f ", process->pid, process->state, 100 * process->cpu_share);
-    text_size(&text, process->rss);
-    buf_printf(line, "%8s ", text.data ? text.data : "");
-    buf_clear(&text);
-    text_seconds(&text, (double)process->cpu_ns / 1e9);
-    buf_printf(line, "%12s %7llu  ", text.data ? text.data : "", (unsigned long long)process->threads);
-    text_show(line, process->name);
-    put_line(out, view, line);
-    buf_done(&text);
-}
-
-static void put_processes(struct buf *out, const struct view *view, struct buf *line, size_t rows)
-{
-    const struct job_model *model = &view->report.model;
-    size_t count = HASH_COUNT(model->alive), used = 0;
-    _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
-    for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
-        list[used++] = process;
     buf_puts(line, "     PID S   CPU %   MEMORY     CPU TIME THREADS  NAME");
     put_heading(out, view, line);
-    if (used)
-        qsort(list, used, sizeof *list, view->by_memory ? by_memory : by_cpu);
-    for (size_t i = 0; i < used && i < rows; i++)
-        put_process(out, view, line, list[i]);
+    size_t first = first_of(view, processes->count, rows);
+    for (size_t i = first; i < processes->count && i - first < rows; i++) {
+        top_processes_line(line, processes, i);
+        put_line(out, view, line);
+    }
 }
 
 static void put_time(struct buf *line, uint64_t ns, int columns)
@@ -280,8 +254,13 @@ static void put_functions(struct buf *out, const struct view *view, struct buf *
                        ? " SELF %       CALLS  FUNCTION"
                        : " SELF %        SELF       TOTAL     LONGEST       CALLS  FUNCTION");
     put_heading(out, view, line);
-    for (size_t i = 0; i < view->functions.count && i < rows; i++)
-        put_function(out, view, line, &view->functions.list[i]);
+    size_t matching = 0, at = 0;
+    for (size_t i = 0; i < view->functions.count; i++)
+        matching += top_choice_has(&view->choice, view->functions.list[i].name);
+    size_t first = first_of(view, matching, rows);
+    for (size_t i = 0; i < view->functions.count && at < first + rows; i++)
+        if (top_choice_has(&view->choice, view->functions.list[i].name) && at++ >= first)
+            put_function(out, view, line, &view->functions.list[i]);
 }
 
 static void put_ranks(struct buf *out, const struct view *view, struct buf *line, size_t rows)
@@ -289,7 +268,8 @@ static void put_ranks(struct buf *out, const struct view *view, struct buf *line
     bool narrow = view->columns < NARROW_COLUMNS;
     top_ranks_heading(line, &view->ranks, narrow);
     put_heading(out, view, line);
-    for (size_t i = 0; i < view->ranks.known.count && i < rows; i++) {
+    size_t count = view->ranks.known.count, first = first_of(view, count, rows);
+    for (size_t i = first; i < count && i - first < rows; i++) {
         top_ranks_line(line, &view->ranks, i, narrow);
         put_line(out, view, line);
     }
@@ -311,12 +291,11 @@ static void put_warnings(struct buf *out, const struct view *view, struct buf *l
  * use it. Lines, with that of its heading; 0: not shown. */
 enum { TABLE_PROCESSES, TABLE_RANKS, TABLE_FUNCTIONS, TABLES };
 
-static void give_room(const struct view *view, size_t room, size_t ret_lines[TABLES])
+static void give_room(const struct view *view, size_t processes, size_t room, size_t ret_lines[TABLES])
 {
-    size_t wanted[TABLES] = {HASH_COUNT(view->report.model.alive) + 1,
-                             view->ranks.known.count ? view->ranks.known.count + 1 : 0,
+    size_t wanted[TABLES] = {processes + 1, view->ranks.known.count ? view->ranks.known.count + 1 : 0,
                              view->functions.count ? view->functions.count + 1 : 0};
-    bool only[TABLES] = {false, view->only_ranks, view->only_functions};
+    bool only[TABLES] = {false, view->choice.only_ranks, view->choice.only_functions};
     size_t tables = 0;
     for (size_t i = 0; i < TABLES; i++)
         if (only[i] && wanted[i])
@@ -339,7 +318,7 @@ static void give_room(const struct view *view, size_t room, size_t ret_lines[TAB
     }
 }
 
-static void draw(struct buf *out, const struct view *view)
+static void draw(struct buf *out, struct view *view)
 {
     enum { WARNING_ROWS = 2 };
     struct buf line = BUF_INIT;
@@ -350,13 +329,31 @@ static void draw(struct buf *out, const struct view *view)
     put_warnings(out, view, &line, WARNING_ROWS);
     for (size_t i = 0; i < out->len; i++)
         used += out->data[i] == '\n';
-    give_room(view, view->rows > used + 1 ? view->rows - used : 2, lines);
+    size_t room = view->rows > used + 1 ? view->rows - used : 2;
+    view->choice.page = room > 2 ? room - 2 : 1;
+    if (view->choice.help) {
+        for (size_t i = 0; top_keys_help[i]; i++) {
+            buf_puts(&line, top_keys_help[i]);
+            put_line(out, view, &line);
+        }
+        buf_done(&line);
+        return;
+    }
+    struct top_processes processes;
+    top_processes_choose(&processes, &view->report.model, &view->choice);
+    give_room(view, processes.count, room, lines);
     if (lines[TABLE_PROCESSES])
-        put_processes(out, view, &line, lines[TABLE_PROCESSES] - 1);
+        put_processes(out, view, &line, &processes, lines[TABLE_PROCESSES] - 1);
     if (lines[TABLE_RANKS])
         put_ranks(out, view, &line, lines[TABLE_RANKS] - 1);
     if (lines[TABLE_FUNCTIONS])
         put_functions(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
+    size_t most = processes.count; /* beyond its last line there is nothing to scroll to */
+    most = view->ranks.known.count > most ? view->ranks.known.count : most;
+    most = view->functions.count > most ? view->functions.count : most;
+    if (view->choice.scroll > most)
+        view->choice.scroll = most;
+    top_processes_done(&processes);
     buf_done(&line);
 }
 
@@ -388,7 +385,7 @@ static int write_all(int fd, const struct buf *text)
 }
 
 /* Each line ends with "erase to its end", the picture with "erase below": no flicker. */
-static int show(const struct view *view)
+static int show(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT, screen = BUF_INIT;
     draw(&picture, view);
@@ -402,33 +399,20 @@ static int show(const struct view *view)
             buf_putc(&screen, picture.data[i]);
         }
     }
-    static const char keys[] = "q quit  c by cpu  m by memory  r ranks  f functions";
+    char keys[256];
+    top_keys_line(&view->choice, keys, sizeof keys);
     buf_puts(&screen, "\033[J");
-    buf_append(&screen, keys, text_fit(keys, sizeof keys - 1, view->columns));
+    buf_append(&screen, keys, text_fit(keys, strlen(keys), view->columns));
     return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
 }
 
 /* false: quit */
 static bool take_keys(struct view *view)
 {
-    char keys[16];
+    char keys[64];
     ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
-    for (ssize_t i = 0; i < got; i++) {
-        if (keys[i] == 'q' || keys[i] == 'Q')
-            return false;
-        if (keys[i] == 'm' || keys[i] == 'M')
-            view->by_memory = true;
-        if (keys[i] == 'c' || keys[i] == 'C')
-            view->by_memory = false;
-        if (keys[i] == 'f' || keys[i] == 'F') {
-            view->only_functions = !view->only_functions;
-            view->only_ranks = false;
-        }
-        if (keys[i] == 'r' || keys[i] == 'R') {
-            view->only_ranks = !view->only_ranks;
-            view->only_functions = false;
-        }
-    }
+    if (got > 0 && !top_keys_take(&view->choice, keys, (size_t)got))
+        return false;
     return got != 0; /* end of file: the terminal is gone */
 }
 

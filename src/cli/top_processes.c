@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_processes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/text.h"
+
+static int compare(const struct job_process *left, const struct job_process *right, enum top_order order)
+{
+    int names = 0;
+    switch (order) {
+    case TOP_BY_CPU:
+        if (left->cpu_share != right->cpu_share)
+            return left->cpu_share < right->cpu_share ? 1 : -1;
+        break;
+    case TOP_BY_MEMORY:
+        if (left->rss != right->rss)
+            return left->rss < right->rss ? 1 : -1;
+        break;
+    case TOP_BY_NAME:
+        names = strcmp(left->name, right->name);
+        break;
+    default:
+        break;
+    }
+    if (names)
+        return names;
+    if (order != TOP_BY_PID && order != TOP_BY_NAME && order != TOP_BY_MEMORY && left->cpu_ns != right->cpu_ns)
+        return left->cpu_ns < right->cpu_ns ? 1 : -1;
+    return left->pid - right->pid;
+}
+
+static int by_order(const void *a, const void *b, void *order)
+{
+    return compare(*(const struct job_process *const *)a, *(const struct job_process *const *)b,
+                   *(const enum top_order *)order);
+}
+
+/* ---- the tree ---- */
+
+struct node { /* indices into the list; SIZE_MAX: none */
+    pid_t pid;
+    size_t at, first, last, next;
+    bool has_parent;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+    return ((const struct node *)a)->pid - ((const struct node *)b)->pid;
+}
+
+static void put_below(struct top_processes *processes, const struct job_process **list, const struct node *nodes,
+                      const size_t *place, size_t index, unsigned depth)
+{
+    enum { DEPTH_MAX = 64 };
+    for (size_t i = index; i != SIZE_MAX; i = nodes[place[i]].next) {
+        processes->depths[processes->count] = depth;
+        processes->list[processes->count++] = list[i];
+        if (depth < DEPTH_MAX)
+            put_below(processes, list, nodes, place, nodes[place[i]].first, depth + 1);
+    }
+}
+
+/* Each behind its parent, those of one parent in the order of the list. */
+static void make_tree(struct top_processes *processes)
+{
+    size_t count = processes->count;
+    struct node *nodes = calloc(count + 1, sizeof *nodes);
+    size_t *place = calloc(count + 1, sizeof *place); /* of the list's elements among the nodes */
+    const struct job_process **list = calloc(count + 1, sizeof *list);
+    for (size_t i = 0; nodes && i < count; i++)
+        nodes[i] = (struct node){processes->list[i]->pid, i, SIZE_MAX, SIZE_MAX, SIZE_MAX, false};
+    if (nodes && place && list && count) {
+        qsort(nodes, count, sizeof *nodes, by_pid);
+        memcpy(list, processes->list, count * sizeof *list);
+        for (size_t i = 0; i < count; i++)
+            place[nodes[i].at] = i;
+        for (size_t i = 0; i < count; i++) {
+            const struct node wanted = {.pid = list[i]->ppid};
+            struct node *parent = bsearch(&wanted, nodes, count, sizeof *nodes, by_pid);
+            if (!parent || parent->at == i)
+                continue;
+            nodes[place[i]].has_parent = true;
+            if (parent->first == SIZE_MAX)
+                parent->first = i;
+            else
+                nodes[place[parent->last]].next = i;
+            parent->last = i;
+        }
+        processes->count = 0;
+        for (size_t i = 0; i < count; i++)
+            if (!nodes[place[i]].has_parent) {
+                processes->list[processes->count] = list[i];
+                processes->depths[processes->count++] = 0;
+                put_below(processes, list, nodes, place, nodes[place[i]].first, 1);
+            }
+    }
+    free(nodes);
+    free(place);
+    free(list);
+}
+
+void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
+                          const struct top_choice *choice)
+{
+    size_t count = HASH_COUNT(model->alive);
+    enum top_order order = choice->order;
+    struct top_processes chosen = {calloc(count + 1, sizeof *chosen.list), calloc(count + 1, sizeof *chosen.depths), 0};
+    for (const struct job_process *each = model->alive; each && chosen.list && chosen.depths; each = each->hh.next)
+        if (top_choice_has(choice, each->name))
+            chosen.list[chosen.count++] = each;
+    if (chosen.count)
+        qsort_r(chosen.list, chosen.count, sizeof *chosen.list, by_order, &order);
+    if (choice->tree)
+        make_tree(&chosen);
+    *ret_processes = chosen;
+}
+
+void top_processes_done(struct top_processes *processes)
+{
+    free(processes->list);
+    free(processes->depths);
+}
+
+void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index)
+{
+    const struct job_process *process = processes->list[index];
+    struct buf text = BUF_INIT;
+    buf_printf(line, "%8d %c %6.1f ", process->pid, process->state, 100 * process->cpu_share);
+    text_size(&text, process->rss);
+    buf_printf(line, "%8s ", text.data ? text.data : "");
+    buf_clear(&text);
+    text_seconds(&text, (double)process->cpu_ns / 1e9);
+    buf_printf(line, "%12s %7llu  %*s", text.data ? text.data : "", (unsigned long long)process->threads,
+               (int)(2 * processes->depths[index]), "");
+    text_show(line, process->name);
+    buf_done(&text);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes that scry top shows, in the order and the form that its keys chose. */
+#ifndef SCRY_CLI_TOP_PROCESSES_H
+#define SCRY_CLI_TOP_PROCESSES_H
+
+#include "base/buf.h"
+#include "cli/top_keys.h"
+#include "jobdir/model.h"
+
+struct top_processes {
+    const struct job_process **list; /* borrowed from the model */
+    unsigned *depths;                /* in the tree */
+    size_t count;
+};
+
+/* Without memory there are none. */
+void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
+                          const struct top_choice *choice);
+void top_processes_done(struct top_processes *processes);
+/* Appends the line of one, without its end. */
+void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index);
+
+#endif
