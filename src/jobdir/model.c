@@ -113,6 +113,7 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
 {
     count_command(model, process);
     model->unknown += process->status == JOB_STATUS_UNKNOWN;
+    model->failed += process->status != JOB_STATUS_UNKNOWN && process->status != 0;
     model->peak_rss = max_count(model->peak_rss, process->peak_rss);
     if (model->ended_count >= model->keep_limit) {
         model->ended_omitted++;

@@ -85,8 +85,8 @@ struct job_model {
     uint64_t ended_omitted;       /* beyond keep_limit */
     struct job_command *commands; /* hash by name, of ended processes; at most JOB_COMMANDS, then "(others)" */
 
-    struct job_why *whys; /* hash by text; at most JOB_WHYS */
-    uint64_t unknown;     /* ended processes whose status is not known */
+    struct job_why *whys;     /* hash by text; at most JOB_WHYS */
+    uint64_t failed, unknown; /* ended processes: with another status than 0; whose status is not known */
 
     uint64_t started_total, ended_total;      /* processes; counted also when they are not listed */
     uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */

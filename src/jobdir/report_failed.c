@@ -120,18 +120,14 @@ static json_t *unknown_json(const struct job_model *model)
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor)
 {
     const struct job_process *first = NULL;
-    json_int_t count = 0;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (!has_failed(process))
-            continue;
-        count++;
-        if (!first || process->end < first->end)
+        if (has_failed(process) && (!first || process->end < first->end))
             first = process;
     }
-    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "count", count, "unknown", (json_int_t)model->unknown,
-                     "unknown_reasons", unknown_json(model), "first", first ? process_json(first) : json_null(),
-                     "chain", chain_json(model, supervisor));
+    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "count", (json_int_t)model->failed, "unknown",
+                     (json_int_t)model->unknown, "unknown_reasons", unknown_json(model), "first",
+                     first ? process_json(first) : json_null(), "chain", chain_json(model, supervisor));
 }
 
 /* ---- for people ---- */

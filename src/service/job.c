@@ -75,6 +75,8 @@ static void process_seen(struct monitor *monitor, pid_t pid)
 static void process_said(struct monitor *monitor, const struct agent_command *said)
 {
     struct job_command *command = job_command_new(said->directory, said->args, said->whole, said->time_ns);
+    if (command)
+        command->said = true;
     for (struct scry_object *object = monitor->objects; object && command; object = object->hh.next)
         if (object_is(object, JOB_CLASS))
             job_follow_command(((struct job *)object->data)->follow, said->pid, command);

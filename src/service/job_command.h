@@ -17,6 +17,7 @@ enum { JOB_COMMAND_BYTES = 16384 }; /* of arguments that are kept */
 struct job_command {
     unsigned users;
     uint64_t time_ns; /* when that was so */
+    bool said;        /* by the process itself */
     bool whole;       /* the arguments are all there */
     size_t args_size;
     const char *args; /* NUL-terminated, one after the other */

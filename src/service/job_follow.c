@@ -339,22 +339,33 @@ void job_follow_seen(struct job_follow *follow, pid_t pid)
         hold_pidfd(follow, process);
 }
 
+/* Of its program: a process says it once. */
+static bool has_said(const struct job_command *command, uint64_t start_ns, uint64_t exec_ns)
+{
+    return command && command->said && command->time_ns >= max_count(start_ns, exec_ns);
+}
+
+/* Another with its number, in a namespace of processes of its own, may say something, too. */
 void job_follow_command(struct job_follow *follow, pid_t pid, struct job_command *command)
 {
     struct tracked *process = job_follow_find(follow, pid);
-    if (!process) {
-        job_follow_drain(follow);
+    if (!process || has_said(process->command, process->start_ns, process->exec_ns)) {
+        job_follow_drain(follow); /* it is new, or its program is */
         process = job_follow_find(follow, pid);
     }
     struct job_ended *ended = process ? NULL : job_ended_find(&follow->ended, pid, command->time_ns);
     if (process && !process->over && !hears_exits(follow))
         hold_pidfd(follow, process); /* it may live no longer than that */
-    if (process && command->time_ns >= process->start_ns && command->time_ns >= process->exec_ns) {
+    if (process && command->time_ns >= max_count(process->start_ns, process->exec_ns) &&
+        (follow->polled || !has_said(process->command, process->start_ns, process->exec_ns))) {
         drop_command(process);
         process->command = command->whole ? NULL : job_command_read(pid); /* while it lives */
-        if (!process->command)
+        if (process->command)
+            process->command->said = true;
+        else
             process->command = job_command_share(command);
-    } else if (ended && command->time_ns >= ended->exec_ns) {
+    } else if (ended && command->time_ns >= ended->exec_ns &&
+               !has_said(ended->command, ended->start_ns, ended->exec_ns)) {
         job_command_drop(ended->command);
         ended->command = job_command_share(command);
     }

@@ -648,6 +648,7 @@ static struct job_command *command_made(const char *text)
     struct job_command *command =
         job_command_new(span_str("/somewhere"), span_of(text, strlen(text) + 1), true, clock_now_ns());
     assert_non_null(command);
+    command->said = true;
     return command;
 }
 
@@ -695,7 +696,8 @@ static void test_commands(void **state)
     job_follow_drain(follow);
     job_follow_command(follow, held.pid, first);
     struct job_command *other = command_made("other");
-    job_follow_command(follow, 1, other); /* none of it */
+    job_follow_command(follow, 1, other);        /* none of it, */
+    job_follow_command(follow, held.pid, other); /* nor this: it has said what it is */
     assert_int_equal(write(answered[1], "x", 1), 1);
     until_said();
     take_until(follow, ENDED_COUNT, 1, &answer);
