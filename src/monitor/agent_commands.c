@@ -22,7 +22,7 @@ enum {
     READ_BYTES = 1 << 16,
     READS = 64, /* at once: others have their turn, too */
 };
-static const uint64_t REST_NS = 20000000;
+static const uint64_t REST_NS = 50000000;
 
 struct command_reader {
     char path[192];

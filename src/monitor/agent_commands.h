@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What processes say of their commands when they begin (shm/command.h), all that have the agent loaded, traced or not.
- * It is read together, some dozen times a second at most, and handed to monitor->on_command.
+ * It is read together, some twenty times a second at most, and handed to monitor->on_command.
  */
 #ifndef SCRY_MONITOR_AGENT_COMMANDS_H
 #define SCRY_MONITOR_AGENT_COMMANDS_H

@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 /* Between two readings; a buffer of the usual size (net.core.rmem_max) holds some 550 ends. */
-#define EXITS_REST_NS UINT64_C(20000000)
+#define EXITS_REST_NS UINT64_C(40000000)
 
 /* The end of a thread. That of the last one of its process has the wait status of the process (signal(7), wait(2)). */
 struct exit_event {

@@ -85,7 +85,7 @@ static void process_said(struct monitor *monitor, const struct agent_command *sa
 
 static void on_exits(void *ctx)
 {
-    job_follow_drain(((struct job *)ctx)->follow);
+    job_follow_hear(((struct job *)ctx)->follow);
 }
 
 static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct job **ret_job, struct err *err)

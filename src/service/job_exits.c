@@ -49,9 +49,8 @@ static int by_pid(const void *a, const void *b)
     return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-void job_exits_read(struct job_exits *exits)
+void job_exits_hear(struct job_exits *exits)
 {
-    exits->count = 0;
     if (exits->fd < 0)
         return;
     int code = exits_read(exits->fd, take, exits);
@@ -61,6 +60,11 @@ void job_exits_read(struct job_exits *exits)
         err_errno(&exits->why, code, "ends of processes cannot be heard any more");
         exits->silent = true;
     }
+}
+
+void job_exits_read(struct job_exits *exits)
+{
+    job_exits_hear(exits);
     if (exits->count > 1)
         qsort(exits->list, exits->count, sizeof *exits->list, by_pid);
     size_t kept = 0;

@@ -23,7 +23,9 @@ struct job_exits {
 
 void job_exits_open(struct job_exits *exits);
 void job_exits_close(struct job_exits *exits);
-/* Replaces the list. */
+/* Takes what was told out of the kernel's buffer, for job_exits_read. */
+void job_exits_hear(struct job_exits *exits);
+/* Likewise, and makes the list of all that was heard since it was last emptied (count 0). */
 void job_exits_read(struct job_exits *exits);
 const struct exit_event *job_exits_find(const struct job_exits *exits, pid_t pid);
 /* Why the end of a process that ended then was not told; valid as long as `exits`. */

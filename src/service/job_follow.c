@@ -13,6 +13,9 @@
 #include "probe/proc.h"
 #include "service/job_tree.h"
 
+/* Ends, until it is looked whose they are: with what the kernel's buffer holds besides, fewer than there are numbers of
+ * processes (32768 at least), so that none is another process's of that number. */
+enum { HEARD_MOST = 8192 };
 /* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
 static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
 /* Its start is known to a tick of /proc, and by perf: numbers are not given again within so short a time. */
@@ -329,6 +332,13 @@ void job_follow_drain(struct job_follow *follow)
     if (follow->perf)
         follow_read(follow->perf, on_record, follow);
     take_exits(follow);
+}
+
+void job_follow_hear(struct job_follow *follow)
+{
+    job_exits_hear(&follow->exits);
+    if (follow->exits.count > HEARD_MOST)
+        job_follow_drain(follow);
 }
 
 void job_follow_seen(struct job_follow *follow, pid_t pid)

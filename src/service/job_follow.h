@@ -42,9 +42,10 @@ void job_follow_seen(struct job_follow *follow, pid_t pid);
 /* What such a process said of its command, which is shared if it is of use. */
 void job_follow_command(struct job_follow *follow, pid_t pid, struct job_command *command);
 
-/* Readable when there are ends to be read by job_follow_drain, thousands a second perhaps, of all processes of the
+/* Readable when there are ends to be taken by job_follow_hear, thousands a second perhaps, of all processes of the
  * node; -1: the kernel tells none. */
 int job_follow_exits_fd(const struct job_follow *follow);
+void job_follow_hear(struct job_follow *follow);
 
 /* Takes a sample: drains, and looks at all that live. */
 void job_follow_sample(struct job_follow *follow);
