@@ -28,95 +28,7 @@
 #include "service/job_command.h"
 #include "service/job_ended.h"
 #include "service/job_follow.h"
-
-enum {
-    CURSOR,
-    TIME,
-    SINGLY,
-    REASON,
-    LOST,
-    STARTED,
-    ENDED,
-    ENDED_CPU,
-    PEAK_PROCESSES,
-    PEAK_THREADS,
-    FORGOTTEN,
-    ENDED_COUNT,
-    ENDED_LIST,
-    ALIVE_COUNT,
-    ALIVE_LIST,
-    COMING,
-    UNSEEN,
-    UNCLOCKED,
-    MEMBERS
-};
-enum { ENDED_MEMBERS = 14, ALIVE_MEMBERS = 12 };
-
-struct held {
-    pid_t pid;
-    int go;
-};
-
-/* A child that waits for its start. */
-static struct held hold(void (*work)(void))
-{
-    int ends[2];
-    char go;
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* not to be left behind by a test that failed */
-        close(ends[1]);
-        if (read(ends[0], &go, 1) == 1)
-            work();
-        _exit(0);
-    }
-    close(ends[0]);
-    return (struct held){pid, ends[1]};
-}
-
-static void let_go(struct held *held)
-{
-    assert_int_equal(write(held->go, "x", 1), 1);
-    close(held->go);
-}
-
-struct answer {
-    struct arena arena;
-    const struct value *values;
-};
-
-static void take(struct job_follow *follow, uint64_t cursor, struct answer *answer)
-{
-    struct buf text = BUF_INIT;
-    struct err err = {0};
-    size_t count;
-    answer->arena = ARENA_INIT;
-    job_follow_sample(follow);
-    job_follow_print(follow, cursor, &text);
-    assert_false(text.failed);
-    char *copy = arena_dup(&answer->arena, text.data, text.len);
-    assert_int_equal(values_parse(&answer->arena, span_of(copy, text.len), &answer->values, &count, &err), 0);
-    assert_int_equal(count, MEMBERS);
-    assert_int_equal(answer->values[ENDED_LIST].list.count, ENDED_MEMBERS * answer->values[ENDED_COUNT].integer.bits);
-    assert_int_equal(answer->values[ALIVE_LIST].list.count, ALIVE_MEMBERS * answer->values[ALIVE_COUNT].integer.bits);
-    buf_done(&text);
-}
-
-static uint64_t number(const struct answer *answer, int member)
-{
-    return answer->values[member].integer.bits;
-}
-
-static const struct value *find_ended(const struct answer *answer, pid_t pid)
-{
-    const struct value *list = answer->values[ENDED_LIST].list.items;
-    for (size_t i = 0; i < number(answer, ENDED_COUNT); i++)
-        if (list[i * ENDED_MEMBERS].integer.bits == (uint64_t)pid)
-            return list + i * ENDED_MEMBERS;
-    return NULL;
-}
+#include "service/test_follow_support.h"
 
 /* Twenty processes too short to be seen by looking now and then. */
 static void many_short(void)
@@ -201,20 +113,6 @@ static pid_t child_of(const struct answer *answer, pid_t parent)
     return 0;
 }
 
-/* Takes samples until `member` is `wanted`. */
-static void take_until(struct job_follow *follow, int member, uint64_t wanted, struct answer *answer)
-{
-    uint64_t end = clock_now_ns() + UINT64_C(20) * NS_PER_SECOND;
-    for (;;) {
-        take(follow, 0, answer);
-        if (number(answer, member) == wanted)
-            return;
-        assert_true(clock_now_ns() < end);
-        arena_done(&answer->arena);
-        poll(NULL, 0, 1);
-    }
-}
-
 enum { MANY_SEEN = 100 };
 static int said[2], answered[2]; /* a hello, and its answer */
 
@@ -233,16 +131,6 @@ static void many_seen(void)
         waitpid(pid, NULL, 0);
     }
     _exit(0);
-}
-
-static bool missing_statuses(void)
-{
-    int status, pidfd = proc_pidfd(getpid());
-    bool missing = proc_pidfd_exit_status(pidfd, &status) == -ENOTSUP;
-    close(pidfd);
-    if (missing)
-        print_message("# SKIP: PIDFD_GET_INFO does not tell exit statuses before Linux 6.15\n");
-    return missing || follow_missing();
 }
 
 /* Who says hello is known to its end, although no sample saw it, and perf tells the end before the kernel is through
@@ -331,71 +219,6 @@ static void test_unseen(void **state)
     job_follow_free(follow);
     for (int i = 0; i < 2; i++)
         close(said[i]);
-}
-
-static void wait_only(void)
-{
-    for (;;)
-        pause();
-}
-
-static int open_files(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
-/* One that has not ended yet holds those behind it back, not for ever; nothing stays open. */
-static void test_ended_list(void **state)
-{
-    if (missing_statuses())
-        skip();
-    struct job_ended_list list = {0};
-    struct held held = hold(wait_only);
-    int files = open_files();
-    siginfo_t info;
-    struct job_ended first = {
-        .pid = 1, .end_ns = clock_now_ns() + UINT64_C(100) * NS_PER_SECOND, .pidfd = proc_pidfd(held.pid)};
-    struct job_ended second = {.pid = 2, .end_ns = clock_now_ns(), .pidfd = -1};
-    struct job_ended stale = {
-        .pid = 3, .end_ns = clock_now_ns() - UINT64_C(2) * NS_PER_SECOND, .pidfd = proc_pidfd(held.pid)};
-    job_ended_add(&list, &first);
-    job_ended_add(&list, &second);
-    job_ended_add(&list, &stale);
-    assert_int_equal(job_ended_known(&list), 0);
-    kill(held.pid, SIGKILL);
-    assert_int_equal(waitid(P_PID, (id_t)held.pid, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(job_ended_known(&list), 3);
-    assert_int_equal(job_ended_at(&list, 0)->status, SIGKILL);
-    assert_int_equal(job_ended_at(&list, 1)->status, JOB_ENDED_STATUS_UNKNOWN);
-    assert_int_equal(job_ended_at(&list, 2)->status, JOB_ENDED_STATUS_UNKNOWN);
-    waitpid(held.pid, NULL, 0);
-    close(held.go);
-    held = hold(wait_only);
-    assert_int_equal(list.pidfds, 0);
-    /* what is forgotten, told or left at the end is closed */
-    first.pidfd = proc_pidfd(held.pid);
-    job_ended_add(&list, &first);
-    for (int i = 0; i < JOB_ENDED_KEPT; i++)
-        job_ended_add(&list, &second);
-    assert_int_equal(list.forgotten, 4);
-    assert_int_equal(job_ended_known(&list), JOB_ENDED_KEPT + 4);
-    for (int i = 0; i < 2; i++) {
-        first.pidfd = proc_pidfd(held.pid);
-        job_ended_add(&list, &first);
-    }
-    assert_int_equal(list.pidfds, 2);
-    job_ended_forget(&list, list.next + 1);
-    assert_int_equal(list.pidfds, 2);
-    job_ended_forget(&list, list.next - 1);
-    assert_int_equal(list.pidfds, 1);
-    job_ended_done(&list);
-    assert_int_equal(open_files(), files);
-    kill(held.pid, SIGKILL);
-    waitpid(held.pid, NULL, 0);
-    close(held.go);
 }
 
 static void follow_alive(bool late)
@@ -550,57 +373,6 @@ static void test_gone(void **state)
     assert_non_null(strstr(err.text, "cannot follow"));
 }
 
-/* Nobody has heard of these before their ends: they were not seen by a sample, and have no agent. */
-static void many_ways(void)
-{
-    for (int i = 0; i < 40; i++) {
-        if (fork() == 0) { /* with a child each that is gone before anybody could look */
-            pid_t pid = fork();
-            if (pid == 0)
-                raise(i % 2 ? SIGKILL : SIGTERM);
-            waitpid(pid, NULL, 0);
-            _exit(i);
-        }
-        wait(NULL);
-    }
-    _exit(3);
-}
-
-static void test_all_statuses(void **state)
-{
-    struct err err = {0};
-    int heard = exits_open(&err);
-    if (heard < 0 || follow_missing()) {
-        print_message("SKIP: %s\n", heard < 0 ? err.text : follow_missing());
-        skip();
-    }
-    close(heard);
-    struct held held = hold(many_ways);
-    struct job_follow *follow;
-    struct answer answer;
-    int signals[2] = {0}, codes[40] = {0};
-    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
-    let_go(&held);
-    waitpid(held.pid, NULL, 0);
-    take_until(follow, ENDED_COUNT, 81, &answer);
-    for (size_t i = 0; i < 81; i++) {
-        const struct value *row = answer.values[ENDED_LIST].list.items + i * ENDED_MEMBERS;
-        int status = (int)row[5].integer.bits;
-        assert_false(row[5].integer.negative);
-        assert_true(row[9].text.len > 0);
-        if (WIFSIGNALED(status))
-            signals[WTERMSIG(status) == SIGKILL]++;
-        else
-            codes[WEXITSTATUS(status)]++;
-    }
-    assert_int_equal(signals[0], 20);
-    assert_int_equal(signals[1], 20);
-    for (int i = 0; i < 40; i++)
-        assert_int_equal(codes[i], i == 3 ? 2 : 1);
-    arena_done(&answer.arena);
-    job_follow_free(follow);
-}
-
 /* The kernel drops what it tells of ends when nobody reads: that is the reason of each that is not known, and none is
  * taken for another's. */
 static void test_dropped(void **state)
@@ -643,117 +415,6 @@ static void test_dropped(void **state)
         close(said[i]);
 }
 
-static struct job_command *command_made(const char *text)
-{
-    struct job_command *command =
-        job_command_new(span_str("/somewhere"), span_of(text, strlen(text) + 1), true, clock_now_ns());
-    assert_non_null(command);
-    command->said = true;
-    return command;
-}
-
-static bool command_is(const struct value *command, const char *text)
-{
-    const struct value *list = &command[2];
-    return command[0].integer.bits == 1 && !command[0].integer.negative && span_is(command[1].text, "/somewhere") &&
-           list->list.count == 1 && span_is(list->list.items[0].text, text);
-}
-
-/* Says when it has started a child and another program comes, waits each time. */
-static void child_and_exec(void)
-{
-    pid_t pid = fork();
-    char go;
-    if (pid == 0 && write(said[1], "c", 1) == 1)
-        _exit(read(answered[0], &go, 1) == 1);
-    if (waitpid(pid, NULL, 0) == pid && write(said[1], "e", 1) == 1 && read(answered[0], &go, 1) == 1)
-        execl("/bin/true", "true", (char *)NULL);
-    _exit(9);
-}
-
-static void until_said(void)
-{
-    char c;
-    assert_int_equal(read(said[0], &c, 1), 1);
-}
-
-/* What a process said, be it late, is its own and that of children that execute nothing; not of the program after. */
-static void test_commands(void **state)
-{
-    if (follow_missing())
-        skip();
-    struct job_follow *follow;
-    struct answer answer;
-    struct err err = {0};
-    assert_int_equal(pipe(said), 0);
-    assert_int_equal(pipe(answered), 0);
-    struct held held = hold(child_and_exec);
-    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
-    struct job_command *first = command_made("first");
-    let_go(&held);
-    until_said();
-    /* read late: the child was there before */
-    job_follow_drain(follow);
-    job_follow_command(follow, held.pid, first);
-    struct job_command *other = command_made("other");
-    job_follow_command(follow, 1, other);        /* none of it, */
-    job_follow_command(follow, held.pid, other); /* nor this: it has said what it is */
-    assert_int_equal(write(answered[1], "x", 1), 1);
-    until_said();
-    take_until(follow, ENDED_COUNT, 1, &answer);
-    assert_true(command_is(answer.values[ENDED_LIST].list.items + 11, "first"));
-    assert_true(command_is(answer.values[ALIVE_LIST].list.items + 9, "first"));
-    arena_done(&answer.arena);
-    take(follow, 0, &answer); /* told once */
-    assert_true(answer.values[ALIVE_LIST].list.items[9].integer.negative);
-    arena_done(&answer.arena);
-    assert_int_equal(write(answered[1], "x", 1), 1);
-    waitpid(held.pid, NULL, 0);
-    take_until(follow, ENDED_COUNT, 2, &answer);
-    assert_true(find_ended(&answer, held.pid)[11].integer.negative);
-    arena_done(&answer.arena);
-    /* of the program before: no; and what is older than the process */
-    job_follow_command(follow, held.pid, other);
-    take(follow, 0, &answer);
-    assert_true(find_ended(&answer, held.pid)[11].integer.negative);
-    arena_done(&answer.arena);
-    job_follow_free(follow);
-    assert_int_equal(first->users, 1); /* ours */
-    assert_int_equal(other->users, 1);
-    job_command_drop(first);
-    job_command_drop(other);
-    for (int i = 0; i < 2; i++) {
-        close(said[i]);
-        close(answered[i]);
-    }
-}
-
-/* One whose status an event is to tell holds those behind it back, not for ever; an event of before its end is none. */
-static void test_awaited(void **state)
-{
-    struct job_ended_list list = {0};
-    uint64_t now = clock_now_ns(), far = now + UINT64_C(100) * NS_PER_SECOND;
-    const struct job_ended first = {.pid = 1, .end_ns = far, .event_ns = far, .pidfd = -1, .awaits = true};
-    const struct job_ended second = {
-        .pid = 2, .end_ns = now, .pidfd = -1, .status = SIGTERM, .source = JOB_ENDED_BY_EVENT};
-    const struct job_ended stale = {.pid = 3, .end_ns = now - UINT64_C(2) * NS_PER_SECOND, .pidfd = -1, .awaits = true};
-    struct exit_event event = {.pid = 1, .tid = 1, .status = 7 << 8, .time_ns = now};
-    job_ended_add(&list, &first);
-    job_ended_add(&list, &second);
-    job_ended_add(&list, &stale);
-    job_ended_event(&list, &event);
-    assert_int_equal(job_ended_known(&list), 0);
-    event.time_ns = far;
-    job_ended_event(&list, &event);
-    assert_int_equal(job_ended_known(&list), 3);
-    assert_int_equal(job_ended_at(&list, 0)->status, 7 << 8);
-    assert_int_equal(job_ended_at(&list, 1)->status, SIGTERM);
-    assert_int_equal(job_ended_at(&list, 2)->source, JOB_ENDED_NOT_KNOWN);
-    assert_int_equal(list.in_vain, 1);
-    assert_int_equal(list.awaiting, 0);
-    job_ended_done(&list);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -762,14 +423,10 @@ int main(void)
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_seen),
         cmocka_unit_test(test_unseen),
-        cmocka_unit_test(test_ended_list),
         cmocka_unit_test(test_agents_own),
         cmocka_unit_test(test_agents_own_last),
         cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_all_statuses),
         cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_awaited),
     };
     return cmocka_run_group_tests_name("job_follow", tests, NULL, NULL);
 }
