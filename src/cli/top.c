@@ -304,7 +304,7 @@ static void give_room(const struct view *view, size_t processes, size_t room, si
     for (size_t i = 0; i < TABLES; i++)
         tables += wanted[i] != 0;
     for (size_t i = 0, left = room; i < TABLES; i++) {
-        size_t part = room / tables;
+        size_t part = room / (tables ? tables : 1);
         ret_lines[i] = wanted[i] < part ? wanted[i] : wanted[i] ? part : 0;
         ret_lines[i] = ret_lines[i] == 1 ? 2 : ret_lines[i]; /* a heading alone says nothing */
         left -= ret_lines[i] < left ? ret_lines[i] : left;

@@ -14,8 +14,7 @@
 
 enum {
     ATTENDS_NS = 1000000, /* who polls has looked some thousand times in so long; */
-    ATTENDS_PART = 50,    /* between looks that are close together, this part of the time is enough; */
-    APART_NS = 10000000,  /* looks that are closer say nothing of who runs */
+    ATTENDS_PART = 50,    /* between looks that are close together, this part of the time is enough */
 };
 
 struct sample {
@@ -119,6 +118,18 @@ static int by_thread(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
+static void look_free(struct mpi_look *look)
+{
+    for (size_t i = 0; look && i < look->process_count; i++)
+        free(look->processes[i].threads);
+    if (look) {
+        free(look->processes);
+        free(look->samples);
+        free(look->node);
+    }
+    free(look);
+}
+
 int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node)
 {
     struct mpi_look *look = calloc(1, sizeof *look);
@@ -132,7 +143,7 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
         look->node = node ? strdup(node) : NULL;
     }
     if (!look || !look->samples || !look->processes || (node && !look->node)) {
-        mpi_look_end(look, NULL);
+        look_free(look);
         return -ENOMEM;
     }
     look->when_ns = wait_now_ns();
@@ -162,8 +173,7 @@ static enum mpi_attends compare(const struct sample *before, const struct sample
     if ((before->thread.state == 'S' || before->thread.state == 'D') &&
         (now->thread.state == 'S' || now->thread.state == 'D'))
         return MPI_ATTENDS;
-    if (passed_ns < APART_NS || !before->thread.timed || !now->thread.timed ||
-        now->thread.ran_ns < before->thread.ran_ns)
+    if (!before->thread.timed || !now->thread.timed || now->thread.ran_ns < before->thread.ran_ns)
         return MPI_ATTENDS_UNKNOWN;
     uint64_t enough = passed_ns / ATTENDS_PART < ATTENDS_NS ? passed_ns / ATTENDS_PART : ATTENDS_NS;
     return now->thread.ran_ns - before->thread.ran_ns >= enough ? MPI_ATTENDS : MPI_STARVED;
@@ -225,37 +235,39 @@ static void look_at_all(const struct mpi_look *look, struct mpi_stats *stats, st
     free(threads);
 }
 
-void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
+static void look_again(const struct mpi_look *look, struct mpi_stats_set *set)
 {
-    for (size_t i = 0; look && set && i < set->count; i++)
+    for (size_t i = 0; i < set->count; i++)
         if (is_here(&set->ranks[i], look->node))
             look_at_all(look, &set->ranks[i], set->arena);
-    if (look && set) {
-        uint64_t passed_ns = wait_now_ns() - look->when_ns;
-        look_once(set, look->node);
-        for (size_t i = 0; i < set->count; i++) {
-            const struct mpi_stats *stats = &set->ranks[i];
-            for (size_t k = 0; k < stats->thread_count && is_here(stats, look->node); k++) {
-                struct mpi_stats_thread *thread = &stats->threads[k];
-                const struct sample key = {.pid = stats->pid, .tid = thread->tid};
-                const struct sample *before =
-                    bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
-                struct sample now = before || thread->attends == MPI_STOPPED ? sample_of(stats->pid, thread->tid) : key;
-                if (thread->attends != MPI_STOPPED)
-                    thread->attends = compare(before && before->in_mpi ? before : NULL, &now, passed_ns);
-                else if (waits_is_stopped(now.thread.state))
-                    thread->attends = stopped_how(thread, before, &now);
-                else
-                    thread->attends = MPI_ATTENDS_UNKNOWN; /* no longer */
-            }
+    look_once(set, look->node);
+}
+
+void mpi_look_end_at_once(struct mpi_look *look, struct mpi_stats_set *set)
+{
+    look_again(look, set);
+    look_free(look);
+}
+
+void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
+{
+    uint64_t passed_ns = look ? wait_now_ns() - look->when_ns : 0;
+    if (look && set)
+        look_again(look, set);
+    for (size_t i = 0; look && set && i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        for (size_t k = 0; k < stats->thread_count && is_here(stats, look->node); k++) {
+            struct mpi_stats_thread *thread = &stats->threads[k];
+            const struct sample key = {.pid = stats->pid, .tid = thread->tid};
+            const struct sample *before = bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
+            struct sample now = before || thread->attends == MPI_STOPPED ? sample_of(stats->pid, thread->tid) : key;
+            if (thread->attends != MPI_STOPPED)
+                thread->attends = compare(before && before->in_mpi ? before : NULL, &now, passed_ns);
+            else if (waits_is_stopped(now.thread.state))
+                thread->attends = stopped_how(thread, before, &now);
+            else
+                thread->attends = MPI_ATTENDS_UNKNOWN; /* no longer */
         }
     }
-    for (size_t i = 0; look && i < look->process_count; i++)
-        free(look->processes[i].threads);
-    if (look) {
-        free(look->processes);
-        free(look->samples);
-        free(look->node);
-    }
-    free(look);
+    look_free(look);
 }

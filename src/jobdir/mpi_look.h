@@ -23,6 +23,9 @@ void mpi_look_wait(const struct mpi_look *look);
 /* The second, into `attends` of the threads of `set`, and `seen`; the set may be read anew since. Frees; NULL is fine.
  */
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);
+/* The same for who cannot wait: with no time between, two looks tell who is stopped, and what threads outside of MPI
+ * wait for, but not who had a processor. */
+void mpi_look_end_at_once(struct mpi_look *look, struct mpi_stats_set *set);
 /* After mpi_look_end: somebody is stopped by scry of whom the statistics do not say so. They are older than the stop,
  * or it is the moment that a trap takes: look anew. Who stands as before in the next look, too, was stopped by a
  * signal. */

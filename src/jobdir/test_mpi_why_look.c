@@ -212,7 +212,7 @@ static void test_processes(void **state)
     struct mpi_stats_set set = look_at(&stats, &thread, pid);
     struct mpi_look *look;
     assert_int_equal(mpi_look_begin(&look, &set, NULL), 0);
-    mpi_look_end(look, &set);
+    mpi_look_end_at_once(look, &set);
     assert_int_equal(thread.attends, MPI_STOPPED);
     set = look_at(&stats, &thread, pid);
     assert_int_equal(mpi_look_begin(&look, &set, "elsewhere"), 0);
@@ -333,6 +333,21 @@ static void test_how_long(void **state)
     assert_int_equal(attends, MPI_ATTENDS_UNKNOWN);
 }
 
+/* However long it took until the second look: nothing is said of who had a processor. */
+static void test_at_once(void **state)
+{
+    struct mpi_stats stats;
+    struct mpi_stats_thread thread;
+    struct mpi_look *look;
+    test_world_begin('R');
+    struct mpi_stats_set set = look_at(&stats, &thread, getpid());
+    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    wait_poll(NULL, 0, 500);
+    mpi_look_end_at_once(look, &set);
+    test_world_end();
+    assert_int_equal(thread.attends, MPI_ATTENDS_UNKNOWN);
+}
+
 static void test_one_that_polls(void **state)
 {
     pid_t pid = fork();
@@ -364,11 +379,12 @@ static void test_one_that_polls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_there), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_starved),       cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_lock),          cmocka_unit_test(test_start),
-        cmocka_unit_test(test_processes),     cmocka_unit_test(test_stopped_for_a_moment),
-        cmocka_unit_test(test_how_long),      cmocka_unit_test(test_one_that_polls),
+        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_starved),        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
+        cmocka_unit_test(test_processes),      cmocka_unit_test(test_stopped_for_a_moment),
+        cmocka_unit_test(test_how_long),       cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_one_that_polls),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);
 }

@@ -273,7 +273,7 @@ int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *
     mpi_past_each(monitor->mpi, dir, gather_past, &gathering);
     if (gathering.set.count)
         qsort(gathering.set.ranks, gathering.set.count, sizeof *gathering.set.ranks, by_rank);
-    mpi_look_end(look, &gathering.set);
+    mpi_look_end_at_once(look, &gathering.set);
     *ret_set = gathering.set;
     return gathering.failed ? -ENOMEM : mpi_why_find(ret_why, ret_set, NULL, arena);
 }
