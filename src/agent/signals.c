@@ -37,6 +37,8 @@ static _Atomic int32_t process; /* others with our memory (vfork) have dispositi
 static _Atomic uint64_t open_set, aside_set;
 
 _Thread_local uint64_t agent_signals_blocked __attribute__((tls_model("initial-exec")));
+/* The child of vfork that has changed its mask: it is all in the kernel, and the word is its parent's alone. */
+static _Thread_local int32_t apart __attribute__((tls_model("initial-exec")));
 
 /* The frame as the kernel writes it. */
 struct signal_frame {
@@ -139,6 +141,13 @@ static bool in_process(void)
     return atomic_load_explicit(&process, memory_order_relaxed) == self;
 }
 
+/* What the running process believes blocked, though it is open in the kernel. */
+static uint64_t believed_blocked(void)
+{
+    uint64_t believed = agent_signals_blocked;
+    return believed && apart && !in_process() && apart == (int32_t)sys_call0(__NR_getpid) ? 0 : believed;
+}
+
 /* ---- what the program sets ---- */
 
 bool signals_mine(int signal)
@@ -184,12 +193,19 @@ bool signals_masking(void)
 
 int signals_mask(int how, const uint64_t *set, uint64_t *ret_old)
 {
-    uint64_t open = atomic_load_explicit(&open_set, memory_order_relaxed), believed = agent_signals_blocked;
+    uint64_t open = atomic_load_explicit(&open_set, memory_order_relaxed), believed = believed_blocked();
     uint64_t kernel = 0, given = set ? *set : 0;
     /* a child of vfork shares this word with its parent, but has a mask of its own */
-    bool pass = set && (believed || (given & open)) && !in_process();
+    bool pass = set && (agent_signals_blocked || (given & open)) && !in_process();
     if (set && (how < SIG_BLOCK || how > SIG_SETMASK))
         return -EINVAL;
+    if (pass) {
+        if (believed)
+            sigset_mask(SIG_BLOCK, &believed, NULL);
+        apart = (int32_t)sys_call0(__NR_getpid);
+    } else if (set) {
+        apart = 0;
+    }
     /* The word first: what then becomes open in the kernel and comes at once is judged by it. */
     if (set && !pass) {
         if (how == SIG_BLOCK)
@@ -210,7 +226,7 @@ int signals_mask(int how, const uint64_t *set, uint64_t *ret_old)
 
 uint64_t signals_real_begin(void)
 {
-    uint64_t believed = agent_signals_blocked;
+    uint64_t believed = believed_blocked();
     if (believed) {
         sigset_mask(SIG_BLOCK, &believed, NULL);
         agent_signals_blocked = 0;
@@ -318,7 +334,7 @@ static bool chain(int signal, const struct kernel_action *program, struct signal
     uint64_t mask = program->mask | (program->flags & SA_NODEFER ? 0 : SIGSET_BIT(signal));
     /* it sees its own mask, and may change it for the time after; what it believes blocked is then really blocked until
      * it is changed next, which only makes reads slower */
-    frame->context.mask |= agent_signals_blocked;
+    frame->context.mask |= believed_blocked();
     if (!(program->flags & SA_ONSTACK) && within(at, &frame->context.stack) && !within(sp, &frame->context.stack)) {
         at = move_frame(frame, sp);
         if (!at)
@@ -365,7 +381,7 @@ int agent_signal_handle(int signal, siginfo_t *info, ucontext_t *context, uint64
     struct signal_frame *frame = (struct signal_frame *)(uintptr_t)at;
     struct disposition *disposition = disposition_of(signal);
     uint64_t bit = SIGSET_BIT(signal);
-    bool fault = raised_by_fault(signal, info);
+    bool fault = raised_by_fault(signal, info), blocked = believed_blocked() & bit;
     if (fault && (signal == SIGSEGV || signal == SIGBUS)) {
         uint64_t fixup = agent_read_fixup((uint64_t)context->uc_mcontext.gregs[REG_RIP]);
         if (fixup) {
@@ -377,7 +393,7 @@ int agent_signal_handle(int signal, siginfo_t *info, ucontext_t *context, uint64
     }
     if (!disposition)
         return 0;
-    if ((agent_signals_blocked & bit) && !fault && !(frame->context.mask & bit)) {
+    if (blocked && !fault && !(frame->context.mask & bit)) {
         frame->context.mask |= bit; /* now it is really blocked, and waits in the kernel */
         send_again(signal, info);
         return 0;
@@ -388,7 +404,7 @@ int agent_signal_handle(int signal, siginfo_t *info, ucontext_t *context, uint64
         return 0;
     if (ignored && !fault)
         return 0;
-    if (ignored || program.handler == (uintptr_t)SIG_DFL || (fault && (agent_signals_blocked & bit))) {
+    if (ignored || program.handler == (uintptr_t)SIG_DFL || (fault && blocked)) {
         die(signal, info, context, signal);
         return 0;
     }
@@ -492,7 +508,7 @@ void agent_signals_thread(unsigned inherited)
 /* The word stays as it is: it may be that of the parent of a vfork. */
 unsigned agent_signals_exec(void)
 {
-    uint64_t believed = agent_signals_blocked;
+    uint64_t believed = believed_blocked();
     if (believed)
         sigset_mask(SIG_BLOCK, &believed, NULL);
     return (unsigned)believed;

@@ -266,6 +266,45 @@ static int thread_crash(void)
     return 0;
 }
 
+/* What is blocked in a child of vfork that was begun with all signals blocked, and in its parent then. */
+static void blocked_child(const char *name, int how, const sigset_t *set)
+{
+    sigset_t all, before, now;
+    static sigset_t seen[2];
+    int status;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = vfork();
+    if (child == 0) {
+        if (set)
+            sigprocmask(how, set, &seen[0]);
+        sigprocmask(SIG_BLOCK, NULL, &seen[1]);
+        _exit(4);
+    }
+    waitpid(child, &status, 0);
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    say_number(name, status);
+    say_number("was blocked", set ? sigismember(&seen[0], SIGSEGV) : 1);
+    say_number("is blocked", sigismember(&seen[1], SIGSEGV));
+    say_number("is blocked in its parent", sigismember(&now, SIGSEGV));
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void blocked_children(void)
+{
+    sigset_t none, one, other;
+    sigemptyset(&none);
+    sigemptyset(&one);
+    sigaddset(&one, SIGSEGV);
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR1);
+    blocked_child("mask inherited", 0, NULL);
+    blocked_child("mask emptied", SIG_SETMASK, &none);
+    blocked_child("mask without one", SIG_UNBLOCK, &one);
+    blocked_child("mask with one", SIG_SETMASK, &one);
+    blocked_child("mask without another", SIG_UNBLOCK, &other);
+}
+
 static int forks(void)
 {
     int status;
@@ -289,6 +328,7 @@ static int forks(void)
     }
     waitpid(child, &status, 0);
     say_number("child", status);
+    blocked_children();
     struct sigaction now;
     sigaction(SIGSEGV, NULL, &now);
     say_number("handler kept", now.sa_sigaction == skip);

@@ -9,9 +9,9 @@ build() {
 }
 
 list() {
-    printf '%s\n' alter backup busy corrupt crash2 exclusive expr func insert ioerr json101 lock lock2 lock4 malloc3 mmap1 \
-        mmap2 multiplex oserror pager1 printf rollback savepoint select1 select2 shared symlink syscall tempdb thread001 \
-        thread1 trigger1 unixexcl vacuum wal walcrash2 window1
+    printf '%s\n' alter backup busy crash2 exclusive expr func insert ioerr json101 lock lock2 lock4 mmap1 mmap2 \
+        oserror pager1 printf rollback savepoint select1 shared symlink syscall tempdb thread001 thread1 \
+        trigger1 unixexcl vacuum wal window1
 }
 
 at_once=2
