@@ -137,7 +137,7 @@ def built(name):
         shutil.rmtree(tree)
         tree = SOURCES.fetch(package_of(name))
     with open(log, "wb") as file:
-        done = subprocess.run(["nice", *command(name, "build")], check=False, cwd=tree, stdin=subprocess.DEVNULL, stdout=file,
+        done = subprocess.run(command(name, "build"), check=False, cwd=tree, stdin=subprocess.DEVNULL, stdout=file,
                               stderr=file, env={**os.environ, "HOOKS": HOOKS, "MAKEFLAGS": f"-j{os.cpu_count()}"})
     if done.returncode:
         with open(log, encoding="utf-8", errors="replace") as file:
