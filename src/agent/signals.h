@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGTRAP beside the program's own. They repair bad reads
- * (agent/read.h), go on from what a killed tracer has left, and note crashes (agent/crash.h); everything else goes to whoever would have had it, as the kernel
- * would have delivered it: same stack, mask, arguments, context.
+ * (agent/read.h), go on from what a killed tracer has left, and note crashes (agent/crash.h); everything else goes to
+ * whoever would have had it, as the kernel would have delivered it: same stack, mask, arguments, context.
  *
  * While handlers are in place, sigaction and its kin are interposed (signals_interpose.c): the program sees and sets
  * its own dispositions. The masks of threads, too: the four signals that faults cause stay open in the kernel when
