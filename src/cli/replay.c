@@ -513,6 +513,7 @@ static int follow(struct job_traces *traces, const struct options *options)
     job_history_open(&following.history, traces);
     while (code >= 0 && !interrupted) {
         bool ended = has_ended(traces); /* before looking, so that nothing is missed */
+        traces->is_running = !ended;
         code = job_traces_again(traces, options->process);
         if (code >= 0)
             code = follow_more(&following, traces, options);

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -40,6 +43,14 @@ static bool is_known(const struct job_traces *traces, const char *path)
         if (strcmp(traces->paths[i], path) == 0)
             return true;
     return false;
+}
+
+/* While a job runs a trace is first a directory, and then says whose it is, and whether it goes on with another one. */
+static bool is_begun(const struct job_traces *traces, const char *path)
+{
+    char process[PATH_MAX];
+    return traces->is_running && snprintf(process, sizeof process, "%s/.process", path) < (int)sizeof process &&
+           access(process, F_OK) < 0;
 }
 
 /* Takes the path. */
@@ -101,7 +112,7 @@ int job_traces_again(struct job_traces *traces, pid_t process)
     if (code < 0)
         return code;
     for (size_t i = 0; i < count; i++) {
-        if (code == 0 && !is_known(traces, paths[i]))
+        if (code == 0 && !is_known(traces, paths[i]) && !is_begun(traces, paths[i]))
             code = add(traces, paths[i], process);
         else
             free(paths[i]);

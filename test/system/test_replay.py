@@ -364,6 +364,33 @@ class Report(TraceCase):
         self.assertEqual([call for call in calls if call["function"] == "nested"],
                          [call for call in self.objects() if call["function"] == "nested"])
 
+    def test_second_trace_seen_early(self):
+        """Who follows a job and sees the directory of the next monitor's trace before it says whose it is takes it for what it
+        turns out to be: the rest of the first one."""
+        read, write = os.pipe()
+        job = self.box.start(self.box.scry("run", "-q", "--", target(), "nested"), stdin=read)
+        os.close(read)
+        self.assertTrue(job.stdout.readline().startswith("ready"))
+        streams = self.box.path("jobs", "*", "trace", "*", "*", "stream-*")
+        wait_until(lambda: flush(self.box) or any(os.path.getsize(path) for path in glob.glob(streams)), 30)
+        wait_until(lambda: "  nested(" in self.replay(), 30)
+        following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
+        with self.box.pause("adopt.begun") as pause:
+            self.box.stop_monitor(signal.SIGKILL)
+            pause.reached()
+            looks = self.rests(following)
+            wait_until(lambda: self.rests(following) >= looks + 3, 30)
+        wait_until(self.second_has_names, 30)
+        os.close(write)
+        self.assertEqual(job.wait(60), 0)
+        calls = [json.loads(line) for line in following.communicate(timeout=60)[0].splitlines()]
+        self.assertEqual([call["how"] for call in calls if call["function"] == "nested"], ["returned"])
+
+    @staticmethod
+    def rests(process):
+        """How often it has waited."""
+        return int(scrytest.process_status(process.pid)["voluntary_ctxt_switches"])
+
     def second_has_names(self):
         path = os.path.join(max(glob.glob(self.box.path("jobs", "*", "trace", "*", "*"))), ".functions")
         if not os.path.exists(path):
