@@ -51,4 +51,9 @@ void report_call_ends(void *ctx, struct call *call, const struct trace_event *ev
 void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
 void report_calls_free(struct job_functions *all);
 
+/* report_functions_json.c: one function as JSON, and what one rank did in it (NULL: it was not there). */
+json_t *report_function_json(const struct job_function *function);
+const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
+                                                        const struct job_function *function, int32_t rank);
+
 #endif
