@@ -28,7 +28,9 @@ extern "C" {
 enum { SCRY_EXT_VERSION = 1 };
 
 enum scry_kind { SCRY_INFORMATION, SCRY_MANIPULATION, SCRY_EVENT };
-enum scry_requirement { SCRY_REQUIRED, SCRY_PARTIAL, SCRY_OPTIONAL }; /* (R), (P), (O) of chapter 8 */
+/* (R), (P), (O) of chapter 8. SCRY_PARTLY, beside one of them: not all of it is there (`doc` says what), and `services`
+ * lists it so. */
+enum scry_requirement { SCRY_REQUIRED, SCRY_PARTIAL, SCRY_OPTIONAL, SCRY_PARTLY = 4 };
 
 struct scry_call;   /* one action being executed on its objects */
 struct scry_object; /* a thing with a token */

@@ -41,12 +41,12 @@ static void print_row(const struct service *service, FILE *out)
     static const char classes[] = {'R', 'P', 'O'};
     const struct scry_service *row = service->row;
     const char *missing = row->missing ? row->missing() : NULL;
-    fprintf(out, "| `%s` | %s | %c | `", row->name, kinds[row->kind], classes[row->requirement]);
+    fprintf(out, "| `%s` | %s | %c | `", row->name, kinds[row->kind], classes[row->requirement & ~SCRY_PARTLY]);
     print_escaped(out, row->signature);
     fputs("` | ", out);
     if (missing)
         fputs("unsupported: ", out);
-    print_escaped(out, missing ? missing : "works");
+    print_escaped(out, missing ? missing : row->requirement & SCRY_PARTLY ? "works in part" : "works");
     fputs(" | ", out);
     print_escaped(out, row->doc);
     fputs(" |\n", out);

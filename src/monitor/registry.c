@@ -20,7 +20,7 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
     if (!row->name || !name_is_identifier(row->name))
         return err_set(err, -EINVAL, "service '%s': a name has lower-case letters, digits and '_'",
                        row->name ? row->name : "");
-    if (row->kind > SCRY_EVENT || row->requirement > SCRY_OPTIONAL || !row->signature || !row->doc)
+    if (row->kind > SCRY_EVENT || (row->requirement & ~SCRY_PARTLY) > SCRY_OPTIONAL || !row->signature || !row->doc)
         return err_set(err, -EINVAL, "service %s: its row lacks a signature or doc, or its kind or class is none",
                        row->name);
     if (row->kind != SCRY_EVENT && !row->run && !row->missing)

@@ -567,14 +567,18 @@ static void message_insert_into_queue(struct scry_call *call)
     { \
         name, kind, signature, SCRY_OPTIONAL, run, doc \
     }
+#define PARTLY_ROW(name, kind, signature, run, doc) \
+    { \
+        name, kind, signature, SCRY_OPTIONAL | SCRY_PARTLY, run, doc \
+    }
 
 const struct scry_service message_services[] = {
-    MESSAGE_ROW(
+    PARTLY_ROW(
         "message_insert_into_queue", SCRY_MANIPULATION, "token<m> msg, token queue, integer pos -> void",
         message_insert_into_queue,
         "Insert a message that is held into a message queue, at its end (pos -1): its sender's process sends it, at "
         "its next MPI call. At most 4000 bytes (960 to the sender itself), which nobody has to wait for."),
-    MESSAGE_ROW(
+    PARTLY_ROW(
         "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token msg -> void", message_queue_remove,
         "Remove a message from a message queue, and hold it: the receiver's process receives it, at its next MPI "
         "call. Of each sender, tag and communicator the first one only."),

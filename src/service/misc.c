@@ -52,7 +52,7 @@ static void list_services(struct registry *registry, struct span extension, bool
     size_t count = 0;
     for (struct service *service = registry->services; service; service = service->hh.next) {
         if (!span_is(extension, service->extension) || (service->row->missing && service->row->missing()) ||
-            (service->row->requirement == SCRY_PARTIAL) != partly)
+            !!(service->row->requirement & SCRY_PARTLY) != partly)
             continue;
         buf_printf(&names, "%s\"%s\"", count++ ? "," : "", service->row->name);
     }
@@ -94,7 +94,7 @@ static void describe(const struct service *service, struct buf *text)
     buf_putc(text, ',');
     print_c_string(text, row->signature);
     buf_putc(text, ',');
-    print_c_string(text, classes[row->requirement]);
+    print_c_string(text, classes[row->requirement & ~SCRY_PARTLY]);
     buf_putc(text, ',');
     print_c_string(text, row->doc);
     buf_putc(text, ',');

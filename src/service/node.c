@@ -110,8 +110,8 @@ static void node_get_info(struct scry_call *call)
 const struct scry_service node_services[] = {
     {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_attach,
      "Attach to nodes known by their tokens."},
-    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL, node_attach2,
-     "Attach to a node by its name; \"\" or \"localhost\" is this machine."},
+    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL | SCRY_PARTLY, node_attach2,
+     "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
     {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_detach,
      "Detach from nodes and all processes on them."},
     {"node_get_info", SCRY_INFORMATION,
@@ -131,6 +131,7 @@ const struct scry_service node_services[] = {
      "net_spkt; "
      "integer net_spktrcv; integer net_spktsnd]; [integer usr_numlocal; integer usr_localact; integer usr_numremote; "
      "integer usr_remoteact] }",
-     SCRY_PARTIAL, node_get_info, "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes."},
+     SCRY_PARTIAL | SCRY_PARTLY, node_get_info,
+     "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes; -1 is what Linux does not count."},
     SERVICE_END,
 };

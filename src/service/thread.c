@@ -276,7 +276,9 @@ const struct scry_service thread_services[] = {
      "[token message_queue]; [integer stack_size]; [token node]; [integer local_id]; [integer scheduling_state]; "
      "[floating total_time]; "
      "[integer priority]; [floating system_time] }",
-     SCRY_PARTIAL, thread_get_info, "Static (bits 0-5 of flags) and dynamic (bits 6-11) information on threads."},
+     SCRY_PARTIAL | SCRY_PARTLY, thread_get_info,
+     "Static (bits 0-5 of flags) and dynamic (bits 6-11) information on threads; root_funct is known of first "
+     "threads."},
     {"thread_get_backtrace", SCRY_INFORMATION,
      "token<t>* thread_list, integer depth -> { integer num_frames; any* stack }", SCRY_REQUIRED, thread_get_backtrace,
      "The call stacks of threads: pairs of pc and frame address, innermost first."},
