@@ -286,6 +286,7 @@ enum track_kind {
     TRACK_REGISTER, /* what the register was at the start, plus `add` */
     TRACK_MEMORY,   /* what lay at the register's value + add, then */
     TRACK_CONSTANT, /* add */
+    TRACK_COMPUTED, /* nodes[base] */
 };
 
 struct tracked {
@@ -296,7 +297,16 @@ struct tracked {
     uint64_t mask; /* and then only these bits of it; 0: all */
 };
 
-enum { TRACK_SLOTS = 192, TRACK_X87 = 32, TRACK_VALUES };
+enum { TRACK_SLOTS = 192, TRACK_NODES = 24, TRACK_X87 = 32, TRACK_VALUES };
+enum {
+    TRACK_SIGN_EXTEND = CAPTURE_ALUS,
+    TRACK_ZERO_EXTEND
+}; /* of the low bytes of a, as many as the constant b says */
+
+struct track_node {    /* what an instruction computes of two values */
+    uint8_t how, size; /* enum capture_alu or of the above; of so many bytes */
+    struct tracked a, b;
+};
 
 struct track_slot {
     int64_t offset; /* from the base's value at the start */
@@ -308,6 +318,9 @@ struct track {
     struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack */
     struct track_slot slots[TRACK_SLOTS];
     unsigned slot_count;
+    struct track_node nodes[TRACK_NODES];
+    unsigned node_count;
+    bool computes;    /* results of instructions are nodes: where there is one way only */
     bool memory_lost; /* memory may not be as it was at the start */
     bool reachable;
 };

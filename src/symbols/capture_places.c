@@ -410,8 +410,58 @@ static bool put_mask(const struct tracked *value, struct emitter *emitter, struc
     return true;
 }
 
-static bool tracked_place(const struct tracked *value, unsigned size, struct emitter *emitter, struct place *ret_place)
+static bool tracked_place(const struct track *track, const struct tracked *value, unsigned size,
+                          struct emitter *emitter, struct place *ret_place);
+
+/* A value in a register of the program that is emitted; -1: it takes too much of it. */
+static int load_tracked(const struct track *track, const struct tracked *value, struct emitter *emitter)
 {
+    enum { ROOM = 6 }; /* temporaries that a result has beside it */
+    struct place place;
+    if (emitter->temps + ROOM >= CAPTURE_TEMP + CAPTURE_TEMPS ||
+        !tracked_place(track, value, value->size, emitter, &place))
+        return -1;
+    return emit_load(emitter, &place, value->size < 8 ? value->size : 8);
+}
+
+/* Of the low bytes, a number of 64 bits. */
+static void extend(struct emitter *emitter, unsigned temp, unsigned size, bool is_signed)
+{
+    if (size >= 8)
+        return;
+    unsigned bits = emit_temp(emitter);
+    emit_constant(emitter, bits, 64 - 8 * (uint64_t)size);
+    emit(emitter, CAPTURE_ALU, temp, CAPTURE_SHL, bits);
+    emit(emitter, CAPTURE_ALU, temp, is_signed ? CAPTURE_SAR : CAPTURE_SHR, bits);
+}
+
+static bool computed_place(const struct track *track, const struct track_node *node, struct emitter *emitter,
+                           struct place *ret_place)
+{
+    int a = load_tracked(track, &node->a, emitter), b = a < 0 ? -1 : load_tracked(track, &node->b, emitter);
+    if (a < 0 || b < 0)
+        return false;
+    unsigned temp = emit_temp(emitter);
+    emit(emitter, CAPTURE_LEA, temp, (unsigned)a, 0);
+    if (node->how >= CAPTURE_ALUS) {
+        extend(emitter, temp, (unsigned)node->b.add, node->how == TRACK_SIGN_EXTEND);
+    } else {
+        if (node->how == CAPTURE_SHR || node->how == CAPTURE_SAR)
+            extend(emitter, temp, node->size, node->how == CAPTURE_SAR);
+        emit(emitter, CAPTURE_ALU, temp, node->how, b);
+    }
+    *ret_place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)temp, .size = node->size};
+    return true;
+}
+
+static bool tracked_place(const struct track *track, const struct tracked *value, unsigned size,
+                          struct emitter *emitter, struct place *ret_place)
+{
+    if (value->kind == TRACK_COMPUTED) {
+        if (value->size < size || !computed_place(track, &track->nodes[value->base], emitter, ret_place))
+            return false;
+        return !value->mask || put_mask(value, emitter, ret_place);
+    }
     if (value->kind == TRACK_UNKNOWN || value->size < size || value->base > 15)
         return false;
     if (value->kind == TRACK_CONSTANT)
@@ -448,14 +498,14 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
         return;
     abi_classify(&die, &type);
     if (!abi_result(&type, &abi)) {
-        tracked_place(&site->track.values[TRACK_X87], 10, emitter, ret_place);
+        tracked_place(&site->track, &site->track.values[TRACK_X87], 10, emitter, ret_place);
         return;
     }
     struct place whole = {.kind = PLACE_PIECES};
     for (unsigned i = 0; i < abi.count; i++) {
         struct place part;
         unsigned size = abi.by_address ? 8 : abi.wide ? 16 : abi.used[i];
-        if (!tracked_place(&site->track.values[abi.registers[i]], size, emitter, &part))
+        if (!tracked_place(&site->track, &site->track.values[abi.registers[i]], size, emitter, &part))
             return;
         if (abi.by_address) {
             int value = emit_load(emitter, &part, 8);

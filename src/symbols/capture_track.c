@@ -2,8 +2,9 @@
 /*
  * Following values through straight code: which register or stack slot holds, at a hook, what was in an argument
  * register when the function began; and where, after an exit hook, the result comes from that is in rax when the
- * function returns. Only moves are followed; whatever else writes to a place makes its content unknown. Forward jumps
- * join: what is not the same on both ways is unknown. A loop ends it all.
+ * function returns. Moves are followed, behind an exit hook whole numbers that are computed, too; whatever else writes
+ * to a place makes its content unknown. Forward jumps join: what is not the same on both ways is unknown. A loop ends
+ * it all.
  */
 #include <string.h>
 
@@ -237,6 +238,123 @@ static void exclusive_or(struct track *track, const struct insn *insn)
         set_operand(track, to, 8, (struct tracked){.kind = TRACK_CONSTANT, .size = 8});
 }
 
+/* ---- arithmetic ---- */
+
+static struct tracked computed(struct track *track, unsigned how, unsigned size, struct tracked a, struct tracked b)
+{
+    bool extends = how >= CAPTURE_ALUS;
+    bool known = a.kind != TRACK_UNKNOWN && b.kind != TRACK_UNKNOWN && a.base < XMM0 + TRACK_NODES &&
+                 a.size >= (extends ? (unsigned)b.add : size) && b.size >= (extends ? 1 : size);
+    bool in_vector = (a.kind == TRACK_REGISTER && a.base >= XMM0) || (b.kind == TRACK_REGISTER && b.base >= XMM0);
+    if (!track->computes || !known || in_vector || track->node_count == TRACK_NODES)
+        return unknown;
+    track->nodes[track->node_count] = (struct track_node){.how = (uint8_t)how, .size = (uint8_t)size, .a = a, .b = b};
+    return (struct tracked){.kind = TRACK_COMPUTED, .base = (uint8_t)track->node_count++, .size = (uint8_t)size};
+}
+
+static struct tracked constant(int64_t number)
+{
+    return (struct tracked){.kind = TRACK_CONSTANT, .size = 8, .add = number};
+}
+
+/* base + index * scale + displacement, as a number of `size` bytes. */
+static struct tracked computed_address(struct track *track, const ZydisDecodedOperand *op, unsigned size)
+{
+    int base = insn_register(op->mem.base), index = insn_register(op->mem.index);
+    bool odd = op->mem.base == ZYDIS_REGISTER_RIP || op->mem.segment == ZYDIS_REGISTER_FS ||
+               op->mem.segment == ZYDIS_REGISTER_GS;
+    struct tracked sum = odd ? unknown : constant(op->mem.disp.value);
+    if (op->mem.index != ZYDIS_REGISTER_NONE)
+        sum = computed(track, CAPTURE_ADD, size, sum,
+                       index < 0 ? unknown
+                                 : computed(track, CAPTURE_MUL, size, track->values[index], constant(op->mem.scale)));
+    if (op->mem.base != ZYDIS_REGISTER_NONE)
+        sum = computed(track, CAPTURE_ADD, size, sum, base < 0 ? unknown : track->values[base]);
+    return sum;
+}
+
+static int arithmetic_of(const struct insn *insn)
+{
+    switch (insn->zydis.mnemonic) {
+    case ZYDIS_MNEMONIC_ADD:
+        return CAPTURE_ADD;
+    case ZYDIS_MNEMONIC_SUB:
+        return CAPTURE_SUB;
+    case ZYDIS_MNEMONIC_IMUL:
+        return CAPTURE_MUL;
+    case ZYDIS_MNEMONIC_AND:
+        return CAPTURE_AND;
+    case ZYDIS_MNEMONIC_OR:
+        return CAPTURE_OR;
+    case ZYDIS_MNEMONIC_XOR:
+        return CAPTURE_XOR;
+    case ZYDIS_MNEMONIC_SHL:
+        return CAPTURE_SHL;
+    case ZYDIS_MNEMONIC_SHR:
+        return CAPTURE_SHR;
+    case ZYDIS_MNEMONIC_SAR:
+        return CAPTURE_SAR;
+    default:
+        return -1;
+    }
+}
+
+static bool is_shift(int how)
+{
+    return how == CAPTURE_SHL || how == CAPTURE_SHR || how == CAPTURE_SAR;
+}
+
+/* What the instruction writes to its first operand, a register; unknown if it is none that is understood. */
+static struct tracked arithmetic(struct track *track, const struct insn *insn)
+{
+    const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
+    unsigned size = to->size / 8, from_size = from->size / 8, visible = insn->zydis.operand_count_visible;
+    int how = arithmetic_of(insn);
+    if (to->type != ZYDIS_OPERAND_TYPE_REGISTER || insn_register(to->reg.value) >= XMM0 || (size != 4 && size != 8))
+        return unknown;
+    struct tracked old = operand_value(track, to, size);
+    switch (insn->zydis.mnemonic) {
+    case ZYDIS_MNEMONIC_MOVSX:
+    case ZYDIS_MNEMONIC_MOVSXD:
+        return computed(track, TRACK_SIGN_EXTEND, size, operand_value(track, from, from_size), constant(from_size));
+    case ZYDIS_MNEMONIC_MOVZX:
+        return computed(track, TRACK_ZERO_EXTEND, size, operand_value(track, from, from_size), constant(from_size));
+    case ZYDIS_MNEMONIC_CDQE:
+        return computed(track, TRACK_SIGN_EXTEND, 8, narrowed(track->values[0], 4), constant(4));
+    case ZYDIS_MNEMONIC_NEG:
+        return computed(track, CAPTURE_SUB, size, constant(0), old);
+    case ZYDIS_MNEMONIC_NOT:
+        return computed(track, CAPTURE_XOR, size, old, constant(-1));
+    case ZYDIS_MNEMONIC_LEA:
+        return computed_address(track, from, size);
+    default:
+        break;
+    }
+    if (how < 0 || (is_shift(how) && from->type != ZYDIS_OPERAND_TYPE_IMMEDIATE) || visible < 2)
+        return unknown;
+    struct tracked other = operand_value(track, from, size);
+    if (is_shift(how))
+        other = constant(from->imm.value.s & (size == 8 ? 63 : 31));
+    if (how == CAPTURE_MUL && visible == 3)
+        return computed(track, how, size, other, operand_value(track, &insn->operands[2], size));
+    return computed(track, how, size, old, other);
+}
+
+/* True: done. What is followed as an address stays one. */
+static bool step_arithmetic(struct track *track, const struct insn *insn)
+{
+    const ZydisDecodedOperand *to = &insn->operands[0];
+    int reg = to->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(to->reg.value) : -1;
+    if (!track->computes || reg == RSP || reg == RBP)
+        return false;
+    struct tracked value = arithmetic(track, insn);
+    if (value.kind == TRACK_UNKNOWN)
+        return false;
+    clobber(track, insn);
+    set_operand(track, to, value.size, value);
+    return true;
+}
+
 static void push(struct track *track, const ZydisDecodedOperand *op)
 {
     struct tracked value = operand_value(track, op, 8);
@@ -259,6 +377,8 @@ static void pop(struct track *track, const ZydisDecodedOperand *op)
 static void step(struct track *track, const struct insn *insn)
 {
     unsigned size = move_size(insn);
+    if (step_arithmetic(track, insn))
+        return;
     if (size) {
         set_operand(track, &insn->operands[0], size, operand_value(track, &insn->operands[1], size));
         return;
@@ -436,6 +556,7 @@ bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin
 {
     start(track);
     clobber_call(track);
+    track->computes = true;
     track->memory_lost = false; /* the hook changes nothing in the program's frames */
     uint64_t at = begin;
     for (unsigned n = 0; n < INSNS_MAX; n++) {
