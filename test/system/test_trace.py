@@ -363,8 +363,7 @@ class Refused(TraceCase):
 
 class Rules(TraceCase):
     def records(self, kind):
-        jobs = sorted(os.listdir(self.box.path("jobs")))
-        with open(self.box.path("jobs", jobs[-1], "spool", "records.jsonl"), encoding="utf-8") as file:
+        with open(os.path.join(self.report()["path"], "spool", "records.jsonl"), encoding="utf-8") as file:
             return [record for record in map(json.loads, file) if record["type"] == kind]
 
     def test_rule(self):
