@@ -11,6 +11,9 @@
 
 /* From the news of an end until its status can be had; longer only where it is another user's zombie. */
 static const uint64_t ENDING_NS = NS_PER_SECOND;
+/* Until its event: it comes some instructions later, for which a busy node may have no processor. It will hardly come
+ * when events were dropped. */
+static const uint64_t EVENT_NS = UINT64_C(3) * NS_PER_SECOND, EVENT_LOST_NS = NS_PER_SECOND / 5;
 
 static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
 {
@@ -45,13 +48,13 @@ static void settle(struct job_ended_list *list, struct job_ended *ended)
 {
     if (ended->pidfd < 0 && !ended->awaits)
         return;
-    bool late = clock_now_ns() > ended->end_ns + ENDING_NS;
+    uint64_t now = clock_now_ns(), event_ns = list->lost_ns >= ended->end_ns ? EVENT_LOST_NS : EVENT_NS;
     int status, code = ended->pidfd < 0 ? -EBADF : proc_pidfd_exit_status(ended->pidfd, &status);
     if (code == 0)
         know(list, ended, status, JOB_ENDED_BY_PIDFD);
-    else if (code != -EAGAIN || late)
+    else if (code != -EAGAIN || now > ended->end_ns + ENDING_NS)
         close_pidfd(list, ended);
-    if (ended->awaits && late) {
+    if (ended->awaits && now > ended->end_ns + event_ns) {
         list->in_vain++;
         await_no_more(list, ended);
     }

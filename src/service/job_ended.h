@@ -44,6 +44,7 @@ struct job_ended_list {
     size_t pidfds;        /* open ones */
     size_t awaiting;      /* events */
     uint64_t in_vain;     /* events waited for that did not come */
+    uint64_t lost_ns;     /* when some were dropped; 0: never. The owner's to set */
 };
 
 /* Adds a copy, and takes its pidfd and command over; unless there is a source, the status is asked for here. When there

@@ -329,6 +329,7 @@ static void take_exits(struct job_follow *follow)
 void job_follow_drain(struct job_follow *follow)
 {
     job_exits_read(&follow->exits);
+    follow->ended.lost_ns = follow->exits.lost_ns;
     if (follow->perf)
         follow_read(follow->perf, on_record, follow);
     take_exits(follow);

@@ -241,7 +241,7 @@ static void test_awaited(void **state)
     const struct job_ended first = {.pid = 1, .end_ns = far, .event_ns = far, .pidfd = -1, .awaits = true};
     const struct job_ended second = {
         .pid = 2, .end_ns = now, .pidfd = -1, .status = SIGTERM, .source = JOB_ENDED_BY_EVENT};
-    const struct job_ended stale = {.pid = 3, .end_ns = now - UINT64_C(2) * NS_PER_SECOND, .pidfd = -1, .awaits = true};
+    const struct job_ended stale = {.pid = 3, .end_ns = now - UINT64_C(4) * NS_PER_SECOND, .pidfd = -1, .awaits = true};
     struct exit_event event = {.pid = 1, .tid = 1, .status = 7 << 8, .time_ns = now};
     job_ended_add(&list, &first);
     job_ended_add(&list, &second);

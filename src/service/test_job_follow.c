@@ -59,7 +59,7 @@ static void test_short_processes(void **state)
     assert_true(job_follow_fd(follow) >= 0);
     let_go(&held);
     assert_int_equal(waitid(P_PID, (id_t)held.pid, &info, WEXITED | WNOWAIT), 0);
-    take(follow, 0, &answer);
+    take_until(follow, ENDED_COUNT, 21, &answer);
     assert_int_equal(number(&answer, SINGLY), 1);
     assert_int_equal(number(&answer, STARTED), 21);
     assert_int_equal(number(&answer, ENDED), 21);
@@ -204,6 +204,8 @@ static void test_unseen(void **state)
     let_go(&held);
     assert_int_equal(read(said[0], &done, 1), 1);
     take_until(follow, ENDED, UNREAD, &answer);
+    arena_done(&answer.arena);
+    take_until(follow, COMING, 0, &answer);
     assert_int_equal(number(&answer, STARTED), UNREAD + 1);
     assert_true(number(&answer, LOST) > 0);
     uint64_t unseen = number(&answer, UNSEEN), listed = number(&answer, ENDED_COUNT);
@@ -406,7 +408,7 @@ static void test_dropped(void **state)
             assert_non_null(memmem(row[10].text.ptr, row[10].text.len, why, strlen(why)));
         unknown += row[5].integer.negative;
     }
-    assert_true(unknown > 0 && unknown < count);
+    assert_true(unknown > 0); /* all of them where others end, too */
     arena_done(&answer.arena);
     kill(held.pid, SIGKILL);
     waitpid(held.pid, NULL, 0);
