@@ -6,6 +6,7 @@
  *     capture_emit     programs and layouts: places and types in, instructions and text out
  *     dwarf_location   where DWARF says that something is
  *     capture_decode   instructions of a function: hook sites, stack slots that were written
+ *     capture_step     what one instruction does to what is known of registers and the stack
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions, inlined instances, variables in scope
