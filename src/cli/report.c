@@ -73,6 +73,7 @@ static int load_ranks(struct job_report *report, struct err *err)
 /* What follows is of this rank alone. How its end was among those of the others is known by now. */
 static int choose_rank(struct job_report *report, int rank, struct err *err)
 {
+    report->one_rank = rank >= 0;
     report->mpi_rank = rank;
     int code = rank < 0 ? 0 : report->mpi ? mpi_report_only(report->mpi, rank) : -ENOENT;
     if (code == -ENOENT)

@@ -346,8 +346,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job->info.result.lost_records = scribe_lost(&recorder->scribe);
     job->info.warnings = recorder->model.warnings;
     job->info.crashes = recorder->model.crashes;
-    struct job_report report = {
-        .path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model, .mpi_rank = -1};
+    struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
     scribe_close_spool(&recorder->scribe);
     finish_put_info(job);
     if (scribe_wait(&recorder->scribe)) {

@@ -18,7 +18,7 @@
 
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
 {
-    *ret_report = (struct job_report){.path = path, .state = JOB_LOST, .mpi_rank = -1};
+    *ret_report = (struct job_report){.path = path, .state = JOB_LOST};
     struct err here = {0};
     int code = job_info_read_state(path, &ret_report->info, &ret_report->state, &here);
     if (code == -EPROTO)
@@ -62,7 +62,7 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     struct job_functions_options with_start = *options;
     with_start.start_ns = report->info.started_ns;
     with_start.stats = report->mpi ? &report->mpi->set : NULL;
-    with_start.only_stats = report->mpi_rank >= 0;
+    with_start.only_stats = report->one_rank;
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
     with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;
@@ -146,7 +146,7 @@ struct report_style report_style_for(int fd)
 
 bool job_report_has(const struct job_report *report, const struct job_process *process)
 {
-    bool found = report->mpi_rank < 0;
+    bool found = !report->one_rank;
     for (size_t i = 0; !found && report->mpi && i < report->mpi->set.count; i++)
         found = report->mpi->set.ranks[i].pid == process->pid;
     return found;

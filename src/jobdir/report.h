@@ -29,9 +29,10 @@ struct job_report {
     json_t *snapshots;               /* jobdir/rules.h; NULL: not looked at */
     struct job_functions *functions; /* of its traces; NULL: not looked at */
     struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
-    int mpi_rank;                    /* of one rank only; -1: all */
-    struct mpi_messages *messages;   /* NULL: not looked at. The report's own */
-    json_t *failed;                  /* jobdir/report_failed.h; NULL: not looked at. The report's own */
+    bool one_rank;                   /* of mpi_rank only */
+    int mpi_rank;
+    struct mpi_messages *messages; /* NULL: not looked at. The report's own */
+    json_t *failed;                /* jobdir/report_failed.h; NULL: not looked at. The report's own */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
@@ -67,7 +68,7 @@ json_t *job_report_diff_json(const struct job_report *a, const struct job_report
 /* "exited", "signaled", "not_started"; of a job that has not ended, the name of its state. */
 const char *job_report_status(const struct job_report *report);
 
-/* Whether a process belongs into it: with mpi_rank, only those that are this rank. */
+/* Whether a process belongs into it: with one_rank, only those that are this rank. */
 bool job_report_has(const struct job_report *report, const struct job_process *process);
 
 /* One process as a line of JSON, as in .processes[]. */

@@ -477,7 +477,7 @@ static void put_process_table(struct buf *out, const struct job_report *report)
     buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
         put_process_line(out, list[i], report);
-    if (report->mpi_rank < 0 && count + model->ended_omitted > REPORT_LINES)
+    if (!report->one_rank && count + model->ended_omitted > REPORT_LINES)
         buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
                    (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
     if (without)
@@ -518,9 +518,9 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     put_body(out, report, true, style);
     put_pauses(out, report);
     job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
-    mpi_report_text(out, report->mpi, report->mpi_rank);
+    mpi_report_text(out, report->mpi, report->one_rank ? report->mpi_rank : -1);
     mpi_messages_text(out, report->messages); /* of all ranks, or not looked at */
-    if (report->mpi_rank < 0)
+    if (!report->one_rank)
         put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);
