@@ -116,9 +116,10 @@ static void a_breakpoint_stays(void **state)
 static void a_step_is_nobodys(void **state)
 {
     (void)state;
-    int pipes[2], byte = 0;
+    int pipes[2], ready[2], byte = 0;
     code[0] = 0x53;
     assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
         for (int signo = 1; signo < NSIG; signo++)
@@ -126,12 +127,15 @@ static void a_step_is_nobodys(void **state)
         agent_read_init(&view);
         agent_crash_init(&view, NULL, &(struct agent_crash_ops){0});
         agent_signals_start();
+        if (write(ready[1], "", 1) != 1)
+            _exit(1);
         while (read(pipes[0], &byte, 1) != 1) {
         }
         for (int i = 0; i < 1000; i++)
             ((void (*)(void))(uintptr_t)code)();
         _exit(5);
     }
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* steps before its handlers are there would end it */
     pid_t tracer = fork();
     if (tracer == 0) {
         int status;
@@ -146,8 +150,10 @@ static void a_step_is_nobodys(void **state)
     }
     assert_int_equal(target_end(tracer), -SIGKILL);
     assert_int_equal(target_end(pid), 5);
-    close(pipes[0]);
-    close(pipes[1]);
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i]);
+        close(ready[i]);
+    }
 }
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
