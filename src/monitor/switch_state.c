@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* From there back into the interrupted call and its sleep: a few microseconds. */
+/* From there back into the interrupted call and its sleep: a few microseconds on the processor, which others may have
+ * in between. */
 enum { RESTART_NS = 500000 };
 
 void switch_state_free(struct switch_state *state)
@@ -96,12 +97,16 @@ static void tell_in(struct switch_state *state, uint64_t time_ns, switch_event_f
 static void tell_out(struct switch_state *state, switch_event_fn *fn, void *ctx)
 {
     const struct switch_record out = state->out;
-    if (state->restarted_ns) { /* it did not sleep on */
-        bool sleeps_on = !out.preempted && out.time_ns - state->restarted_ns < RESTART_NS;
-        if (!sleeps_on)
+    if (state->restarted_ns) {
+        state->ran_ns += state->runs_ns ? out.time_ns - state->runs_ns : 0;
+        state->runs_ns = 0;
+        bool may_sleep_on = state->ran_ns < RESTART_NS;
+        if (may_sleep_on && out.preempted)
+            return;
+        if (!may_sleep_on)
             tell_in(state, state->restarted_ns, fn, ctx);
         state->restarted_ns = 0;
-        if (sleeps_on)
+        if (may_sleep_on)
             return;
     }
     state->told = out.preempted ? SWITCH_PREEMPTED : SWITCH_SLEEPS;
@@ -119,8 +124,11 @@ static void take_in(struct switch_state *state, uint64_t time_ns, switch_event_f
     bool resumed = end_pauses(state, time_ns);
     if (is_within(state, time_ns) || state->told == SWITCH_RUNS)
         return;
-    if (resumed && state->told == SWITCH_SLEEPS)
-        state->restarted_ns = time_ns;
+    if (resumed && state->told == SWITCH_SLEEPS) {
+        state->restarted_ns = state->runs_ns = time_ns;
+        state->ran_ns = 0;
+    } else if (state->restarted_ns)
+        state->runs_ns = time_ns;
     else
         tell_in(state, time_ns, fn, ctx);
 }
@@ -151,7 +159,7 @@ void switch_settle(struct switch_state *state, bool stopped, uint64_t now_ns, sw
         state->left = false;
         if (!own)
             tell_out(state, fn, ctx);
-    } else if (state->restarted_ns && now_ns - state->restarted_ns >= RESTART_NS) {
+    } else if (state->restarted_ns && state->runs_ns && state->ran_ns + now_ns - state->runs_ns >= RESTART_NS) {
         tell_in(state, state->restarted_ns, fn, ctx);
     }
 }

@@ -34,6 +34,7 @@ struct switch_state {
     bool left;              /* it left the processor, and whose doing that was is not known yet */
     struct switch_record out;
     uint64_t restarted_ns;       /* its sleep was interrupted; from here on it may sleep on; 0: no */
+    uint64_t runs_ns, ran_ns;    /* since then: on the processor since (0: preempted), and for how long before */
     struct switch_pause *pauses; /* oldest first; malloc'ed */
     size_t pause_count, pause_cap;
 };

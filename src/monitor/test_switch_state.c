@@ -174,8 +174,24 @@ static void interrupted_sleep_ends(void **unused)
     resumes(3030);
     in(3033);
     preempted(3040);
-    in(3050);
-    are_told("wakes 3033, in 3033, out 3040, in 3050");
+    in(9050);
+    settle(false, 9060);
+    are_told("");
+    out(9100); /* it came back to its sleep, late */
+    settle(false, 9101);
+    are_told("");
+    interrupts(9200);
+    in(9201);
+    out(9204);
+    resumes(9300);
+    in(9303);
+    preempted(9310);
+    settle(false, 9999);
+    in(10050);
+    settle(false, 10500);
+    are_told("");
+    settle(false, 10600); /* it goes on */
+    are_told("wakes 9303, in 9303");
 }
 
 static void preempted_when_stopped(void **unused)

@@ -137,9 +137,9 @@ class Scheduling(ServiceTest):
         for _ in range(5):
             self.ask(f": thread_stop([{token}])")
             self.ask(f": thread_continue([{token}])")
-        for number in numbers:
-            self.omis.quiet(number, 0)
         self.wait_for_sleep()
+        for number in numbers:  # ten stops: a list that fed itself would go on for ever; a busy node may delay one sleep
+            self.assertLess(len([reply for reply in self.omis.waiting if reply.number == number]), 5)
         self.target_.do("hit 1")
         for number in numbers:
             self.assertEqual(self.triggered(number).result(3), f"1,[{token}]")
