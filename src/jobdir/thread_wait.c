@@ -162,18 +162,23 @@ static bool is_steady(const struct thread_seen *now, const struct thread_seen *b
            before->wait.word == now->wait.word && before->timed && now->timed && before->ran_ns == now->ran_ns;
 }
 
+static const struct thread_seen *seen_in(const struct thread_seen *list, size_t count, const struct thread_seen *thread)
+{
+    return count ? bsearch(thread, list, count, sizeof *list, by_tid) : NULL;
+}
+
 int threads_settle(struct thread_seen **threads, size_t *count, const struct thread_seen *before, size_t before_count)
 {
     size_t met = 0;
     for (size_t i = 0; i < *count; i++) {
         struct thread_seen *now = &(*threads)[i];
-        const struct thread_seen *found = bsearch(now, before, before_count, sizeof *before, by_tid);
+        const struct thread_seen *found = seen_in(before, before_count, now);
         met += found != NULL;
         if (now->wait.kind != THREAD_HAS_ENDED && !is_steady(now, found))
             now->wait = (struct thread_wait){.kind = THREAD_MAY_ACT, .unseen = now->wait.unseen};
     }
     for (size_t i = 0; i < before_count && met < before_count; i++) {
-        if (bsearch(&before[i], *threads, *count, sizeof *before, by_tid))
+        if (seen_in(*threads, *count, &before[i]))
             continue;
         struct thread_seen *larger = realloc(*threads, (*count + 1) * sizeof *larger);
         if (!larger)
@@ -199,7 +204,7 @@ size_t threads_circle(const struct thread_seen *threads, size_t count, size_t st
         if (!waits_for_one(&threads[at]))
             return 0;
         ret_circle[length] = at;
-        const struct thread_seen *next = bsearch(&key, threads, count, sizeof *threads, by_tid);
+        const struct thread_seen *next = seen_in(threads, count, &key);
         if (!next)
             return 0;
         at = (size_t)(next - threads);
