@@ -21,7 +21,8 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
     uint64_t cpu_ns;
 };
 void reason_look(struct reason_limits *ret_limits, pid_t pid);
-/* Appends "its limit of processor time (ulimit -t 60)", if it was that, with "probably" if it had not quite reached it. */
+/* Appends "its limit of processor time (ulimit -t 60)", if it was that, with "probably" if it had not quite reached it.
+ */
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
 
 struct reason_logged { /* a line of the kernel's log about a process that it killed */

@@ -583,20 +583,13 @@ static void test_report_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_course),
-        cmocka_unit_test(test_series),
-        IN_PLACE(test_info),
-        IN_PLACE(test_info_versions),
-        IN_PLACE(test_state),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_model_commands),
-        IN_PLACE(test_find),
-        IN_PLACE(test_find_named),
-        IN_PLACE(test_used_again),
-        IN_PLACE(test_report_unseen_end),
+        cmocka_unit_test(test_text),   cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_units),  cmocka_unit_test(test_course),
+        cmocka_unit_test(test_series), IN_PLACE(test_info),
+        IN_PLACE(test_info_versions),  IN_PLACE(test_state),
+        cmocka_unit_test(test_model),  cmocka_unit_test(test_model_commands),
+        IN_PLACE(test_find),           IN_PLACE(test_find_named),
+        IN_PLACE(test_used_again),     IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
     return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);
