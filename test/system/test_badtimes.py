@@ -249,6 +249,27 @@ class TracerDies(ServiceTest):
         self.assertEqual(target.do("hit 3"), "3")
         target.quit()
 
+    def test_stopped(self):
+        """Its guard lets it go on, also while the monitor is stopped: neither threads nor new processes wait longer."""
+        target = self.target()
+        self.attach(target)
+        number, _ = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        self.enable("thread_creates_proc([]) : print([1])")
+        tracer, monitor = self.tracer(), self.box.monitor_pid()
+        for others in ([], [monitor]):
+            try:
+                for pid in [tracer, *others]:
+                    os.kill(pid, signal.SIGSTOP)
+                    scrytest.wait_until(lambda: scrytest.process_state(pid) == "T")
+                target.do("hit 1")
+                self.assertRegex(target.do("fork"), r"^\d+ 42$")
+            finally:
+                for pid in [tracer, *others]:
+                    os.kill(pid, signal.SIGCONT)
+            self.triggered(number)
+        self.assertEqual(self.tracer(), tracer)
+        target.quit()
+
 
 def process_state_of(pid, tid):
     return scrytest.process_status(pid, tid).get("State", "?")[0]

@@ -54,6 +54,15 @@ class Kills(JobCase):
             except ProcessLookupError:
                 pass
 
+    def stop_tracers(self):
+        """Its guard lets it go on: not stopped as well, which has the same program."""
+        for pid in self.of("scry-tracer"):
+            try:
+                if scrytest.process_status(pid)["Name"] == "job-tracer":
+                    os.kill(pid, signal.SIGSTOP)
+            except (KeyError, OSError):
+                pass
+
     def stop_for_a_while(self, chance, *programs):
         self.signal(signal.SIGSTOP, *programs)
         time.sleep(chance.random() * 0.5)
@@ -66,8 +75,8 @@ class Kills(JobCase):
 
     def disturb(self, chance):
         """One of what may happen; its name."""
-        what = chance.choice(["kill monitor", "kill monitor", "stop monitor", "kill helper", "kill tracer", "stop helper",
-                              "kill tool",
+        what = chance.choice(["kill monitor", "kill monitor", "stop monitor", "kill helper", "kill tracer", "stop tracer",
+                              "stop helper", "kill tool",
                               "remove sockets", "remove all"])
         if what == "kill monitor":
             self.signal(signal.SIGKILL, "scry-monitor")
@@ -77,6 +86,8 @@ class Kills(JobCase):
             self.signal(signal.SIGKILL, "scry-symbols")
         elif what == "kill tracer":  # no rule here that holds threads at breakpoints: of these some may die
             self.signal(signal.SIGKILL, "scry-tracer")
+        elif what == "stop tracer":
+            self.stop_tracers()
         elif what == "stop helper":
             self.stop_for_a_while(chance, "scry-tracer", "scry-symbols")
         elif what == "kill tool":

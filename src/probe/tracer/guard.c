@@ -10,6 +10,11 @@
  * those that wait for somebody in a state in which that does no harm (thread_park, step_trapped). A guard that is
  * killed is started anew.
  *
+ * Once a second it looks whether the tracer is stopped (SIGSTOP): nobody but the monitor hears of that, and it may be
+ * stopped as well, or gone. Threads that wait for the tracer would wait as long, so it is told to go on, when the
+ * patience for a monitor that holds them is over. It is not killed, which would harm those at a breakpoint; and one
+ * that a debugger has is left to that. (Not by ^Z: the tracer has a session of its own.)
+ *
  * What this cannot mend: a thread that executes an int3 from the SIGKILL on until the guard has taken it away, some
  * 0.1 ms, longer where the guard gets no processor, is stopped by the kernel with a SIGTRAP that nobody takes back, and
  * dies of it, but for processes with the agent (agent/signals.c); one whose hit or step is just being handled goes on
@@ -28,9 +33,12 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/process_names.h"
+#include "base/wait_world.h"
 #include "probe/tracer/tracee.h"
 
 enum { TRAPS = 1 << 20, SIGNALS = 1 << 16, STACK_SIZE = 65536 };
@@ -93,6 +101,26 @@ static void on_orphaned(int signo)
     (void)signo;
 }
 
+/* For how long to sleep until it is looked again, ns. */
+static uint64_t look(pid_t tracer)
+{
+    static uint64_t stopped_ns; /* since when; 0: it is not */
+    static bool continued;      /* in this time */
+    const struct wait_policy *policy = &wait_policies[WAIT_HELD];
+    char state = wait_look(tracer).state;
+    if (state != 'T') {
+        stopped_ns = 0;
+        continued = false;
+        return policy->unseen_ms * WAITS_NS_PER_MS;
+    }
+    uint64_t now_ns = wait_now_ns();
+    stopped_ns = stopped_ns ? stopped_ns : now_ns;
+    const struct wait_seen seen = {.passed_ns = now_ns - stopped_ns, .state = state, .in_vain = continued};
+    if (waits_judge(policy, &seen) != WAIT_ON)
+        continued = kill(tracer, SIGCONT) == 0;
+    return PATIENCE_LOOK_NS;
+}
+
 static int guard_main(void *arg)
 {
     pid_t tracer = *(const pid_t *)arg;
@@ -103,8 +131,11 @@ static int guard_main(void *arg)
     sigaction(SIGURG, &wake, NULL);
     prctl(PR_SET_PDEATHSIG, SIGURG); /* should the futex have been lost */
     uint32_t word;
-    while (!((word = atomic_load(&table->tracer)) & FUTEX_OWNER_DIED) && getppid() == tracer)
-        syscall(SYS_futex, &table->tracer, FUTEX_WAIT, word, NULL, NULL, 0);
+    while (!((word = atomic_load(&table->tracer)) & FUTEX_OWNER_DIED) && getppid() == tracer) {
+        uint64_t ns = look(tracer);
+        const struct timespec timeout = {(time_t)(ns / NS_PER_SECOND), (long)(ns % NS_PER_SECOND)};
+        syscall(SYS_futex, &table->tracer, FUTEX_WAIT, word, &timeout, NULL, 0);
+    }
     undo();
     _exit(0);
 }

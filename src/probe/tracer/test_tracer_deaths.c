@@ -15,6 +15,7 @@
 
 #include "base/dirs.h"
 #include "base/test_rounds.h"
+#include "base/wait_world.h"
 #include "probe/tracer/test_insns.h"
 #include "shm/area.h"
 
@@ -305,6 +306,22 @@ static int killed_while_busy(int rounds, uint64_t pause)
     return died;
 }
 
+/* Nobody asks the tracer for anything, as if the monitor were stopped too. Again and again: each time is a new one. */
+static void a_stopped_tracer_stops_nobody(void **state)
+{
+    (void)state;
+    struct tracer_event event = hold_at(0);
+    pid_t pid = tracer_pid(tracer);
+    for (int i = 0; i < 3; i++) {
+        kill(pid, SIGSTOP);
+        WAIT_FOR(wait_look(pid).state == 'T');
+        WAIT_FOR(wait_look(pid).state == 'S');
+    }
+    tracer_release_hold(tracer, event.hold);
+    kill_tracer(event.pid);
+    assert_ends_well(event.pid, "after stops");
+}
+
 /* A hit that the tracer had not seen when it was killed is deadly (guard.c): how many depends on how often there are
  * hits. Not so with the agent's handler for it. */
 static void few_of_the_busy_die(void **state)
@@ -337,10 +354,15 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(a_held_thread_goes_on),          TEST(a_thread_between_steps_goes_on),
-        TEST(a_held_signal_arrives),          TEST(a_called_function_returns),
-        TEST(a_dead_guard_is_replaced),       TEST(an_orderly_end_leaves_no_guard),
-        TEST(a_stopped_monitor_stops_nobody), TEST(few_of_the_busy_die),
+        TEST(a_held_thread_goes_on),
+        TEST(a_thread_between_steps_goes_on),
+        TEST(a_held_signal_arrives),
+        TEST(a_called_function_returns),
+        TEST(a_dead_guard_is_replaced),
+        TEST(an_orderly_end_leaves_no_guard),
+        TEST(a_stopped_monitor_stops_nobody),
+        TEST(a_stopped_tracer_stops_nobody),
+        TEST(few_of_the_busy_die),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
