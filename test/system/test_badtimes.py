@@ -402,7 +402,7 @@ class OtherTracers(ServiceTest):
 
 class NothingIsLeft(ServiceTest):
     def test_quiet_monitor(self):
-        """Nothing happens: no wake-ups but the sampler's, once a second."""
+        """Nothing happens: no wake-ups but the sampler's and the guard's, once a second."""
         target = self.target()
         self.attach(target)
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
