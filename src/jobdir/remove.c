@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fts.h>
 #include <limits.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,43 +22,122 @@ enum { PARTS = 7 };
 /* What scry writes into a job directory, in the order in which it is removed. */
 static const char *const parts[PARTS] = {".reserve", "snapshots", "trace", "stats", "spool", "report.txt", "job.json"};
 
-static FTS *open_tree(const char *path, const char *part, char ret_path[PATH_MAX])
+#define NODE "[^./][^/]*"
+#define PROCESS "[0-9]+-[0-9]+"
+#define FRESH "(\\.[0-9]+\\.tmp)?" /* a file that is being replaced: file_replace */
+
+/* The same name by name, directories with a slash at the end. */
+static const char written[] = "^("
+                              "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
+                              "snapshots/([0-9]+\\.json)?|"
+                              "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|layouts)|"
+                              "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
+                              "stats/(sites\\.json" FRESH ")?|"
+                              "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
+                              "spool/(records\\.jsonl|reserve)?"
+                              ")$";
+
+/* ---- what is ours ---- */
+
+static bool is_in(const char *dir, const char *path)
 {
+    _cleanup_(freep) char *real = realpath(dir, NULL);
+    const char *slash = strrchr(path, '/');
+    return real && slash && (size_t)(slash - path) == strlen(real) && strncmp(path, real, strlen(real)) == 0;
+}
+
+/* A look into one job directory. */
+struct look {
+    char *path;    /* without links */
+    bool all;      /* scry has named it: all that is in it is of scry */
+    regex_t names; /* otherwise */
+};
+
+static void look_done(struct look *look)
+{
+    free(look->path);
+    if (!look->all)
+        regfree(&look->names);
+}
+
+static int look_init(struct look *ret_look, const char *path)
+{
+    char jobs[PATH_MAX];
+    *ret_look = (struct look){.path = realpath(path, NULL)};
+    if (!ret_look->path)
+        return -errno;
+    ret_look->all = dirs_jobs_find(jobs, sizeof jobs, NULL) == 0 && is_in(jobs, ret_look->path);
+    if (!ret_look->all && regcomp(&ret_look->names, written, REG_EXTENDED | REG_NOSUB) != 0) {
+        free(ret_look->path);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static FTS *open_part(const struct look *look, const char *part)
+{
+    char path[PATH_MAX];
     errno = ENAMETOOLONG;
-    if (snprintf(ret_path, PATH_MAX, "%s/%s", path, part) >= PATH_MAX)
+    if (snprintf(path, sizeof path, "%s/%s", look->path, part) >= (int)sizeof path)
         return NULL;
-    char *paths[] = {ret_path, NULL};
+    char *paths[] = {path, NULL};
     return fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+}
+
+/* The next file or directory of scry's, files and links of others are passed over. */
+static FTSENT *next_of_ours(const struct look *look, FTS *tree)
+{
+    for (FTSENT *entry; (entry = fts_read(tree));) {
+        char name[PATH_MAX];
+        bool is_dir = entry->fts_info == FTS_D || entry->fts_info == FTS_DP || entry->fts_info == FTS_DNR;
+        if (look->all)
+            return entry;
+        if ((is_dir || entry->fts_info == FTS_F) &&
+            snprintf(name, sizeof name, "%s%s", entry->fts_path + strlen(look->path) + 1, is_dir ? "/" : "") <
+                (int)sizeof name &&
+            regexec(&look->names, name, 0, NULL, 0) == 0)
+            return entry;
+        if (entry->fts_info == FTS_D)
+            fts_set(tree, entry, FTS_SKIP);
+    }
+    return NULL;
 }
 
 bool jobdir_size(const char *path, uint64_t deadline_ns, uint64_t *ret_bytes)
 {
-    char name[PATH_MAX];
+    struct look look;
+    bool whole = true;
     *ret_bytes = 0;
-    for (size_t i = 0; i < PARTS; i++) {
-        FTS *tree = open_tree(path, parts[i], name);
-        for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+    if (look_init(&look, path) < 0)
+        return true;
+    for (size_t i = 0; whole && i < PARTS; i++) {
+        FTS *tree = open_part(&look, parts[i]);
+        for (FTSENT *entry; whole && tree && (entry = next_of_ours(&look, tree));) {
             if (entry->fts_info == FTS_F || entry->fts_info == FTS_D)
                 *ret_bytes += (uint64_t)entry->fts_statp->st_blocks * BLOCK_BYTES;
-            if (deadline_ns && clock_now_ns() > deadline_ns) {
-                fts_close(tree);
-                return false;
-            }
+            whole = !deadline_ns || clock_now_ns() <= deadline_ns;
         }
         if (tree)
             fts_close(tree);
     }
-    return true;
+    look_done(&look);
+    return whole;
 }
 
-static int remove_part(const char *path, const char *part, struct err *err)
+/* ---- removing it ---- */
+
+static bool is_left(int code)
 {
-    char name[PATH_MAX];
+    return code == ENOTEMPTY || code == EEXIST || code == EBUSY;
+}
+
+static int remove_part(const struct look *look, const char *part, struct err *err)
+{
     int code = 0;
-    FTS *tree = open_tree(path, part, name);
+    FTS *tree = open_part(look, part);
     if (!tree)
-        return err_errno(err, -errno, "cannot look into %s", path);
-    for (FTSENT *entry; code == 0 && (entry = fts_read(tree));) {
+        return err_errno(err, -errno, "cannot look into %s", look->path);
+    for (FTSENT *entry; code == 0 && (entry = next_of_ours(look, tree));) {
         int failed = 0;
         if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
             code = err_errno(err, -entry->fts_errno, "cannot look into %s", entry->fts_path);
@@ -65,7 +145,8 @@ static int remove_part(const char *path, const char *part, struct err *err)
             failed = rmdir(entry->fts_accpath);
         else if (entry->fts_info != FTS_D)
             failed = unlink(entry->fts_accpath);
-        if (failed < 0 && errno != ENOENT) /* the first look may find nothing; somebody else may remove it, too */
+        /* the first look may find nothing; somebody else may remove it, too; and others may have files there */
+        if (failed < 0 && errno != ENOENT && (look->all || !is_left(errno)))
             code = err_errno(err, -errno, "cannot remove %s", entry->fts_path);
     }
     fts_close(tree);
@@ -89,34 +170,34 @@ static void remove_links(const char *jobs, const char *path)
         closedir(dir);
 }
 
-static bool is_in(const char *dir, const char *path)
+static int remove_all(const struct look *look, bool *ret_kept, struct err *err)
 {
-    _cleanup_(freep) char *real = realpath(dir, NULL);
-    const char *slash = strrchr(path, '/');
-    return real && slash && (size_t)(slash - path) == strlen(real) && strncmp(path, real, strlen(real)) == 0;
+    char jobs[PATH_MAX];
+    for (size_t i = 0; i < PARTS; i++) {
+        int code = remove_part(look, parts[i], err);
+        if (code < 0)
+            return code;
+    }
+    if (dirs_jobs_find(jobs, sizeof jobs, NULL) == 0)
+        remove_links(jobs, look->path);
+    if (look->all) /* also what a killed writer left */
+        return remove_part(look, "", err);
+    if (rmdir(look->path) < 0 && errno != ENOENT) {
+        if (!is_left(errno))
+            return err_errno(err, -errno, "cannot remove %s", look->path);
+        *ret_kept = true;
+    }
+    return 0;
 }
 
 int jobdir_remove(const char *path, bool *ret_kept, struct err *err)
 {
-    char jobs[PATH_MAX];
-    _cleanup_(freep) char *real = realpath(path, NULL);
+    struct look look;
     *ret_kept = false;
-    if (!real)
-        return err_errno(err, -errno, "%s", path);
-    for (size_t i = 0; i < PARTS; i++) {
-        int code = remove_part(real, parts[i], err);
-        if (code < 0)
-            return code;
-    }
-    bool known = dirs_jobs_find(jobs, sizeof jobs, NULL) == 0;
-    if (known)
-        remove_links(jobs, real);
-    if (known && is_in(jobs, real)) /* one that scry named itself: all of it, also what a killed writer left */
-        return remove_part(real, "", err);
-    if (rmdir(real) < 0 && errno != ENOENT) {
-        if (errno != ENOTEMPTY && errno != EEXIST && errno != EBUSY)
-            return err_errno(err, -errno, "cannot remove %s", real);
-        *ret_kept = true;
-    }
-    return 0;
+    int code = look_init(&look, path);
+    if (code < 0)
+        return err_errno(err, code, "%s", path);
+    code = remove_all(&look, ret_kept, err);
+    look_done(&look);
+    return code;
 }

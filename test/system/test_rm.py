@@ -2,11 +2,12 @@
 """`scry rm`: what was recorded of jobs that are over is removed, and nothing else; limits of age and size; what is said
 when jobs take much space."""
 
+import glob
 import json
 import os
 
 import scrytest
-from jobtest import JobCase
+from jobtest import JobCase, target
 from scrytest import wait_until
 
 
@@ -83,10 +84,38 @@ class Remove(JobCase):
         os.symlink(self.box.path("work"), os.path.join(mine, "trace"))
         done = self.scry("rm", "mine", "other")
         self.assertRegex(done.stdout, rf"(?m)^removed .*\(other files are left in mine\)$")
-        self.assertEqual(os.listdir(mine), ["notes"])
+        self.assertEqual(self.files(mine), ["notes", "spool/link", "trace"])
         self.assertFalse(os.path.exists(other))
         self.assertEqual((os.listdir(self.box.path("jobs")), self.jobs()), ([], []))
         self.assertTrue(os.path.exists(self.box.path("work", "precious")))
+
+    def files(self, path):
+        """All that is no directory, and empty directories, by their paths in it."""
+        return sorted(os.path.relpath(os.path.join(at, name), path) for at, dirs, files in os.walk(path)
+                      for name in files + [each for each in dirs if os.path.islink(os.path.join(at, each))
+                                           or not os.listdir(os.path.join(at, each))])
+
+    def put(self, path, *names):
+        for name in names:
+            os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
+            with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+                file.write("mine")
+
+    def test_among_ours(self):
+        """Files of others between those of scry stay, wherever they are."""
+        self.scry_run("-q", "-o", "mine", "--trace", "all", target(), "calls", "1")
+        mine = self.box.path("work", "mine")
+        trace, = glob.glob(os.path.join(mine, "trace", "*", "*"))
+        trace = os.path.relpath(trace, mine)
+        self.assertIn(os.path.join(trace, "stream-0000"), self.files(mine))
+        theirs = ["job.json.bak", "snapshots/list.json", "spool/mine", "spool/records.jsonl.gz", "stats/node/7-0/notes",
+                  "stats/table.csv", "trace/myresults/data", "trace/myresults/7-0.txt", f"{trace}/.mine/metadata", f"{trace}/notes",
+                  f"{trace}/stream-0000.old"]
+        self.put(mine, *theirs, "snapshots/0000.json", "stats/sites.json", "stats/node/7-0.json", "stats/other/8-1.json.77.tmp",
+                 "stats/other/8-1/MPI_Send.dist", f"{trace}/..counts.tmp", f"{trace}/.metadata.tmp", ".reserve")
+        self.assertIn("(other files are left in mine)", self.scry("rm", "mine").stdout)
+        self.assertEqual(self.files(mine), sorted(theirs))
+        self.assertEqual(self.jobs(), [])
 
     def test_damaged(self):
         job = self.ended("a")
