@@ -138,8 +138,10 @@ static void say(const struct job *job, const struct buf *text)
         put(text);
 }
 
-/* That nobody watches the job is said even if it is to run quietly: there will be hardly a report. */
-static void announce_unwatched(const struct job *job)
+/* What is said even if the job is to run quietly: that nobody watches it, or that records of it are lost. There will be
+ * hardly a report.
+ */
+static void say_loudly(const struct job *job, const char *const *kinds)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     size_t index;
@@ -148,7 +150,10 @@ static void announce_unwatched(const struct job *job)
     {
         const char *kind = json_string_value(json_object_get(warning, "kind"));
         const char *said = json_string_value(json_object_get(warning, "text"));
-        if (!kind || !said || strcmp(kind, "monitor") != 0)
+        bool chosen = false;
+        for (const char *const *each = kinds; kind && said && *each; each++)
+            chosen = chosen || strcmp(kind, *each) == 0;
+        if (!chosen)
             continue;
         buf_puts(&text, "scry: ");
         text_show(&text, said);
@@ -159,10 +164,11 @@ static void announce_unwatched(const struct job *job)
 
 static void announce(const struct job *job)
 {
-    if (job->options->quiet) {
-        announce_unwatched(job);
+    static const char *const unwatched[] = {"monitor", NULL};
+    if (job->options->quiet)
+        say_loudly(job, unwatched);
+    if (job->options->quiet && job->dir[0])
         return;
-    }
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "scry: job %s", job->id);
     if (!job->dir[0]) {
@@ -173,12 +179,12 @@ static void announce(const struct job *job)
         text_show(&text, job->dir);
     }
     buf_putc(&text, '\n');
-    if (job->untraced.code) { /* the summary says so, too, but that may be hours away */
+    if (job->untraced.code && !job->options->quiet) { /* the summary says so, too, but that may be hours away */
         buf_puts(&text, "scry: ");
         text_show(&text, job->untraced.text);
         buf_putc(&text, '\n');
     }
-    say(job, &text);
+    put(&text);
 }
 
 /* The agent that will be loaded into the command. */
@@ -546,6 +552,7 @@ static int run_unwatched(struct job *job, const struct err *err)
 
 int job_run(struct run_options *options)
 {
+    static const char *const lost[] = {"recording_stopped", "disk_hangs", "job_json", NULL};
     _cleanup_(freep) struct job *job = calloc(1, sizeof *job);
     struct err err = {0};
     fill_standard_streams();
@@ -573,6 +580,8 @@ int job_run(struct run_options *options)
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
     say(job, &text);
+    if (options->quiet && job->dir[0]) /* otherwise it was said at the start that nothing is recorded */
+        say_loudly(job, lost);
     bool interrupted =
         job->signals.saw_terminal_interrupt && WIFSIGNALED(job->status) && WTERMSIG(job->status) == SIGINT;
     finish_done(job);

@@ -277,6 +277,12 @@ class FullDisk(FaultCase):
         self.assertIn("reached its limit of 4.0 KB (--max-size)", done.stderr)
         self.assertGreater(self.report()["lost_records"], 0)
 
+    def test_max_size_quietly(self):
+        done = self.box.run(self.box.scry("run", "-q", "--sample", "0.01", "--max-size", "4K", "sh", "-c",
+                                          self.until_stopped(4096)))
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"\Ascry: recording stopped: .*--max-size.*[1-9]\d* records were lost.*\n\Z")
+
     @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
     def test_disk_full(self):
         """The disk with the job directory fills up while the job runs."""
@@ -324,6 +330,12 @@ class FullDisk(FaultCase):
             self.assertIn(f"{what}: there is no job directory", done.stderr)
         self.assertNotIn("scry report", done.stderr)  # there is nothing that it could read
         self.assertIn("recording stopped", done.stderr)
+
+    def test_unwritable_quietly(self):
+        """That nothing is recorded is said even if nothing else is."""
+        done = self.box.run(self.box.scry("run", "-q", "sh", "-c", "exit 4"), env={"SCRY_STATE_DIR": "/proc/nowhere"})
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"\Ascry: job \S+ is not recorded: .*/proc/nowhere.*\n\Z")
 
     def test_directory_removed(self):
         """Somebody removes the job directory under the job."""
