@@ -178,7 +178,8 @@ static void explain_fault(const struct job *job, json_t *crash)
         json_object_set_new(crash, "reason", json_string(reason));
 }
 
-static void explain_one(const struct job *job, json_t *crash)
+/* `advised`: the way to a backtrace was told, with another crash. */
+static void explain_one(const struct job *job, json_t *crash, bool *advised)
 {
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
@@ -190,9 +191,10 @@ static void explain_one(const struct job *job, json_t *crash)
         explain_core(job, crash, pid);
     } else if (is_traced(job, pid)) {
         json_object_set_new(crash, "note", json_string("the calls that led to it: `scry report` has them"));
-    } else if (!job->options->crash_stack) {
+    } else if (!job->options->crash_stack && !*advised) {
+        *advised = true;
         json_object_set_new(crash, "note",
-                            json_string("no core file: `ulimit -c unlimited` or --crash-stack would give a backtrace"));
+                            json_string("no core file: `ulimit -c unlimited` or --crash-stack would give backtraces"));
     }
 }
 
@@ -200,11 +202,12 @@ void crash_explain(struct job *job)
 {
     size_t index;
     json_t *crash;
+    bool advised = false;
     json_array_foreach(job->recorder.model.crashes, index, crash)
     {
         if (index >= CRASHES_EXPLAINED)
             break;
-        explain_one(job, crash);
+        explain_one(job, crash, &advised);
         explain_fault(job, crash);
     }
 }

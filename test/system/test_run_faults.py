@@ -409,6 +409,13 @@ class Crashes(FaultCase):
         crash, = self.report()["crashes"]
         self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGABRT))
 
+    def test_advice_once(self):
+        """What would give backtraces is said once, however many crash."""
+        crash = f"{scrytest.example('crash')} abort main 1"
+        done = self.box.run(self.box.scry("run", "sh", "-c", f"ulimit -c 0; {crash} & {crash} & wait"))
+        self.assertEqual(len(self.report()["crashes"]), 2)
+        self.assertEqual(done.stderr.count("ulimit -c unlimited"), 1, done.stderr)
+
     FRAMES = ["inner", "middle", "outer"]
 
     def functions(self, crash):
