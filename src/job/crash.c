@@ -143,14 +143,15 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     json_decref(found);
 }
 
-/* Its functions were traced: which calls led to the crash is in the report. */
-static bool is_traced(const struct job *job, pid_t pid)
+bool crash_is_traced(const struct job *job, pid_t pid)
 {
-    char pattern[PATH_MAX + 64];
+    char pattern[PATH_MAX + 64], number[16] = "*";
     glob_t found;
     if (strpbrk(job->dir, "*?[\\"))
-        return false;
-    snprintf(pattern, sizeof pattern, "%s/trace/*/%d-*", job->dir, pid);
+        return !pid;
+    if (pid)
+        snprintf(number, sizeof number, "%d", pid);
+    snprintf(pattern, sizeof pattern, "%s/trace/*/%s-*", job->dir, number);
     bool traced = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
     globfree(&found);
     return traced;
@@ -189,7 +190,7 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
         explain_core(job, crash, pid);
-    } else if (is_traced(job, pid)) {
+    } else if (crash_is_traced(job, pid)) {
         json_object_set_new(crash, "note", json_string("the calls that led to it: `scry report` has them"));
     } else if (!job->options->crash_stack && !*advised) {
         *advised = true;

@@ -9,4 +9,7 @@
 /* Completes the crashes of the model, before they are written. */
 void crash_explain(struct job *job);
 
+/* Is there a trace of this process (0: of any)? Its calls led to the crash, which the report shows. */
+bool crash_is_traced(const struct job *job, pid_t pid);
+
 #endif

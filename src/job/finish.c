@@ -165,11 +165,12 @@ static void warn_traces(struct job *job)
 {
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
-    bool nothing = !has_traces(job);
+    bool told = traces->events || traces->problem[0], removed = !has_traces(job);
+    bool nothing = removed || (told && !crash_is_traced(job, 0));
     if (traces->events && nothing && job->dir[0])
         recorder_warn(&job->recorder, "trace",
-                      "the calls that were recorded (%llu records) are gone: %s/trace was removed while the job ran",
-                      (unsigned long long)traces->events, job->dir);
+                      "the calls that were recorded (%llu records) are gone: %s/trace was %s while the job ran",
+                      (unsigned long long)traces->events, job->dir, removed ? "removed" : "emptied");
     else if (traces->problem[0] && nothing) { /* problems of traces are told with them */
         if (!strstr(traces->note, traces->problem))
             recorder_warn(&job->recorder, "trace", "%s", traces->problem);

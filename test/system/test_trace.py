@@ -74,6 +74,16 @@ class Counts(TraceCase):
         self.assertEqual(replay.returncode, 1)
         self.assertIn("was removed while the job ran", replay.stderr)
 
+    def test_moved_meanwhile(self):
+        """The same if only what was in its directory has gone elsewhere."""
+        job = self.box.path("work", "job")
+        done = self.scry_run("--trace", "fn:leaf", "-o", job, "--", "sh", "-c",
+                             f"{target()} calls 5; until grep -q '^state.exited' {job}/trace/*/*/.process; do :; done; "
+                             f"mv {job}/trace/* {job}/moved")
+        said = f"the calls that were recorded (20 records) are gone: {job}/trace was emptied while the job ran"
+        self.assertIn(said, done.stderr)
+        self.assertIn(said, self.box.run(self.box.scry("replay", job)).stderr)
+
     def test_declared_in_a_header_of_the_system(self):
         """What the program defines itself has its place in the program, whoever else declares it."""
         source, program = self.box.path("work", "own.c"), self.box.path("work", "own")
