@@ -51,6 +51,8 @@ static void on_event(Omis_reply reply, void *param)
     } else if (status == OMIS_CSR_DEFINED && reply[0]->result && !rules->err.code) {
         fail(rule, reply); /* the definition is answered although an event service in it failed */
         enable(rule, reply[0]->result);
+    } else if (status == OMIS_CSR_ENABLED || status == OMIS_CSR_DISABLED) {
+        /* of single processes, as of the held child, which is traced before it has the program: not of the rule */
     } else if (rules->arming > 0) {
         rules->arming--;
         fail(rule, reply);

@@ -385,6 +385,15 @@ class Rules(TraceCase):
         self.assertIn("leaf", found[0]["results"][0]["result"])
         self.assertEqual(self.records("rules")[0]["list"], [{"rule": rule, "fired": 1, "failed": 0}])
 
+    def test_beside_crash_stack(self):
+        """Where the held child is traced already, and has no agent yet."""
+        rules = ["--rule", 'ct_function_called([], "leaf", "n == -2") : print([$function])',
+                 "--rule", 'thread_has_started_lib_call([], "MPI_Send") : print([$call])']
+        done, _ = self.traced("calls", 3, options=["--crash-stack", *rules])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([each["fired"] for each in self.records("rules")[0]["list"]], [1, 0])
+        self.assertNotIn("warning", done.stderr)
+
     def test_shown(self):
         """What rules printed, snapshots, and actions that failed: in the summary, report, replay, and for programs."""
         rule = 'ct_function_called([], "leaf", "n == -2") : print([$function, $args]) proc_read_memory([$proc], 0, 8, 1, 1) ct_snapshot([$proc])'
