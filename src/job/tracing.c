@@ -134,6 +134,19 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
                   essence.data ? essence.data : "");
 }
 
+void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
+{
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    const struct value *values = values_of(reply, &arena, 2);
+    if (rule->fired > 1 || !values || values[1].kind != VALUE_LIST || values[1].list.count < 1 ||
+        values[1].list.items[0].kind != VALUE_STRING)
+        return;
+    recorder_warn(recorder, "privilege",
+                  "%.*s ran without its privileges (setuid, setgid or capabilities), for Linux grants none to traced "
+                  "processes: without --crash-stack it has them",
+                  SPAN_ARG(values[1].list.items[0].text));
+}
+
 static struct span action_name(const struct request *request, size_t number)
 {
     return number <= request->action_count ? request->actions[number - 1].name : span_str("an action");

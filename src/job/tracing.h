@@ -38,6 +38,9 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
 
 /* What the rule for stalls reports: a record with who waits for whom, and a warning. */
 void tracing_stalled(struct recorder *recorder, Omis_reply reply);
+/* A program of the job did not get its setuid, setgid or capabilities, since it is traced: a warning, of the
+ * first only. */
+void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply);
 /* A rule fired: a record. */
 void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_reply reply);
 /* At the end: how often each did. */

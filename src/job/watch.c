@@ -13,6 +13,7 @@
 #include "lang/value.h"
 #include "shm/waits.h"
 
+static const char DENIED[] = "scry_thread_denied_privilege([]) : print([$file])";
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
 /* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
 static const struct wait_policy *const run = &wait_policies[WAIT_RUN], *const arming = &wait_policies[WAIT_RUN_ARMING],
@@ -146,6 +147,8 @@ static void on_rule(void *ctx, size_t rule, Omis_reply reply)
         tracing_changed(reply, watch->changed, watch->ctx);
     else if (text == watch->stalls)
         tracing_stalled(watch->recorder, reply);
+    else if (text == DENIED)
+        tracing_denied(watch->recorder, &watch->rules.list[rule], reply);
     else
         tracing_record_rule(watch->recorder, &watch->rules.list[rule], reply);
 }
@@ -167,6 +170,8 @@ static void add_rules(struct watch *watch)
     rules_add(&watch->rules, watch->changes, true);
     if (watch->options->mpi != RUN_MPI_OFF && watch->options->stall_seconds > 0)
         rules_add(&watch->rules, watch->stalls, true);
+    if (watch->crash_stack)
+        rules_add(&watch->rules, DENIED, true);
     for (size_t i = 0; i < watch->options->rule_count; i++)
         rules_add(&watch->rules, watch->options->rules[i], false);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/traced.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "monitor/runstate.h"
 #include "monitor/steps.h"
 #include "monitor/switching.h"
+#include "probe/proc.h"
 
 struct sighting {
     struct monitor *monitor;
@@ -83,8 +85,10 @@ static void raise_new_process(const struct sighting *seen)
     raise_new_thread(seen, child, child->pid);
 }
 
-static void executed(struct process *process)
+static void executed(const struct sighting *seen)
 {
+    struct process *process = seen->process;
+    char path[PATH_MAX];
     process->trace.break_count = 0;
     while (process->calls)
         tracing_forget_call(process, process->calls->place.slot);
@@ -98,6 +102,10 @@ static void executed(struct process *process)
     /* the thread that goes on may be another one than that we know by this number */
     runstate_restore(process);
     tracing_unsettle(process);
+    if (seen->raw->hold && proc_denied_privilege(process->pid, path, sizeof path)) {
+        struct value file = value_string(span_str(path));
+        raise(seen, "scry_thread_denied_privilege", &file, 1, 0);
+    }
 }
 
 static void raise_call_ended(const struct sighting *seen)
@@ -162,7 +170,7 @@ static void translate(const struct sighting *seen)
         raise_new_thread(seen, seen->process, raw->child);
         break;
     case TRACER_EXEC:
-        executed(seen->process);
+        executed(seen);
         break;
     case TRACER_THREAD_EXIT:
         thread_exits(seen);

@@ -70,6 +70,10 @@ int proc_threads(pid_t pid, pid_t **ret_tids, size_t *ret_count);
 /* Who ptraces it: pid (0: nobody) and name. */
 int proc_traced_by(pid_t pid, pid_t *ret_tracer, char *ret_comm, size_t size);
 
+/* Of a traced process, stopped at its exec: is its executable one with setuid, setgid or capabilities, of which it got
+ * nothing, since it is traced? Then which one. False also if we may not look. */
+bool proc_denied_privilege(pid_t pid, char *ret_path, size_t size);
+
 /* pidfd_open, close-on-exec. */
 int proc_pidfd(pid_t pid);
 int proc_signal(int pidfd, int signo);

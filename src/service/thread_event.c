@@ -107,6 +107,15 @@ static void need_steps(struct csr *csr, struct process *process, struct trace_ne
 
 static const struct event_ops step_ops = {.object_class = "t", .need = need_steps};
 
+/* ---- programs ---- */
+
+/* Executing is always told of what is traced. */
+static void need_exec(struct csr *csr, struct process *process, struct trace_need *need)
+{
+}
+
+static const struct event_ops denied_privilege_ops = {.object_class = "t", .need = need_exec};
+
 /* ---- calls of functions by thread_call ---- */
 
 static void need_calls(struct csr *csr, struct process *process, struct trace_need *need)
@@ -233,5 +242,9 @@ const struct scry_service scry_thread_event_services[] = {
         "A function that a thread was made to call by thread_call has returned: its address and its results (rax, "
         "xmm0); the thread's registers are what they were.",
         &call_returned_ops),
+    EVENT_ROW("scry_thread_denied_privilege", "token<t>* thread_list -> { string file }", SCRY_OPTIONAL,
+              "A thread has executed a file with a setuid or setgid bit or capabilities, which Linux did not grant it, "
+              "since it is traced.",
+              &denied_privilege_ops),
     SERVICE_END,
 };

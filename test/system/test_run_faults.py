@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -455,6 +457,37 @@ class Crashes(FaultCase):
         done = self.box.run(self.box.scry("run", "-q", "--crash-stack", "sh", "-c",
                                           'for i in 1 2 3; do sh -c "exit $i"; echo $?; done | cat; kill -TERM $$'))
         self.assertEqual((done.returncode, done.stdout), (143, "1\n2\n3\n"))
+
+    def test_crash_stack_takes_privileges(self):
+        """Linux gives traced programs none, setuid, setgid or capabilities: it is said, once."""
+        user = scrytest.Sandbox.ordinary_user()
+        if not user:
+            self.skipTest("needs root, to make such programs")
+        box = scrytest.Sandbox(user=user)
+        self.addCleanup(box.close)
+        if os.statvfs(box.path("work")).f_flag & os.ST_NOSUID:
+            self.skipTest("no program has privileges on this file system")
+
+        def program(name, mode, group=0):
+            path = box.path("work", name)
+            shutil.copy(shutil.which("cat"), path)
+            os.chown(path, 0, group)
+            os.chmod(path, mode)
+            return path
+        plain, able = program("plain", 0o755), program("able", 0o755)
+        os.setxattr(able, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))  # CAP_NET_RAW
+
+        def warnings(*options, programs):
+            command = "; ".join(f"{path} /proc/self/status" for path in programs)
+            done = box.run(box.scry("run", *options, "sh", "-c", command))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(box.run(box.scry("report", "--json", "@last")).stdout)
+            return [each["text"] for each in report["warnings"] if each["kind"] == "privilege"]
+        for path in (program("setuid", 0o4755), program("setgid", 0o2755), able):
+            text, = warnings("--crash-stack", programs=[plain, path, path])
+            self.assertTrue(text.startswith(path + " ran without its privileges"), text)
+            self.assertEqual(warnings(programs=[path]), [])
+        self.assertEqual(warnings("--crash-stack", programs=[plain, program("group", 0o2745)]), [])  # no setgid: not executable
 
     def test_core_file(self):
         """A core file that the system left is read."""
