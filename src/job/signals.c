@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,14 +16,27 @@ static const struct {
 } changed[] = {{SIGPIPE, SIG_IGN}, {SIGXFSZ, SIG_IGN}, {SIGTTOU, SIG_IGN}, {SIGCHLD, SIG_DFL}};
 enum { CHANGED = sizeof changed / sizeof *changed };
 
-/* Ignored, and not to be read from the descriptor. A fault of our own ends us all the same if it is blocked. */
-static const int not_blocked[] = {SIGPIPE, SIGXFSZ, SIGTTOU};
-
-static void blocked_set(sigset_t *ret_set)
+/* The faults of our own writing. They come though they are ignored, as they are blocked. */
+static bool is_own(int code, pid_t sender)
 {
-    sigfillset(ret_set);
-    for (size_t i = 0; i < sizeof not_blocked / sizeof *not_blocked; i++)
-        sigdelset(ret_set, not_blocked[i]);
+    return code <= 0 && sender == getpid();
+}
+
+/* Those of our writing would come when they are not blocked any more. */
+static void drop_own(void)
+{
+    const struct timespec now = {0};
+    siginfo_t info;
+    sigset_t faults;
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGPIPE);
+    sigaddset(&faults, SIGXFSZ);
+    int signo;
+    while ((signo = sigtimedwait(&faults, &info, &now)) > 0)
+        if (!is_own(info.si_code, info.si_pid)) { /* these come last: they are the process's, ours the thread's */
+            kill(getpid(), signo);
+            break;
+        }
 }
 
 /* Set before scry run was executed (`alarm 60; exec scry run ...`), they are the command's; no child inherits them. */
@@ -58,7 +72,7 @@ int signals_init(struct signals *signals)
         sigaction(changed[i].signo, &action, &signals->original[i]);
     }
     sigset_t set;
-    blocked_set(&set);
+    sigfillset(&set);
     sigprocmask(SIG_SETMASK, &set, &signals->original_mask);
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     int code = signals->fd < 0 ? -errno : 0;
@@ -69,6 +83,7 @@ int signals_init(struct signals *signals)
 
 void signals_restore(const struct signals *signals)
 {
+    drop_own();
     for (size_t i = 0; i < CHANGED; i++)
         sigaction(changed[i].signo, &signals->original[i], NULL);
     give_timers(signals);
@@ -109,8 +124,10 @@ static void forward(const struct signalfd_siginfo *info, pid_t pid)
 
 void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
 {
-    if (info->ssi_signo == SIGXCPU && is_from_kernel(info))
-        return; /* of processor time: the command has its own */
+    if ((info->ssi_signo == SIGXCPU || info->ssi_signo == SIGCHLD) && is_from_kernel(info))
+        return; /* of processor time and of children the command has its own */
+    if (is_own(info->ssi_code, (pid_t)info->ssi_pid))
+        return;
     if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
         return; /* it has woken us */
     if (!is_for_group(signals, info)) {

@@ -28,8 +28,8 @@ struct signals {
     bool saw_terminal_interrupt; /* the terminal's SIGINT reached us, and so the job */
 };
 
-/* 0 or -errno. Standard errors (SIGPIPE, SIGXFSZ, SIGTTOU) then come as error codes. To be called before there are
- * other children or threads. */
+/* 0 or -errno. What our own writing causes (SIGPIPE, SIGXFSZ, SIGTTOU) then comes as an error code, or not at all. To
+ * be called before there are other children or threads. */
 int signals_init(struct signals *signals);
 /* Before the command is executed: mask, dispositions and timers as scry run found them. Async-signal-safe. */
 void signals_restore(const struct signals *signals);

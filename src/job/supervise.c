@@ -322,7 +322,7 @@ static void take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo != SIGCHLD && !job->ended)
+        if (!job->ended)
             signals_pass_on(&job->signals, &info, job->launch.pid);
     }
     reap(job);

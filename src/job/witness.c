@@ -15,7 +15,7 @@
 #include "job/helper.h"
 #include "shm/waits.h"
 
-enum { ANSWER_MS = 500, WAKE_LOOK_MS = 50 };
+enum { ANSWER_MS = 500, STOPPED_LOOK_MS = 20, WAKE_LOOK_MS = 50 };
 
 /* What is asked: had this signal been sent to you, too? The answer is a byte. Or, without a signal: whom to wake with,
  * 0: nobody; there is no answer. */
@@ -103,17 +103,34 @@ static bool ask(const struct witness *witness, const struct question *question)
     return witness->pid && send(witness->fd, question, sizeof *question, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
+static bool answered(const struct witness *witness, int timeout_ms, char *ret_answer)
+{
+    struct pollfd input = {.fd = witness->fd, .events = POLLIN};
+    return poll(&input, 1, timeout_ms) > 0 && recv(witness->fd, ret_answer, 1, MSG_DONTWAIT) == 1;
+}
+
+/* The whole group had been stopped, and only scry run was continued. Never done without need: SIGCONT takes back the
+ * stop signals that may be asked for, and, unless it is asked for at once, hides the next one of the group. */
+static void wake(const struct witness *witness)
+{
+    if (!waits_is_stopped(wait_look(witness->pid).state))
+        return;
+    kill(witness->pid, SIGCONT);
+    ask(witness, &(struct question){.signo = SIGCONT, .code = SI_USER, .sender = getpid()});
+}
+
 bool witness_had(const struct witness *witness, const struct signalfd_siginfo *info)
 {
     struct question question = {.signo = (int)info->ssi_signo, .code = info->ssi_code, .sender = (pid_t)info->ssi_pid};
-    struct pollfd input = {.fd = witness->fd, .events = POLLIN};
     char answer = 0;
     while (recv(witness->fd, &answer, 1, MSG_DONTWAIT) > 0) /* an answer that came too late */
         ;
-    kill(witness->pid, SIGCONT); /* the whole group may have been stopped, and only scry run continued */
-    if (!ask(witness, &question) || poll(&input, 1, ANSWER_MS) <= 0 || recv(witness->fd, &answer, 1, MSG_DONTWAIT) != 1)
+    if (!ask(witness, &question))
         return false;
-    return answer != 0;
+    if (answered(witness, STOPPED_LOOK_MS, &answer))
+        return answer != 0;
+    wake(witness);
+    return answered(witness, ANSWER_MS, &answer) && answer != 0;
 }
 
 void witness_wake_with(const struct witness *witness, pid_t pid)

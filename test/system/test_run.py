@@ -363,6 +363,69 @@ print(count)
             self.assertEqual(run.stdout.readline(), "40\n", "in a group of its own" if apart else "in ours")
             self.assertEqual(run.wait(20 * scrytest.SCALE), 0)
 
+    # Says which signals come, each by itself.
+    SAY = """
+import signal
+every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT}
+signal.pthread_sigmask(signal.SIG_BLOCK, every)
+print('ready', flush=True)
+while True:
+    print(int(signal.sigwait(every)), flush=True)
+"""
+    END = 41  # comes after whatever came before it
+
+    def start_saying(self, **options):
+        run = self.start_run("-q", sys.executable, "-I", "-c", self.SAY, **options)
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        return run
+
+    def check_said(self, run, send, number):
+        """Sent to scry run or to its group, it comes to the command, and comes once."""
+        send(run.pid, number)
+        said = [run.stdout.readline()] if send is os.killpg else []  # a second one can be told when the first is taken
+        os.kill(run.pid, self.END)
+        while f"{self.END}\n" not in said:
+            said.append(run.stdout.readline())
+        self.assertEqual(said, [f"{int(number)}\n", f"{self.END}\n"], f"{number!r} by {send.__name__}")
+
+    def end_saying(self, run):
+        os.kill(self.command_of(run), signal.SIGKILL)
+        self.assertEqual(run.wait(20 * scrytest.SCALE), 137)
+
+    def test_each_signal_comes_once(self):
+        """Those that ask for a stop or for going on take each other back; some concern scry run, too."""
+        run = self.start_saying()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGTSTP,
+                       signal.SIGCONT, signal.SIGTTIN, signal.SIGCONT):
+            for send in (os.kill, os.killpg):
+                self.check_said(run, send, number)
+        self.end_saying(run)
+
+    def test_group_stopped_and_scry_run_continued(self):
+        """What tells whether the group had a signal is stopped, too, then."""
+        run = self.start_saying()
+        os.killpg(run.pid, signal.SIGSTOP)
+        for pid in (run.pid, *children(run.pid)):
+            wait_until(lambda: process_state(pid) == "T")
+        self.check_said(run, os.kill, signal.SIGCONT)
+        for number in (signal.SIGUSR1, signal.SIGCONT):
+            for send in (os.kill, os.killpg):
+                self.check_said(run, send, number)
+        self.end_saying(run)
+
+    def test_own_broken_pipe_is_not_passed_on(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with open(writing, "wb") as errors:
+            run = self.box.start(self.box.scry("run", sys.executable, "-I", "-c", self.SAY), stderr=errors)
+            self.assertEqual(run.stdout.readline(), "ready\n")
+            self.check_said(run, os.kill, signal.SIGPIPE)
+            self.end_saying(run)
+            def limit():  # the command runs unwatched, instead of scry run, which could not say so
+                resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))
+            run = self.start_run("sh", "-c", "exit 6", stderr=errors, preexec_fn=limit)
+            self.assertEqual(run.wait(20 * scrytest.SCALE), 6)
+
     def test_alarm_set_before(self):
         """A timer that was running when scry run was executed is the command's."""
         look = "import signal; print(*(round(signal.getitimer(which)[0]) for which in (0, 1, 2)))"

@@ -199,6 +199,17 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.run("echo status $?")
         self.terminal.expect(r"status 4")
 
+    def test_stop_arrives_once(self):
+        """^Z at a command that handles it."""
+        self.terminal.run("""scry run -q python3 -I -c 'import os, signal; wanted = {signal.SIGTSTP, 41}; """
+                          """signal.pthread_sigmask(signal.SIG_BLOCK, wanted); print("run", os.getppid(), flush=True)\n"""
+                          """while True: print("came", int(signal.sigwait(wanted)), flush=True)'""")
+        run = int(self.terminal.expect(r"run (\d+)\r").group(1))
+        self.terminal.send("\x1a")
+        self.terminal.expect(r"came 20\r")
+        os.kill(run, 41)
+        self.assertEqual(self.terminal.expect(r"came (\d+)\r").group(1), "41")
+
     def test_input_and_modes(self):
         self.terminal.run("scry run -q cat")
         self.terminal.send("some text\n")
