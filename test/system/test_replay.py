@@ -337,15 +337,20 @@ class Report(TraceCase):
         self.assertIn(f"; {value['trace']['thinned']} calls were left out to keep the rate (--rate); calls shorter than "
                       "1 ns are left out (--min-time); calls more than 5 deep are left out (--max-depth)", text)
 
-    def test_monitor_again(self):
-        """A call that is open when the monitor is killed is one call, in the trace of the next one."""
+    def in_nested(self):
+        """A job with a call open that is in the trace, name and all: its scry run, and the pipe by which it goes on."""
         read, write = os.pipe()
         job = self.box.start(self.box.scry("run", "-q", "--", target(), "nested"), stdin=read)
         os.close(read)
         self.assertTrue(job.stdout.readline().startswith("ready"))
         streams = self.box.path("jobs", "*", "trace", "*", "*", "stream-*")
         wait_until(lambda: flush(self.box) or any(os.path.getsize(path) for path in glob.glob(streams)), 30)
-        wait_until(lambda: "  nested(" in self.replay(), 30)  # its name is on disk, too
+        wait_until(lambda: "  nested(" in self.replay(), 30)
+        return job, write
+
+    def test_monitor_again(self):
+        """A call that is open when the monitor is killed is one call, in the trace of the next one."""
+        job, write = self.in_nested()
         following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
         self.box.stop_monitor(signal.SIGKILL)
         wait_until(lambda: len(glob.glob(self.box.path("jobs", "*", "trace", "*", "*"))) == 2, 30)
@@ -367,13 +372,7 @@ class Report(TraceCase):
     def test_second_trace_seen_early(self):
         """Who follows a job and sees the directory of the next monitor's trace before it says whose it is takes it for what it
         turns out to be: the rest of the first one."""
-        read, write = os.pipe()
-        job = self.box.start(self.box.scry("run", "-q", "--", target(), "nested"), stdin=read)
-        os.close(read)
-        self.assertTrue(job.stdout.readline().startswith("ready"))
-        streams = self.box.path("jobs", "*", "trace", "*", "*", "stream-*")
-        wait_until(lambda: flush(self.box) or any(os.path.getsize(path) for path in glob.glob(streams)), 30)
-        wait_until(lambda: "  nested(" in self.replay(), 30)
+        job, write = self.in_nested()
         following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
         with self.box.pause("adopt.begun") as pause:
             self.box.stop_monitor(signal.SIGKILL)
