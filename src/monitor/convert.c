@@ -8,25 +8,110 @@
 #include <unistd.h>
 
 #include "monitor/execute.h"
-#include "monitor/messages.h"
+#include "monitor/mpi_messages.h"
 #include "monitor/node.h"
 
-/* The objects found so far. Duplicates are kept out: an object is executed once. */
+/* Which objects are in which (Fig. 7.1): the threads of a process share its queue. */
+static const struct {
+    const char *class, *container;
+} hierarchy[] = {{"p", "n"}, {"t", "p"}, {"q", "p"}, {"m", "q"}};
+
+static bool class_is(const char *name, const char *wanted)
+{
+    return strcmp(name, wanted) == 0;
+}
+
+static const char *container_class(const char *class_name)
+{
+    for (size_t i = 0; i < sizeof hierarchy / sizeof *hierarchy; i++)
+        if (class_is(class_name, hierarchy[i].class))
+            return hierarchy[i].container;
+    return NULL;
+}
+
+static bool class_contains(const char *outer, const char *inner)
+{
+    while ((inner = container_class(inner)))
+        if (class_is(inner, outer))
+            return true;
+    return false;
+}
+
+bool convert_class_can(const char *from, const char *to, bool in_list)
+{
+    return class_is(from, to) || class_contains(to, from) || (in_list && class_contains(from, to));
+}
+
+/* ---- localisation ---- */
+
+/* The queue that a message is in, or will be. */
+static struct scry_object *queue_of_message(const struct message *message, struct err *err)
+{
+    struct mpi_registry *registry = message->object.monitor->mpi;
+    const struct message_id *id = &message->id;
+    struct process *process = message->held ? NULL : mpi_rank_process(registry, id->world, id->to);
+    struct message_queue *queue = process ? message_queue_of(process) : NULL;
+    struct mpi_queued about;
+    if (message->held)
+        err_set(err, -ESRCH, "%s is held: it is in no queue", message->object.token);
+    else if (!queue)
+        err_set(err, -ESRCH, "%s is in no queue any more: the process it was sent to has ended", message->object.token);
+    else if (mpi_message_look(registry, id, &about) == MPI_MESSAGE_RECEIVED)
+        err_set(err, -ESRCH, "%s is in no queue any more: it was received", message->object.token);
+    else
+        return &queue->object;
+    return NULL;
+}
+
+/* The object that it is in; NULL: none, with err. */
+static struct scry_object *container(struct scry_object *object, struct err *err)
+{
+    if (object_is(object, "m"))
+        return queue_of_message((struct message *)object, err);
+    if (object_is(object, "q"))
+        return &((struct message_queue *)object)->process->object;
+    if (object_is(object, "t"))
+        return &((struct thread *)object)->process->object;
+    return object_is(object, "p") ? &object->monitor->node->object : NULL;
+}
+
+/* From an object to the one of a class that contains it: convert_class_can has said that there are such. */
+static struct scry_object *localise(struct scry_object *object, const char *class_name, struct err *err)
+{
+    while (object && !object_is(object, class_name))
+        object = container(object, err);
+    return object;
+}
+
+bool convert_names(struct span token, const struct scry_object *object)
+{
+    struct err ignored;
+    for (const struct scry_object *at = object; at; at = container((struct scry_object *)at, &ignored))
+        if (span_is(token, at->token))
+            return true;
+    struct scry_object *named = object_find(object->monitor, token);
+    return named && class_contains(object->class->name, named->class->name) &&
+           localise(named, object->class->name, &ignored) == object;
+}
+
+/* ---- expansion ---- */
+
+/* The objects found so far. An object is executed once, however often it is named. */
 struct gather {
     struct scry_call *call;
     const char *class_name;
+    uint64_t serial;
     bool any_process; /* proc_attach: also processes that are not attached */
     struct scry_object **objects;
     size_t count, cap;
     bool failed;
 };
 
-static void gather_add(struct gather *gather, struct scry_object *object, bool may_repeat)
+static void gather_add(struct gather *gather, struct scry_object *object)
 {
-    if (may_repeat)
-        for (size_t i = 0; i < gather->count; i++)
-            if (gather->objects[i] == object)
-                return;
+    if (object->gathered == gather->serial)
+        return;
+    object->gathered = gather->serial;
     if (gather->count == gather->cap) {
         size_t cap = gather->cap ? gather->cap * 2 : 16;
         struct scry_object **objects = arena_alloc(gather->call->arena, cap * sizeof *objects);
@@ -59,17 +144,6 @@ static bool know_attached(struct scry_call *call)
     return true;
 }
 
-static void gather_threads(struct gather *gather, struct process *process, bool may_repeat)
-{
-    process_refresh(process, gather->call->execution->id); /* if it is gone there is nothing to add */
-    struct thread *thread, *next;
-    HASH_ITER(hh, process->threads, thread, next)
-    {
-        if (thread_visible(thread, gather->call->tool))
-            gather_add(gather, &thread->object, may_repeat);
-    }
-}
-
 static Omis_status not_attached(struct scry_call *call, struct process *process, struct err *err)
 {
     err_set(err, -ESRCH, "%s (pid %d) is not attached: proc_attach([%s]) first", process->object.token, process->pid,
@@ -85,15 +159,65 @@ static void gather_fail(struct gather *gather, struct span token, Omis_status st
     gather->call->answers++;
 }
 
-/* Of those that have messages sent to them. */
-static void gather_queue(struct gather *gather, struct process *process, bool may_repeat)
+static void gather_threads(struct gather *gather, struct process *process)
 {
-    struct message_queue *queue = message_has_queue(process) ? message_queue_of(process) : NULL;
-    if (queue)
-        gather_add(gather, &queue->object, may_repeat);
+    process_refresh(process, gather->call->execution->id); /* if it is gone there is nothing to add */
+    struct thread *thread, *next;
+    HASH_ITER(hh, process->threads, thread, next)
+    {
+        if (thread_visible(thread, gather->call->tool))
+            gather_add(gather, &thread->object);
+    }
 }
 
-static void gather_process(struct gather *gather, struct process *process, bool may_repeat)
+/* The messages in a queue, as they were when this execution first looked. 0 or -errno. */
+static int know_messages(struct scry_call *call, struct message_queue *queue, struct queue_messages **ret_messages,
+                         struct err *err)
+{
+    struct execution *execution = call->execution;
+    for (*ret_messages = execution->messages; *ret_messages; *ret_messages = (*ret_messages)->next)
+        if ((*ret_messages)->queue == queue)
+            return 0;
+    struct mpi_queue info;
+    int code = mpi_queue_certain(queue->process, &info, &execution->arena, err);
+    if (code < 0)
+        return code;
+    struct queue_messages *messages = arena_alloc(&execution->arena, sizeof *messages);
+    struct message **items = arena_alloc(&execution->arena, (info.count + 1) * sizeof(struct message *));
+    if (!messages || !items)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < info.count; i++) {
+        items[i] = message_named(call->monitor, &info.items[i].id);
+        if (!items[i])
+            return err_set(err, -ENOMEM, "out of memory");
+    }
+    *messages = (struct queue_messages){queue, items, info.count, execution->messages};
+    execution->messages = *ret_messages = messages;
+    return 0;
+}
+
+static void gather_messages(struct gather *gather, struct message_queue *queue)
+{
+    struct queue_messages *messages;
+    struct err err;
+    int code = know_messages(gather->call, queue, &messages, &err);
+    if (code < 0)
+        gather_fail(gather, span_str(queue->object.token), status_of_errno(code), &err);
+    for (size_t i = 0; code == 0 && i < messages->count; i++)
+        gather_add(gather, &messages->items[i]->object);
+}
+
+/* A process without a queue has no messages sent to it. */
+static void gather_queue(struct gather *gather, struct process *process)
+{
+    struct message_queue *queue = message_has_queue(process) ? message_queue_of(process) : NULL;
+    if (queue && class_is(gather->class_name, "q"))
+        gather_add(gather, &queue->object);
+    else if (queue)
+        gather_messages(gather, queue);
+}
+
+static void gather_process(struct gather *gather, struct process *process)
 {
     if (process->object.gone)
         return;
@@ -102,17 +226,16 @@ static void gather_process(struct gather *gather, struct process *process, bool 
         struct err err;
         Omis_status status = not_attached(gather->call, process, &err);
         gather_fail(gather, span_str(process->object.token), status, &err);
-        return;
+    } else if (class_is(gather->class_name, "p")) {
+        gather_add(gather, &process->object);
+    } else if (class_is(gather->class_name, "t")) {
+        gather_threads(gather, process);
+    } else {
+        gather_queue(gather, process);
     }
-    if (strcmp(gather->class_name, "t") == 0)
-        gather_threads(gather, process, may_repeat);
-    else if (strcmp(gather->class_name, "q") == 0)
-        gather_queue(gather, process, may_repeat);
-    else
-        gather_add(gather, &process->object, may_repeat);
 }
 
-static void gather_attached(struct gather *gather, bool may_repeat)
+static void gather_attached(struct gather *gather)
 {
     if (!know_attached(gather->call)) {
         gather->failed = true;
@@ -120,12 +243,7 @@ static void gather_attached(struct gather *gather, bool may_repeat)
     }
     const struct execution *execution = gather->call->execution;
     for (size_t i = 0; i < execution->attached_count; i++)
-        gather_process(gather, execution->attached[i], may_repeat);
-}
-
-static bool class_is(const char *name, const char *wanted)
-{
-    return strcmp(name, wanted) == 0;
+        gather_process(gather, execution->attached[i]);
 }
 
 static bool creates_process(const struct service *service)
@@ -142,19 +260,18 @@ static void gather_all(struct gather *gather)
         if (creates_process(call->service))
             call->tool->node_attached = true;
         if (call->tool->node_attached)
-            gather_add(gather, &call->monitor->node->object, false);
-    } else if (class_is(gather->class_name, "p") || class_is(gather->class_name, "t") ||
-               class_is(gather->class_name, "q")) {
-        gather_attached(gather, false);
-    } else {
-        /* monitor objects: those of the tool, oldest first */
-        struct scry_object *last = NULL;
-        for (struct scry_object *o = call->tool->owned; o; o = o->next_owned)
-            last = o;
-        for (struct scry_object *o = last; o; o = o->previous_owned)
-            if (class_is(o->class->name, gather->class_name))
-                gather_add(gather, o, false);
+            gather_add(gather, &call->monitor->node->object);
+        return;
     }
+    if (class_contains("n", gather->class_name))
+        gather_attached(gather);
+    /* monitor objects, and messages that are held: those of the tool, oldest first */
+    struct scry_object *last = NULL;
+    for (struct scry_object *o = call->tool->owned; o; o = o->next_owned)
+        last = o;
+    for (struct scry_object *o = last; o; o = o->previous_owned)
+        if (class_is(o->class->name, gather->class_name))
+            gather_add(gather, o);
 }
 
 static Omis_status unknown_token(struct scry_call *call, struct span token, struct err *err)
@@ -174,32 +291,32 @@ static Omis_status class_mismatch(struct span token, const char *class_name, str
     return OMIS_TYPE_MISMATCH;
 }
 
-/* Localisation: from an object to the one of class_name that contains it. */
-static struct scry_object *localise(struct scry_call *call, struct scry_object *object, const char *class_name)
+/* A message is in the scope of who attached its receiver, or its sender. */
+static Omis_status check_message_scope(struct scry_call *call, const struct message *message, struct err *err)
 {
-    if (class_is(object->class->name, class_name))
-        return object;
-    if (class_is(object->class->name, "t")) {
-        struct process *process = ((struct thread *)object)->process;
-        return localise(call, &process->object, class_name);
-    }
-    if (class_is(object->class->name, "p") && class_is(class_name, "n"))
-        return &call->monitor->node->object;
-    return NULL;
+    const struct message_id *id = &message->id;
+    if (message->held)
+        return OMIS_OK;
+    struct process *to = mpi_rank_process(call->monitor->mpi, id->world, id->to);
+    struct process *from = mpi_rank_process(call->monitor->mpi, id->world, id->from);
+    if ((to && tool_attachment(call->tool, to)) || (from && tool_attachment(call->tool, from)))
+        return OMIS_OK;
+    if (to)
+        return not_attached(call, to, err);
+    err_set(err, -ESRCH, "%s does not exist any more: the process it was sent to has ended", message->object.token);
+    return OMIS_UNKNOWN_OBJECT;
 }
 
 /* Whether the tool has this object in its scope. OMIS_OK or a status with err. */
 static Omis_status check_scope(struct scry_call *call, struct scry_object *object, struct err *err)
 {
-    struct process *process = NULL;
-    if (class_is(object->class->name, "p"))
-        process = (struct process *)object;
-    else if (class_is(object->class->name, "t"))
-        process = ((struct thread *)object)->process;
-    else if (class_is(object->class->name, "q"))
-        process = ((struct message_queue *)object)->process;
-    if (process && !tool_attachment(call->tool, process))
-        return not_attached(call, process, err);
+    if (class_is(object->class->name, "m"))
+        return check_message_scope(call, (struct message *)object, err);
+    if (convert_class_can(object->class->name, "p", false)) {
+        struct process *process = (struct process *)localise(object, "p", err);
+        if (!tool_attachment(call->tool, process))
+            return not_attached(call, process, err);
+    }
     if (class_is(object->class->name, "t") && !thread_visible((struct thread *)object, call->tool)) {
         err_set(err, -ESRCH, "%s was detached with thread_detach", object->token);
         return OMIS_UNKNOWN_OBJECT;
@@ -233,36 +350,50 @@ struct scry_object *convert_one(struct scry_call *call, struct span token, const
         *ret_status = unknown_token(call, token, err);
         return NULL;
     }
-    struct scry_object *at = localise(call, object, class_name);
-    if (!at) {
+    if (!convert_class_can(object->class->name, class_name, false)) {
         *ret_status = class_mismatch(token, class_name, err);
         return NULL;
     }
-    *ret_status = attached ? check_scope(call, at == object ? at : object, err) : OMIS_OK;
+    *ret_status = attached ? check_scope(call, object, err) : OMIS_OK;
+    struct scry_object *at = *ret_status == OMIS_OK ? localise(object, class_name, err) : NULL;
+    if (*ret_status == OMIS_OK && !at)
+        *ret_status = OMIS_UNKNOWN_OBJECT;
+    if (at && at != object && object_is(object, "m") && attached) /* in scope for its sender only? */
+        *ret_status = check_scope(call, at, err);
     return *ret_status == OMIS_OK ? at : NULL;
 }
 
-/* Expansion of a token in a list: a node stands for its attached processes, a process for its threads. */
+struct scry_object *convert_arg(struct scry_call *call, size_t index)
+{
+    const struct param_type *type = &call->service->signature.params[index];
+    Omis_status status;
+    struct err err;
+    struct scry_object *object = convert_one(call, call->args[index].text, type->class, true, &status, &err);
+    if (!object)
+        call_fail(call, NULL, status, "%.*s: %s", SPAN_ARG(type->name), err.text);
+    return object;
+}
+
+/* Expansion of a token in a list: a node stands for its attached processes, those for their threads, or for their
+ * queues and the messages in them. */
 static bool expand(struct gather *gather, struct scry_object *object, struct span token)
 {
-    const char *from = object->class->name, *to = gather->class_name;
+    if (!class_contains(object->class->name, gather->class_name))
+        return false;
     struct err err;
     Omis_status status = check_scope(gather->call, object, &err);
-    if (class_is(from, "n") && (class_is(to, "p") || class_is(to, "t") || class_is(to, "q"))) {
-        if (status == OMIS_OK)
-            gather_attached(gather, true);
-    } else if (class_is(from, "p") && (class_is(to, "t") || class_is(to, "q"))) {
-        if (status == OMIS_OK)
-            gather_process(gather, (struct process *)object, true);
-    } else {
-        return false;
-    }
     if (status != OMIS_OK)
         gather_fail(gather, token, status, &err);
+    else if (object_is(object, "n"))
+        gather_attached(gather);
+    else if (object_is(object, "p"))
+        gather_process(gather, (struct process *)object);
+    else
+        gather_messages(gather, (struct message_queue *)object);
     return true;
 }
 
-static void gather_token(struct gather *gather, const struct value *value, bool may_repeat)
+static void gather_token(struct gather *gather, const struct value *value)
 {
     struct scry_call *call = gather->call;
     struct err err;
@@ -273,7 +404,7 @@ static void gather_token(struct gather *gather, const struct value *value, bool 
     bool attached = !gather->any_process;
     object = convert_one(call, value->text, gather->class_name, attached, &status, &err);
     if (object) {
-        gather_add(gather, object, may_repeat);
+        gather_add(gather, object);
         return;
     }
     gather_fail(gather, value->text, status, &err);
@@ -285,7 +416,7 @@ bool convert_objects(struct scry_call *call)
     if (service->object_arg < 0)
         return true;
     const struct value *arg = &call->args[service->object_arg];
-    struct gather gather = {.call = call, .class_name = service->object_class};
+    struct gather gather = {.call = call, .class_name = service->object_class, .serial = ++call->monitor->last_gather};
     /* the two services that may get the token of something not attached */
     gather.any_process =
         strcmp(service->row->name, "proc_attach") == 0 || strcmp(service->row->name, "node_attach") == 0;
@@ -293,14 +424,14 @@ bool convert_objects(struct scry_call *call)
         gather_all(&gather);
     else if (arg->kind == VALUE_LIST)
         for (size_t i = 0; i < arg->list.count; i++)
-            gather_token(&gather, &arg->list.items[i], arg->list.count > 1);
+            gather_token(&gather, &arg->list.items[i]);
     else {
         struct err err;
         Omis_status status;
         struct scry_object *object =
             convert_one(call, arg->text, gather.class_name, !gather.any_process, &status, &err);
         if (object)
-            gather_add(&gather, object, false);
+            gather_add(&gather, object);
         else
             call_fail(call, NULL, status, "%s", err.text);
     }

@@ -13,6 +13,17 @@
  * call's reply. Returns false when out of memory (the call was answered). */
 bool convert_objects(struct scry_call *call);
 
+/* Whether a token of class `from` can become an object of class `to`: one that contains it or, in a list, such as it
+ * contains. */
+bool convert_class_can(const char *from, const char *to, bool in_list);
+
+/* Whether a token names an object, now, after conversion: itself, what it is in, or what is in it. */
+bool convert_names(struct span token, const struct scry_object *object);
+
+/* An argument that is one token beside those the service works on, converted to the class its signature says. NULL: the
+ * call was answered. */
+struct scry_object *convert_arg(struct scry_call *call, size_t index);
+
 /* One token to one object of a class, by localisation only. NULL with a status and err. `attached`: processes must be
  * attached by the tool. */
 struct scry_object *convert_one(struct scry_call *call, struct span token, const char *class_name, bool attached,

@@ -6,13 +6,12 @@
 
 #include "base/log.h"
 #include "lang/reply.h"
-#include "lang/token.h"
 #include "monitor/call.h"
 #include "monitor/cells.h"
+#include "monitor/convert.h"
 #include "monitor/event.h"
 #include "monitor/execute.h"
 #include "monitor/lower.h"
-#include "monitor/messages.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 
@@ -77,66 +76,33 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
 
 /* ---- what an event definition covers ---- */
 
-static bool token_names(struct span token, const struct scry_object *object)
-{
-    return object && span_is(token, object->token);
-}
-
 /* Calls match for each token of the event's object argument; [] matches everything. */
-static bool covers(const struct csr *csr, bool (*match)(struct span token, const void *ctx), const void *ctx)
+static bool covers(const struct csr *csr, bool (*match)(struct span token, const struct scry_object *object),
+                   const struct scry_object *object)
 {
     int index = csr->event_service->object_arg;
     if (index < 0)
         return false;
     const struct value *arg = &csr->event_args[index];
     if (arg->kind != VALUE_LIST)
-        return match(arg->text, ctx);
+        return match(arg->text, object);
     if (arg->list.count == 0)
         return true;
     for (size_t i = 0; i < arg->list.count; i++)
-        if (match(arg->list.items[i].text, ctx))
+        if (match(arg->list.items[i].text, object))
             return true;
     return false;
 }
 
-static bool names_node(const struct scry_object *object, struct span token)
-{
-    struct token node;
-    return token_parse(token, &node) && strcmp(node.class, "n") == 0 && node.node == object->monitor->node_number;
-}
-
-static bool match_thread(struct span token, const void *ctx)
-{
-    const struct thread *thread = ctx;
-    return token_names(token, &thread->object) || token_names(token, &thread->process->object) ||
-           names_node(&thread->object, token);
-}
-
-/* A process is concerned when it, its node, or any of its threads is named. */
-static bool match_process(struct span token, const void *ctx)
-{
-    const struct process *process = ctx;
-    if (token_names(token, &process->object) || names_node(&process->object, token))
-        return true;
-    const struct scry_object *object = object_find(process->object.monitor, token);
-    if (object && object_is(object, "q"))
-        return ((const struct message_queue *)object)->process == process;
-    return object && object_is(object, "t") && ((const struct thread *)object)->process == process;
-}
-
-static bool match_object(struct span token, const void *ctx)
-{
-    return token_names(token, ctx);
-}
-
 bool csr_covers_thread(const struct csr *csr, const struct thread *thread)
 {
-    return covers(csr, match_thread, thread);
+    return covers(csr, convert_names, &thread->object);
 }
 
+/* A process is concerned when it, its node, or anything in it is named. */
 bool csr_covers_process(const struct csr *csr, const struct process *process)
 {
-    return covers(csr, match_process, process);
+    return covers(csr, convert_names, &process->object);
 }
 
 bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
@@ -145,12 +111,12 @@ bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
     const struct value *arg = index < 0 ? NULL : &csr->event_args[index];
     if (arg && arg->kind == VALUE_LIST && arg->list.count == 0) /* [] is what this tool has */
         return !object->owner || object->owner == csr->object.owner;
-    return covers(csr, match_object, object);
+    return covers(csr, convert_names, object);
 }
 
-static bool is_thread_token(struct span token, const void *ctx)
+static bool is_thread_token(struct span token, const struct scry_object *object)
 {
-    (void)ctx;
+    (void)object;
     return token.len > 2 && memcmp(token.ptr, "t_", 2) == 0;
 }
 

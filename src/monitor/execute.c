@@ -372,6 +372,7 @@ void call_later_end(struct later *later, bool done)
     if (done && !later->runs) { /* else it was answered at once, and the list goes on where it is */
         session->waiting = NULL;
         later->execution.attached_known = false; /* some may have ended */
+        later->execution.messages = NULL;
         answered(&later->call);
         proceed(later);
         if (!session->waiting)
@@ -439,17 +440,6 @@ static void reply_defined(struct csr *csr, Omis_status status, const char *why)
     reply_done(&reply);
 }
 
-/* Whether a token of class `from` can become an object of class `to`, which contains it or, in a list, is contained. */
-static bool convertible(const char *from, const char *to, bool in_list)
-{
-    static const char hierarchy[] = "npt"; /* a node contains processes, which contain threads */
-    if (strcmp(from, to) == 0)
-        return true;
-    const char *outer = from[0] && !from[1] ? strchr(hierarchy, from[0]) : NULL;
-    const char *inner = to[0] && !to[1] ? strchr(hierarchy, to[0]) : NULL;
-    return outer && inner && (in_list || outer > inner);
-}
-
 /* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
 static Omis_status check_event_tokens(struct csr *csr, struct err *err)
 {
@@ -466,7 +456,7 @@ static Omis_status check_event_tokens(struct csr *csr, struct err *err)
             return OMIS_UNKNOWN_OBJECT;
         }
         if (token_parse(tokens[i].text, &token) &&
-            !convertible(token.class, service->object_class, arg->kind == VALUE_LIST)) {
+            !convert_class_can(token.class, service->object_class, arg->kind == VALUE_LIST)) {
             err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
                     SPAN_ARG(tokens[i].text), service->object_class);
             return OMIS_TYPE_MISMATCH;

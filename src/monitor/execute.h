@@ -12,10 +12,19 @@
 
 struct csr;
 struct event;
+struct message;
+struct message_queue;
 struct process;
 struct service;
 
 enum { REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20) }; /* beyond it results are refused: room for errors */
+
+struct queue_messages {
+    struct message_queue *queue;
+    struct message **items;
+    size_t count;
+    struct queue_messages *next;
+};
 
 struct execution {
     uint64_t id;
@@ -28,6 +37,7 @@ struct execution {
     struct process **attached; /* what [] meant when it was first needed */
     size_t attached_count;
     bool attached_known;
+    struct queue_messages *messages; /* likewise: what is in the queues that were looked at */
     struct reply_builder reply;
     struct later *later; /* of an unconditional request: it may wait; NULL: not */
 };

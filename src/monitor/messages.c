@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "monitor/monitor.h"
+#include "monitor/mpi_messages.h"
 
 enum { MANY = 16384 };
 
@@ -71,6 +72,18 @@ static struct message *make(struct monitor *monitor, struct tool *owner)
     return message;
 }
 
+void messages_sweep(struct monitor *monitor)
+{
+    struct message *message, *next;
+    HASH_ITER(hh, monitor->messages, message, next)
+    {
+        struct mpi_queued about;
+        enum mpi_message_state state = mpi_message_look(monitor->mpi, &message->id, &about);
+        if (state == MPI_MESSAGE_RECEIVED || state == MPI_MESSAGE_UNKNOWN)
+            message_end(message);
+    }
+}
+
 struct message *message_named(struct monitor *monitor, const struct message_id *id)
 {
     struct message *message;
@@ -79,6 +92,9 @@ struct message *message_named(struct monitor *monitor, const struct message_id *
         return message;
     if (message)
         unlist(message);
+    unsigned count = HASH_COUNT(monitor->messages);
+    if (count >= MANY && count % MANY == 0)
+        messages_sweep(monitor);
     message = make(monitor, NULL);
     if (!message)
         return NULL;
@@ -126,20 +142,4 @@ void message_end(struct message *message)
 {
     unlist(message);
     object_end(&message->object);
-}
-
-bool messages_are_many(const struct monitor *monitor)
-{
-    unsigned count = HASH_COUNT(monitor->messages);
-    return count >= MANY && count % MANY == 0;
-}
-
-void messages_sweep(struct monitor *monitor, bool (*keep)(void *ctx, const struct message *message), void *ctx)
-{
-    struct message *message, *next;
-    HASH_ITER(hh, monitor->messages, message, next)
-    {
-        if (!keep || !keep(ctx, message))
-            message_end(message);
-    }
 }

@@ -51,8 +51,7 @@ struct message *message_new(struct monitor *monitor, struct tool *tool);
 void message_hold(struct message *message, struct tool *tool, uint8_t *content_take, uint64_t bytes);
 void message_queued(struct message *message, const struct message_id *id);
 void message_end(struct message *message);
-/* Forgets those in queues for which `keep` is false (NULL: all); asked for now and then, when there are very many. */
-void messages_sweep(struct monitor *monitor, bool (*keep)(void *ctx, const struct message *message), void *ctx);
-bool messages_are_many(const struct monitor *monitor);
+/* Forgets those that are in queues no more; done by message_named now and then, when there are very many. */
+void messages_sweep(struct monitor *monitor);
 
 #endif

@@ -110,7 +110,7 @@ void monitor_free(struct monitor *monitor)
     tracing_stop(monitor);
     process_free_all(monitor);
     loop_remove(monitor->switch_turn);
-    messages_sweep(monitor, NULL, NULL);
+    messages_sweep(monitor);
     empty_graveyard(monitor);
     node_free(monitor->node);
     cells_free(monitor->cells);

@@ -58,7 +58,7 @@ struct monitor {
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
     unsigned busy;
-    uint64_t last_execution;
+    uint64_t last_execution, last_gather;
     unsigned executing; /* action lists that run: one, or more when ends of processes are found meanwhile */
     const struct event *current_event; /* that the innermost of them belongs to; NULL: unconditional, or none runs */
     bool programs_stale;               /* objects ended that lowered lists may refer to */

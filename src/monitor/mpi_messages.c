@@ -85,6 +85,13 @@ struct mpi_process *mpi_world_rank(struct mpi_registry *registry, uint64_t world
     return NULL;
 }
 
+struct process *mpi_rank_process(struct mpi_registry *registry, uint64_t world, int32_t rank)
+{
+    struct err err;
+    struct mpi_process *found = mpi_world_rank(registry, world, rank);
+    return found ? process_get(registry->agents->monitor, found->pid, &err) : NULL;
+}
+
 static struct mpi_comm *comm_at(struct mpi_messages *messages, uint32_t number)
 {
     return number < MPIA_COMMS - 1 && messages->area ? mpi_comm_at(messages->area, number) : NULL;
@@ -331,7 +338,7 @@ static int by_time(const void *left, const void *right)
     return a->id.k < b->id.k ? -1 : a->id.k > b->id.k;
 }
 
-int mpi_queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
 {
     struct mpi_registry *registry = process->registry;
     int32_t size = process->head->world_size, seen = 0;
@@ -405,6 +412,49 @@ void mpi_message_sender(struct mpi_registry *registry, const struct message_id *
     struct process *process = sender && tid > 0 ? process_get(registry->agents->monitor, sender->pid, &err) : NULL;
     struct thread *thread = process ? process_thread(process, tid) : NULL;
     snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", thread ? thread->object.token : TOKEN_UNDEFINED);
+}
+
+int mpi_doubts_check(uint32_t doubts, struct err *err)
+{
+    struct buf text = BUF_INIT;
+    if (!doubts)
+        return 0;
+    mpi_doubts_print(doubts, &text);
+    err_set(err, -EOPNOTSUPP, "what is in the queue is not certain: %.*s (mpi_get_messages says what is known)",
+            (int)text.len, text.data ? text.data : "");
+    buf_done(&text);
+    return -EOPNOTSUPP;
+}
+
+struct mpi_process *mpi_process_of(struct process *process, struct err *err)
+{
+    struct mpi_process *found = mpi_process_find(process->object.monitor->mpi, process->pid);
+    if (!found)
+        err_set(
+            err, -EOPNOTSUPP,
+            "process %d is no MPI process that is watched: messages are seen in MPI programs that were started with "
+            "`scry run` or `scry exec`",
+            process->pid);
+    return found;
+}
+
+int mpi_queue_take(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+{
+    struct mpi_process *found = mpi_process_of(process, err);
+    return found ? queue_take(found, ret_queue, arena, err) : -EOPNOTSUPP;
+}
+
+int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+{
+    int code = mpi_queue_take(process, ret_queue, arena, err);
+    if (code == 0)
+        code = mpi_doubts_check(ret_queue->doubts, err);
+    if (code == 0 && ret_queue->missing)
+        code = err_set(err, -EOPNOTSUPP,
+                       "%u ranks of the job are not on this node or have ended: what they have sent is not known "
+                       "(mpi_get_messages says what is)",
+                       ret_queue->missing);
+    return code;
 }
 
 /* ---- tags ---- */

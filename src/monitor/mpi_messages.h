@@ -34,13 +34,21 @@ struct mpi_queue { /* in the order in which they were sent */
     uint64_t unfollowed; /* messages that were sent over communicators that are not known, by any rank */
 };
 
-/* -EOPNOTSUPP with err: messages of it are not counted; from now on they are. */
-int mpi_queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
+/* The process as a MPI process; NULL with err: it is none that is watched. */
+struct mpi_process *mpi_process_of(struct process *process, struct err *err);
+/* The queue of a process. -EOPNOTSUPP with err: it has none, or messages of it are not counted; from now on they are.
+ */
+int mpi_queue_take(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
+/* Only if there is no doubt of what is in it; else -EOPNOTSUPP with err. */
+int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
 /* Says in words what `doubts` mean; "" for none. */
 void mpi_doubts_print(uint32_t doubts, struct buf *out);
+/* 0; -EOPNOTSUPP with err if there are any. */
+int mpi_doubts_check(uint32_t doubts, struct err *err);
 
 /* The rank of the same MPI job; NULL: it is not here. */
 struct mpi_process *mpi_world_rank(struct mpi_registry *registry, uint64_t world, int32_t rank);
+struct process *mpi_rank_process(struct mpi_registry *registry, uint64_t world, int32_t rank);
 uint64_t mpi_process_world(const struct mpi_process *process);
 /* How far a message is. */
 enum mpi_message_state {

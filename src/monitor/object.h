@@ -40,6 +40,7 @@ struct scry_object {
     char token[TOKEN_TEXT_SIZE];
     struct tool *owner; /* of monitor objects: who created it; NULL for system objects */
     void *data;         /* of extensions' objects */
+    uint64_t gathered;  /* monitor->last_gather that found it (convert.c) */
     bool gone;          /* no longer in the table; freed when no execution can refer to it */
     struct scry_object *next_owned, *previous_owned; /* list of the owner */
     struct scry_object *next_grave;

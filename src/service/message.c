@@ -14,55 +14,15 @@
 
 #include "base/log.h"
 #include "monitor/call.h"
+#include "monitor/convert.h"
 #include "monitor/event.h"
 #include "service/service.h"
 #include "shm/waits.h"
 
 /* ---- what there is ---- */
 
-struct mpi_process *message_mpi_process(struct monitor *monitor, struct process *process, struct err *err)
+static const char *message_text(const struct message *message)
 {
-    struct mpi_process *found = process ? mpi_process_find(monitor->mpi, process->pid) : NULL;
-    if (!found)
-        err_set(
-            err, -EOPNOTSUPP,
-            "process %d is no MPI process that is watched: messages are seen in MPI programs that were started with "
-            "`scry run` or `scry exec`",
-            process ? process->pid : 0);
-    return found;
-}
-
-static int check_certain(uint32_t doubts, struct err *err)
-{
-    struct buf text = BUF_INIT;
-    if (!doubts)
-        return 0;
-    mpi_doubts_print(doubts, &text);
-    err_set(err, -EOPNOTSUPP, "what is in the queue is not certain: %.*s (mpi_get_messages says what is known)",
-            (int)text.len, text.data ? text.data : "");
-    buf_done(&text);
-    return -EOPNOTSUPP;
-}
-
-int message_queue_look(struct monitor *monitor, struct process *process, struct mpi_queue *ret_queue,
-                       struct arena *arena, struct err *err)
-{
-    struct mpi_process *found = message_mpi_process(monitor, process, err);
-    return found ? mpi_queue_take(found, ret_queue, arena, err) : -EOPNOTSUPP;
-}
-
-static bool is_kept(void *ctx, const struct message *message)
-{
-    struct mpi_queued about;
-    enum mpi_message_state state = mpi_message_look(ctx, &message->id, &about);
-    return state == MPI_MESSAGE_QUEUED || state == MPI_MESSAGE_TO_COME || state == MPI_MESSAGE_MATCHED;
-}
-
-static const char *token_of(struct monitor *monitor, const struct message_id *id)
-{
-    if (messages_are_many(monitor))
-        messages_sweep(monitor, is_kept, monitor->mpi);
-    const struct message *message = message_named(monitor, id);
     return message ? message->object.token : TOKEN_UNDEFINED;
 }
 
@@ -82,7 +42,7 @@ bool message_token(struct monitor *monitor, struct process *process, const struc
     mpi_message_look(monitor->mpi, &id, &about);
     if (about.doubts)
         return false;
-    snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", token_of(monitor, &id));
+    snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", message_text(message_named(monitor, &id)));
     return true;
 }
 
@@ -99,7 +59,7 @@ static void put_message(struct monitor *monitor, const struct mpi_queued *about,
     char sender[TOKEN_TEXT_SIZE];
     if (flags & INFO_TOKEN) {
         put(text, ",");
-        buf_puts(text, token_of(monitor, &about->id));
+        buf_puts(text, message_text(message_named(monitor, &about->id)));
     }
     if (flags & INFO_SENDER) {
         mpi_message_sender(monitor->mpi, &about->id, about->tid, sender);
@@ -126,14 +86,7 @@ static void get_info(struct scry_call *call, struct message_queue *queue, uint64
     struct arena arena = ARENA_INIT;
     struct mpi_queue info;
     struct err err = {.text = ""};
-    int code = message_queue_look(call->monitor, queue->process, &info, &arena, &err);
-    if (code == 0)
-        code = check_certain(info.doubts, &err);
-    if (code == 0 && info.missing)
-        code = err_set(&err, -EOPNOTSUPP,
-                       "%u ranks of the job are not on this node or have ended: what they have sent is not known "
-                       "(mpi_get_messages says what is)",
-                       info.missing);
+    int code = mpi_queue_certain(queue->process, &info, &arena, &err);
     if (code < 0) {
         call_fail_errno(call, &queue->object, code, &err);
     } else {
@@ -215,15 +168,8 @@ static bool check_held(struct scry_call *call, const struct message *message)
 static void message_copy(struct scry_call *call)
 {
     struct message *from = call->object_count ? message_at(call, 0) : NULL;
-    struct scry_object *object = object_find(call->monitor, call->args[1].text);
-    if (!from)
-        return;
-    if (!object || !object_is(object, "m")) {
-        call_fail(call, NULL, OMIS_UNKNOWN_OBJECT, "dst: %.*s is no message", SPAN_ARG(call->args[1].text));
-        return;
-    }
-    struct message *to = (struct message *)object;
-    if (!check_held(call, from) || !check_held(call, to))
+    struct message *to = from ? (struct message *)convert_arg(call, 1) : NULL;
+    if (!to || !check_held(call, from) || !check_held(call, to))
         return;
     uint8_t *content = malloc(from->bytes + 1);
     if (!content) {
@@ -394,7 +340,7 @@ static int check_first(struct scry_call *call, const struct message_queue *queue
                        struct err *err)
 {
     struct mpi_queue info;
-    int code = message_queue_look(call->monitor, queue->process, &info, call->arena, err);
+    int code = mpi_queue_take(queue->process, &info, call->arena, err);
     for (size_t i = 0; code == 0 && i < info.count; i++) {
         const struct message_id *other = &info.items[i].id;
         if (other->comm == id->comm && other->from == id->from && other->tag == id->tag && other->k < id->k)
@@ -408,16 +354,11 @@ static int check_first(struct scry_call *call, const struct message_queue *queue
 static void message_queue_remove(struct scry_call *call)
 {
     struct message_queue *queue = call->object_count ? queue_at(call, 0) : NULL;
-    struct scry_object *object = object_find(call->monitor, call->args[1].text);
+    struct message *message = queue ? (struct message *)convert_arg(call, 1) : NULL;
     struct err err = {.text = ""};
-    if (!queue)
+    if (!message)
         return;
-    if (!object || !object_is(object, "m")) {
-        call_fail(call, NULL, OMIS_UNKNOWN_OBJECT, "msg: %.*s is no message", SPAN_ARG(call->args[1].text));
-        return;
-    }
-    struct message *message = (struct message *)object;
-    struct mpi_process *process = message_mpi_process(call->monitor, queue->process, &err);
+    struct mpi_process *process = mpi_process_of(queue->process, &err);
     struct mpi_queued about;
     if (!process) {
         call_fail_errno(call, &queue->object, -EOPNOTSUPP, &err);
@@ -431,7 +372,7 @@ static void message_queue_remove(struct scry_call *call)
                   queue->object.token);
         return;
     }
-    if (check_certain(about.doubts, &err) < 0 || check_first(call, queue, &message->id, &err) < 0) {
+    if (mpi_doubts_check(about.doubts, &err) < 0 || check_first(call, queue, &message->id, &err) < 0) {
         call_fail_errno(call, &queue->object, -EOPNOTSUPP, &err);
         return;
     }
@@ -469,8 +410,8 @@ static void message_queue_clear(struct scry_call *call)
         struct err err = {.text = ""};
         struct arena arena = ARENA_INIT;
         struct mpi_queue info = {0};
-        struct mpi_process *process = message_mpi_process(call->monitor, queue->process, &err);
-        int code = message_queue_look(call->monitor, queue->process, &info, &arena, &err);
+        struct mpi_process *process = mpi_process_of(queue->process, &err);
+        int code = mpi_queue_take(queue->process, &info, &arena, &err);
         struct mpi_message_command command = {.kind = MPIM_CLEAR, .count = info.doubts ? 0 : info.count};
         arena_done(&arena);
         struct one *one = code == 0 ? one_new(doing, call, queue, NULL) : NULL;
@@ -525,16 +466,11 @@ static const char *check_insert(const struct message *message, const struct mpi_
 static void message_insert_into_queue(struct scry_call *call)
 {
     struct message *message = call->object_count ? message_at(call, 0) : NULL;
-    struct scry_object *object = object_find(call->monitor, call->args[1].text);
+    struct message_queue *queue = message ? (struct message_queue *)convert_arg(call, 1) : NULL;
     struct err err = {.text = ""};
-    if (!message)
+    if (!queue)
         return;
-    if (!object || !object_is(object, "q")) {
-        call_fail(call, NULL, OMIS_UNKNOWN_OBJECT, "queue: %.*s is no message queue", SPAN_ARG(call->args[1].text));
-        return;
-    }
-    struct message_queue *queue = (struct message_queue *)object;
-    struct mpi_process *process = message_mpi_process(call->monitor, queue->process, &err);
+    struct mpi_process *process = mpi_process_of(queue->process, &err);
     const char *why = process ? check_insert(message, process, call_integer(call, 2)) : err.text;
     struct mpi_process *sender = why ? NULL : mpi_world_rank(call->monitor->mpi, message->id.world, message->id.from);
     if (!why && !sender)
@@ -574,12 +510,12 @@ static void message_insert_into_queue(struct scry_call *call)
 
 const struct scry_service message_services[] = {
     PARTLY_ROW(
-        "message_insert_into_queue", SCRY_MANIPULATION, "token<m> msg, token queue, integer pos -> void",
+        "message_insert_into_queue", SCRY_MANIPULATION, "token<m> msg, token<q> queue, integer pos -> void",
         message_insert_into_queue,
         "Insert a message that is held into a message queue, at its end (pos -1): its sender's process sends it, at "
         "its next MPI call. At most 4000 bytes (960 to the sender itself), which nobody has to wait for."),
     PARTLY_ROW(
-        "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token msg -> void", message_queue_remove,
+        "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token<m> msg -> void", message_queue_remove,
         "Remove a message from a message queue, and hold it: the receiver's process receives it, at its next MPI "
         "call. Of each sender, tag and communicator the first one only."),
     MESSAGE_ROW("message_queue_clear", SCRY_MANIPULATION, "token<q>* queue_list -> void", message_queue_clear,
@@ -588,7 +524,7 @@ const struct scry_service message_services[] = {
                 "Add a monitor tag to messages."),
     MESSAGE_ROW("message_create", SCRY_MANIPULATION, "-> token", message_create,
                 "Create a new message, which is held; mpi_message_set_content fills it."),
-    MESSAGE_ROW("message_copy", SCRY_MANIPULATION, "token<m> src, token dst -> void", message_copy,
+    MESSAGE_ROW("message_copy", SCRY_MANIPULATION, "token<m> src, token<m> dst -> void", message_copy,
                 "Copy a message that is held into another one."),
     MESSAGE_ROW("message_destroy", SCRY_MANIPULATION, "token<m>* msg_list -> void", message_destroy,
                 "Destroy messages that are in no queue."),

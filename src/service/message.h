@@ -15,11 +15,4 @@ bool message_token(struct monitor *monitor, struct process *process, const struc
 /* thread_has_received_tagged_msg, message_queue_has_been_extended */
 extern const struct event_ops message_tagged_ops, message_extended_ops;
 
-/* The queue's process as a MPI process; NULL with err. */
-struct mpi_process *message_mpi_process(struct monitor *monitor, struct process *process, struct err *err);
-
-/* Every message in its queue, or why there is none to be had: err. 0 or -errno. */
-int message_queue_look(struct monitor *monitor, struct process *process, struct mpi_queue *ret_queue,
-                       struct arena *arena, struct err *err);
-
 #endif

@@ -8,14 +8,14 @@
 
 static int arm_extended(struct csr *csr, struct process *process, struct err *err)
 {
-    struct mpi_process *found = message_mpi_process(csr->object.monitor, process, err);
+    struct mpi_process *found = mpi_process_of(process, err);
     return found ? mpi_messages_watch(found, MPIM_EVENT_EXTENDED, 1, err) : -EOPNOTSUPP;
 }
 
 static void disarm_extended(struct csr *csr, struct process *process)
 {
     struct err err = {.text = ""};
-    struct mpi_process *found = message_mpi_process(csr->object.monitor, process, &err);
+    struct mpi_process *found = mpi_process_of(process, &err);
     if (found)
         mpi_messages_watch(found, MPIM_EVENT_EXTENDED, -1, &err);
 }
@@ -24,14 +24,14 @@ const struct event_ops message_extended_ops = {.object_class = "q", .arm = arm_e
 
 static int arm_tagged(struct csr *csr, struct process *process, struct err *err)
 {
-    struct mpi_process *found = message_mpi_process(csr->object.monitor, process, err);
+    struct mpi_process *found = mpi_process_of(process, err);
     return found ? mpi_messages_watch(found, MPIM_EVENT_TAGGED, 1, err) : -EOPNOTSUPP;
 }
 
 static void disarm_tagged(struct csr *csr, struct process *process)
 {
     struct err err = {.text = ""};
-    struct mpi_process *found = message_mpi_process(csr->object.monitor, process, &err);
+    struct mpi_process *found = mpi_process_of(process, &err);
     if (found)
         mpi_messages_watch(found, MPIM_EVENT_TAGGED, -1, &err);
 }

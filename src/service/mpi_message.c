@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "monitor/call.h"
+#include "monitor/convert.h"
 #include "service/message.h"
 #include "service/mpi.h"
 #include "service/service.h"
@@ -66,7 +67,7 @@ static void mpi_get_messages(struct scry_call *call)
         struct arena arena = ARENA_INIT;
         struct mpi_queue queue;
         struct err err = {.text = ""};
-        int code = message_queue_look(call->monitor, call_process(call, i), &queue, &arena, &err);
+        int code = mpi_queue_take(call_process(call, i), &queue, &arena, &err);
         if (code < 0) {
             call_fail_errno(call, call->objects[i], code, &err);
         } else {
@@ -87,9 +88,7 @@ static void mpi_get_messages(struct scry_call *call)
 
 static void put_rank(struct monitor *monitor, uint64_t world, int32_t rank, struct buf *text)
 {
-    struct err err;
-    struct mpi_process *found = mpi_world_rank(monitor->mpi, world, rank);
-    const struct process *process = found ? process_get(monitor, mpi_process_pid(found), &err) : NULL;
+    const struct process *process = mpi_rank_process(monitor->mpi, world, rank);
     put_token(text, process ? process->object.token : TOKEN_UNDEFINED);
 }
 
@@ -130,15 +129,11 @@ enum { ARG_SENDER = 1, ARG_RECEIVER, ARG_COMM, ARG_TAG, ARG_CONTENT };
 /* The rank that a token names; NULL: it is none, and that was answered. */
 static struct mpi_process *rank_of(struct scry_call *call, size_t arg)
 {
-    struct err err = {.text = ""};
-    struct scry_object *object = object_find(call->monitor, call->args[arg].text);
-    struct process *process = object && object_is(object, "p")   ? (struct process *)object
-                              : object && object_is(object, "t") ? ((struct thread *)object)->process
-                                                                 : NULL;
-    struct mpi_process *found = process ? message_mpi_process(call->monitor, process, &err) : NULL;
-    if (!found)
-        call_fail(call, call->objects[0], OMIS_UNKNOWN_OBJECT, "%.*s: %s", SPAN_ARG(call->args[arg].text),
-                  *err.text ? err.text : "there is no such process");
+    struct err err;
+    struct process *process = (struct process *)convert_arg(call, arg);
+    struct mpi_process *found = process ? mpi_process_of(process, &err) : NULL;
+    if (process && !found)
+        call_fail(call, call->objects[0], OMIS_UNKNOWN_OBJECT, "%s: %s", process->object.token, err.text);
     return found;
 }
 
@@ -195,8 +190,8 @@ const struct scry_service mpi_message_services[] = {
      "in "
      "the sender, tag, monitor tag, content as it is in memory."},
     {"mpi_message_set_content", SCRY_MANIPULATION,
-     "token<m> msg, token sender, token receiver, integer comm, integer tag, binary content -> void", SCRY_OPTIONAL,
-     mpi_message_set_content,
+     "token<m> msg, token<p> sender, token<p> receiver, integer comm, integer tag, binary content -> void",
+     SCRY_OPTIONAL, mpi_message_set_content,
      "Make a message that is held one from a process to another one, on the communicator with that number in the "
      "sender "
      "(mpi_comm_get_info; 0: MPI_COMM_WORLD)."},

@@ -602,7 +602,130 @@ class Changes(Messages):
         self.finish()
 
 
-for base in (Queues, Late, Environment, Tags, Changes):
+class Conversions(Messages):
+    """7.2.2: a node contains processes, those their queues, and those messages; there and back."""
+
+    def setUp(self):
+        super().setUp()
+        self.zero, self.one = self.launch(2)
+        self.queues = [self.queue(rank) for rank in self.ranks]
+        (self.node,) = self.ask(": node_get_info([], 0)").objects()
+        for tag in (5, 6, 7):
+            self.one.do(f"send 0 {tag} 10 1")
+        self.zero.do("send 1 8 20 1")
+        self.inside = self.tokens(self.zero), self.tokens(self.one)
+
+    def received(self):
+        for tag in (5, 6, 7):
+            self.zero.do(f"recv 1 {tag}")
+        self.one.do("recv 0 8")
+
+    def tagged(self, *tokens):
+        """Which of the messages the list stands for: those that have the tag afterwards."""
+        self.number = getattr(self, "number", 0) + 1
+        self.ask(f": message_tag([{', '.join(tokens)}], {self.number})")
+        return [row[0] for rank in self.ranks for row in self.info(rank, TOKEN | TAG) if row[1] == str(self.number)]
+
+    @mpitest.both
+    def test_down_and_up(self):
+        zero, (first, second, third), (other,) = self.zero, *self.inside
+        every = [first, second, third, other]
+        self.assertEqual(self.tagged(self.queues[0]), [first, second, third])
+        self.assertEqual(self.tagged(zero.token), [first, second, third])
+        self.assertEqual(self.tagged(self.one.token, second, second), [second, other])
+        self.assertEqual(self.tagged(self.node), every)
+        self.assertEqual(self.tagged(), every)
+        self.assertEqual(self.tagged(self.node, self.queues[0], zero.token, first), every)
+        for token in (self.queues[0], first):
+            self.assertEqual(self.ask(f": proc_get_info([{token}], 128)").objects(), [zero.token])
+            self.assertEqual(self.ask(f": node_get_info([{token}], 0)").objects(), [self.node])
+        self.assertEqual(self.ask(f": message_queue_get_info([{third}], 0)").objects(), [self.queues[0]])
+        reply = self.ask(f": message_queue_get_info([{third}, {other}, {first}], 0)")
+        self.assertEqual(reply.objects(), self.queues)
+        self.assertCountEqual(self.ask(f": message_queue_get_info([{self.node}], 0)").objects(), self.queues)
+        # what is not above or below
+        self.refused(f": thread_get_info([{first}], 0)", TYPE_MISMATCH, "cannot be converted")
+        self.refused(f": message_tag([{self.thread(zero)}], 1)", TYPE_MISMATCH, "cannot be converted")
+        self.refused(f": message_copy({self.queues[0]}, {first})", TYPE_MISMATCH, "cannot be converted")
+        self.refused(f": message_copy({first}, {self.queues[0]})", TYPE_MISMATCH, "dst: .*cannot be converted")
+        # within one execution the conversions agree
+        reply = self.ask(f": message_tag([{first}], 99) message_tag([{zero.token}], 98) message_tag([{self.queues[0]}], 97)")
+        self.assertTrue(reply.ok(), reply)
+        self.received()
+        self.finish()
+
+    def test_events(self):
+        """An event on queues names nodes, processes, or messages; what it tells is converted in its actions."""
+        zero, (first, *_), _ = self.zero, *self.inside
+        numbers = [self.enable(f"message_queue_has_been_extended([{name}]): proc_get_info([$msg], 0) "
+                               "message_queue_get_info([$msg], 0) print([$queue, $proc])")[0]
+                   for name in (self.node, zero.token, first, self.queues[0])]
+        silent, _ = self.enable(f"message_queue_has_been_extended([{self.one.token}]): print([1])")
+        self.one.do("send 0 9 30 1")
+        for number in numbers:
+            reply = self.triggered(number)
+            self.assertEqual(reply.objects(1), [zero.token])
+            self.assertEqual(reply.objects(2), [self.queues[0]])
+            self.assertEqual(printed(reply, 3), [self.queues[0], zero.token])
+        self.omis.quiet(silent)
+        # of a process by what is in it
+        number, _ = self.enable(f"proc_has_terminated([{self.queues[0]}]): print([$proc])")
+        self.refused(f"thread_has_received_tagged_msg([{first}], []): print([1])", TYPE_MISMATCH, "cannot be converted")
+        zero.do("recv 1 9")
+        self.received()
+        self.finish()
+        self.assertEqual(printed(self.triggered(number)), [zero.token])
+
+    def test_gone(self):
+        """A message that was received or is held is in no queue; of a process that has ended there is none."""
+        zero, (first, second, third), (other,) = self.zero, *self.inside
+        zero.do("recv 1 5")
+        for request in (f"proc_get_info([{first}], 0)", f"message_queue_get_info([{first}], 0)"):
+            self.refused(f": {request}", UNKNOWN_OBJECT, "it was received")
+        held = self.ask(": message_create()").result()
+        self.refused(f": proc_get_info([{held}], 0)", UNKNOWN_OBJECT, "is held")
+        # [] is what is held, too; an object that fails does not keep the others from being done
+        reply = self.ask(": message_tag([], 4)")
+        self.assertEqual(self.ask(f": message_tag([{held}, {second}], 5)").status(1), OK)
+        reply = self.omis.request(f": message_tag([{first}, {second}], 6)")
+        self.assertEqual([row[1] for row in self.info(zero, TOKEN | TAG)], ["6", "4"], reply)
+        self.ask(f": proc_detach([{self.one.token}])")
+        self.assertEqual(self.ask(": message_queue_get_info([], 0)").objects(), [self.queues[0]])
+        self.refused(f": proc_get_info([{other}], 0)", UNKNOWN_OBJECT, "not attached")
+        self.ask(f": message_tag([{other}], 7)") # its sender is
+        self.ask(f": proc_attach([{self.one.token}])")
+        os.kill(zero.pid, signal.SIGKILL)
+        self.process.wait(timeout=60 * scrytest.SCALE)
+        for request in (f"message_queue_get_info([{self.queues[0]}], 0)", f"message_tag([{self.queues[0]}], 1)"):
+            self.refused(f": {request}", UNKNOWN_OBJECT, "does not exist any more")
+        self.refused(f": proc_get_info([{second}], 0)", UNKNOWN_OBJECT, "has ended|not exist")
+        self.refused(f": message_tag([{second}], 1)", UNKNOWN_OBJECT, "has ended|not exist")
+        self.assertEqual(self.ask(": message_destroy([])").status(1), OK)
+        self.ranks = []
+
+    def test_empty_lists(self):
+        self.received()
+        self.assertEqual(self.tagged(), [])
+        self.assertEqual(self.tagged(self.node, self.zero.token, self.queues[1]), [])
+        self.finish()
+
+    def test_thousands(self):
+        """Named several times they are still each one object, and others do not wait."""
+        self.one.do("burst 0 9 3000")
+        number = self.omis.send(f": message_destroy([{self.node}, {self.queues[0]}, {self.zero.token}])")
+        start = time.monotonic()
+        reply = self.omis.reply(number, timeout=30)
+        self.assertLess(time.monotonic() - start, 1 * scrytest.SCALE)
+        self.assertEqual(len(set(reply.objects())), 3004)
+        self.assertEqual({entry["status"] for entry in reply.results(1)}, {UNSUPPORTED_SERVICE})
+        self.one.tell("settle")
+        self.assertEqual(self.zero.do("drain 1 9 3000"), "drained")
+        self.assertEqual(self.one.answer(), "settled")
+        self.received()
+        self.finish()
+
+
+for base in (Queues, Late, Environment, Tags, Changes, Conversions):
     mpitest.for_each_mpi(base, globals())
 del base, Messages
 scrytest.main()

@@ -13,6 +13,8 @@
  *     mprobe FROM TAG, mrecv      "matched", "got ..."
  *     sendrecv TO TAG BYTES VALUE FROM TAG
  *     iprobe FROM TAG             "there BYTES", "nothing"
+ *     burst TO TAG COUNT          of one byte each, not waited for: "sent"; settle waits
+ *     drain FROM TAG COUNT        receives as many
  *     dup, world                  what follows is on a duplicate of MPI_COMM_WORLD
  *     end
  */
@@ -21,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDS = 16, MOST = 1 << 20 };
+enum { IDS = 16, MOST = 1 << 20, BURST = 4096 };
 
 static FILE *out;
 static MPI_Comm comm;
@@ -134,6 +136,24 @@ static void messages_do(const char *word, const int *n)
         requests_do(word, n);
 }
 
+static void many_do(const char *word, const int *n)
+{
+    static MPI_Request sends[BURST];
+    static int count;
+    if (strcmp(word, "burst") == 0) {
+        for (count = 0; count < n[2] && count < BURST; count++)
+            MPI_Isend(buffer, 1, MPI_CHAR, n[0], n[1], comm, &sends[count]);
+        fprintf(out, "sent");
+    } else if (strcmp(word, "drain") == 0) {
+        for (int i = 0; i < n[2]; i++)
+            MPI_Recv(buffer, 1, MPI_CHAR, n[0], n[1], comm, MPI_STATUS_IGNORE);
+        fprintf(out, "drained");
+    } else {
+        MPI_Waitall(count, sends, MPI_STATUSES_IGNORE);
+        fprintf(out, "settled");
+    }
+}
+
 static void communicator_do(const char *word)
 {
     if (strcmp(word, "dup") == 0)
@@ -167,6 +187,8 @@ int main(int argc, char **argv)
             break;
         if (strcmp(word, "dup") == 0 || strcmp(word, "world") == 0)
             communicator_do(word);
+        else if (strcmp(word, "burst") == 0 || strcmp(word, "settle") == 0 || strcmp(word, "drain") == 0)
+            many_do(word, n);
         else
             messages_do(word, n);
         fprintf(out, "\n");
