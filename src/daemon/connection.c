@@ -161,7 +161,7 @@ static void say_goodbye(struct connection *connection, const char *why)
 
 static void hello(struct connection *connection, const struct frame *frame)
 {
-    char text[128];
+    char text[192];
     if (frame->payload.len < 8) {
         connection->broken = true;
         return;
@@ -180,7 +180,10 @@ static void hello(struct connection *connection, const struct frame *frame)
     }
     connection->session.tool = tool_join(connection->server->monitor, id);
     if (!connection->session.tool) {
-        snprintf(text, sizeof text, "there is no tool with the id %u", id);
+        snprintf(text, sizeof text,
+                 "there is no tool with the id %d: it has ended, or is another monitor's; a tool that is not part of "
+                 "another one passes 0 (tool_id of omis_init)",
+                 (int)id);
         say_goodbye(connection, text);
         return;
     }

@@ -92,6 +92,19 @@ static void set_namespace(struct mpi_found *found, const struct buf *environment
         snprintf(found->namespace, sizeof found->namespace, "%s.%s", job, step ? step : "");
 }
 
+bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_rank)
+{
+    _cleanup_(buf_done) struct buf environment = BUF_INIT;
+    const char *port = proc_environ(pid, &environment) == 0 ? variable(&environment, "OMPI_PARENT_PORT") : NULL;
+    const char *tag = port ? strrchr(port, ':') : NULL; /* NAMESPACE.RANK:TAG */
+    const char *dot = tag ? memrchr(port, '.', (size_t)(tag - port)) : NULL;
+    if (!dot || !isdigit((unsigned char)dot[1]))
+        return false;
+    snprintf(ret_namespace, size, "%.*s", (int)(dot - port), port);
+    *ret_rank = (int32_t)strtol(dot + 1, NULL, 10);
+    return true;
+}
+
 /* Whether its environment says that it is a rank, or below one. */
 static bool look_at(pid_t pid, struct mpi_found *ret_found)
 {

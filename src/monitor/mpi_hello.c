@@ -15,6 +15,7 @@
 #include "monitor/monitor.h"
 #include "monitor/mpi_internal.h"
 #include "monitor/mpi_message_internal.h"
+#include "monitor/traced.h"
 #include "probe/proc.h"
 
 /* ---- settings ---- */
@@ -161,6 +162,51 @@ static struct mpi_process *make_process(struct mpi_registry *registry, pid_t pid
     return process;
 }
 
+/* ---- MPI_Comm_spawn ---- */
+
+/* The thread of a rank that is in MPI_Comm_spawn; NULL: not known, or more than one. */
+static struct thread *thread_that_spawns(struct mpi_process *rank, struct process *process)
+{
+    struct arena arena = ARENA_INIT;
+    struct mpi_stats stats;
+    struct err err;
+    pid_t tid = 0;
+    unsigned found = 0;
+    bool known = mpi_process_take_now(rank, &stats, &arena, &err) == 0;
+    for (size_t i = 0; known && i < stats.thread_count; i++) {
+        const struct mpi_stats_thread *thread = &stats.threads[i];
+        if (thread->ended ||
+            (thread->now.call != CALL_MPI_Comm_spawn && thread->now.call != CALL_MPI_Comm_spawn_multiple))
+            continue;
+        tid = (pid_t)thread->tid;
+        found++;
+    }
+    arena_done(&arena);
+    return found == 1 ? process_thread(process, tid) : NULL;
+}
+
+/* The launcher has made it, for a rank that asked for it: that is who has created it (thread_creates_proc). */
+static void tell_spawner(const struct mpi_process *child)
+{
+    struct monitor *monitor = child->registry->agents->monitor;
+    char namespace[sizeof child->head->namespace];
+    int32_t rank;
+    if (!mpi_spawner_find(child->pid, namespace, sizeof namespace, &rank))
+        return;
+    for (struct mpi_process *each = child->registry->list; each; each = each->next) {
+        struct process *process =
+            each->ended || each->head->rank != rank || strcmp(each->head->namespace, namespace) != 0
+                ? NULL
+                : process_find(monitor, each->pid);
+        if (process) {
+            traced_started_for(process, thread_that_spawns(each, process), child->pid);
+            return;
+        }
+    }
+}
+
+/* ---- taking hellos ---- */
+
 void mpi_hello_take(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size,
                     const struct ucred *peer)
 {
@@ -186,6 +232,7 @@ void mpi_hello_take(struct agents *agents, int fd, const struct mpi_hello *hello
     agent_bell_start(agents);
     monitor_enter(agents->monitor);
     mpi_process_came(process);
+    tell_spawner(process);
     monitor_leave(agents->monitor);
     if (process->ended)
         send_welcome(fd, NULL, -ESRCH, "it has ended");

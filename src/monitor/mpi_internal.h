@@ -109,6 +109,9 @@ bool mpi_calls_parse(const char *text, uint64_t ret_selected[MPI_SELECTED]); /* 
 /* mpi_find.c: what tells MPI jobs apart where the launcher set nothing: unchanged if there already is something. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);
 
+/* The rank that has started this process by MPI_Comm_spawn, as the launcher says (Open MPI's does). */
+bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_rank);
+
 /* mpi_table.c: the table of a launcher; NULL-able strings. */
 int mpi_table_read(pid_t launcher, void (*fn)(void *ctx, int rank, int pid, const char *host, const char *exe),
                    void *ctx, size_t *ret_size);

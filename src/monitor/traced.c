@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/pause.h"
 #include "monitor/csr.h"
@@ -83,6 +84,13 @@ static void raise_new_process(const struct sighting *seen)
     struct value token = value_token(span_str(child->object.token));
     raise(seen, "thread_creates_proc", &token, 1, 0);
     raise_new_thread(seen, child, child->pid);
+}
+
+void traced_started_for(struct process *creator, struct thread *thread, pid_t child)
+{
+    const struct tracer_event raw = {.child = child, .time_ns = clock_now_ns()};
+    const struct sighting seen = {creator->object.monitor, creator, thread, &raw};
+    raise_new_process(&seen);
 }
 
 static void executed(const struct sighting *seen)

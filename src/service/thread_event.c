@@ -31,8 +31,19 @@ static void need_thread_exit(struct csr *csr, struct process *process, struct tr
     need->watch.thread_exit = true;
 }
 
-static const struct event_ops creates_proc_ops = {.object_class = "t", .need = need_new_process};
-static const struct event_ops creates_thread_ops = {.object_class = "t", .need = need_new_thread};
+/* What MPI_Comm_spawn starts has the launcher as its parent. */
+static int arm_new_process(struct csr *csr, struct process *process, struct err *err)
+{
+    const struct mpi_process *mpi = mpi_process_find(csr->object.monitor->mpi, process->pid);
+    if (mpi && mpi_process_head(mpi)->library == MPIA_LIBRARY_MPICH)
+        err_set(err, 0, "unsupported: processes that MPI_Comm_spawn starts: MPICH does not tell who has started them");
+    return 0;
+}
+
+static const struct event_ops creates_proc_ops = {
+    .object_class = "t", .need = need_new_process, .arm = arm_new_process};
+static const struct event_ops creates_thread_ops = {
+    .object_class = "t", .need = need_new_thread, .arm = arm_new_process};
 static const struct event_ops terminated_ops = {.object_class = "t", .need = need_thread_exit};
 
 /* ---- signals ---- */
@@ -198,7 +209,7 @@ const struct scry_service thread_event_services[] = {
     MISSING_ROW("thread_removes_node", "token<t>* thread_list -> { token rem_node }", SCRY_OPTIONAL,
                 "A thread removes a node from its application.", no_node_set),
     EVENT_ROW("thread_creates_proc", "token<t>* thread_list -> { token new_proc }", SCRY_OPTIONAL,
-              "A thread creates a process.", &creates_proc_ops),
+              "A thread creates a process, also by MPI_Comm_spawn (Open MPI).", &creates_proc_ops),
     EVENT_ROW("thread_creates_thread", "token<t>* thread_list -> { token new_thread }", SCRY_OPTIONAL,
               "A thread creates a thread.", &creates_thread_ops),
     EVENT_ROW("thread_has_terminated", "token<t>* thread_list -> void", SCRY_REQUIRED, "A thread has terminated.",

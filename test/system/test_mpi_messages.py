@@ -725,7 +725,45 @@ class Conversions(Messages):
         self.finish()
 
 
-for base in (Queues, Late, Environment, Tags, Changes, Conversions):
+class Spawning(Messages):
+    """thread_creates_proc of MPI_Comm_spawn: the launcher starts the processes, but who has asked for them?"""
+    setting = None
+
+    @mpitest.both
+    def test_who_has_created_whom(self):
+        ranks = self.launch(2)
+        number, csr = self.define("thread_creates_proc([]): proc_attach([$new_proc]) proc_get_info([$new_proc], 512) "
+                                  "print([$new_proc, $proc, $thread])")
+        self.ask(f": csr_enable([{csr}])")
+        enabled = self.omis.reply(number, match=lambda reply: reply.status() == ENABLED)
+        self.assertTrue(enabled.ok(), enabled)
+        if self.mpi == "mpich": # and the one of Debian 12 starts no processes, without scry either
+            self.assertIn("unsupported: processes that MPI_Comm_spawn starts", enabled.result())
+            self.finish()
+            return
+        threads, _ = self.enable(f"thread_creates_thread([{ranks[0].token}, {ranks[1].token}]): print([$proc, $thread])")
+
+        def told(number):
+            return self.omis.reply(number, match=lambda reply: reply.status() == TRIGGERED, timeout=60)
+
+        at = {rank.token: self.thread(rank) for rank in ranks}
+        for count, rank in enumerate(ranks, 1):
+            rank.tell(f"spawn {count}")
+        parents = []
+        for _ in range(3):
+            reply = told(number)
+            self.assertTrue(reply.ok(), reply)
+            _, parent, thread = printed(reply, 3)
+            self.assertEqual(thread, at[parent])
+            parents.append(parent)
+            self.assertIn(tuple(printed(told(threads))), at.items())
+        self.assertEqual(sorted(parents), sorted([ranks[0].token, ranks[1].token, ranks[1].token]))
+        for rank in ranks:
+            self.assertEqual(rank.answer(), "done")
+        self.finish()
+
+
+for base in (Spawning, Queues, Late, Environment, Tags, Changes, Conversions):
     mpitest.for_each_mpi(base, globals())
 del base, Messages
 scrytest.main()

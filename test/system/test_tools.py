@@ -112,6 +112,19 @@ class Flags(ServiceTest):
 
 
 class Distributed(ServiceTest):
+    def test_of_a_tool_that_is_not_there(self):
+        """An id that was never given, or whose tool has ended: said in words, and nothing else happens."""
+        ended = Flagged(self.box)
+        ended.process.stdin.close()
+        self.assertEqual(ended.process.wait(timeout=20 * scrytest.SCALE), 0)
+        for wrong in (ended.id, 4711, -1):
+            tool = self.box.run([scrytest.built("test", "system", "tools", "flagged"), f"--id={wrong}"])
+            self.assertEqual(tool.returncode, 1)
+            self.assertEqual(tool.stdout.replace("\037", " ").replace("\036", ""),
+                             f"0\terror\t {PARAMETER_ERROR} there is no tool with the id {wrong}: it has ended, or is another "
+                             "monitor's; a tool that is not part of another one "
+                             "passes 0 (tool_id of omis_init)\n")
+
     def test_two_processes_are_one_tool(self):
         """7.1.3: they share the scope; their requests are answered to who sent them."""
         target = self.target()

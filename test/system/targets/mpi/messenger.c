@@ -15,6 +15,7 @@
  *     iprobe FROM TAG             "there BYTES", "nothing"
  *     burst TO TAG COUNT          of one byte each, not waited for: "sent"; settle waits
  *     drain FROM TAG COUNT        receives as many
+ *     spawn COUNT                 starts as many, which end at once: "done"
  *     dup, world                  what follows is on a duplicate of MPI_COMM_WORLD
  *     end
  */
@@ -154,9 +155,16 @@ static void many_do(const char *word, const int *n)
     }
 }
 
-static void communicator_do(const char *word)
+static char *program;
+
+static void communicator_do(const char *word, const int *n)
 {
-    if (strcmp(word, "dup") == 0)
+    static char *arguments[] = {"spawned", NULL};
+    MPI_Comm children;
+    if (strcmp(word, "spawn") == 0) {
+        MPI_Comm_spawn(program, arguments, n[0], MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+        MPI_Comm_disconnect(&children);
+    } else if (strcmp(word, "dup") == 0)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     else
         comm = MPI_COMM_WORLD;
@@ -170,6 +178,13 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     comm = MPI_COMM_WORLD;
+    program = argv[0];
+    if (strcmp(argv[1], "spawned") == 0) {
+        MPI_Comm_get_parent(&comm);
+        MPI_Comm_disconnect(&comm);
+        MPI_Finalize();
+        return 0;
+    }
     buffer = malloc(MOST);
     for (int i = 0; i < IDS; i++) {
         requests[i] = MPI_REQUEST_NULL;
@@ -185,8 +200,8 @@ int main(int argc, char **argv)
             continue;
         if (strcmp(word, "end") == 0)
             break;
-        if (strcmp(word, "dup") == 0 || strcmp(word, "world") == 0)
-            communicator_do(word);
+        if (strcmp(word, "dup") == 0 || strcmp(word, "world") == 0 || strcmp(word, "spawn") == 0)
+            communicator_do(word, n);
         else if (strcmp(word, "burst") == 0 || strcmp(word, "settle") == 0 || strcmp(word, "drain") == 0)
             many_do(word, n);
         else
