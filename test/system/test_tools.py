@@ -121,9 +121,9 @@ class Distributed(ServiceTest):
             tool = self.box.run([scrytest.built("test", "system", "tools", "flagged"), f"--id={wrong}"])
             self.assertEqual(tool.returncode, 1)
             self.assertEqual(tool.stdout.replace("\037", " ").replace("\036", ""),
-                             f"0\terror\t {PARAMETER_ERROR} there is no tool with the id {wrong}: it has ended, or is another "
-                             "monitor's; a tool that is not part of another one "
-                             "passes 0 (tool_id of omis_init)\n")
+                             f"0\terror\t {INTERNAL_ERROR} the monitor refused the connection: there is no tool with the id "
+                             f"{wrong}: it has ended, or is another monitor's; a tool that is not part of another one passes "
+                             "0 (tool_id of omis_init)\n")
 
     def test_two_processes_are_one_tool(self):
         """7.1.3: they share the scope; their requests are answered to who sent them."""
