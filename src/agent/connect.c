@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "agent/ask.h"
 #include "agent/crash.h"
+#include "agent/early.h"
 #include "agent/imports.h"
 #include "agent/large.h"
 #include "agent/mpi_short.h"
@@ -394,7 +395,7 @@ void agent_connect(int how)
     static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
-    unsigned constructed = flags && how == CONNECT_START ? agent_constructed() : 0;
+    unsigned constructed = flags && how == CONNECT_START && !early_was_first() ? agent_constructed() : 0;
     if (constructed)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
     if (converse(how, flags | (flags && by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {

@@ -204,7 +204,7 @@ void agent_mpi_seal(const char *why)
         atomic_compare_exchange_strong(&state, &now, STATE_OFF);
 }
 
-void agent_mpi_start(const char *mode, const char *dir)
+void agent_mpi_start(const char *mode, const char *dir, bool can_load)
 {
     if (mode && equal(mode, "off"))
         return;
@@ -212,7 +212,8 @@ void agent_mpi_start(const char *mode, const char *dir)
     if (length && length < DIR_LONG)
         raw_copy(length < DIR_SHORT ? short_dir : long_dir, dir, length + 1);
     atomic_store(&state, STATE_LOOKING);
-    agent_mpi_look();
+    if (can_load)
+        agent_mpi_look();
 }
 
 /* ---- dlsym ---- */

@@ -11,8 +11,9 @@
 
 /* Whether the process has an MPI library, wanted or not. */
 bool agent_mpi_found(void);
-/* At the start: SCRY_MPI and SCRY_MPI_DIR, or NULL. Both are copied. */
-void agent_mpi_start(const char *mode, const char *dir);
+/* At the start: SCRY_MPI and SCRY_MPI_DIR, or NULL. Both are copied. `can_load`: the C library is initialised, so that
+ * dlopen can be called; else it is looked when something else is loaded. */
+void agent_mpi_start(const char *mode, const char *dir, bool can_load);
 /* Something was loaded since. */
 void agent_mpi_look(void);
 /* The calling thread goes to dlopen. */

@@ -5,6 +5,7 @@
 #include "agent/agent.h"
 #include "agent/command.h"
 #include "agent/connect.h"
+#include "agent/early.h"
 #include "agent/large.h"
 #include "agent/mpi.h"
 #include "agent/read.h"
@@ -26,11 +27,11 @@ static const char *after(const char *text, const char *prefix)
     return text;
 }
 
-static void environment_look(struct environment *ret_found)
+static void environment_look(char **entries, struct environment *ret_found)
 {
     static const char preload[] = "LD_PRELOAD=", ours[] = "SCRY";
     *ret_found = (struct environment){0};
-    for (char **entry = environ; entry && *entry; entry++) {
+    for (char **entry = entries; entry && *entry; entry++) {
         const char *value = after(*entry, ours), *found;
         if (!value) {
             value = after(*entry, preload);
@@ -91,10 +92,10 @@ static void drop_asan(const struct environment *environment)
 static char short_job[512];
 static char long_job[AREA_PATH] AGENT_LARGE;
 
-__attribute__((constructor(101))) static void agent_start(int argc, char **argv, char **envp)
+static void start(int argc, char **argv, char **envp)
 {
     struct environment environment;
-    environment_look(&environment);
+    environment_look(environ ? environ : envp, &environment);
     drop_asan(&environment);
     if (is(environment.off, "off") ||
         !copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))
@@ -108,7 +109,13 @@ __attribute__((constructor(101))) static void agent_start(int argc, char **argv,
         agent_hot.valgrind = true;
     command_say(connect_settings.socket, argc, argv, envp);
     agent_connect(CONNECT_START);
-    agent_mpi_start(environment.mpi, environment.mpi_dir);
+    agent_mpi_start(environment.mpi, environment.mpi_dir, environ != NULL);
+}
+
+__attribute__((constructor(101))) static void agent_start(int argc, char **argv, char **envp)
+{
+    if (!early_after_libc(start))
+        start(argc, argv, envp);
 }
 
 __attribute__((destructor(101))) static void agent_end(void)

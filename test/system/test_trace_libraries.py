@@ -115,7 +115,8 @@ class Reused(TracerCase):
 
 
 class Linked(TracerCase):
-    """Constructors of libraries that a program is linked with run before those of what is loaded beside it."""
+    """Constructors of libraries that a program is linked with: the agent starts before them, but behind a library that is
+    to be the very first itself (-z initfirst)."""
 
     LIBRARY = """int twice(int n) { return 2 * n; }
         %s static void begin(void) { volatile int sum = 0; for (int i = 0; i < 5; i++) sum += twice(i); }
@@ -123,22 +124,31 @@ class Linked(TracerCase):
         """
     NOTE = "calls may be missing: the constructors of 1 linked library ran before recording could begin"
 
-    def warnings(self, *marks, binding="lazy"):
-        for name, text, options in (
-                ("libearly.so", self.LIBRARY % marks, ["-finstrument-functions", "-w", "-shared", "-fPIC", f"-Wl,-z,{binding}"]),
+    def warnings(self, *marks, options=()):
+        for name, text, how in (
+                ("libearly.so", self.LIBRARY % marks, ["-finstrument-functions", "-w", "-shared", "-fPIC", *options]),
                 ("early", "int twice(int); int main(void) { return twice(0); }",
                  ["-finstrument-functions", "-L.", "-learly", "-Wl,-rpath,$ORIGIN"])):
             with open(self.box.path("work", "part.c"), "w", encoding="utf-8") as out:
                 out.write(text)
-            done = self.box.run(["gcc", "-g", "part.c", "-o", name, *options])
+            done = self.box.run(["gcc", "-g", "part.c", "-o", name, *how])
             self.assertEqual(done.returncode, 0, done.stderr)
         done = self.scry_run("--trace", "all", "--", "./early")
         self.assertEqual(done.returncode, 0, done.stderr)
         return [each["text"] for each in self.report()["warnings"]]
 
-    def test_their_constructors_are_missed(self):
-        self.assertEqual(self.warnings("__attribute__((constructor))", ""), [self.NOTE])
-        self.assertEqual(self.warnings("__attribute__((constructor))", "", binding="now"), [self.NOTE])
+    def counts(self):
+        return {row["name"]: row["calls"] for row in self.report()["functions"]}
+
+    def test_their_constructors_are_recorded(self):
+        for binding in ("lazy", "now"):
+            self.assertEqual(self.warnings("__attribute__((constructor))", "__attribute__((constructor))",
+                                           options=[f"-Wl,-z,{binding}"]), [])
+            self.assertEqual(self.counts(), {"begin": 1, "also": 1, "twice": 6, "main": 1})
+
+    def test_the_first_are_missed(self):
+        self.assertEqual(self.warnings("__attribute__((constructor))", "", options=["-Wl,-z,initfirst"]), [self.NOTE])
+        self.assertEqual(self.counts(), {"twice": 1, "main": 1})
 
     def test_nothing_is_missed(self):
         self.assertEqual(self.warnings("", ""), [])
