@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-extern char **environ;
+extern char **__environ; /* which no program defines itself */
 
 static early_function *after, **place, *original;
 static bool first;
@@ -73,7 +73,7 @@ static void behind_libc(int argc, char **argv, char **envp)
 
 bool early_after_libc(early_function *fn)
 {
-    if (environ || after)
+    if (__environ || after)
         return false;
     first = true;
     const struct link_map *map = _r_debug.r_map;

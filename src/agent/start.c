@@ -11,7 +11,7 @@
 #include "agent/read.h"
 #include "agent/valgrind.h"
 
-extern char **environ;
+extern char **__environ; /* which no program defines itself */
 
 /* Looked for at once: each process of a job comes here, and nearly all of them have nothing to trace. */
 struct environment {
@@ -95,7 +95,7 @@ static char long_job[AREA_PATH] AGENT_LARGE;
 static void start(int argc, char **argv, char **envp)
 {
     struct environment environment;
-    environment_look(environ ? environ : envp, &environment);
+    environment_look(__environ ? __environ : envp, &environment);
     drop_asan(&environment);
     if (is(environment.off, "off") ||
         !copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))
@@ -109,7 +109,7 @@ static void start(int argc, char **argv, char **envp)
         agent_hot.valgrind = true;
     command_say(connect_settings.socket, argc, argv, envp);
     agent_connect(CONNECT_START);
-    agent_mpi_start(environment.mpi, environment.mpi_dir, environ != NULL);
+    agent_mpi_start(environment.mpi, environment.mpi_dir, __environ != NULL);
 }
 
 __attribute__((constructor(101))) static void agent_start(int argc, char **argv, char **envp)
