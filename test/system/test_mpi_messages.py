@@ -707,6 +707,13 @@ class Conversions(Messages):
         self.received()
         self.assertEqual(self.tagged(), [])
         self.assertEqual(self.tagged(self.node, self.zero.token, self.queues[1]), [])
+        # nor is there anything to be sent after MPI_Finalize
+        for rank in self.ranks:
+            rank.tell("end")
+        self.assertEqual([rank.answer() for rank in self.ranks], ["finalized"] * 2)
+        held = self.ask(": message_create()").result()
+        self.assertEqual(self.ask(f": message_tag([{self.zero.token}, {self.queues[1]}], 1)").objects(), [])
+        self.assertEqual(self.ask(": message_destroy([])").objects(), [held])
         self.finish()
 
     def test_thousands(self):

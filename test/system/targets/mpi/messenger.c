@@ -17,7 +17,7 @@
  *     drain FROM TAG COUNT        receives as many
  *     spawn COUNT                 starts as many, which end at once: "done"
  *     dup, world                  what follows is on a duplicate of MPI_COMM_WORLD
- *     end
+ *     end                         "finalized", and ends when the FIFO does
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -210,5 +210,9 @@ int main(int argc, char **argv)
         fflush(out);
     }
     MPI_Finalize();
+    fprintf(out, "finalized\n");
+    fflush(out);
+    while (fgets(line, sizeof line, in))
+        ;
     return 0;
 }
