@@ -6,10 +6,16 @@
  *
  *     int PREFIX_register(void);          0, or -1 to be left out
  *
- * which calls scry_register_service() and scry_register_class() for what it brings. Every service name starts with
- * "PREFIX_", every token class is PREFIX_x with one character x. The functions declared here are the monitor's own: an
- * extension links nothing. They may only be called on the monitor's thread, that is, from PREFIX_register and from the
- * handlers it registered. A handler must not block. ext/null is the commented example to copy, ext/pa a useful one.
+ * which calls scry_register_service() and scry_register_class() for what it brings. Every service name is PREFIX or
+ * starts with "PREFIX_", every token class is PREFIX_x with one character x. The functions declared here, omis_request
+ * and omis_reply_free are the monitor's own: an extension links nothing. They may only be called on the monitor's
+ * thread, that is, from PREFIX_register and from the functions that were given to them. These must not block.
+ *
+ * What an extension does, it does for a tool: the one whose request or event is handled; in a callback, the one for
+ * whom was requested. What it makes meanwhile belongs to that tool and ends with it. What PREFIX_register makes, and
+ * requests, is for the extension itself, which is a tool then (6.1, "distributed tool"), as long as the monitor lives.
+ *
+ * ext/null is the commented example to copy; ext/filter requests and raises user events; ext/pa can be compiled.
  */
 #ifndef SCRY_EXT_H
 #define SCRY_EXT_H
@@ -76,6 +82,8 @@ SCRY_EXT_API int64_t scry_arg_integer(struct scry_call *call, size_t index);
 SCRY_EXT_API double scry_arg_floating(struct scry_call *call, size_t index); /* integers are converted */
 SCRY_EXT_API const char *scry_arg_string(struct scry_call *call, size_t index,
                                          size_t *ret_len); /* also binary and token */
+/* Any argument as the request language writes it; NULL when out of memory. */
+SCRY_EXT_API const char *scry_arg_text(struct scry_call *call, size_t index, size_t *ret_len);
 /* Lists; `any` arguments: the count of a list, else 1, and its elements as text of the language. */
 SCRY_EXT_API size_t scry_arg_count(struct scry_call *call, size_t index);
 SCRY_EXT_API int64_t scry_arg_list_integer(struct scry_call *call, size_t index, size_t element);
@@ -87,9 +95,23 @@ SCRY_EXT_API struct scry_object *scry_object_at(struct scry_call *call, size_t i
 SCRY_EXT_API const char *scry_object_token(struct scry_object *object); /* valid while the object lives */
 SCRY_EXT_API void *scry_object_data(struct scry_object *object);        /* what scry_object_new was given */
 
-/* A new object owned by the calling tool, or NULL when out of memory. */
+/* A new object owned by the calling tool, or NULL when out of memory. `call` NULL: by the tool that is served. */
 SCRY_EXT_API struct scry_object *scry_object_new(struct scry_call *call, const char *token_class, void *data);
+/* Its data are destroyed when nothing that runs can refer to it any more. */
 SCRY_EXT_API void scry_object_destroy(struct scry_object *object);
+
+/* ---- conversion of tokens (7.2.2), as the monitor does it with arguments that have a class ---- */
+/* Objects are valid until the function that the extension was called with returns: keep their tokens. */
+SCRY_EXT_API struct scry_object *scry_object_find(const char *token);   /* NULL: there is none (any more) */
+SCRY_EXT_API const char *scry_object_class(struct scry_object *object); /* "p", "pa_c" */
+/* Localisation: the object of a class that contains this one, or it itself; NULL: none does. */
+SCRY_EXT_API struct scry_object *scry_object_localise(struct scry_object *object, const char *token_class);
+/* Converts a token or a list of tokens, as scry_arg_text gives them, to objects of a class: by localisation; in a list
+ * by expansion, too; "[]" is all of the class that the tool has. The tool's scope counts. Those that cannot be
+ * converted are answered in the call's reply. Returns how many there are in *ret_objects, which stays until the call's
+ * end. */
+SCRY_EXT_API size_t scry_convert(struct scry_call *call, const char *tokens, const char *token_class,
+                                 struct scry_object ***ret_objects);
 
 /* ---- answers; object may be NULL: about the call as a whole ---- */
 SCRY_EXT_API void scry_ok(struct scry_call *call, struct scry_object *object);
@@ -104,9 +126,47 @@ SCRY_EXT_API void scry_fail(struct scry_call *call, struct scry_object *object, 
 /* ---- time: the event's time stamp in seconds inside a conditional request, else now ---- */
 SCRY_EXT_API double scry_call_time(struct scry_call *call);
 
+/* ---- requests: omis_request and omis_reply_free of <omis.h>, in just the same way as tools do (6.3) ---- */
+/*
+ * Without a callback, or with OMIS_WAIT_FOR_FIRST_REPLY, the request is executed at once, as a part of the action list
+ * that the handler was called from: it sees the same held threads, and user_event_raise with resume 0 passes the source
+ * of the event on. Actions whose answer takes a while answer as they do in braces, most with an error that says so.
+ *
+ * With a callback it is executed soon after, when no action list runs; the callback is called then, too, never from
+ * inside another function of the extension. It is called until the last reply was given to it: for an unconditional
+ * request that is the only one, for a conditional one OMIS_CSR_DELETED, or that it could not be defined. When the tool
+ * goes away it is called for the last time, before the tool's objects end, so that it can free `param`.
+ *
+ * A reply is returned instead of given to the callback where the request could not be taken: from `missing`, `destroy`
+ * and, if it waits, `lower`; for a tool that goes; with 16 requests that wait for each other, or 10000 that were not
+ * executed yet. The conditional requests that are made belong to the tool and are meant by its csr_delete([]), too.
+ */
+
+/* For handlers whose answer takes a while, as when it comes of a request with a callback. The handler returns without
+ * an answer; everybody else is served, the rest of the action list and the tool's next requests wait. `cancel`, not
+ * NULL, is called if the tool goes away before. Objects may end meanwhile: keep their tokens. NULL: lists that run for
+ * an event, for its thread is held, and in braces are not interrupted: answer now. */
+struct scry_later;
+SCRY_EXT_API struct scry_later *scry_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx);
+/* Brackets the answer: the call that it is for (the one that the handler got is gone), and `answered`: the list goes on
+ * (then `later` is gone), 0: not yet. */
+SCRY_EXT_API struct scry_call *scry_later_begin(struct scry_later *later);
+SCRY_EXT_API void scry_later_end(struct scry_later *later, int answered);
+
+/* ---- state per tool ---- */
+/* What an extension keeps about the tool that it serves now; NULL: nothing yet, or it serves none. `key` is the address
+ * of a static variable of the extension: any number of states, and no two extensions have the same. */
+SCRY_EXT_API void *scry_tool_data(const void *key);
+/* Takes the place of what was there, which is destroyed. `destroy`, NULL: none, is called when the tool has gone, after
+ * all its callbacks and the `destroy` of all its objects. 0, or -1: out of memory, or no tool is served. */
+SCRY_EXT_API int scry_tool_set_data(const void *key, void *data, void (*destroy)(void *data));
+
 /* ---- events of the extension's own ---- */
-/* Raises the event service `name` (registered with kind SCRY_EVENT) on an object of ours (or NULL). `params` are texts
- * in the request language, one for each output of the signature. */
+/* Raises the event service `name` (registered with kind SCRY_EVENT) on an object of its class (or NULL: on all). The
+ * action lists that wait for it run when the list that runs now has ended. `params` are texts in the request language,
+ * one for each output of the signature. 0 also if nobody waits for it; -1: no such event of an extension, a wrong
+ * number of parameters or one that is no value, an object of another class (the monitor's log says which), out of
+ * memory, or events that raise each other without end. User-defined events (8.2.2) are raised with omis_request. */
 SCRY_EXT_API int scry_event_raise(const char *name, struct scry_object *object, const char *const *params,
                                   size_t count);
 

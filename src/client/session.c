@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -423,4 +424,16 @@ void session_drain(struct session *session)
 {
     while (session->fd >= 0 && session->out.len - session->sent > UNSENT_LIMIT)
         wait_for_socket(session, -1);
+}
+
+/* ---- client.h ---- */
+
+Omis_reply client_reply(Omis_status status, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return local_reply_new(status, text);
 }

@@ -8,7 +8,6 @@
  *     connect.c      connecting, greeting and starting the monitor
  *     patience.c     whether a monitor that says nothing may yet answer
  *     session.c      sending, receiving, the queue, the loss of the connection
- *     local_reply.c  replies made here, filters of the DONT_RETURN flags
  *
  * Nothing here locks or calls back; omis.c does both. Callbacks are called without the lock, so they may call anything.
  */
@@ -29,6 +28,7 @@
 #include "base/err.h"
 #include "client/client.h"
 #include "client/patience.h"
+#include "lang/local_reply.h"
 #include "wire/frame.h"
 
 enum {
@@ -151,12 +151,5 @@ void session_lose(struct session *session, const char *why);
 
 /* The descriptor of omis_fd, or -1. */
 int session_descriptor(struct session *session);
-
-/* ---- local_reply.c ---- */
-
-Omis_reply local_reply_new(Omis_status status, const char *text); /* never NULL */
-Omis_reply local_reply_no_memory(void);
-void local_reply_free(Omis_reply reply);
-bool local_reply_unwanted(Omis_reply reply, Omis_flags flags);
 
 #endif

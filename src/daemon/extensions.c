@@ -14,6 +14,7 @@
 #include "base/trusted.h"
 #include "monitor/monitor.h"
 #include "monitor/registry.h"
+#include "monitor/tool.h"
 
 static const char file_prefix[] = "scry_ext_";
 
@@ -42,8 +43,12 @@ static void load(struct monitor *monitor, const char *name, const char *prefix)
     snprintf(registry->registering, sizeof registry->registering, "%s", prefix);
     bool ok = start && start() == 0 && registry_add_extension(registry, prefix, &err) == 0;
     registry->registering[0] = 0;
+    struct tool *tool = registry->registering_tool;
+    registry->registering_tool = NULL;
     if (ok)
         return;
+    if (tool) /* what it requested refers to its services */
+        tool_end(tool);
     /* it stays mapped: its rows may be referred to by classes */
     log_error("extension %s is left out: %s", name,
               start ? "its register function failed" : "it exports no register function");
@@ -85,6 +90,12 @@ static void load_dir(void *ctx, const char *name_of_dir)
     }
     if (count >= 0)
         free(entries);
+}
+
+void extensions_end(struct monitor *monitor)
+{
+    while (monitor->tools)
+        tool_end(monitor->tools);
 }
 
 void extensions_load(struct monitor *monitor)

@@ -8,4 +8,7 @@ struct monitor;
 /* Loads all; what cannot be loaded, or could be changed by others (base/trusted.h), is logged and left out. */
 void extensions_load(struct monitor *monitor);
 
+/* Those that are tools themselves end, when no other tool is there any more. */
+void extensions_end(struct monitor *monitor);
+
 #endif

@@ -135,6 +135,7 @@ static void daemon_end(struct daemon *daemon)
     /* first nobody new, then everything released */
     home_shut(&daemon->home);
     server_free(daemon->server);
+    extensions_end(daemon->monitor);
     daemon->monitor->agents = NULL;
     agents_free(daemon->agents);
     monitor_free(daemon->monitor);
@@ -234,6 +235,7 @@ static int print_reference(const char *page)
     }
     extensions_load(monitor);
     reference_print(monitor, stdout);
+    extensions_end(monitor);
     monitor_free(monitor);
     loop_free(loop);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

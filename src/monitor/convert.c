@@ -83,6 +83,12 @@ static struct scry_object *localise(struct scry_object *object, const char *clas
     return object;
 }
 
+struct scry_object *convert_localise(struct scry_object *object, const char *class_name)
+{
+    struct err ignored;
+    return convert_class_can(object->class->name, class_name, false) ? localise(object, class_name, &ignored) : NULL;
+}
+
 bool convert_names(struct span token, const struct scry_object *object)
 {
     struct err ignored;
@@ -178,10 +184,8 @@ static int know_messages(struct scry_call *call, struct message_queue *queue, st
     for (*ret_messages = execution->messages; *ret_messages; *ret_messages = (*ret_messages)->next)
         if ((*ret_messages)->queue == queue)
             return 0;
-    struct mpi_queue info = {0};
-    const struct mpi_process *mpi = mpi_process_find(call->monitor->mpi, queue->process->pid);
-    bool running = mpi && atomic_load(&mpi_process_head(mpi)->state) == MPIA_RUNNING; /* else none are sent to it */
-    int code = running ? mpi_queue_certain(queue->process, &info, &execution->arena, err) : 0;
+    struct mpi_queue info;
+    int code = mpi_queue_certain(queue->process, &info, &execution->arena, err);
     if (code < 0)
         return code;
     struct queue_messages *messages = arena_alloc(&execution->arena, sizeof *messages);
@@ -412,26 +416,21 @@ static void gather_token(struct gather *gather, const struct value *value)
     gather_fail(gather, value->text, status, &err);
 }
 
-bool convert_objects(struct scry_call *call)
+/* `any_process`: see struct gather. */
+static bool convert(struct scry_call *call, const struct value *value, const char *class_name, bool any_process,
+                    struct scry_object ***ret_objects, size_t *ret_count)
 {
-    struct service *service = call->service;
-    if (service->object_arg < 0)
-        return true;
-    const struct value *arg = &call->args[service->object_arg];
-    struct gather gather = {.call = call, .class_name = service->object_class, .serial = ++call->monitor->last_gather};
-    /* the two services that may get the token of something not attached */
-    gather.any_process =
-        strcmp(service->row->name, "proc_attach") == 0 || strcmp(service->row->name, "node_attach") == 0;
-    if (arg->kind == VALUE_LIST && arg->list.count == 0 && !gather.any_process)
+    struct gather gather = {
+        .call = call, .class_name = class_name, .serial = ++call->monitor->last_gather, .any_process = any_process};
+    if (value->kind == VALUE_LIST && value->list.count == 0 && !any_process)
         gather_all(&gather);
-    else if (arg->kind == VALUE_LIST)
-        for (size_t i = 0; i < arg->list.count; i++)
-            gather_token(&gather, &arg->list.items[i]);
+    else if (value->kind == VALUE_LIST)
+        for (size_t i = 0; i < value->list.count; i++)
+            gather_token(&gather, &value->list.items[i]);
     else {
         struct err err;
         Omis_status status;
-        struct scry_object *object =
-            convert_one(call, arg->text, gather.class_name, !gather.any_process, &status, &err);
+        struct scry_object *object = convert_one(call, value->text, class_name, !any_process, &status, &err);
         if (object)
             gather_add(&gather, object);
         else
@@ -441,7 +440,24 @@ bool convert_objects(struct scry_call *call)
         call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
         return false;
     }
-    call->objects = gather.objects;
-    call->object_count = gather.count;
+    *ret_objects = gather.objects;
+    *ret_count = gather.count;
     return true;
+}
+
+bool convert_value(struct scry_call *call, const struct value *value, const char *class_name,
+                   struct scry_object ***ret_objects, size_t *ret_count)
+{
+    return convert(call, value, class_name, false, ret_objects, ret_count);
+}
+
+bool convert_objects(struct scry_call *call)
+{
+    struct service *service = call->service;
+    if (service->object_arg < 0)
+        return true;
+    /* the two services that may get the token of something not attached */
+    bool any_process = strcmp(service->row->name, "proc_attach") == 0 || strcmp(service->row->name, "node_attach") == 0;
+    return convert(call, &call->args[service->object_arg], service->object_class, any_process, &call->objects,
+                   &call->object_count);
 }

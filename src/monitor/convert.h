@@ -13,6 +13,13 @@
  * call's reply. Returns false when out of memory (the call was answered). */
 bool convert_objects(struct scry_call *call);
 
+/* The same for any token or list of tokens and class. */
+bool convert_value(struct scry_call *call, const struct value *value, const char *class_name,
+                   struct scry_object ***ret_objects, size_t *ret_count);
+
+/* Localisation: the object of a class that contains this one, or it itself; NULL: none. */
+struct scry_object *convert_localise(struct scry_object *object, const char *class_name);
+
 /* Whether a token of class `from` can become an object of class `to`: one that contains it or, in a list, such as it
  * contains. */
 bool convert_class_can(const char *from, const char *to, bool in_list);

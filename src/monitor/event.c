@@ -164,7 +164,8 @@ static void append(struct monitor *monitor, struct raised_event *raised)
 
 int event_queue(struct monitor *monitor, const struct event *event)
 {
-    unsigned chain = monitor->current_event ? monitor->current_event->chain + 1 : 0;
+    const struct event *outer = monitor->running ? monitor->running->event : NULL;
+    unsigned chain = outer ? outer->chain + 1 : 0;
     if (chain > EVENT_CHAIN_LIMIT)
         return -ELOOP;
     if (chain > 1 && ++monitor->cascade > EVENT_CASCADE_LIMIT)

@@ -258,8 +258,8 @@ static size_t execute_list(struct execution *execution, struct service **service
                            size_t from)
 {
     struct monitor *monitor = execution->monitor;
-    const struct event *outer = monitor->current_event;
-    monitor->current_event = execution->event;
+    execution->outer = monitor->running;
+    monitor->running = execution;
     monitor->executing++;
     const struct later *later = execution->later;
     while (from < request->action_count && !(later && (later->waits || execution->reply.full))) {
@@ -267,7 +267,7 @@ static size_t execute_list(struct execution *execution, struct service **service
         from++;
     }
     monitor->executing--;
-    monitor->current_event = outer;
+    monitor->running = execution->outer;
     return from;
 }
 
@@ -338,6 +338,11 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     later->began_ns = clock_now_ns();
     execution_init(&later->execution, session);
     later->execution.later = later;
+    const struct execution *outer = session->tool->monitor->running;
+    if (outer) { /* an extension asks, as a part of the list that its handler is in */
+        later->execution.event = outer->event;
+        later->execution.csr = outer->csr;
+    }
     reply_begin(&later->execution.reply);
     reply_service(&later->execution.reply);
     reply_result(&later->execution.reply, span_of("", 0), OMIS_OK, NULL);

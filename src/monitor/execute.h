@@ -34,7 +34,8 @@ struct execution {
     struct arena arena;
     const struct event *event;
     struct csr *csr;
-    struct process **attached; /* what [] meant when it was first needed */
+    const struct execution *outer; /* that ran when this one began */
+    struct process **attached;     /* what [] meant when it was first needed */
     size_t attached_count;
     bool attached_known;
     struct queue_messages *messages; /* likewise: what is in the queues that were looked at */

@@ -5,15 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC visibility push(default)
+#include <omis.h>
+#pragma GCC visibility pop
 #include <scry/ext.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "lang/local_reply.h"
 #include "lang/request.h"
 #include "monitor/call.h"
 #include "monitor/cells.h"
+#include "monitor/convert.h"
 #include "monitor/event.h"
+#include "monitor/ext_session.h"
 #include "monitor/lower.h"
+
+enum { MISTAKES_LOGGED = 20 }; /* so that one for each event does not fill the log */
 
 /* ---- registration ---- */
 
@@ -88,15 +96,25 @@ int64_t scry_arg_list_integer(struct scry_call *call, size_t index, size_t eleme
     return (int64_t)element_of(call, index, element)->integer.bits;
 }
 
-const char *scry_arg_list_text(struct scry_call *call, size_t index, size_t element, size_t *ret_len)
+static const char *text_of(struct scry_call *call, const struct value *value, size_t *ret_len)
 {
     struct buf text = BUF_INIT;
-    value_print(&text, element_of(call, index, element));
+    value_print(&text, value);
     const char *copy = text.failed ? NULL : arena_dup(call->arena, text.data, text.len);
     if (ret_len)
         *ret_len = text.len;
     buf_done(&text);
     return copy;
+}
+
+const char *scry_arg_text(struct scry_call *call, size_t index, size_t *ret_len)
+{
+    return text_of(call, &call->args[index], ret_len);
+}
+
+const char *scry_arg_list_text(struct scry_call *call, size_t index, size_t element, size_t *ret_len)
+{
+    return text_of(call, element_of(call, index, element), ret_len);
 }
 
 /* ---- objects ---- */
@@ -123,18 +141,70 @@ void *scry_object_data(struct scry_object *object)
 
 struct scry_object *scry_object_new(struct scry_call *call, const char *token_class, void *data)
 {
-    struct object_class *class = object_class_find(call->monitor, span_str(token_class));
-    struct scry_object *object = class && !class->builtin ? calloc(1, sizeof *object) : NULL;
+    struct monitor *monitor = monitor_current();
+    struct tool *owner = call ? call->tool : ext_tool(monitor);
+    struct object_class *class = object_class_find(monitor, span_str(token_class));
+    struct scry_object *object = owner && class && !class->builtin ? calloc(1, sizeof *object) : NULL;
     if (!object)
         return NULL;
     object->data = data;
-    object_init(object, call->monitor, class, call->tool);
+    object_init(object, monitor, class, owner);
     return object;
+}
+
+/* Mistakes of extensions, which would otherwise show as something that just does not happen. */
+__attribute__((format(printf, 1, 2))) static int mistake(const char *format, ...)
+{
+    struct monitor *monitor = monitor_current();
+    char text[ERR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (monitor->mistakes++ < MISTAKES_LOGGED)
+        log_error("%s", text);
+    return -1;
 }
 
 void scry_object_destroy(struct scry_object *object)
 {
-    object_end(object);
+    if (object->class->builtin)
+        mistake("an extension destroys %s, which is none of its objects", object->token);
+    else
+        object_end(object);
+}
+
+struct scry_object *scry_object_find(const char *token)
+{
+    return object_find(monitor_current(), span_str(token));
+}
+
+const char *scry_object_class(struct scry_object *object)
+{
+    return object->class->name;
+}
+
+struct scry_object *scry_object_localise(struct scry_object *object, const char *token_class)
+{
+    return convert_localise(object, token_class);
+}
+
+size_t scry_convert(struct scry_call *call, const char *tokens, const char *token_class,
+                    struct scry_object ***ret_objects)
+{
+    const struct value *values;
+    size_t count, found = 0;
+    struct span text = arena_span(call->arena, span_str(tokens));
+    bool ok = text.ptr && values_parse(call->arena, text, &values, &count, NULL) == 0 && count == 1;
+    const struct value *first = ok && values->kind == VALUE_LIST ? values->list.items : values;
+    size_t tokens_count = ok && values->kind == VALUE_LIST ? values->list.count : 1;
+    for (size_t i = 0; ok && i < tokens_count; i++)
+        ok = first[i].kind == VALUE_TOKEN;
+    if (!ok)
+        call_fail(call, NULL, OMIS_TYPE_MISMATCH, "%s is no token and no list of tokens", tokens);
+    else if (!convert_value(call, values, token_class, ret_objects, &found))
+        found = 0;
+    return found;
 }
 
 /* ---- answers ---- */
@@ -209,8 +279,15 @@ int scry_event_raise(const char *name, struct scry_object *object, const char *c
 {
     struct monitor *monitor = monitor_current();
     struct service *service = registry_find(monitor->registry, span_str(name));
-    if (!service || service->row->kind != SCRY_EVENT || count > SIGNATURE_OUTPUTS)
-        return -1;
+    if (!service || service->row->kind != SCRY_EVENT)
+        return mistake("an extension raises %s: nobody has defined such an event service", name);
+    if (service->row->event)
+        return mistake("an extension raises %s, which is the monitor's own", name);
+    if (count != service->signature.output_count)
+        return mistake("an extension raises %s with %zu parameters: it has %zu", name, count,
+                       service->signature.output_count);
+    if (object && (!service->object_class || !object_is(object, service->object_class)))
+        return mistake("an extension raises %s on %s, which is no object of this event", name, object->token);
     if (!service->enabled)
         return 0;
     struct arena arena = ARENA_INIT;
@@ -230,6 +307,10 @@ int scry_event_raise(const char *name, struct scry_object *object, const char *c
                           .outputs = outputs,
                           .output_count = count,
                           .first_par = 1};
+    if (object && object_is(object, "t"))
+        event.thread = (struct thread *)object;
+    if (event.thread || (object && object_is(object, "p")))
+        event.process = event.thread ? event.thread->process : (struct process *)object;
     if (result == 0)
         result = event_queue(monitor, &event) < 0 ? -1 : 0;
     if (result == 0 && !monitor->busy) {
@@ -238,6 +319,74 @@ int scry_event_raise(const char *name, struct scry_object *object, const char *c
     }
     arena_done(&arena);
     return result;
+}
+
+/* ---- requests ---- */
+
+Omis_reply omis_request(char *request, void (*callback)(Omis_reply reply, void *param), void *param, Omis_flags flags)
+{
+    struct span text = request ? span_of(request, request_length(request)) : span_of("", 0);
+    return ext_request(monitor_current(), text, callback, param, flags);
+}
+
+void omis_reply_free(Omis_reply reply)
+{
+    local_reply_free(reply);
+}
+
+/* The other four are for tools with a connection. An extension that links libomis gets these nevertheless: those of the
+ * library would wait for an answer of the monitor, that is, for themselves. */
+Omis_status omis_init(int *argc, char ***argv, void (*error_handler)(Omis_reply reply), int *tool_id)
+{
+    (void)argc;
+    (void)argv;
+    (void)error_handler;
+    (void)tool_id;
+    mistake("an extension calls omis_init: it is in the monitor and needs no connection, omis_request works without");
+    return OMIS_UNSUPPORTED_SERVICE;
+}
+
+Omis_status omis_finalize(void)
+{
+    return OMIS_UNSUPPORTED_SERVICE;
+}
+
+int omis_fd(void)
+{
+    return -1;
+}
+
+void omis_handler(void)
+{
+}
+
+struct scry_later *scry_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx)
+{
+    return (struct scry_later *)call_later(call, cancel, ctx);
+}
+
+struct scry_call *scry_later_begin(struct scry_later *later)
+{
+    return call_later_begin((struct later *)later);
+}
+
+void scry_later_end(struct scry_later *later, int answered)
+{
+    call_later_end((struct later *)later, answered);
+}
+
+/* ---- state per tool ---- */
+
+void *scry_tool_data(const void *key)
+{
+    const struct tool *tool = ext_tool(monitor_current());
+    return tool ? tool_data(tool, key) : NULL;
+}
+
+int scry_tool_set_data(const void *key, void *data, void (*destroy)(void *data))
+{
+    struct tool *tool = ext_tool(monitor_current());
+    return tool && tool_set_data(tool, key, data, destroy) == 0 ? 0 : -1;
 }
 
 /* ---- cells ---- */

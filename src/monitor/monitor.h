@@ -60,10 +60,12 @@ struct monitor {
     unsigned busy;
     uint64_t last_execution, last_gather;
     unsigned executing; /* action lists that run: one, or more when ends of processes are found meanwhile */
-    const struct event *current_event; /* that the innermost of them belongs to; NULL: unconditional, or none runs */
-    bool programs_stale;               /* objects ended that lowered lists may refer to */
+    const struct execution *running; /* the innermost of them, or an extension's code (ext_session.h); NULL: none */
+    bool programs_stale;             /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
+    unsigned nested;                 /* requests that extensions wait for, one in the other (ext_session.h) */
+    unsigned mistakes;               /* of extensions, in their calls */
     unsigned cascade;                /* user events raised by user events since the queue was empty */
     struct watched_thread *switched; /* whose context switches are to be read (switching.c) */
     struct loop_source *switch_turn;

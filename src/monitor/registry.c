@@ -25,9 +25,10 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
                        row->name);
     if (row->kind != SCRY_EVENT && !row->run && !row->missing)
         return err_set(err, -EINVAL, "service %s has no function to run", row->name);
-    if (prefix_len && (strncmp(row->name, extension, prefix_len) != 0 || row->name[prefix_len] != '_'))
-        return err_set(err, -EINVAL, "service %s of extension %s: its name must start with \"%s_\"", row->name,
-                       extension, extension);
+    if (prefix_len &&
+        (strncmp(row->name, extension, prefix_len) != 0 || (row->name[prefix_len] && row->name[prefix_len] != '_')))
+        return err_set(err, -EINVAL, "service %s of extension %s: its name must be \"%s\" or start with \"%s_\"",
+                       row->name, extension, extension, extension);
     if (registry_find(registry, span_str(row->name)))
         return err_set(err, -EEXIST, "service %s exists already", row->name);
     struct service *service = calloc(1, sizeof *service);

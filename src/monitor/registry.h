@@ -16,6 +16,7 @@
 #include "lang/signature.h"
 
 struct csr;
+struct tool;
 
 struct service {
     const struct scry_service *row;
@@ -30,6 +31,7 @@ struct service {
 struct registry {
     struct service *services;           /* hash by name, in order of registration */
     char registering[TOKEN_CLASS_SIZE]; /* the prefix of the extension whose register function runs; "" */
+    struct tool *registering_tool;      /* that it is itself, if it requests something; NULL */
     char extensions[64][TOKEN_CLASS_SIZE];
     size_t extension_count;
 };

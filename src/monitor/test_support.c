@@ -41,6 +41,7 @@ int test_engine_extend(const char *prefix, int (*register_all)(void))
     snprintf(registry->registering, sizeof registry->registering, "%s", prefix);
     int code = register_all() == 0 && registry_add_extension(registry, prefix, &err) == 0 ? 0 : -1;
     registry->registering[0] = 0;
+    registry->registering_tool = NULL;
     return code;
 }
 

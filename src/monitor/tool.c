@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/tool.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,23 @@
 #include "lang/reply.h"
 #include "monitor/csr.h"
 #include "monitor/execute.h"
+#include "monitor/ext_session.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
+
+struct tool_data {
+    const void *key;
+    void *data;
+    void (*destroy)(void *data);
+    UT_hash_handle hh;
+};
+
+static void data_free(struct tool_data *data)
+{
+    if (data->destroy)
+        data->destroy(data->data);
+    free(data);
+}
 
 struct tool *tool_join(struct monitor *monitor, uint32_t id)
 {
@@ -40,6 +56,28 @@ static void drop_csrs(struct tool *tool, const struct session *session)
     }
 }
 
+static void release(struct tool *tool)
+{
+    ext_session_end(tool); /* their code may still look at what the tool has */
+    while (tool->attachments)
+        process_detach(tool, tool->attachments->process);
+    while (tool->owned)
+        object_end(tool->owned);
+    HASH_DELETE(hh, tool->monitor->tools, tool);
+}
+
+/* When its objects are freed, which may refer to the data. */
+static void dispose(struct tool *tool)
+{
+    struct tool_data *data, *next;
+    HASH_ITER(hh, tool->data, data, next)
+    {
+        HASH_DELETE(hh, tool->data, data);
+        data_free(data);
+    }
+    free(tool);
+}
+
 void tool_leave(struct session *session)
 {
     struct tool *tool = session->tool;
@@ -47,17 +85,44 @@ void tool_leave(struct session *session)
     monitor_enter(monitor);
     execute_cancel(session);
     drop_csrs(tool, session);
-    if (--tool->sessions == 0) {
-        while (tool->attachments)
-            process_detach(tool, tool->attachments->process);
-        while (tool->owned)
-            object_end(tool->owned);
-        HASH_DELETE(hh, monitor->tools, tool);
-    }
+    bool last = --tool->sessions == 0;
+    if (last)
+        release(tool);
     monitor_leave(monitor);
-    if (tool->sessions == 0)
-        free(tool);
+    if (last)
+        dispose(tool);
     session->tool = NULL;
+}
+
+void tool_end(struct tool *tool)
+{
+    struct monitor *monitor = tool->monitor;
+    monitor_enter(monitor);
+    release(tool);
+    monitor_leave(monitor);
+    dispose(tool);
+}
+
+void *tool_data(const struct tool *tool, const void *key)
+{
+    struct tool_data *data;
+    HASH_FIND_PTR(tool->data, &key, data);
+    return data ? data->data : NULL;
+}
+
+int tool_set_data(struct tool *tool, const void *key, void *data_take, void (*destroy)(void *data))
+{
+    struct tool_data *data = calloc(1, sizeof *data), *former;
+    if (!data)
+        return -ENOMEM;
+    HASH_FIND_PTR(tool->data, &key, former);
+    if (former)
+        HASH_DELETE(hh, tool->data, former);
+    *data = (struct tool_data){.key = key, .data = data_take, .destroy = destroy};
+    HASH_ADD_PTR(tool->data, key, data);
+    if (former)
+        data_free(former);
+    return 0;
 }
 
 struct attachment *tool_attachment(const struct tool *tool, const struct process *process)

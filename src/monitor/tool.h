@@ -33,6 +33,8 @@ struct tool {
     struct attachment *attachments, *last_attachment;
     size_t attachment_count;
     struct scry_object *owned; /* its user events, conditional requests, extension objects */
+    struct ext_session *ext;   /* what extensions request for it; NULL: nothing yet */
+    struct tool_data *data;    /* what they keep about it (tool_set_data) */
     UT_hash_handle hh;
 };
 
@@ -55,6 +57,15 @@ struct tool *tool_join(struct monitor *monitor, uint32_t id);
 
 /* The session ends: deletes its conditional requests; with the tool's last session, releases all it held. */
 void tool_leave(struct session *session);
+
+/* The same for a tool whose one session is no connection: an extension that is a tool itself (specification 6.1). */
+void tool_end(struct tool *tool);
+
+/* State per tool, of extensions: by the address of anything of theirs. `destroy` is called when the tool has gone,
+ * after all its objects, or when other data take the place; NULL: nothing to do. NULL where there is none; 0 or
+ * -ENOMEM. */
+void *tool_data(const struct tool *tool, const void *key);
+int tool_set_data(struct tool *tool, const void *key, void *data_take, void (*destroy)(void *data));
 
 struct attachment *tool_attachment(const struct tool *tool, const struct process *process);
 

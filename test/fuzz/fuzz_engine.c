@@ -354,7 +354,7 @@ static void step(const char *line, size_t len)
     }
     notice_ended();
     fuzz_expect(loop_step(loop, 0) == 0);
-    fuzz_expect(monitor->busy == 0 && monitor->executing == 0 && !monitor->current_event && !monitor->raised_first &&
+    fuzz_expect(monitor->busy == 0 && monitor->executing == 0 && !monitor->running && !monitor->raised_first &&
                 !monitor->graveyard && !monitor->unsettled);
 }
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies that are made by the library itself, and the end of every reply. */
-#include "client/session.h"
+#include "lang/local_reply.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,16 +34,6 @@ Omis_reply local_reply_new(Omis_status status, const char *text)
     reply->results[0] = (Omis_object_result){reply->objects, status, text ? reply->text : NULL};
     reply->services[0] = reply->results;
     return reply->services; /* the first member: the block's own address */
-}
-
-Omis_reply client_reply(Omis_status status, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return local_reply_new(status, text);
 }
 
 void local_reply_free(Omis_reply reply)
