@@ -77,6 +77,18 @@ SCRY_EXT_API int scry_register_service(const struct scry_service *service);
  * or with the tool that owned it). `doc`: one line. */
 SCRY_EXT_API int scry_register_class(const char *token_class, void (*destroy)(void *data), const char *doc);
 
+/*
+ * Conversion of tokens of such a class (7.2.2), which services of everybody make then, where they get one: localisation
+ * to what an object is in (an open file in a process), and by it expansion of that to what it contains; expansion to
+ * the members of an object (a group of processes) without the way back. `container` gives the token of the object that
+ * one with these data is in, `member` that of the index-th member, NULL behind the last. Tokens of what is gone, or of
+ * another class, are as none. The other class is there before. 0, or -1 and logs why.
+ */
+SCRY_EXT_API int scry_register_container(const char *token_class, const char *container_class,
+                                         const char *(*container)(void *data));
+SCRY_EXT_API int scry_register_members(const char *token_class, const char *member_class,
+                                       const char *(*member)(void *data, size_t index));
+
 /* ---- arguments: index 0 is the first in the signature; types are already checked ---- */
 SCRY_EXT_API int64_t scry_arg_integer(struct scry_call *call, size_t index);
 SCRY_EXT_API double scry_arg_floating(struct scry_call *call, size_t index); /* integers are converted */

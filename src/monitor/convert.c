@@ -11,35 +11,38 @@
 #include "monitor/mpi_messages.h"
 #include "monitor/node.h"
 
-/* Which objects are in which (Fig. 7.1): the threads of a process share its queue. */
-static const struct {
-    const char *class, *container;
-} hierarchy[] = {{"p", "n"}, {"t", "p"}, {"q", "p"}, {"m", "q"}};
-
 static bool class_is(const char *name, const char *wanted)
 {
     return strcmp(name, wanted) == 0;
 }
 
-static const char *container_class(const char *class_name)
+static const struct object_class *class_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof hierarchy / sizeof *hierarchy; i++)
-        if (class_is(class_name, hierarchy[i].class))
-            return hierarchy[i].container;
-    return NULL;
+    return object_class_find(monitor_current(), span_str(name));
 }
 
 static bool class_contains(const char *outer, const char *inner)
 {
-    while ((inner = container_class(inner)))
-        if (class_is(inner, outer))
+    const struct object_class *class = class_of(inner);
+    while (class && class->container_class) {
+        if (class_is(class->container_class, outer))
             return true;
+        class = class_of(class->container_class);
+    }
     return false;
+}
+
+/* Whether the members of an extension's class are, or contain, such of class `to`. */
+static bool class_has_members(const char *from, const char *to)
+{
+    const struct object_class *class = class_of(from);
+    return class && class->member && (class_is(class->member_class, to) || class_contains(class->member_class, to));
 }
 
 bool convert_class_can(const char *from, const char *to, bool in_list)
 {
-    return class_is(from, to) || class_contains(to, from) || (in_list && class_contains(from, to));
+    return class_is(from, to) || class_contains(to, from) ||
+           (in_list && (class_contains(from, to) || class_has_members(from, to)));
 }
 
 /* ---- localisation ---- */
@@ -63,6 +66,17 @@ static struct scry_object *queue_of_message(const struct message *message, struc
     return NULL;
 }
 
+/* What an extension says. */
+static struct scry_object *container_of_extension(struct scry_object *object, struct err *err)
+{
+    const char *token = object->class->container ? object->class->container(object->data) : NULL;
+    struct scry_object *found = token ? object_find(object->monitor, span_str(token)) : NULL;
+    if (found && object_is(found, object->class->container_class))
+        return found;
+    err_set(err, -ESRCH, "%s is in no object of class %s_ any more", object->token, object->class->container_class);
+    return NULL;
+}
+
 /* The object that it is in; NULL: none, with err. */
 static struct scry_object *container(struct scry_object *object, struct err *err)
 {
@@ -72,7 +86,9 @@ static struct scry_object *container(struct scry_object *object, struct err *err
         return &((struct message_queue *)object)->process->object;
     if (object_is(object, "t"))
         return &((struct thread *)object)->process->object;
-    return object_is(object, "p") ? &object->monitor->node->object : NULL;
+    if (object_is(object, "p"))
+        return &object->monitor->node->object;
+    return object->class->container_class ? container_of_extension(object, err) : NULL;
 }
 
 /* From an object to the one of a class that contains it: convert_class_can has said that there are such. */
@@ -89,6 +105,13 @@ struct scry_object *convert_localise(struct scry_object *object, const char *cla
     return convert_class_can(object->class->name, class_name, false) ? localise(object, class_name, &ignored) : NULL;
 }
 
+/* Members have no members: their class was there before. */
+static bool member_names(const struct scry_object *group, const char *member, const struct scry_object *object)
+{
+    struct scry_object *found = object_find(object->monitor, span_str(member));
+    return found && object_is(found, group->class->member_class) && convert_names(span_str(member), object);
+}
+
 bool convert_names(struct span token, const struct scry_object *object)
 {
     struct err ignored;
@@ -96,6 +119,11 @@ bool convert_names(struct span token, const struct scry_object *object)
         if (span_is(token, at->token))
             return true;
     struct scry_object *named = object_find(object->monitor, token);
+    const char *member;
+    if (named && class_has_members(named->class->name, object->class->name))
+        for (size_t i = 0; (member = named->class->member(named->data, i)); i++)
+            if (member_names(named, member, object))
+                return true;
     return named && class_contains(object->class->name, named->class->name) &&
            localise(named, object->class->name, &ignored) == object;
 }
@@ -241,6 +269,18 @@ static void gather_process(struct gather *gather, struct process *process)
     }
 }
 
+/* Those of the tool, of an extension's class, that are in an object. */
+static void gather_owned(struct gather *gather, const struct scry_object *container)
+{
+    struct scry_object *last = NULL;
+    for (struct scry_object *o = gather->call->tool->owned; o; o = o->next_owned)
+        last = o;
+    for (struct scry_object *o = last; o; o = o->previous_owned)
+        if (object_is(o, gather->class_name) &&
+            (!container || convert_localise(o, container->class->name) == container))
+            gather_add(gather, o);
+}
+
 static void gather_attached(struct gather *gather)
 {
     if (!know_attached(gather->call)) {
@@ -269,15 +309,10 @@ static void gather_all(struct gather *gather)
             gather_add(gather, &call->monitor->node->object);
         return;
     }
-    if (class_contains("n", gather->class_name))
+    if (class_contains("n", gather->class_name) && class_of(gather->class_name)->builtin)
         gather_attached(gather);
     /* monitor objects, and messages that are held: those of the tool, oldest first */
-    struct scry_object *last = NULL;
-    for (struct scry_object *o = call->tool->owned; o; o = o->next_owned)
-        last = o;
-    for (struct scry_object *o = last; o; o = o->previous_owned)
-        if (class_is(o->class->name, gather->class_name))
-            gather_add(gather, o);
+    gather_owned(gather, NULL);
 }
 
 static Omis_status unknown_token(struct scry_call *call, struct span token, struct err *err)
@@ -318,7 +353,7 @@ static Omis_status check_scope(struct scry_call *call, struct scry_object *objec
 {
     if (class_is(object->class->name, "m"))
         return check_message_scope(call, (struct message *)object, err);
-    if (convert_class_can(object->class->name, "p", false)) {
+    if (object->class->builtin && convert_class_can(object->class->name, "p", false)) {
         struct process *process = (struct process *)localise(object, "p", err);
         if (!tool_attachment(call->tool, process))
             return not_attached(call, process, err);
@@ -364,7 +399,8 @@ struct scry_object *convert_one(struct scry_call *call, struct span token, const
     struct scry_object *at = *ret_status == OMIS_OK ? localise(object, class_name, err) : NULL;
     if (*ret_status == OMIS_OK && !at)
         *ret_status = OMIS_UNKNOWN_OBJECT;
-    if (at && at != object && object_is(object, "m") && attached) /* in scope for its sender only? */
+    bool other = object_is(object, "m") || !object->class->builtin; /* in scope for its sender, its owner only? */
+    if (at && at != object && other && attached)
         *ret_status = check_scope(call, at, err);
     return *ret_status == OMIS_OK ? at : NULL;
 }
@@ -380,16 +416,38 @@ struct scry_object *convert_arg(struct scry_call *call, size_t index)
     return object;
 }
 
+static void gather_token(struct gather *gather, const struct value *value);
+
+/* Those that the tool has attached: it is no mistake of whoever named the group that there are others. */
+static void gather_members(struct gather *gather, struct scry_object *group)
+{
+    const char *token;
+    struct err ignored;
+    for (size_t i = 0; (token = group->class->member(group->data, i)); i++) {
+        struct scry_object *member = object_find(gather->call->monitor, span_str(token));
+        struct value value = value_token(span_str(token));
+        if (member && object_is(member, group->class->member_class) &&
+            check_scope(gather->call, member, &ignored) == OMIS_OK)
+            gather_token(gather, &value);
+    }
+}
+
 /* Expansion of a token in a list: a node stands for its attached processes, those for their threads, or for their
  * queues and the messages in them. */
 static bool expand(struct gather *gather, struct scry_object *object, struct span token)
 {
+    if (class_has_members(object->class->name, gather->class_name)) {
+        gather_members(gather, object);
+        return true;
+    }
     if (!class_contains(object->class->name, gather->class_name))
         return false;
     struct err err;
     Omis_status status = check_scope(gather->call, object, &err);
     if (status != OMIS_OK)
         gather_fail(gather, token, status, &err);
+    else if (!class_of(gather->class_name)->builtin)
+        gather_owned(gather, object);
     else if (object_is(object, "n"))
         gather_attached(gather);
     else if (object_is(object, "p"))

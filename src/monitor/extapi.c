@@ -56,6 +56,44 @@ int scry_register_class(const char *token_class, void (*destroy)(void *data), co
     return 0;
 }
 
+/* A class of ours and one that was there before it, so that no class contains itself. */
+static struct object_class *relate(const char *token_class, const char *other_class)
+{
+    struct monitor *monitor = monitor_current();
+    struct object_class *class = object_class_find(monitor, span_str(token_class)), *at;
+    struct object_class *other = object_class_find(monitor, span_str(other_class));
+    const char *prefix = monitor->registry->registering;
+    for (at = other; at && at != class; at = at->hh.next)
+        ;
+    if (class && at && other != class && !class->builtin && *prefix &&
+        strncmp(token_class, prefix, strlen(prefix)) == 0)
+        return class;
+    log_error("token class %s: conversion is registered with the class, to a class that is there before, not to %s",
+              token_class, other_class);
+    return NULL;
+}
+
+int scry_register_container(const char *token_class, const char *container_class, const char *(*container)(void *data))
+{
+    struct object_class *class = relate(token_class, container_class);
+    if (!class)
+        return -1;
+    class->container_class = container_class;
+    class->container = container;
+    return 0;
+}
+
+int scry_register_members(const char *token_class, const char *member_class,
+                          const char *(*member)(void *data, size_t index))
+{
+    struct object_class *class = relate(token_class, member_class);
+    if (!class)
+        return -1;
+    class->member_class = member_class;
+    class->member = member;
+    return 0;
+}
+
 /* ---- arguments ---- */
 
 int64_t scry_arg_integer(struct scry_call *call, size_t index)

@@ -21,17 +21,17 @@ struct monitor *monitor_current(void)
     return current;
 }
 
-/* The classes of the specification (7.2.2). */
+/* The classes of the specification (7.2.2), and which objects are in which: threads of a process share its queue. */
 static const struct {
-    const char *name, *doc;
+    const char *name, *doc, *container_class;
 } builtin_classes[] = {
-    {"n", "node"},
-    {"p", "process"},
-    {"t", "thread"},
-    {"q", "message queue"},
-    {"m", "message"},
-    {"e", "user-defined event"},
-    {"c", "conditional service request"},
+    {"n", "node", NULL},
+    {"p", "process", "n"},
+    {"t", "thread", "p"},
+    {"q", "message queue", "p"},
+    {"m", "message", "q"},
+    {"e", "user-defined event", NULL},
+    {"c", "conditional service request", NULL},
 };
 
 int monitor_new(struct monitor **ret_monitor, struct loop *loop, int (*register_services)(struct monitor *),
@@ -53,6 +53,7 @@ int monitor_new(struct monitor **ret_monitor, struct loop *loop, int (*register_
         }
         class->builtin = true;
         class->doc = builtin_classes[i].doc;
+        class->container_class = builtin_classes[i].container_class;
     }
     if (code == 0)
         code = cells_new(&monitor->cells);

@@ -30,6 +30,11 @@ struct object_class {
     void (*destroy)(void *data); /* of extensions' objects; may be NULL */
     const char *doc;
     bool builtin;
+    const char *container_class; /* what its objects are in (7.2.2, Fig. 7.1); NULL: nothing */
+    /* Of extensions' classes: the token of that object, and of those of another class that are in one. NULL: none. */
+    const char *(*container)(void *data);
+    const char *member_class;
+    const char *(*member)(void *data, size_t index);
     UT_hash_handle hh;
 };
 

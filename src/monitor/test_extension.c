@@ -139,7 +139,45 @@ static void tx_raise(struct scry_call *call)
     scry_result_integer(call, NULL, result);
 }
 
+/* Boxes in a process (or a thread, then in its process) and groups of processes, each with tokens of what they are
+ * about. */
+struct box {
+    char tokens[4][32];
+    size_t count;
+};
+
+static const char *box_container(void *data)
+{
+    return ((struct box *)data)->tokens[0];
+}
+
+static const char *box_member(void *data, size_t index)
+{
+    const struct box *box = data;
+    return index < box->count ? box->tokens[index] : NULL;
+}
+
+static void tx_new(struct scry_call *call)
+{
+    struct box *box = calloc(1, sizeof *box);
+    for (; box->count < scry_arg_count(call, 1) && box->count < 4; box->count++)
+        snprintf(box->tokens[box->count], sizeof box->tokens[0], "%s", scry_arg_list_text(call, 1, box->count, NULL));
+    scry_result(call, NULL, "%s", scry_object_token(scry_object_new(call, scry_arg_string(call, 0, NULL), box)));
+}
+
+static void tx_name(struct scry_call *call)
+{
+    const char *params[] = {"1"};
+    for (size_t i = 0; i < scry_object_count(call); i++) {
+        scry_ok(call, scry_object_at(call, i));
+        scry_event_raise("tx_named", scry_object_at(call, i), params, 1);
+    }
+}
+
 static const struct scry_service rows[] = {
+    {"tx_new", SCRY_MANIPULATION, "string class, any* tokens -> token", SCRY_OPTIONAL, tx_new, "A box or a group."},
+    {"tx_name", SCRY_INFORMATION, "token<tx_b>* box_list -> void", SCRY_OPTIONAL, tx_name, "Names boxes."},
+    {"tx_named", SCRY_EVENT, "token<tx_b>* box_list -> { integer number }", SCRY_OPTIONAL, NULL, "One was named."},
     {"tx", SCRY_INFORMATION, "-> integer", SCRY_OPTIONAL, tx_count, "How often this tool has asked."},
     {"tx_now", SCRY_INFORMATION, "string request -> string", SCRY_OPTIONAL, tx_now, "Waits for a request."},
     {"tx_then", SCRY_INFORMATION, "string request, integer flags -> string", SCRY_OPTIONAL, tx_then, "With callback."},
@@ -155,6 +193,11 @@ static int tx_register(void)
 {
     heard[0] = 0;
     depth = inside = states = callbacks = cancelled = 0;
+    if (scry_register_class("tx_b", free, "box") < 0 || scry_register_container("tx_b", "t", box_container) < 0 ||
+        scry_register_class("tx_g", free, "group") < 0 || scry_register_members("tx_g", "p", box_member) < 0 ||
+        scry_register_container("tx_b", "tx_g", box_container) == 0 ||
+        scry_register_members("tx_g", "tx_g", box_member) == 0)
+        return -1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (scry_register_service(&rows[i]) < 0)
             return -1;
@@ -310,6 +353,46 @@ static void converts(void **state)
     test_close(tool);
 }
 
+/* Objects of an extension in the hierarchy: what they are in, and what is in them. */
+static void converts_classes_of_extensions(void **state)
+{
+    struct test_session *tool = start();
+    for (int i = 0; i < 3; i++)
+        test_ask(tool, ": proc_attach3([], %d, \"\")", test_child(1));
+    test_ask(tool,
+             ": thread_get_info([], 1) tx_new(\"tx_b\", [t_1_1]) tx_new(\"tx_b\", [t_1_2]) tx_new(\"tx_b\", [t_1_1])");
+    test_ask(tool, ": tx_new(\"tx_g\", [p_1_1, t_1_3, p_1_3, p_1_9])"); /* a thread is no member */
+    assert_string_equal(
+        test_ask(tool, ": tx_name([p_1_1]) tx_name([t_1_2]) tx_name([n_1]) tx_name([]) tx_name([p_1_3])"),
+        "OMIS_OK | OMIS_OK tx_b_1_1,tx_b_1_3 | OMIS_OK tx_b_1_2 | OMIS_OK tx_b_1_1,tx_b_1_2,tx_b_1_3 | "
+        "OMIS_OK tx_b_1_1,tx_b_1_2,tx_b_1_3 | OMIS_OK");
+    assert_string_equal(
+        test_ask(tool, ": thread_get_info([tx_b_1_1], 1) thread_get_info(tx_b_1_2, 1) "
+                       "thread_get_info([tx_g_1_1], 1)"),
+        "OMIS_OK | OMIS_OK t_1_1=p_1_1 | OMIS_OK t_1_2=p_1_2 | OMIS_OK t_1_1=p_1_1 OMIS_OK t_1_3=p_1_3");
+    test_has_text(test_ask(tool, ": tx_name([tx_g_1_1])"), "OMIS_TYPE_MISMATCH tx_g_1_1=");
+    /* in events, too; in the scope of the tool; and when it is gone */
+    test_install(tool, 0, "c_1_1", "tx_named([p_1_1]) : print([$number])");
+    all(tool);
+    test_send(tool, 0, ": tx_name([tx_b_1_2])");
+    assert_null(strstr(all(tool), "TRIGGERED"));
+    test_send(tool, 0, ": tx_name([tx_b_1_3])");
+    test_has_text(all(tool), "OMIS_CSR_TRIGGERED tx_b_1_3 | OMIS_OK=1,[1]");
+    test_install(tool, 0, "c_1_2", "tx_happened([tx_g_1_1]) : print([$proc])");
+    all(tool);
+    test_send(tool, 0, ": tx_raise(\"tx_happened\", 1, [p_1_2])");
+    assert_null(strstr(all(tool), "TRIGGERED"));
+    test_send(tool, 0, ": tx_raise(\"tx_happened\", 1, [p_1_3])");
+    test_has_text(all(tool), "OMIS_CSR_TRIGGERED p_1_3");
+    test_ask(tool, ": csr_delete([]) proc_detach([p_1_1])");
+    test_has_text(test_ask(tool, ": thread_get_info([tx_b_1_1], 1)"), "p_1_1 (pid ");
+    test_has_text(test_ask(tool, ": thread_get_info([tx_g_1_1], 1)"), "OMIS_OK | OMIS_OK t_1_3=p_1_3");
+    test_has_text(test_ask(tool, ": tx_new(\"tx_b\", [u_0]) thread_get_info([tx_b_1_4], 1)"),
+                  "OMIS_UNKNOWN_OBJECT tx_b_1_4=tx_b_1_4 is in no object of class t_ any more");
+    test_ask(tool, ": tx_name([tx_b_1_4, n_1])");
+    test_close(tool);
+}
+
 /* 8.2.2, as printed. */
 static void filters(void **state)
 {
@@ -447,6 +530,7 @@ int main(void)
         TEST(the_tool_goes),
         TEST(answers_with_a_reply),
         TEST(keeps_state_for_each_tool),
+        TEST(converts_classes_of_extensions),
         TEST(converts),
         TEST(filters),
         TEST(filters_events),
