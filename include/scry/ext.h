@@ -15,7 +15,8 @@
  * whom was requested. What it makes meanwhile belongs to that tool and ends with it. What PREFIX_register makes, and
  * requests, is for the extension itself, which is a tool then (6.1, "distributed tool"), as long as the monitor lives.
  *
- * ext/null is the commented example to copy; ext/filter requests and raises user events; ext/pa can be compiled.
+ * ext/null is the commented example to copy; ext/filter requests and raises user events; ext/pa can be compiled;
+ * ext/temp is a sensor.
  */
 #ifndef SCRY_EXT_H
 #define SCRY_EXT_H
@@ -172,6 +173,24 @@ SCRY_EXT_API void *scry_tool_data(const void *key);
 /* Takes the place of what was there, which is destroyed. `destroy`, NULL: none, is called when the tool has gone, after
  * all its callbacks and the `destroy` of all its objects. 0, or -1: out of memory, or no tool is served. */
 SCRY_EXT_API int scry_tool_set_data(const void *key, void *data, void (*destroy)(void *data));
+
+/* ---- timers and descriptors: an extension can be a sensor ---- */
+/*
+ * Each belongs to an object of an extension, and ends with it (which ends with its tool) or with scry_watch_end. The
+ * function is called from the monitor's loop, when no action list runs, for the tool that the object belongs to; it may
+ * end the watch and destroy the object. NULL: out of memory, or not possible.
+ */
+struct scry_watch;
+#define SCRY_WATCH_LEAST 1e-3 /* seconds: less would keep the monitor from everything else */
+#define SCRY_WATCH_MOST 1e9
+SCRY_EXT_API struct scry_watch *scry_watch_timer(struct scry_object *object, double period_seconds,
+                                                 void (*fn)(struct scry_object *object));
+/* `events`: POLLIN, POLLOUT of <poll.h>. The descriptor is borrowed, and watched once (else dup it); close it after the
+ * watch has ended, as in the class's `destroy`. After POLLHUP or POLLERR, which are always told, nothing more is. Who
+ * does not read what there is to read is called again at once. */
+SCRY_EXT_API struct scry_watch *scry_watch_fd(struct scry_object *object, int fd, unsigned events,
+                                              void (*fn)(struct scry_object *object, int fd, unsigned events));
+SCRY_EXT_API void scry_watch_end(struct scry_watch *watch); /* NULL is fine */
 
 /* ---- events of the extension's own ---- */
 /* Raises the event service `name` (registered with kind SCRY_EVENT) on an object of its class (or NULL: on all). The

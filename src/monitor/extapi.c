@@ -19,6 +19,7 @@
 #include "monitor/convert.h"
 #include "monitor/event.h"
 #include "monitor/ext_session.h"
+#include "monitor/ext_watch.h"
 #include "monitor/lower.h"
 
 enum { MISTAKES_LOGGED = 20 }; /* so that one for each event does not fill the log */
@@ -425,6 +426,30 @@ int scry_tool_set_data(const void *key, void *data, void (*destroy)(void *data))
 {
     struct tool *tool = ext_tool(monitor_current());
     return tool && tool_set_data(tool, key, data, destroy) == 0 ? 0 : -1;
+}
+
+/* ---- timers and descriptors ---- */
+
+struct scry_watch *scry_watch_timer(struct scry_object *object, double period_seconds,
+                                    void (*fn)(struct scry_object *object))
+{
+    if (!(period_seconds >= SCRY_WATCH_LEAST && period_seconds <= SCRY_WATCH_MOST)) {
+        mistake("an extension wants a timer of %g s", period_seconds);
+        return NULL;
+    }
+    return ext_watch_timer(object, (uint64_t)(period_seconds * NS_PER_SECOND), fn);
+}
+
+struct scry_watch *scry_watch_fd(struct scry_object *object, int fd, unsigned events,
+                                 void (*fn)(struct scry_object *object, int fd, unsigned events))
+{
+    return ext_watch_fd(object, fd, events, fn); /* EPOLLIN ... are POLLIN ... */
+}
+
+void scry_watch_end(struct scry_watch *watch)
+{
+    if (watch)
+        ext_watch_end(watch);
 }
 
 /* ---- cells ---- */

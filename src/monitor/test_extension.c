@@ -8,9 +8,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <scry/ext.h>
 
@@ -174,7 +177,46 @@ static void tx_name(struct scry_call *call)
     }
 }
 
+/* An object that reads a pipe and counts time; with 0 it destroys itself. */
+static int pipe_fds[2];
+static unsigned ticks, hangups;
+
+static void tick(struct scry_object *object)
+{
+    ticks++;
+    if (ticks == 3)
+        scry_object_destroy(object);
+}
+
+static void came(struct scry_object *object, int fd, unsigned events)
+{
+    char byte = 0;
+    const char *params[] = {"7"};
+    if (events & POLLHUP)
+        hangups++;
+    else if (read(fd, &byte, 1) == 1 && byte == '0')
+        scry_object_destroy(object);
+    else
+        scry_event_raise("tx_named", object, params, 1);
+    Omis_reply reply = omis_request((char *)": tx()", NULL, NULL, 0); /* for the object's tool */
+    assert_int_equal(reply[1]->status, OMIS_OK);
+    omis_reply_free(reply);
+}
+
+static void tx_watch(struct scry_call *call)
+{
+    struct scry_object *object = scry_object_new(call, "tx_b", calloc(1, sizeof(struct box)));
+    assert_null(scry_watch_timer(object, 0, tick));
+    if (scry_arg_integer(call, 0))
+        assert_non_null(scry_watch_timer(object, 0.001, tick));
+    else
+        assert_true(scry_watch_fd(object, pipe_fds[0], POLLIN, came) &&
+                    !scry_watch_fd(object, pipe_fds[0], POLLIN, came));
+    scry_result(call, NULL, "%s", scry_object_token(object));
+}
+
 static const struct scry_service rows[] = {
+    {"tx_watch", SCRY_MANIPULATION, "integer timer -> token", SCRY_OPTIONAL, tx_watch, "Watches."},
     {"tx_new", SCRY_MANIPULATION, "string class, any* tokens -> token", SCRY_OPTIONAL, tx_new, "A box or a group."},
     {"tx_name", SCRY_INFORMATION, "token<tx_b>* box_list -> void", SCRY_OPTIONAL, tx_name, "Names boxes."},
     {"tx_named", SCRY_EVENT, "token<tx_b>* box_list -> { integer number }", SCRY_OPTIONAL, NULL, "One was named."},
@@ -393,6 +435,47 @@ static void converts_classes_of_extensions(void **state)
     test_close(tool);
 }
 
+static void wait_for(const unsigned *number, unsigned least)
+{
+    for (int i = 0; i < 1000 && *number < least; i++)
+        assert_int_equal(loop_step(test_loop, 10 * 1000 * 1000), 0);
+    assert_true(*number >= least);
+}
+
+/* Timers and descriptors belong to objects, and so to tools. */
+static void watches(void **state)
+{
+    struct test_session *tool = start();
+    assert_int_equal(pipe2(pipe_fds, O_NONBLOCK), 0);
+    ticks = hangups = 0;
+    test_ask(tool, ": tx_watch(0) tx_watch(1)");
+    test_install(tool, 0, "c_1_1", "tx_named([tx_b_1_1]) : print([$number])");
+    all(tool);
+    wait_for(&ticks, 3); /* it ends itself then */
+    test_has_text(test_ask(tool, ": tx_name([tx_b_1_2])"), "does not exist any more");
+    assert_int_equal(write(pipe_fds[1], "1", 1), 1);
+    turn();
+    test_has_text(all(tool), "OMIS_CSR_TRIGGERED tx_b_1_1 | OMIS_OK=1,[7]");
+    test_has_text(test_ask(tool, ": tx()"), "OMIS_OK=2");
+    test_close(tool); /* and its watches */
+    turn();
+
+    tool = start();
+    test_ask(tool, ": tx_watch(0)");
+    assert_int_equal(write(pipe_fds[1], "0", 1), 1);
+    turn();
+    test_has_text(test_ask(tool, ": tx_name([tx_b_1_3])"), "does not exist any more");
+    test_ask(tool, ": tx_watch(0)");
+    close(pipe_fds[1]);
+    wait_for(&hangups, 1);
+    for (int i = 0; i < 3; i++)
+        turn();
+    assert_int_equal(hangups, 1); /* it would be ready for ever */
+    test_close(tool);
+    close(pipe_fds[0]);
+    assert_int_equal(states, 0);
+}
+
 /* 8.2.2, as printed. */
 static void filters(void **state)
 {
@@ -531,6 +614,7 @@ int main(void)
         TEST(answers_with_a_reply),
         TEST(keeps_state_for_each_tool),
         TEST(converts_classes_of_extensions),
+        TEST(watches),
         TEST(converts),
         TEST(filters),
         TEST(filters_events),

@@ -102,7 +102,7 @@ class Install(unittest.TestCase):
         for name in ("scry-monitor", "scry-tracer", "scry-symbols"):
             path = self.installed(self.options["libexecdir"], "scry", name)
             self.assertTrue(os.access(path, os.X_OK), path)
-        for name in ("filter", "null", "pa"):
+        for name in ("filter", "null", "pa", "temp"):
             self.installed(libdir, "scry", "ext", f"scry_ext_{name}.so")
         self.installed("share", "bash-completion", "completions", "scry")
         self.installed("share", "zsh", "site-functions", "_scry")

@@ -12,8 +12,8 @@ import scrytest  # noqa: E402
 
 PAGE = os.path.join(scrytest.SOURCE, "doc", "reference", "services.md")
 
-# Whether these work depends on the machine (perf_event_paranoid), so their state is not compared.
-MACHINE_DEPENDENT = re.compile(r"^\| `(proc|thread)_has_(been_(un)?(de)?(scheduled|blocked)|blocked)` ")
+# Whether these work depends on the machine (perf_event_paranoid, sensors), so their state is not compared.
+MACHINE_DEPENDENT = re.compile(r"^\| `((proc|thread)_has_(been_(un)?(de)?(scheduled|blocked)|blocked)|temp_\w+)` ")
 
 # All services of the specification's chapter 8, with kind and class. They may not be lost from the tables.
 CHAPTER_8 = {

@@ -112,6 +112,48 @@ class Extensions(ServiceTest):
         self.assertRegex(self.triggered(entered).result(), rf'^4,\["dup2 entered",n_1,{process},\d+\.\d+\]$')
 
 
+class Temperatures(ServiceTest):
+    def tool(self):
+        self.sys = self.box.env["SCRY_SYSFS"] = self.box.path("work", "sys")
+        return super().tool()
+
+    def sensor(self, *path, value):
+        path = os.path.join(self.sys, "class", *path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(f"{value}\n")
+        os.rename(path + ".new", path)
+
+    def test_without_sensors(self):
+        reply = self.omis.request(': temp_get("thermal_zone0")')
+        self.assertEqual(reply.status(), UNSUPPORTED_SERVICE)
+        self.assertIn("temp_get: this machine shows no sensors in /sys/class/thermal", reply.services[0][0]["result"])
+        self.assertNotIn("temp_get", self.ask(': services("temp")').result())
+
+    def test_sensors(self):
+        self.sensor("thermal", "thermal_zone0", "type", value="cpu")
+        self.sensor("thermal", "thermal_zone0", "temp", value=45500)
+        self.sensor("thermal", "cooling_device0", "type", value="fan")
+        self.sensor("hwmon", "hwmon2", "name", value='no "name"')
+        self.sensor("hwmon", "hwmon2", "temp3_input", value=-1000)
+        self.sensor("hwmon", "hwmon2", "temp4_input", value="none")
+        self.sensor("hwmon", "hwmon2", "temp4_label", value="disk")
+        self.assertEqual(self.ask(": temp_sensors()").result(),
+                         '3,["thermal_zone0","cpu","hwmon2/temp3","no name","hwmon2/temp4","disk"]')
+        self.assertEqual(self.ask(': temp_get("thermal_zone0") temp_get("hwmon2/temp3")').result(), "45.5")
+        self.assertEqual(self.ask(': temp_get("hwmon2/temp3")').result(), "-1.0")
+        self.refused(': temp_get("../../etc/passwd")', PARAMETER_ERROR, "there is no sensor")
+        self.refused(': temp_get("hwmon2/temp4")', OS_ERROR, "cannot read")
+        self.refused(': temp_watch_create("thermal_zone0", 0.0)', PARAMETER_ERROR, "period")
+        watch = self.ask(': temp_watch_create("thermal_zone0", 0.01)').result()
+        number, _ = self.enable(f"temp_measured([{watch}]) : print([$celsius, $proc])")
+        self.assertEqual(self.triggered(number).result(), "2,[45.5,u_0]")
+        self.sensor("thermal", "thermal_zone0", "temp", value=50000)
+        scrytest.wait_until(lambda: self.triggered(number).result() == "2,[50.0,u_0]")
+        self.ask(f": temp_watch_delete([{watch}])")
+        self.refused(f": temp_watch_delete([{watch}])", UNKNOWN_OBJECT, "does not exist any more")
+
+
 class WrongExtensions(scrytest.TestCase):
     def start(self):
         """A monitor that has loaded what it will."""
