@@ -154,6 +154,39 @@ class Temperatures(ServiceTest):
         self.refused(f": temp_watch_delete([{watch}])", UNKNOWN_OBJECT, "does not exist any more")
 
 
+# Requests something that refers to its own services, and then has one event twice.
+FAILS = r"""
+#include <stdlib.h>
+#include <scry/ext.h>
+
+static void run(struct scry_call *call)
+{
+    scry_ok(call, NULL);
+}
+
+static const struct scry_service service = {"fails_service", SCRY_INFORMATION, "-> void", SCRY_OPTIONAL, run, "Runs."};
+static const struct scry_service event = {"fails_event", SCRY_EVENT, "-> { integer n }", SCRY_OPTIONAL, NULL, "Event."};
+
+static void take(Omis_reply reply, void *param)
+{
+    (void)param;
+    omis_reply_free(reply);
+}
+
+SCRY_EXT_API int fails_register(void);
+int fails_register(void)
+{
+    if (scry_register_service(&service) < 0 || scry_register_service(&event) < 0)
+        return -1;
+    omis_reply_free(omis_request((char *)"fails_event() : fails_service()", take, NULL, OMIS_WAIT_FOR_FIRST_REPLY));
+    omis_reply_free(omis_request((char *)": csr_enable([])", NULL, NULL, 0));
+    omis_request((char *)": fails_service()", take, NULL, 0);
+    scry_tool_set_data(&service, malloc(10), free);
+    return scry_register_service(&event);
+}
+"""
+
+
 class WrongExtensions(scrytest.TestCase):
     def start(self):
         """A monitor that has loaded what it will."""
@@ -188,6 +221,23 @@ class WrongExtensions(scrytest.TestCase):
         log = self.log(monitor)
         for name in ("scry_ext_text.so", "scry_ext_other.so"):
             self.assertIn(name, log)
+
+    def test_that_fails_after_requests(self):
+        """What it requested goes with it, also what waits for its own event; those before and after it are there."""
+        source = self.box.path("work", "fails.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(FAILS)
+        self.box.run(["cc", "-shared", "-fPIC", "-I", os.path.join(scrytest.SOURCE, "include"), "-o",
+                      self.box.path("ext", "scry_ext_fails.so"), source]).check_returncode()
+        monitor = self.start()
+        self.assertNotIn('"fails"', self.extensions())
+        with self.box.omis() as omis:
+            self.assertEqual(omis.request(": fails_service()").status(), UNKNOWN_SERVICE)
+            self.assertEqual(omis.request(': null_echo("x")').result(), '"x"')
+            self.assertEqual(omis.request(": csr_enable([c_1_1])").services[1][0]["status"], UNKNOWN_OBJECT)
+        log = self.log(monitor)
+        self.assertIn("service fails_event exists already", log)
+        self.assertIn("scry_ext_fails.so is left out: its register function failed", log)
 
     def test_that_others_can_exchange(self):
         """One in a directory that others can write to is not loaded, nor is anything there; one line says so."""
