@@ -282,7 +282,7 @@ class Monitor(ServiceTest):
             full, full_names, part, part_names = parse(self.ask(f': services("{extension}")').result())
             self.assertEqual((len(full_names), len(part_names)), (full, part))
             for name in full_names + part_names:
-                self.assertTrue(name.startswith(f"{extension}_") if extension else True)
+                self.assertTrue(not extension or name == extension or name.startswith(f"{extension}_"))
         _, basic, _, partial = parse(self.ask(': services("")').result())
         self.assertIn("csr_enable", basic)
         self.assertLessEqual({"thread_has_started_lib_call", "message_tag"}, set(basic))
