@@ -212,8 +212,10 @@ static int know_messages(struct scry_call *call, struct message_queue *queue, st
     for (*ret_messages = execution->messages; *ret_messages; *ret_messages = (*ret_messages)->next)
         if ((*ret_messages)->queue == queue)
             return 0;
-    struct mpi_queue info;
-    int code = mpi_queue_certain(queue->process, &info, &execution->arena, err);
+    struct mpi_queue info = {0};
+    const struct mpi_process *mpi = mpi_process_find(call->monitor->mpi, queue->process->pid);
+    bool running = mpi && atomic_load(&mpi_process_head(mpi)->state) == MPIA_RUNNING; /* else none are sent to it */
+    int code = running ? mpi_queue_certain(queue->process, &info, &execution->arena, err) : 0;
     if (code < 0)
         return code;
     struct queue_messages *messages = arena_alloc(&execution->arena, sizeof *messages);
