@@ -5,12 +5,16 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+#include <scry/omis.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -31,6 +35,10 @@ static const char help[] = "Usage: scry omis [OPTION...] [-c REQUEST]...\n"
                            "      --wait N|SECONDSs   afterwards, listen for N more replies (--wait 3) or\n"
                            "                          for a time (--wait 2.5s), unless one failed\n"
                            "      --json              one JSON object for each reply\n"
+                           "      --timeout SECONDS   a request that is not answered within this time has failed\n"
+                           "      --flags FLAG,...    the specification's flags for every request:\n"
+                           "                          dont_return_ok, dont_return_en_dis, buffer_request,\n"
+                           "                          buffer_replies, wait_for_first_reply, debug\n"
                            "      --debug             debugging output of the monitor, on standard error\n"
                            "      --list-services     the names of what the monitor can do here; on a\n"
                            "                          terminal or with --json, more\n"
@@ -51,9 +59,50 @@ struct options {
     const char *connect;
     char **commands; /* borrowed from argv */
     size_t command_count;
-    bool json, debug, start, list_services, wait;
+    bool json, start, list_services, wait;
+    Omis_flags flags;
     uint64_t wait_replies, wait_ns;
 };
+
+/* A number of seconds from `text` on, at most 1e9. Returns what follows it, or NULL. */
+static const char *parse_seconds(const char *text, uint64_t *ret_ns)
+{
+    char *end;
+    errno = 0;
+    double seconds = strtod(text, &end);
+    if ((!isdigit((unsigned char)*text) && *text != '.') || end == text || errno || !(seconds >= 0) || seconds > 1e9)
+        return NULL;
+    *ret_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
+    return end;
+}
+
+/* Flags by their names in the specification, with or without OMIS_, in either case. */
+static bool parse_flags(Omis_flags *flags, const char *text)
+{
+    static const struct {
+        const char *name;
+        Omis_flags flag;
+    } names[] = {
+        {"wait_for_first_reply", OMIS_WAIT_FOR_FIRST_REPLY},
+        {"dont_return_ok", OMIS_DONT_RETURN_OK},
+        {"dont_return_en_dis", OMIS_DONT_RETURN_EN_DIS},
+        {"buffer_request", OMIS_BUFFER_REQUEST},
+        {"buffer_replies", OMIS_BUFFER_REPLIES},
+        {"debug", OMIS_DEBUG},
+    };
+    for (;; text++) {
+        size_t i = 0, prefix = strncasecmp(text, "omis_", 5) == 0 ? 5 : 0, len = strcspn(text += prefix, ",");
+        while (i < sizeof names / sizeof *names &&
+               (strlen(names[i].name) != len || strncasecmp(names[i].name, text, len)))
+            i++;
+        if (i == sizeof names / sizeof *names)
+            return false;
+        *flags |= names[i].flag;
+        text += len;
+        if (!*text)
+            return true;
+    }
+}
 
 /* A bare integer counts replies; with an s behind it, it is seconds. */
 static bool parse_wait(struct options *options, const char *text)
@@ -66,19 +115,26 @@ static bool parse_wait(struct options *options, const char *text)
         options->wait_replies = count;
         return true;
     }
-    errno = 0;
-    double seconds = strtod(text, &end);
-    if ((!isdigit((unsigned char)*text) && *text != '.') || strcmp(end, "s") != 0 || errno || !(seconds >= 0) ||
-        seconds > 1e9)
+    const char *behind = parse_seconds(text, &options->wait_ns);
+    return behind && strcmp(behind, "s") == 0;
+}
+
+/* For the connection and for every request. */
+static bool set_timeout(const char *text)
+{
+    uint64_t ns;
+    const char *behind = parse_seconds(text, &ns);
+    if (!behind || (*behind && strcmp(behind, "s") != 0) || ns < 1000000 || ns / 1000000 > UINT_MAX)
         return false;
-    options->wait_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
+    omis_set_timeout((unsigned)(ns / 1000000));
+    client_set_patience((unsigned)(ns / 1000000));
     return true;
 }
 
 /* 0: go on. -1: done. Else: the exit status. */
 static int parse_options(struct options *options, int argc, char **argv)
 {
-    enum { CONNECT = 256, JSON, WAIT, LIST_SERVICES, NO_START, DEBUG, HELP };
+    enum { CONNECT = 256, JSON, WAIT, LIST_SERVICES, NO_START, DEBUG, TIMEOUT, FLAGS, HELP };
     static const struct option names[] = {
         {"command", required_argument, NULL, 'c'},
         {"connect", required_argument, NULL, CONNECT},
@@ -87,6 +143,8 @@ static int parse_options(struct options *options, int argc, char **argv)
         {"list-services", no_argument, NULL, LIST_SERVICES},
         {"no-start", no_argument, NULL, NO_START},
         {"debug", no_argument, NULL, DEBUG},
+        {"timeout", required_argument, NULL, TIMEOUT},
+        {"flags", required_argument, NULL, FLAGS},
         {"help", no_argument, NULL, HELP},
         {0},
     };
@@ -117,7 +175,19 @@ static int parse_options(struct options *options, int argc, char **argv)
             options->start = false;
             break;
         case DEBUG:
-            options->debug = true;
+            options->flags |= OMIS_DEBUG;
+            break;
+        case TIMEOUT:
+            if (!set_timeout(optarg))
+                return cli_usage_error("omis", "--timeout takes seconds (2.5), more than 0, not \"%s\"", optarg);
+            break;
+        case FLAGS:
+            if (!parse_flags(&options->flags, optarg))
+                return cli_usage_error("omis",
+                                       "--flags takes names with commas between them (dont_return_ok, "
+                                       "dont_return_en_dis, buffer_request, buffer_replies, wait_for_first_reply, "
+                                       "debug), not \"%s\"",
+                                       optarg);
             break;
         case HELP:
         case 'h':
@@ -178,7 +248,7 @@ static bool read_requests(struct omis_session *session)
 static int run(const struct options *options)
 {
     struct omis_session session = {
-        .json = options->json, .debug = options->debug, .color = !options->json && cli_color(STDOUT_FILENO)};
+        .json = options->json, .flags = options->flags, .color = !options->json && cli_color(STDOUT_FILENO)};
     bool asked = options->command_count > 0 || options->list_services;
     bool shell = !asked && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (!omis_session_open(&session, options->connect, options->start))
@@ -193,6 +263,7 @@ static int run(const struct options *options)
         perror("scry omis: cannot read standard input");
         session.failed = true;
     }
+    omis_session_flush(&session);
     /* what was to be waited for may never come when a request failed: a script with a typo shall end, not hang */
     if (options->wait && client_connected() && !session.failed)
         omis_session_listen(&session, options->wait_replies, options->wait_ns);

@@ -109,16 +109,30 @@ static bool wait_for_replies(struct omis_session *session, uint64_t until_ns)
 void omis_session_ask(struct omis_session *session, struct span text)
 {
     uint32_t number = ++session->requests;
+    size_t others = client_unanswered();
     session->awaited = number;
-    Omis_reply refused = client_request(text, on_reply, (void *)(uintptr_t)number, session->debug ? OMIS_DEBUG : 0);
-    if (refused) {
-        on_reply(refused, (void *)(uintptr_t)number);
+    Omis_reply reply = client_request(text, on_reply, (void *)(uintptr_t)number, session->flags);
+    if (reply) {
+        on_reply(reply, (void *)(uintptr_t)number);
         return;
     }
+    if (session->flags & OMIS_BUFFER_REQUEST)
+        return;
+    bool may_be_silent = session->flags & (OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS);
     /* One pass after the loss of the connection delivers the error reply. */
-    while (session->awaited == number && wait_for_replies(session, 0))
+    while (session->awaited == number && (!may_be_silent || client_unanswered() > others) &&
+           wait_for_replies(session, 0))
         ;
     session->awaited = 0;
+}
+
+void omis_session_flush(struct omis_session *session)
+{
+    if (!(session->flags & OMIS_BUFFER_REQUEST))
+        return;
+    client_send();
+    while (client_unanswered() && wait_for_replies(session, 0))
+        ;
 }
 
 Omis_reply omis_session_query(struct omis_session *session, const char *text)

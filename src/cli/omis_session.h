@@ -13,7 +13,8 @@
 
 struct omis_session {
     /* how */
-    bool json, color, debug;
+    bool json, color;
+    Omis_flags flags;                 /* of every request */
     void (*before_output)(void *ctx); /* for the shell, which has a prompt on the screen; may be NULL */
     void (*after_output)(void *ctx);
     void (*seen)(void *ctx, Omis_reply reply);
@@ -30,8 +31,12 @@ struct omis_session {
 /* Connects; url NULL: this node's monitor. There is one session in a process. Prints why not and returns false. */
 bool omis_session_open(struct omis_session *session, const char *url, bool start);
 
-/* Sends a request and prints what comes until its first reply was there. */
+/* Sends a request and prints what comes until its first reply was there, or was suppressed as its flags say. One that
+ * is kept back (OMIS_BUFFER_REQUEST) is not waited for. */
 void omis_session_ask(struct omis_session *session, struct span text);
+
+/* Sends what was kept back and prints what comes until all of it was answered. */
+void omis_session_flush(struct omis_session *session);
 
 /* The same, but the reply is handed to the caller (never NULL) and neither printed nor counted. */
 Omis_reply omis_session_query(struct omis_session *session, const char *text);

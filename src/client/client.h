@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What scry's own tools need of libomis beyond the six procedures of <omis.h>. Present in the static form only
+ * What scry's own tools need of libomis beyond <omis.h> and <scry/omis.h>. Present in the static form only
  * (client_dep); the shared library exports omis_* and nothing else. The same rule as for <omis.h> holds: one thread at
  * a time.
  */
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <omis.h>
+#include <scry/omis.h>
 
 #include "base/span.h"
 
@@ -42,6 +42,13 @@ bool client_connected(void);
 /* true while callbacks of requests that were not answered for the last time (FRAME_LAST) are registered: answers to
  * requests under way, and conditional requests that are defined. */
 bool client_pending(void);
+
+/* How many requests with a callback have not had their first reply, sent or kept back (OMIS_BUFFER_REQUEST). One that
+ * was suppressed, or whose time was over, counts as had. */
+size_t client_unanswered(void);
+
+/* Sends what OMIS_BUFFER_REQUEST keeps back. */
+void client_send(void);
 
 /* A reply made here, with one element: the form in which the library reports what never reached the monitor. Freed by
  * omis_reply_free; never NULL. */

@@ -8,7 +8,7 @@
  * (found by comparing process ids, since a raw clone escapes pthread_atfork) until it calls omis_init for itself.
  */
 #pragma GCC visibility push(default)
-#include <omis.h>
+#include <scry/omis.h>
 #pragma GCC visibility pop
 
 #include "client/session.h"
@@ -23,10 +23,11 @@
 #include "lang/request.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .last = &the.first};
+static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .timer_fd = -1, .last = &the.first};
 static char init_error[ERR_TEXT_SIZE];
 static bool init_timed_out;
 static unsigned patience_ms = ANSWER_TIMEOUT_MS;
+static unsigned timeout_ms; /* of requests; 0: none */
 
 /* In a child made by fork, where the lock may have been held by a thread that does not exist here. */
 static bool is_foreign(void)
@@ -75,6 +76,8 @@ static int init_locked(int *argc, char ***argv, void (*error_handler)(Omis_reply
     the.reader = reader;
     the.error_handler = error_handler;
     the.stop_at_finalize = options.stop_at_finalize;
+    if (options.timeout_given)
+        timeout_ms = options.timeout_ms;
     session_open(&the, fd, id);
     if (tool_id)
         *tool_id = id;
@@ -132,17 +135,17 @@ static Omis_reply request_locked(struct span text, client_callback_fn *callback,
                                    text.len, FRAME_PAYLOAD_LIMIT - sizeof(uint32_t)));
     if (the.fd < 0)
         return answer(waits, callback, param, local_reply_new(OMIS_INTERNAL_ERROR, the.lost_why));
-    uint32_t id = session_add_request(&the, text, callback, param, flags);
+    uint32_t id = session_add_request(&the, text, callback, param, flags, waits ? 0 : timeout_ms);
     if (id == 0)
         return answer(waits, callback, param, local_reply_no_memory());
     if (waits) {
-        struct waiter waiter = {.id = id};
+        struct waiter waiter = {.id = id, .timeout_ms = timeout_ms, .deadline_ns = timeout_deadline_ns(timeout_ms)};
         session_wait(&the, &waiter, -1);
         return waiter.reply;
     }
     if (!(flags & OMIS_BUFFER_REQUEST) || the.out.len - the.sent > BUFFERED_REQUESTS_LIMIT) {
         session_send(&the);
-        session_drain(&the);
+        session_drain(&the, timeout_deadline_ns(timeout_ms));
     }
     return NULL;
 }
@@ -191,8 +194,10 @@ void omis_handler(void)
     pthread_mutex_lock(&lock);
     if (the.open && the.flushing)
         session_send(&the);
-    if (the.open)
+    if (the.open) {
         session_take_in(&the, HANDLER_READ_LIMIT);
+        timeout_expire(&the);
+    }
     uint32_t generation = the.generation;
     size_t count = the.queued + (the.dropped ? 1 : 0);
     while (count-- && the.open && the.generation == generation) {
@@ -225,7 +230,8 @@ static Omis_status finalize_locked(void)
             status = OMIS_NO_MEMORY; /* closing releases everything, too */
         } else {
             struct waiter waiter = {.id = 0};
-            session_wait(&the, &waiter, ANSWER_TIMEOUT_MS);
+            bool hurry = timeout_ms && timeout_ms < ANSWER_TIMEOUT_MS;
+            session_wait(&the, &waiter, hurry ? (int)timeout_ms : ANSWER_TIMEOUT_MS);
             if (the.goodbye)
                 status = OMIS_OK;
         }
@@ -242,6 +248,13 @@ Omis_status omis_finalize(void)
     Omis_status status = finalize_locked();
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+void omis_set_timeout(unsigned milliseconds)
+{
+    pthread_mutex_lock(&lock);
+    timeout_ms = milliseconds;
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- client.h ---- */
@@ -284,4 +297,24 @@ bool client_connected(void)
 bool client_pending(void)
 {
     return the.open && !is_foreign() && (the.pending || the.queued);
+}
+
+size_t client_unanswered(void)
+{
+    size_t count = 0;
+    struct pending *pending, *after;
+    if (client_connected())
+        HASH_ITER(hh, the.pending, pending, after)
+        {
+            count += !pending->answered && !pending->overdue;
+        }
+    return count;
+}
+
+void client_send(void)
+{
+    pthread_mutex_lock(&lock);
+    if (the.open && !is_foreign())
+        session_send(&the);
+    pthread_mutex_unlock(&lock);
 }

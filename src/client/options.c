@@ -5,6 +5,7 @@
  *     --omis-start              start this user's monitor on this node if none runs (the default without a URL)
  *     --omis-no-start           fail instead
  *     --omis-stop-at-finalize   omis_finalize asks the monitor to end once no other tool uses it
+ *     --omis-timeout=SECONDS    what omis_set_timeout sets; 0: no limit
  *
  * Everything after an argument "--" is the tool's own. */
 #include "client/session.h"
@@ -28,11 +29,27 @@ static int parse_url(struct client_options *options, const char *from, const cha
     return 0;
 }
 
+/* Seconds, also parts of them, as milliseconds. */
+static int parse_timeout(struct client_options *options, const char *text, struct err *err)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+    if ((*text < '0' || *text > '9') && *text != '.')
+        end = NULL;
+    if (!end || end == text || *end || !(seconds >= 0 && seconds <= 1e6))
+        return err_set(err, -EINVAL, "--omis-timeout takes seconds (0 to 1000000; 0: no limit), not \"%s\"", text);
+    options->timeout_given = true;
+    options->timeout_ms = (unsigned)(seconds * 1000 + (seconds > 0 && seconds < 0.001 ? 1 : 0.5));
+    return 0;
+}
+
 static int parse_option(struct client_options *options, bool *start_asked, const char *option, struct err *err)
 {
     const char *name = option + sizeof option_prefix - 1;
     if (strncmp(name, "connect=", 8) == 0)
         return parse_url(options, "--omis-connect", name + 8, err);
+    if (strncmp(name, "timeout=", 8) == 0)
+        return parse_timeout(options, name + 8, err);
     if (strcmp(name, "start") == 0) {
         options->start = START_IF_NEEDED;
         *start_asked = true;
@@ -43,8 +60,8 @@ static int parse_option(struct client_options *options, bool *start_asked, const
         options->stop_at_finalize = true;
     } else {
         return err_set(err, -EINVAL,
-                       "unknown option %s: there are --omis-connect=unix:PATH, --omis-start, --omis-no-start and "
-                       "--omis-stop-at-finalize",
+                       "unknown option %s: there are --omis-connect=unix:PATH, --omis-start, --omis-no-start, "
+                       "--omis-stop-at-finalize and --omis-timeout=SECONDS",
                        option);
     }
     return 0;

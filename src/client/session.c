@@ -100,6 +100,7 @@ int session_descriptor(struct session *session)
     session->signalled = session->watching_output = false;
     show_queue(session);
     watch_output(session);
+    timeout_watch(session, session->deadline_ns);
     return epoll_fd;
 }
 
@@ -108,7 +109,7 @@ int session_descriptor(struct session *session)
 void session_init(struct session *session)
 {
     uint32_t generation = session->generation;
-    *session = (struct session){.fd = -1, .epoll_fd = -1, .event_fd = -1, .generation = generation + 1};
+    *session = (struct session){.fd = -1, .epoll_fd = -1, .event_fd = -1, .timer_fd = -1, .generation = generation + 1};
     session->last = &session->first;
 }
 
@@ -152,6 +153,8 @@ void session_close(struct session *session)
         close(session->epoll_fd);
     if (session->event_fd >= 0)
         close(session->event_fd);
+    if (session->timer_fd >= 0)
+        close(session->timer_fd);
     struct pending *pending, *after;
     HASH_ITER(hh, session->pending, pending, after)
     {
@@ -193,7 +196,7 @@ void session_lose(struct session *session, const char *why)
 /* ---- sending ---- */
 
 uint32_t session_add_request(struct session *session, struct span text, client_callback_fn *callback, void *param,
-                             Omis_flags flags)
+                             Omis_flags flags, unsigned timeout_ms)
 {
     uint32_t id;
     do
@@ -204,7 +207,12 @@ uint32_t session_add_request(struct session *session, struct span text, client_c
         pending = calloc(1, sizeof *pending);
         if (!pending)
             return 0;
-        *pending = (struct pending){.id = id, .callback = callback, .param = param, .flags = flags};
+        *pending = (struct pending){.id = id,
+                                    .callback = callback,
+                                    .param = param,
+                                    .flags = flags,
+                                    .timeout_ms = timeout_ms,
+                                    .deadline_ns = timeout_deadline_ns(timeout_ms)};
         HASH_ADD(hh, session->pending, id, sizeof id, pending);
         if (!pending->hh.tbl) {
             free(pending);
@@ -222,6 +230,8 @@ uint32_t session_add_request(struct session *session, struct span text, client_c
             forget_pending(session, pending);
         return 0;
     }
+    if (pending && pending->deadline_ns)
+        timeout_watch(session, pending->deadline_ns);
     return id;
 }
 
@@ -409,7 +419,13 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
     take_frames(session); /* what came behind WELCOME */
     session_send(session);
     while (session->fd >= 0 && !waiter->reply && !(waiter->id == 0 && session->goodbye)) {
-        if (timeout_ms < 0 && session->sent == session->out.len)
+        if (waiter->deadline_ns) {
+            int left_ms = timeout_left_ms(waiter->deadline_ns);
+            if (left_ms == 0)
+                waiter->reply = timeout_reply(session, waiter->timeout_ms);
+            else
+                wait_for_socket(session, left_ms);
+        } else if (timeout_ms < 0 && session->sent == session->out.len)
             receive(session, 0); /* the common case: one system call */
         else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : (int)wait_policies[WAIT_ANSWER].look_ms) &&
                  timeout_ms >= 0 && patience_over(&session->patience, (unsigned)timeout_ms, &err))
@@ -420,10 +436,14 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
         waiter->reply = local_reply_new(OMIS_INTERNAL_ERROR, session->lost_why);
 }
 
-void session_drain(struct session *session)
+void session_drain(struct session *session, uint64_t deadline_ns)
 {
-    while (session->fd >= 0 && session->out.len - session->sent > UNSENT_LIMIT)
-        wait_for_socket(session, -1);
+    while (session->fd >= 0 && session->out.len - session->sent > UNSENT_LIMIT) {
+        int left_ms = deadline_ns ? timeout_left_ms(deadline_ns) : -1;
+        if (left_ms == 0)
+            return;
+        wait_for_socket(session, left_ms);
+    }
 }
 
 /* ---- client.h ---- */

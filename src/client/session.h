@@ -7,6 +7,8 @@
  *     options.c      what omis_init takes out of argv and the environment
  *     connect.c      connecting, greeting and starting the monitor
  *     patience.c     whether a monitor that says nothing may yet answer
+ *     timeout.c      the time limit of requests
+ *     reader.c       <scry/omis.h>: reading replies
  *     session.c      sending, receiving, the queue, the loss of the connection
  *
  * Nothing here locks or calls back; omis.c does both. Callbacks are called without the lock, so they may call anything.
@@ -45,7 +47,10 @@ struct pending {
     client_callback_fn *callback;
     void *param;
     Omis_flags flags;
-    bool answered; /* the first reply has come */
+    bool answered;        /* the first reply has come */
+    bool overdue;         /* the callback was told that the time for it is over */
+    unsigned timeout_ms;  /* 0: no limit */
+    uint64_t deadline_ns; /* for the first reply; 0: none */
     UT_hash_handle hh;
 };
 
@@ -53,6 +58,8 @@ struct pending {
 struct waiter {
     uint32_t id;
     Omis_reply reply; /* NULL: not yet */
+    unsigned timeout_ms;
+    uint64_t deadline_ns; /* 0: none */
 };
 
 /* A reply on its way to the tool. */
@@ -83,6 +90,7 @@ struct session {
 
     uint32_t last_id;
     struct pending *pending; /* by id */
+    uint64_t deadline_ns;    /* when the first of them is over; 0: none */
     struct waiter *waiter;
 
     struct delivery *first, **last;
@@ -91,7 +99,7 @@ struct session {
 
     /* What omis_fd hands out: an epoll descriptor over the socket and an eventfd that is set while replies are queued.
      * Made by the first omis_fd. */
-    int epoll_fd, event_fd;
+    int epoll_fd, event_fd, timer_fd;
     bool signalled, watching_output;
 };
 
@@ -104,6 +112,8 @@ struct client_options {
     enum start_policy start;
     bool stop_at_finalize;
     unsigned patience_ms; /* for WELCOME */
+    unsigned timeout_ms;  /* of requests; 0: none */
+    bool timeout_given;
 };
 
 /* Takes --omis-... out of argv (both may be NULL). 0 or -EINVAL; argv is then as before. */
@@ -125,7 +135,7 @@ void session_close(struct session *session);                     /* frees everyt
 /* Appends a request's frame to what is to be sent and registers the callback. Returns its id, or 0 when out of memory.
  */
 uint32_t session_add_request(struct session *session, struct span text, client_callback_fn *callback, void *param,
-                             Omis_flags flags);
+                             Omis_flags flags, unsigned timeout_ms);
 
 /* Sends what the kernel takes without waiting. A connection that turns out to be lost is handled here. */
 void session_send(struct session *session);
@@ -133,12 +143,12 @@ void session_send(struct session *session);
 /* Takes in at most `limit` bytes that have arrived, never waits. */
 void session_take_in(struct session *session, size_t limit);
 
-/* Sends and receives until the first reply to waiter->id is there, the connection is lost (the reply says so), or, for
- * id 0, GOODBYE has come or the time is over. */
+/* Sends and receives until the first reply to waiter->id is there, the connection is lost or its deadline is over (the
+ * reply says so), or, for id 0, GOODBYE has come or the time is over. */
 void session_wait(struct session *session, struct waiter *waiter, int timeout_ms);
 
-/* Waits until no more than UNSENT_LIMIT bytes are unsent. */
-void session_drain(struct session *session);
+/* Waits until no more than UNSENT_LIMIT bytes are unsent, or the deadline (0: none) is over. */
+void session_drain(struct session *session, uint64_t deadline_ns);
 
 /* The next delivery, or NULL; the caller frees it. */
 struct delivery *session_next(struct session *session);
@@ -151,5 +161,13 @@ void session_lose(struct session *session, const char *why);
 
 /* The descriptor of omis_fd, or -1. */
 int session_descriptor(struct session *session);
+
+/* ---- timeout.c ---- */
+
+uint64_t timeout_deadline_ns(unsigned timeout_ms); /* from now on; 0 for 0 */
+int timeout_left_ms(uint64_t deadline_ns);         /* for poll; 0: it is over */
+Omis_reply timeout_reply(const struct session *session, unsigned timeout_ms);
+void timeout_watch(struct session *session, uint64_t deadline_ns); /* omis_fd becomes readable by then */
+void timeout_expire(struct session *session);                      /* queues what is over */
 
 #endif

@@ -14,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <scry/omis.h>
+
+#include "base/clock.h"
 #include "client/client.h"
 #include "client/test_monitor.h"
 #include "lang/request.h"
@@ -253,6 +256,55 @@ static void test_empty_last_frame(void **state)
     test_monitor_stop(monitor);
 }
 
+/* ---- a time limit ---- */
+
+static void part_late(struct test_monitor *monitor)
+{
+    uint32_t waited = part_request(monitor, ": slow()", NULL);
+    uint32_t defined = part_request(monitor, "event([]) : act()", NULL);
+    uint32_t called = part_request(monitor, ": called()", NULL);
+    uint32_t answered = part_request(monitor, ": answered()", NULL);
+    part_reply(monitor, FRAME_REPLY, FRAME_LAST, answered, OK_REPLY("\"in time\""));
+    test_monitor_meet(monitor);
+    part_reply(monitor, FRAME_REPLY, FRAME_LAST, waited, OK_REPLY("\"nobody waits\""));
+    part_reply(monitor, FRAME_REPLY, 0, defined, RESULTS({0, "", OMIS_CSR_DEFINED, "c_1_1"}));
+    part_reply(monitor, FRAME_REPLY, FRAME_LAST, called, OK_REPLY("\"late\""));
+    part_finalize(monitor);
+}
+
+static void test_time_limit(void **state)
+{
+    struct test_monitor *monitor = test_monitor_start(part_late);
+    assert_int_equal(test_monitor_connect(monitor, NULL, NULL), OMIS_OK);
+    omis_set_timeout(50);
+    uint64_t before = clock_now_ns();
+    Omis_reply reply = omis_request(request_text(": slow()"), NULL, NULL, 0);
+    assert_true(clock_now_ns() - before >= 50 * 1000000);
+    assert_int_equal(reply[0]->status, OMIS_OS_ERROR);
+    assert_non_null(strstr(reply[0]->result, "no answer within 0.05 s"));
+    omis_reply_free(reply);
+    struct seen defined = {0}, called = {0}, answered = {0};
+    reply = omis_request(request_text("event([]) : act()"), remember, &defined, OMIS_WAIT_FOR_FIRST_REPLY);
+    assert_int_equal(reply[0]->status, OMIS_OS_ERROR);
+    omis_reply_free(reply);
+    assert_null(omis_request(request_text(": called()"), remember, &called, 0));
+    omis_set_timeout(10000);
+    assert_null(omis_request(request_text(": answered()"), remember, &answered, 0));
+    handle_until(&called, 1); /* the descriptor of a tool in its main loop wakes it */
+    assert_int_equal(called.status[0], OMIS_OS_ERROR);
+    handle_until(&answered, 1);
+    assert_int_equal(answered.status[0], OMIS_OK);
+    assert_int_equal(defined.count, 0);
+    test_monitor_meet(monitor);
+    handle_until(&called, 2); /* what comes late comes as ever */
+    assert_string_equal(called.text[1], "\"late\"");
+    assert_int_equal(defined.status[0], OMIS_CSR_DEFINED);
+    assert_int_equal(defined.count + called.count + answered.count, 4);
+    omis_set_timeout(0);
+    assert_int_equal(omis_finalize(), OMIS_OK);
+    test_monitor_stop(monitor);
+}
+
 /* ---- buffering ---- */
 
 static void part_buffered(struct test_monitor *monitor)
@@ -473,7 +525,7 @@ static void tick(int signo)
 {
 }
 
-static void part_late(struct test_monitor *monitor)
+static void part_too_slow(struct test_monitor *monitor)
 {
     uint32_t id = part_request(monitor, ": act()", NULL);
     poll(NULL, 0, 50); /* many ticks */
@@ -488,7 +540,7 @@ static void test_interrupted(void **state)
     sigaddset(&alarm_only, SIGALRM);
     /* the monitor's thread inherits the mask: the ticks are for this one */
     sigprocmask(SIG_BLOCK, &alarm_only, NULL);
-    struct test_monitor *monitor = test_monitor_start(part_late);
+    struct test_monitor *monitor = test_monitor_start(part_too_slow);
     struct sigaction action = {.sa_handler = tick}, before;
     sigaction(SIGALRM, &action, &before);
     sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
@@ -564,6 +616,7 @@ int main(void)
         cmocka_unit_test_teardown(test_error_handler, test_monitor_teardown),
         cmocka_unit_test_teardown(test_calls_in_callbacks, test_monitor_teardown),
         cmocka_unit_test_teardown(test_interrupted, test_monitor_teardown),
+        cmocka_unit_test_teardown(test_time_limit, test_monitor_teardown),
         cmocka_unit_test_teardown(test_forked_child, test_monitor_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

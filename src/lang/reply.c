@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#pragma GCC visibility push(default) /* libomis exports omis_status_name */
+#include <scry/omis.h>
+#pragma GCC visibility pop
+
 #include "lang/reply.h"
 
 #include <endian.h>

@@ -8,7 +8,7 @@
 #ifndef SCRY_LANG_REPLY_H
 #define SCRY_LANG_REPLY_H
 
-#include <omis.h>
+#include <scry/omis.h> /* omis_status_name, which is here */
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -47,8 +47,5 @@ int reply_decode(struct span bytes, Omis_reply *ret_reply);
  * results of actions (element 1 and up) whose status is below OMIS_FIRST_ERROR: error texts are for people and end at
  * the first NUL. NULL has length 0. */
 size_t reply_result_length(const char *result);
-
-/* "OMIS_UNKNOWN_OBJECT", ...; with OMIS_FATAL: "OMIS_OS_ERROR|OMIS_FATAL". Never NULL. */
-const char *omis_status_name(Omis_status status);
 
 #endif

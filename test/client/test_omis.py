@@ -137,6 +137,40 @@ class OneShot(scrytest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("none.sock", done.stderr)
 
+    def test_time_limit(self):
+        """A request that is not answered in time has failed; what is wrong with the monitor is said."""
+        self.omis("-c", ": version()")
+        monitor = self.box.monitor_pid()
+        program = self.box.start(self.box.scry("omis", "--timeout", "0.3"), stdin=subprocess.PIPE)
+        program.stdin.write(": print([1])\n")
+        program.stdin.flush()
+        self.assertEqual(program.stdout.readline(), "1,[1]\n")
+        os.kill(monitor, signal.SIGSTOP)
+        self.addCleanup(os.kill, monitor, signal.SIGCONT)
+        out, err = program.communicate(": print([2])\n", timeout=30 * scrytest.SCALE)
+        self.assertEqual((out, program.returncode), (f"OMIS_OS_ERROR: no answer within 0.3 s: the monitor (pid {monitor}) is "
+                                                     f"stopped: `kill -CONT {monitor}` lets it go on\n", 1), err)
+        for wrong in ("0", "-1", "x", "1m"):
+            done = self.omis("--timeout", wrong)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--timeout takes seconds", done.stderr)
+
+    def test_flags(self):
+        """The flags of 7.1.1: what comes back, and when, but nothing is waited for in vain."""
+        both = ("-c", ": print([1])", "-c", ": user_event_create()", "-c", ": csr_enable([])", "-c", ": print([2])")
+        plain = self.omis(*both).stdout
+        self.assertEqual(len(plain.splitlines()), 4)
+        for flags in ("buffer_request", "OMIS_BUFFER_REPLIES", "wait_for_first_reply,buffer_replies"):
+            done = self.omis("--flags", flags, *both)
+            self.assertEqual(re.sub(r"e_1_\d+", "e", done.stdout), re.sub(r"e_1_\d+", "e", plain), flags)
+        done = self.omis("--flags", "dont_return_ok", *both)
+        self.assertEqual(done.stdout.splitlines()[0::2], ["1,[1]", "1,[2]"])
+        self.assertEqual(len(done.stdout.splitlines()), 3, done.stdout)
+        self.assertIn("debug: ", self.omis("--flags", "debug", *both).stderr)
+        done = self.omis("--flags", "dont_return")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--flags takes names", done.stderr)
+
     def test_connect(self):
         self.omis("-c", ": version()")
         done = self.omis("--connect", "unix:" + self.box.path("run", "monitor.sock"), "-c", ": version()")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies from any bytes: what is accepted can be walked to its end, and built again gives a reply that says the same.
- */
+/* Replies from any bytes: what is accepted can be walked to its end, by the reader of libomis, too, and built again
+ * gives a reply that says the same. */
 #include <errno.h>
 #include <string.h>
 
@@ -33,6 +33,45 @@ static void rebuild(Omis_reply reply, struct reply_builder *builder)
     fuzz_expect(!builder->bytes.failed);
 }
 
+/* Goes through a value as tools do; every text ends with a NUL, and every question has an answer. */
+static size_t walk_value(const struct omis_value *value)
+{
+    size_t len, sum = omis_count(value);
+    const char *text = omis_text(value, &len);
+    fuzz_expect(text[len] == 0);
+    sum += (size_t)omis_integer(value) + omis_unsigned(value) + (omis_floating(value) > 0) +
+           (omis_long_floating(value) > 0) + (size_t)omis_kind(value);
+    for (size_t i = 0; i <= omis_count(value); i++)
+        sum += omis_item(value, i) ? walk_value(omis_item(value, i)) : 0;
+    return sum;
+}
+
+/* The reader sees every result once, and leaves the reply as it is. */
+static void walk(Omis_reply reply)
+{
+    size_t results = 0, seen = 0, sum = 0;
+    struct omis_reader *reader = omis_reader_new(reply);
+    for (size_t i = 0; reply[i]; i++)
+        for (size_t j = 0; reply[i][j].obj_list; j++)
+            results++;
+    while (omis_reader_next(reader)) {
+        seen++;
+        sum += walk_value(omis_reader_values(reader));
+        const char *why = omis_reader_error(reader);
+        fuzz_expect(omis_reader_status(reader) < OMIS_FIRST_ERROR || why);
+        fuzz_expect(!why || !omis_count(omis_reader_values(reader)));
+        for (size_t i = 0; omis_reader_object(reader, i); i++)
+            sum += strlen(omis_reader_object(reader, i));
+    }
+    fuzz_expect(seen == results);
+    const char *first = omis_reader_first_error(reader);
+    fuzz_expect(!first || *first);
+    omis_reader_free(reader);
+    static volatile size_t sink;
+    sink = sum;
+    (void)sink;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Omis_reply reply = NULL, again = NULL, third = NULL;
@@ -42,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_expect(reply == NULL);
         return 0;
     }
+    walk(reply);
     struct reply_builder once = {0}, twice = {0};
     rebuild(reply, &once);
     fuzz_expect(reply_decode(span_of(once.bytes.data, once.bytes.len), &again) == 0);

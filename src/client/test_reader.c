@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of replies: every kind of value, every way a reply can be wrong. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <scry/omis.h>
+
+/* A reply of one action with one result. */
+struct one {
+    Omis_object_result whole[2], action[2];
+    Omis_service_result services[3];
+    char text[256];
+};
+
+static struct omis_reader *read_one(struct one *one, const char *objects, Omis_status status, const char *text,
+                                    size_t len)
+{
+    static char no_objects[] = "";
+    memset(one, 0, sizeof *one);
+    memcpy(one->text, text, len);
+    one->whole[0].obj_list = no_objects;
+    one->action[0] = (Omis_object_result){(char *)objects, status, one->text};
+    one->services[0] = one->whole;
+    one->services[1] = one->action;
+    struct omis_reader *reader = omis_reader_new(one->services);
+    assert_int_equal(omis_reader_find(reader, 1), 1);
+    return reader;
+}
+
+static void values_have_their_kinds(void **state)
+{
+    static const char text[] =
+        "-1, 18446744073709551615, 2.5, \"a\\tb\\0c\", p_1_3, 4#\0,\"], [t_1_1,[]], inf, \"plain\"";
+    struct one one;
+    struct omis_reader *reader = read_one(&one, "p_1_3,p_1_4", OMIS_OK, text, sizeof text - 1);
+    const struct omis_value *values = omis_reader_values(reader);
+    size_t len;
+    assert_null(omis_reader_error(reader));
+    assert_int_equal(omis_count(values), 9);
+    assert_int_equal(omis_integer(omis_item(values, 0)), -1);
+    assert_int_equal(omis_unsigned(omis_item(values, 0)), 0);
+    assert_true(omis_unsigned(omis_item(values, 1)) == UINT64_MAX);
+    assert_true(omis_integer(omis_item(values, 1)) == INT64_MAX);
+    assert_true(omis_floating(omis_item(values, 1)) == 0x1p64);
+    assert_true(omis_floating(omis_item(values, 2)) == 2.5 && omis_integer(omis_item(values, 2)) == 0);
+    assert_memory_equal(omis_text(omis_item(values, 3), &len), "a\tb\0c", 6);
+    assert_int_equal(len, 5);
+    assert_string_equal(omis_text(omis_item(values, 4), NULL), "p_1_3");
+    assert_memory_equal(omis_text(omis_item(values, 5), &len), "\0,\"]", 5);
+    assert_int_equal(len, 4);
+    const struct omis_value *list = omis_item(values, 6);
+    assert_int_equal(omis_count(list), 2);
+    assert_string_equal(omis_text(omis_item(list, 0), NULL), "t_1_1");
+    assert_int_equal(omis_kind(omis_item(list, 1)), OMIS_KIND_LIST);
+    assert_true(isinf(omis_floating(omis_item(values, 7))) && isinf(omis_long_floating(omis_item(values, 7))));
+    assert_string_equal(omis_text(omis_item(values, 8), NULL), "plain");
+    static const enum omis_kind kinds[] = {OMIS_KIND_INTEGER, OMIS_KIND_INTEGER, OMIS_KIND_FLOATING, OMIS_KIND_STRING,
+                                           OMIS_KIND_TOKEN,   OMIS_KIND_BINARY,  OMIS_KIND_LIST,     OMIS_KIND_FLOATING,
+                                           OMIS_KIND_STRING,  OMIS_KIND_NONE};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        assert_int_equal(omis_kind(omis_item(values, i)), kinds[i]);
+    assert_string_equal(omis_reader_object(reader, 0), "p_1_3");
+    assert_string_equal(omis_reader_object(reader, 1), "p_1_4");
+    assert_null(omis_reader_object(reader, 2));
+    assert_memory_equal(one.text, text, sizeof text); /* the reply is as it was */
+    omis_reader_free(reader);
+}
+
+/* What is asked of the wrong thing is answered, not a crash. */
+static void nothing_crashes(void **state)
+{
+    struct one one;
+    size_t len = 7;
+    assert_string_equal(omis_text(NULL, &len), "");
+    assert_int_equal(len, 0);
+    assert_int_equal(omis_count(NULL) + (size_t)omis_integer(NULL) + (size_t)omis_floating(NULL), 0);
+    assert_null(omis_item(NULL, 0));
+    assert_non_null(omis_reader_error(NULL));
+    assert_int_equal(omis_count(omis_reader_values(NULL)), 0);
+    assert_int_equal(omis_reader_next(NULL), 0);
+    omis_reader_free(NULL);
+    struct omis_reader *reader = omis_reader_new(NULL);
+    assert_int_equal(omis_reader_next(reader) + omis_reader_find(reader, 0), 0);
+    assert_null(omis_reader_object(reader, 0));
+    assert_null(omis_reader_error(reader));
+    omis_reader_free(reader);
+    static const char *const broken[] = {"[1,2", "\"open", "1 2", "9999999999999999999999", ",", "\"\\q\""};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        reader = read_one(&one, "", OMIS_OK, broken[i], strlen(broken[i]));
+        assert_int_equal(omis_count(omis_reader_values(reader)), 0);
+        assert_non_null(strstr(omis_reader_error(reader), "the result is not in the language"));
+        omis_reader_free(reader);
+    }
+}
+
+static void results_come_in_order(void **state)
+{
+    static char none[] = "", a[] = "p_1_1", b[] = "p_1_2,p_1_3", why[] = "gone, 3#", token[] = "c_1_1", one[] = "1";
+    Omis_object_result whole[] = {{none, OMIS_CSR_DEFINED, token}, {0}}, empty[] = {{0}},
+                       two[] = {{a, OMIS_OK, one}, {b, OMIS_UNKNOWN_OBJECT | OMIS_FATAL, why}, {0}};
+    Omis_service_result reply[] = {whole, empty, two, NULL};
+    struct omis_reader *reader = omis_reader_new(reply);
+    assert_string_equal(omis_reader_first_error(reader), "OMIS_UNKNOWN_OBJECT|OMIS_FATAL: gone, 3#");
+    assert_int_equal(omis_reader_next(reader), 1);
+    assert_int_equal(omis_reader_action(reader), 0);
+    assert_int_equal(omis_reader_status(reader), OMIS_CSR_DEFINED);
+    assert_null(omis_reader_object(reader, 0));
+    assert_string_equal(omis_text(omis_item(omis_reader_values(reader), 0), NULL), "c_1_1");
+    assert_int_equal(omis_reader_next(reader), 1);
+    assert_int_equal(omis_reader_action(reader), 2);
+    assert_string_equal(omis_reader_object(reader, 0), "p_1_1");
+    assert_int_equal(omis_reader_next(reader), 1);
+    assert_int_equal(omis_count(omis_reader_values(reader)), 0);
+    assert_string_equal(omis_reader_error(reader), "OMIS_UNKNOWN_OBJECT|OMIS_FATAL: gone, 3#");
+    assert_string_equal(omis_reader_object(reader, 1), "p_1_3");
+    assert_int_equal(omis_reader_next(reader) + omis_reader_next(reader), 0);
+    assert_int_equal(omis_reader_find(reader, 1) + omis_reader_find(reader, 3) + omis_reader_find(reader, SIZE_MAX), 0);
+    assert_int_equal(omis_reader_find(reader, 2), 1);
+    assert_int_equal(omis_unsigned(omis_item(omis_reader_values(reader), 0)), 1);
+    omis_reader_free(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_have_their_kinds),
+        cmocka_unit_test(nothing_crashes),
+        cmocka_unit_test(results_come_in_order),
+    };
+    return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
+}
