@@ -58,13 +58,16 @@ void omis_reader_free(struct omis_reader *reader);
 int omis_reader_next(struct omis_reader *reader);
 
 /* To the first result of an action (from 1; 0: the request as a whole), wherever the reader stands: 1, or 0 when it has
- * none. */
+ * none. Then omis_reader_error says why the request as a whole was refused, if it was: an action without objects has no
+ * results, and that is no error. */
 int omis_reader_find(struct omis_reader *reader, size_t action);
 
 /* Of the result where the reader stands: the action's number, */
 size_t omis_reader_action(const struct omis_reader *reader);
 /* its status (OMIS_OK where the reader stands nowhere), */
 Omis_status omis_reader_status(const struct omis_reader *reader);
+/* the result as it came, in the language, or the description of the error, "" where there is none, */
+const char *omis_reader_text(const struct omis_reader *reader);
 /* the token of its index-th object, or NULL behind the last, */
 const char *omis_reader_object(struct omis_reader *reader, size_t index);
 /* what went wrong, for people ("OMIS_UNKNOWN_OBJECT: there is no p_1_9", or that the result is not in the language), or

@@ -13,30 +13,32 @@
 #include "base/cleanup.h"
 #include "cli/omis_print.h"
 #include "client/client.h"
-#include "lang/reply.h"
-#include "lang/request.h"
+#include "lang/value.h"
 
-/* The values of the only result of a request with one action; false, with *ret_why, when there is none. */
-static bool ask_values(struct omis_session *session, struct arena *arena, const char *request,
-                       const struct value **ret_values, size_t *ret_count, const char **ret_why)
+/* What the monitor answered to a request with one action. */
+struct answer {
+    Omis_reply reply;
+    struct omis_reader *reader;
+    const struct omis_value *values; /* empty when why */
+    const char *why;                 /* there are none, or NULL */
+};
+
+static struct answer ask(struct omis_session *session, const struct buf *request)
 {
-    Omis_reply reply = omis_session_query(session, request);
-    const Omis_object_result *whole = reply[0], *result = whole && whole->obj_list && reply[1] ? reply[1] : NULL;
-    bool answered = whole && whole->obj_list && whole->status < OMIS_FIRST_ERROR && result && result->obj_list;
-    if (!result || !result->obj_list)
-        result = whole;
-    const char *text = result && result->result ? result->result : "";
-    bool good = answered && result->status < OMIS_FIRST_ERROR;
-    size_t len = good ? reply_result_length(text) : strlen(text);
-    char *copy = arena_dup(arena, text, len); /* values point into it */
-    struct err err;
-    *ret_why = copy ? copy : "out of memory";
-    if (good && copy && values_parse(arena, span_of(copy, len), ret_values, ret_count, &err) < 0) {
-        *ret_why = "the monitor's answer is no list of values";
-        good = false;
-    }
-    omis_reply_free(reply);
-    return good && copy;
+    struct answer answer = {.reply = request->failed ? NULL : omis_session_query(session, request->data)};
+    answer.reader = omis_reader_new(answer.reply);
+    bool found = omis_reader_find(answer.reader, 1);
+    answer.values = omis_reader_values(answer.reader);
+    answer.why = omis_reader_error(answer.reader);
+    if (!found && !answer.why)
+        answer.why = request->failed ? "out of memory" : "the monitor gave no result";
+    return answer;
+}
+
+static void answer_done(struct answer *answer)
+{
+    omis_reader_free(answer->reader);
+    omis_reply_free(answer->reply);
 }
 
 static void quoted_request(struct buf *out, const char *service, struct span argument)
@@ -54,54 +56,44 @@ struct visit {
     void *ctx;
 };
 
-static void visit_strings(const struct visit *visit, const struct value *list)
+static void visit_strings(const struct visit *visit, const struct omis_value *list)
 {
-    if (list->kind != VALUE_LIST)
-        return;
-    for (size_t i = 0; i < list->list.count; i++) {
-        const struct value *item = &list->list.items[i];
-        _cleanup_(freep) char *name = item->kind == VALUE_STRING ? strndup(item->text.ptr, item->text.len) : NULL;
-        if (name)
-            visit->fn(visit->ctx, name);
-    }
+    for (size_t i = 0; i < omis_count(list); i++)
+        if (omis_kind(omis_item(list, i)) == OMIS_KIND_STRING)
+            visit->fn(visit->ctx, omis_text(omis_item(list, i), NULL));
 }
 
 /* services(): integer numfully, string* fully_impl, integer numpart, string* part_impl */
-static bool visit_extension(const struct visit *visit, struct span prefix)
+static bool visit_extension(const struct visit *visit, const char *prefix)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    quoted_request(&request, "services", prefix);
-    const struct value *values;
-    size_t count;
-    const char *why;
-    if (request.failed || !ask_values(visit->session, &arena, request.data, &values, &count, &why)) {
-        fprintf(stderr, "scry omis: cannot list the services: %s\n", request.failed ? "out of memory" : why);
+    quoted_request(&request, "services", span_str(prefix));
+    _cleanup_(answer_done) struct answer answer = ask(visit->session, &request);
+    if (answer.why) {
+        fprintf(stderr, "scry omis: cannot list the services: %s\n", answer.why);
         return false;
     }
-    for (size_t i = 0; i < count; i++)
-        visit_strings(visit, &values[i]);
+    for (size_t i = 0; i < omis_count(answer.values); i++)
+        visit_strings(visit, omis_item(answer.values, i));
     return true;
 }
 
 bool omis_services_each(struct omis_session *session, void (*fn)(void *ctx, const char *name), void *ctx)
 {
     const struct visit visit = {session, fn, ctx};
-    if (!visit_extension(&visit, span_of("", 0)))
+    if (!visit_extension(&visit, ""))
         return false;
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values;
-    size_t count;
-    const char *why;
-    if (!ask_values(session, &arena, ": extensions()", &values, &count, &why)) {
-        fprintf(stderr, "scry omis: cannot list the extensions: %s\n", why);
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    buf_puts(&request, ": extensions()");
+    _cleanup_(answer_done) struct answer answer = ask(session, &request);
+    if (answer.why) {
+        fprintf(stderr, "scry omis: cannot list the extensions: %s\n", answer.why);
         return false;
     }
     bool good = true;
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; values[i].kind == VALUE_LIST && j < values[i].list.count; j++)
-            if (values[i].list.items[j].kind == VALUE_STRING)
-                good = visit_extension(&visit, values[i].list.items[j].text) && good;
+    const struct omis_value *prefixes = omis_item(answer.values, 1);
+    for (size_t i = 0; i < omis_count(prefixes); i++)
+        good = visit_extension(&visit, omis_text(omis_item(prefixes, i), NULL)) && good;
     return good;
 }
 
@@ -117,18 +109,17 @@ static bool get_info(struct omis_session *session, struct arena *arena, const ch
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     quoted_request(&request, "scry_service_get_info", span_str(name));
-    const struct value *values;
-    size_t count;
-    *ret_why = "out of memory";
-    if (request.failed || !ask_values(session, arena, request.data, &values, &count, ret_why))
-        return false;
-    for (size_t i = 0; i < INFO_COUNT; i++) {
-        bool present = i < count && values[i].kind == VALUE_STRING;
-        ret_info[i] = present ? arena_dup(arena, values[i].text.ptr, values[i].text.len) : "";
+    _cleanup_(answer_done) struct answer answer = ask(session, &request);
+    *ret_why = answer.why ? arena_dup(arena, answer.why, strlen(answer.why)) : "out of memory";
+    for (size_t i = 0; i < INFO_COUNT && !answer.why; i++) {
+        const char *text = omis_text(omis_item(answer.values, i), NULL);
+        ret_info[i] = arena_dup(arena, text, strlen(text));
         if (!ret_info[i])
             return false;
     }
-    return true;
+    if (!*ret_why)
+        *ret_why = "out of memory";
+    return !answer.why;
 }
 
 static const char *class_word(const char *class)

@@ -18,8 +18,6 @@
 #include "jobdir/mpi_report.h"
 #include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
-#include "lang/request.h"
-#include "lang/value.h"
 
 enum { /* of an answer's rows */
        ROW_JOB,
@@ -99,47 +97,53 @@ size_t ranks_same(const struct rank_now *list, size_t count)
 
 /* ---- of this node ---- */
 
-static const char *text_of(struct arena *arena, const struct value *value)
+static const char *copy(struct arena *arena, const char *text)
 {
-    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
-    return text ? text : "";
+    const char *copied = arena_dup(arena, text, strlen(text));
+    return copied ? copied : "";
 }
 
-static uint64_t count_of(const struct value *value)
+static const char *text_of(struct arena *arena, const struct omis_value *rows, size_t index)
 {
-    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
+    return copy(arena, omis_text(omis_item(rows, index), NULL));
 }
 
-static int32_t number_of(const struct value *value)
+static uint64_t count_of(const struct omis_value *rows, size_t index)
 {
-    int64_t number = value->kind == VALUE_INTEGER ? (int64_t)value->integer.bits : -1;
+    return omis_unsigned(omis_item(rows, index));
+}
+
+static int32_t number_of(const struct omis_value *rows, size_t index)
+{
+    const struct omis_value *value = omis_item(rows, index);
+    int64_t number = omis_kind(value) == OMIS_KIND_INTEGER ? omis_integer(value) : -1;
     return number < INT32_MIN || number > INT32_MAX ? -1 : (int32_t)number;
 }
 
-static void take_row(struct rank_list *ranks, const struct value *row)
+static void take_row(struct rank_list *ranks, const struct omis_value *rows, size_t at)
 {
     struct arena *arena = &ranks->arena;
     struct rank_now *rank = add(ranks);
     if (!rank)
         return;
     *rank = (struct rank_now){
-        .job = text_of(arena, &row[ROW_JOB]),
-        .mpi_job = text_of(arena, &row[ROW_MPI_JOB]),
-        .rank = number_of(&row[ROW_RANK]),
-        .size = number_of(&row[ROW_SIZE]),
-        .host = text_of(arena, &row[ROW_HOST]),
-        .pid = number_of(&row[ROW_PID]),
-        .library = text_of(arena, &row[ROW_LIBRARY]),
-        .state = text_of(arena, &row[ROW_STATE]),
-        .spawned = count_of(&row[ROW_SPAWNED]) != 0,
-        .call = text_of(arena, &row[ROW_CALL]),
-        .since_ns = count_of(&row[ROW_SINCE]),
-        .peer = number_of(&row[ROW_PEER]),
-        .tag = number_of(&row[ROW_TAG]),
-        .text = text_of(arena, &row[ROW_TEXT]),
-        .compute_ns = count_of(&row[ROW_COMPUTE]),
-        .communicate_ns = count_of(&row[ROW_COMMUNICATE]),
-        .fault = text_of(arena, &row[ROW_FAULT]),
+        .job = text_of(arena, rows, at + ROW_JOB),
+        .mpi_job = text_of(arena, rows, at + ROW_MPI_JOB),
+        .rank = number_of(rows, at + ROW_RANK),
+        .size = number_of(rows, at + ROW_SIZE),
+        .host = text_of(arena, rows, at + ROW_HOST),
+        .pid = number_of(rows, at + ROW_PID),
+        .library = text_of(arena, rows, at + ROW_LIBRARY),
+        .state = text_of(arena, rows, at + ROW_STATE),
+        .spawned = count_of(rows, at + ROW_SPAWNED) != 0,
+        .call = text_of(arena, rows, at + ROW_CALL),
+        .since_ns = count_of(rows, at + ROW_SINCE),
+        .peer = number_of(rows, at + ROW_PEER),
+        .tag = number_of(rows, at + ROW_TAG),
+        .text = text_of(arena, rows, at + ROW_TEXT),
+        .compute_ns = count_of(rows, at + ROW_COMPUTE),
+        .communicate_ns = count_of(rows, at + ROW_COMMUNICATE),
+        .fault = text_of(arena, rows, at + ROW_FAULT),
         .recent = -1,
     };
 }
@@ -157,12 +161,6 @@ static void find_recent(struct rank_list *ranks, const struct rank_list *before)
         if (computed + communicated)
             now->recent = (double)communicated / (double)(computed + communicated);
     }
-}
-
-static const char *copy(struct arena *arena, const char *text)
-{
-    const char *copied = arena_dup(arena, text, strlen(text));
-    return copied ? copied : "";
 }
 
 static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
@@ -194,17 +192,11 @@ static void forget_elsewhere(struct rank_list *ranks, const char *job)
     ranks->count = used;
 }
 
-void ranks_take(struct rank_list *ranks, const char *answer)
+void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
 {
     struct rank_list fresh = {0};
-    struct arena arena = ARENA_INIT;
-    const struct value *values;
-    size_t count;
-    if (values_parse(&arena, span_str(answer), &values, &count, NULL) == 0 && count == 1 &&
-        values[0].kind == VALUE_LIST)
-        for (size_t i = 0; i + ROW_MEMBERS <= values[0].list.count; i += ROW_MEMBERS)
-            take_row(&fresh, values[0].list.items + i);
-    arena_done(&arena);
+    for (size_t at = 0; at + ROW_MEMBERS <= omis_count(rows); at += ROW_MEMBERS)
+        take_row(&fresh, rows, at);
     sort(&fresh);
     find_recent(&fresh, ranks);
     keep_elsewhere(&fresh, ranks);
@@ -224,10 +216,11 @@ void ranks_ask(struct rank_list *ranks)
         return;
     }
     Omis_reply reply = client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0);
-    for (size_t i = 0; reply && reply[i]; i++)
-        for (const Omis_object_result *each = reply[i]; each->obj_list; each++)
-            if (each->status < OMIS_FIRST_ERROR && each->result)
-                ranks_take(ranks, each->result);
+    struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader))
+        if (omis_count(omis_reader_values(reader)))
+            ranks_take(ranks, omis_item(omis_reader_values(reader), 0));
+    omis_reader_free(reader);
     omis_reply_free(reply);
     omis_finalize();
 }

@@ -12,6 +12,8 @@
 
 #include <jansson.h>
 
+#include <scry/omis.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -35,8 +37,8 @@ struct rank_list {
     struct arena arena;
 };
 
-/* Takes over the answer to mpi_get_activity, in place of what is there of this node. */
-void ranks_take(struct rank_list *ranks, const char *answer);
+/* Takes over the list that mpi_get_activity answers, in place of what is there of this node. */
+void ranks_take(struct rank_list *ranks, const struct omis_value *rows);
 /* Of all jobs, from the monitor that runs here, if one does; waits for the answer. */
 void ranks_ask(struct rank_list *ranks);
 /* Reads those of a job (its directory) that are on other nodes. */

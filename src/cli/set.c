@@ -8,9 +8,8 @@
 #include <time.h>
 
 #include <jansson.h>
-#include <omis.h>
+#include <scry/omis.h>
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -22,8 +21,6 @@
 #include "jobdir/info.h"
 #include "jobdir/spool.h"
 #include "jobdir/text.h"
-#include "lang/reply.h"
-#include "lang/request.h"
 #include "lang/value.h"
 #include "shm/waits.h"
 
@@ -124,13 +121,16 @@ static void put_setting(struct buf *out, const char *path, const char *key, cons
 static int explain(Omis_reply reply, char **pairs)
 {
     int status = 0;
-    for (size_t i = 0; reply && reply[i]; i++) {
-        if (!reply[i]->obj_list || reply[i]->status < OMIS_FIRST_ERROR)
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader)) {
+        if (omis_reader_status(reader) < OMIS_FIRST_ERROR)
             continue;
         struct err err = {0};
+        size_t i = omis_reader_action(reader);
+        const char *text = omis_reader_text(reader);
         int key_len = i ? (int)strcspn(pairs[i - 1], "=") : 0;
         err_set(&err, -EINVAL, "%.*s%s%s", key_len, i ? pairs[i - 1] : "", i ? ": " : "",
-                reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
+                *text ? text : omis_status_name(omis_reader_status(reader)));
         cli_log_error(&err);
         status = EXIT_ERRORS;
     }
@@ -172,18 +172,11 @@ static int change(const char *job, char **pairs, size_t count)
 
 /* ---- showing ---- */
 
-static const char *text_of(struct arena *arena, const struct value *value)
-{
-    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
-    return text ? text : "";
-}
-
 /* As the monitor has it; false: it does not know the job. */
 static bool ask_settings(const char *path, json_t *settings)
 {
     struct err err;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
     if (reach_monitor(&err) < 0) {
         if (client_timed_out())
             log_warning("shown as far as it was recorded: %s", err.text);
@@ -193,17 +186,14 @@ static bool ask_settings(const char *path, json_t *settings)
     value_print_string(&text, span_str(path));
     buf_putc(&text, ')');
     Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
-    const struct value *values;
-    size_t count = 0;
-    bool known = reply && reply[0] && reply[1] && reply[1]->obj_list && reply[1]->status < OMIS_FIRST_ERROR &&
-                 reply[1]->result && values_parse(&arena, span_str(reply[1]->result), &values, &count, NULL) == 0 &&
-                 count > 0;
-    if (known && values[count - 1].kind == VALUE_LIST) {
-        size_t items = values[count - 1].list.count;
-        values = values[count - 1].list.items;
-        for (size_t i = 0; i + 1 < items; i += 2)
-            json_object_set_new(settings, text_of(&arena, &values[i]), text_json(text_of(&arena, &values[i + 1])));
-    }
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    omis_reader_find(reader, 1);
+    const struct omis_value *values = omis_reader_values(reader);
+    bool known = omis_count(values) > 0;
+    const struct omis_value *list = known ? omis_item(values, omis_count(values) - 1) : NULL;
+    for (size_t i = 0; i + 1 < omis_count(list); i += 2)
+        json_object_set_new(settings, omis_text(omis_item(list, i), NULL),
+                            text_json(omis_text(omis_item(list, i + 1), NULL)));
     omis_reply_free(reply);
     omis_finalize();
     return known;

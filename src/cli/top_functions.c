@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/cleanup.h"
 #include "client/client.h"
 #include "jobdir/text.h"
-#include "lang/request.h"
-#include "lang/value.h"
 
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
 /* From one try to connect to the next: a picture waits as long as a monitor takes that does not answer. */
@@ -55,11 +53,6 @@ void top_functions_close(struct top_functions *functions)
 
 /* ---- the answer ---- */
 
-static uint64_t as_count(const struct value *value)
-{
-    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct top_function *left = a, *right = b;
@@ -79,20 +72,22 @@ static int by_self(const void *a, const void *b)
     return by_place(a, b);
 }
 
-static void add_row(struct top_functions *functions, const struct value *row)
+static void add_row(struct top_functions *functions, const struct omis_value *rows, size_t at)
 {
-    if (row[ROW_NAME].kind != VALUE_STRING || row[ROW_FILE].kind != VALUE_STRING)
+    const struct omis_value *name = omis_item(rows, at + ROW_NAME), *file = omis_item(rows, at + ROW_FILE);
+    const struct omis_value *max = omis_item(rows, at + ROW_MAX);
+    if (omis_kind(name) != OMIS_KIND_STRING || omis_kind(file) != OMIS_KIND_STRING)
         return;
     struct top_function *function = &functions->list[functions->count];
-    bool timed = row[ROW_MAX].kind == VALUE_INTEGER && !row[ROW_MAX].integer.negative;
-    *function = (struct top_function){.name = strndup(row[ROW_NAME].text.ptr, row[ROW_NAME].text.len),
-                                      .file = strndup(row[ROW_FILE].text.ptr, row[ROW_FILE].text.len),
-                                      .line = as_count(&row[ROW_LINE]),
-                                      .calls = as_count(&row[ROW_CALLS]),
-                                      .total_ns = as_count(&row[ROW_TOTAL]),
-                                      .self_ns = as_count(&row[ROW_SELF]),
-                                      .min_ns = timed ? as_count(&row[ROW_MIN]) : UINT64_MAX,
-                                      .max_ns = as_count(&row[ROW_MAX])};
+    bool timed = omis_kind(max) == OMIS_KIND_INTEGER && omis_integer(max) >= 0; /* -1: not known */
+    *function = (struct top_function){.name = strdup(omis_text(name, NULL)),
+                                      .file = strdup(omis_text(file, NULL)),
+                                      .line = omis_unsigned(omis_item(rows, at + ROW_LINE)),
+                                      .calls = omis_unsigned(omis_item(rows, at + ROW_CALLS)),
+                                      .total_ns = omis_unsigned(omis_item(rows, at + ROW_TOTAL)),
+                                      .self_ns = omis_unsigned(omis_item(rows, at + ROW_SELF)),
+                                      .min_ns = timed ? omis_unsigned(omis_item(rows, at + ROW_MIN)) : UINT64_MAX,
+                                      .max_ns = omis_unsigned(max)};
     if (function->name && function->file) {
         functions->count++;
         functions->self_ns += function->self_ns;
@@ -157,38 +152,31 @@ void top_functions_final(struct top_functions *functions, const struct job_funct
         qsort(functions->list, functions->count, sizeof *functions->list, by_self);
 }
 
-static void take_result(struct top_functions *functions, struct arena *arena, const char *result)
+static void take_result(struct top_functions *functions, const struct omis_value *values)
 {
-    const struct value *values;
-    size_t count;
-    if (values_parse(arena, span_str(result), &values, &count, NULL) < 0 || count == 0 ||
-        values[count - 1].kind != VALUE_LIST)
-        return;
-    const struct value *rows = values[count - 1].list.items;
-    size_t row_count = values[count - 1].list.count / ROW_MEMBERS;
+    const struct omis_value *rows = omis_count(values) ? omis_item(values, omis_count(values) - 1) : NULL;
+    size_t row_count = omis_count(rows) / ROW_MEMBERS;
     struct top_function *more = realloc(functions->list, (functions->count + row_count + 1) * sizeof *functions->list);
     if (!more)
         return;
     functions->list = more;
     for (size_t i = 0; i < row_count; i++)
-        add_row(functions, rows + i * ROW_MEMBERS);
+        add_row(functions, rows, i * ROW_MEMBERS);
 }
 
 static void on_reply(Omis_reply reply, void *param)
 {
     struct top_functions *functions = param;
-    struct arena arena = ARENA_INIT;
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     size_t last = 0;
     functions->asking = false;
     clear(functions);
     while (reply && reply[last] && reply[last + 1])
         last++;
-    /* processes without an agent answer with an error: there is nothing to show of them */
-    for (const Omis_object_result *each = last ? reply[last] : NULL; each && each->obj_list; each++)
-        if (each->status < OMIS_FIRST_ERROR && each->result)
-            take_result(functions, &arena, each->result);
+    /* processes without an agent answer with an error, which has no values: there is nothing to show of them */
+    for (int more = last && omis_reader_find(reader, last); more; more = omis_reader_next(reader))
+        take_result(functions, omis_reader_values(reader));
     merge(functions);
-    arena_done(&arena);
     omis_reply_free(reply);
 }
 

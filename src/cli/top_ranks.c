@@ -28,12 +28,13 @@ static void on_reply(Omis_reply reply, void *param)
     struct top_ranks *ranks = param;
     ranks->asking = false;
     *ranks->refused = 0;
-    for (size_t i = 0; reply && reply[i]; i++)
-        for (const Omis_object_result *each = reply[i]; each->obj_list; each++)
-            if (each->status < OMIS_FIRST_ERROR && each->result)
-                ranks_take(&ranks->known, each->result);
-            else if (each->status >= OMIS_FIRST_ERROR)
-                snprintf(ranks->refused, sizeof ranks->refused, "%s", each->result ? each->result : "");
+    struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader))
+        if (omis_count(omis_reader_values(reader)))
+            ranks_take(&ranks->known, omis_item(omis_reader_values(reader), 0));
+        else if (omis_reader_status(reader) >= OMIS_FIRST_ERROR)
+            snprintf(ranks->refused, sizeof ranks->refused, "%s", omis_reader_text(reader));
+    omis_reader_free(reader);
     add_elsewhere(ranks);
     omis_reply_free(reply);
 }

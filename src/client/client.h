@@ -19,6 +19,12 @@ typedef void client_callback_fn(Omis_reply reply, void *param);
 /* omis_request for a text whose length is known: it may hold anything, also binary data that is cut short. */
 Omis_reply client_request(struct span text, client_callback_fn *callback, void *param, Omis_flags flags);
 
+/* For _cleanup_(omis_reader_freep). */
+static inline void omis_reader_freep(struct omis_reader **reader)
+{
+    omis_reader_free(*reader);
+}
+
 /* Why the last omis_init of this process failed, for people; "" when it did not. Valid until the next omis_init. */
 const char *client_error(void);
 

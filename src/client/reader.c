@@ -25,7 +25,7 @@ struct omis_reader {
     Omis_reply reply;
     size_t action;                     /* of the current result */
     const Omis_object_result *current; /* NULL: before the first, or behind the last */
-    bool begun;
+    bool begun, missed;                /* missed: omis_reader_find did not find it */
     struct arena arena;
     /* of the current result, made when they are asked for */
     const struct omis_value *values;
@@ -64,6 +64,7 @@ void omis_reader_free(struct omis_reader *reader)
 static bool stand_at(struct omis_reader *reader, const Omis_object_result *result)
 {
     reader->begun = true;
+    reader->missed = false;
     reader->looked = false;
     reader->objects = NULL;
     reader->current = result && result->obj_list ? result : NULL;
@@ -93,7 +94,9 @@ int omis_reader_find(struct omis_reader *reader, size_t action)
         return 0;
     for (reader->action = 0; reader->action < action && reader->reply[reader->action];)
         reader->action++;
-    return stand_at(reader, reader->reply[reader->action]);
+    bool found = stand_at(reader, reader->reply[reader->action]);
+    reader->missed = !found;
+    return found;
 }
 
 size_t omis_reader_action(const struct omis_reader *reader)
@@ -104,6 +107,11 @@ size_t omis_reader_action(const struct omis_reader *reader)
 Omis_status omis_reader_status(const struct omis_reader *reader)
 {
     return reader && reader->current ? reader->current->status : OMIS_OK;
+}
+
+const char *omis_reader_text(const struct omis_reader *reader)
+{
+    return reader && reader->current && reader->current->result ? reader->current->result : "";
 }
 
 /* Cuts the list of objects at its commas. */
@@ -182,6 +190,8 @@ static const char *error_text(struct arena *arena, const Omis_object_result *res
 static void look(struct omis_reader *reader)
 {
     const Omis_object_result *result = reader->current;
+    if (reader->missed && reader->reply[0] && reader->reply[0]->obj_list)
+        result = reader->reply[0]->status >= OMIS_FIRST_ERROR ? reader->reply[0] : NULL; /* for the same reason */
     if (reader->looked)
         return;
     reader->looked = true;

@@ -69,6 +69,7 @@ static void values_have_their_kinds(void **state)
     assert_string_equal(omis_reader_object(reader, 0), "p_1_3");
     assert_string_equal(omis_reader_object(reader, 1), "p_1_4");
     assert_null(omis_reader_object(reader, 2));
+    assert_ptr_equal(omis_reader_text(reader), one.text);
     assert_memory_equal(one.text, text, sizeof text); /* the reply is as it was */
     omis_reader_free(reader);
 }
@@ -85,6 +86,7 @@ static void nothing_crashes(void **state)
     assert_non_null(omis_reader_error(NULL));
     assert_int_equal(omis_count(omis_reader_values(NULL)), 0);
     assert_int_equal(omis_reader_next(NULL), 0);
+    assert_string_equal(omis_reader_text(NULL), "");
     omis_reader_free(NULL);
     struct omis_reader *reader = omis_reader_new(NULL);
     assert_int_equal(omis_reader_next(reader) + omis_reader_find(reader, 0), 0);
@@ -122,8 +124,15 @@ static void results_come_in_order(void **state)
     assert_string_equal(omis_reader_object(reader, 1), "p_1_3");
     assert_int_equal(omis_reader_next(reader) + omis_reader_next(reader), 0);
     assert_int_equal(omis_reader_find(reader, 1) + omis_reader_find(reader, 3) + omis_reader_find(reader, SIZE_MAX), 0);
+    assert_null(omis_reader_error(reader));
     assert_int_equal(omis_reader_find(reader, 2), 1);
     assert_int_equal(omis_unsigned(omis_item(omis_reader_values(reader), 0)), 1);
+    omis_reader_free(reader);
+    whole[0].status = OMIS_SYNTAX_ERROR; /* refused as a whole: whoever wants to read action 1 is told why */
+    reader = omis_reader_new(reply);
+    assert_int_equal(omis_reader_find(reader, 1), 0);
+    assert_string_equal(omis_reader_error(reader), "OMIS_SYNTAX_ERROR: c_1_1");
+    assert_int_equal(omis_count(omis_reader_values(reader)), 0);
     omis_reader_free(reader);
 }
 

@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "client/client.h"
 #include "jobdir/text.h"
-#include "lang/reply.h"
-#include "lang/request.h"
 
 /* The members of job_get_info's answer, and of its two flat lists (doc/reference/services.md). */
 enum {
@@ -65,73 +64,56 @@ enum {
     ALIVE_MEMBERS = ALIVE_COMMAND + 3
 };
 
-/* The first result of the action `index` (from 1), or NULL with err. */
-static const char *result_of(Omis_reply reply, size_t index, struct err *err)
+/* The values of the first result of the action `index` (from 1), with err when there are less than `wanted`. */
+static const struct omis_value *values_of(struct omis_reader *reader, size_t index, size_t wanted, struct err *err)
 {
-    if (!reply || !reply[0]) {
-        err_set(err, -EBADMSG, "the monitor's reply is empty");
-        return NULL;
-    }
-    for (size_t i = 0; i <= index; i++) {
-        if (!reply[i]) {
-            err_set(err, -EBADMSG, "the monitor's reply has no answer to action %zu", index);
-            return NULL;
-        }
-        const Omis_object_result *result = reply[i];
-        if ((i == 0 || i == index) && result->obj_list && result->status >= OMIS_FIRST_ERROR) {
-            err_set(err, -EIO, "%s: %s", omis_status_name(result->status), result->result ? result->result : "");
-            return NULL;
-        }
-    }
-    if (!reply[index]->obj_list || !reply[index]->result) {
-        err_set(err, -EBADMSG, "the monitor gave no result for action %zu", index);
-        return NULL;
-    }
-    return reply[index]->result;
+    omis_reader_find(reader, index);
+    const struct omis_value *values = omis_reader_values(reader);
+    if (omis_reader_error(reader))
+        err_set(err, -EIO, "%s", omis_reader_error(reader));
+    else if (omis_count(values) < wanted)
+        err_set(err, -EBADMSG, "the monitor's answer to action %zu has %zu values, not %zu: is it of this version?",
+                index, omis_count(values), wanted);
+    else
+        return values;
+    return NULL;
 }
 
 int answer_token(Omis_reply reply, char *ret_token, size_t size, struct err *err)
 {
-    const char *text = result_of(reply, 2, err);
-    if (!text)
-        return err && err->code ? err->code : -EBADMSG;
-    if ((size_t)snprintf(ret_token, size, "%s", text) >= size)
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *values = values_of(reader, 2, 1, err);
+    if (!values)
+        return -EBADMSG;
+    if ((size_t)snprintf(ret_token, size, "%s", omis_text(omis_item(values, 0), NULL)) >= size)
         return err_set(err, -EBADMSG, "the monitor's token for the job is too long");
     return 0;
 }
 
-static uint64_t as_count(const struct value *value)
+static uint64_t count_at(const struct omis_value *list, size_t index)
 {
-    if (value->kind != VALUE_INTEGER || value->integer.negative)
-        return 0;
-    return value->integer.bits;
+    return omis_unsigned(omis_item(list, index));
 }
 
-static double as_number(const struct value *value)
+static const char *text_at(const struct omis_value *list, size_t index)
 {
-    if (value->kind == VALUE_FLOATING)
-        return value->floating.number;
-    return value->kind == VALUE_INTEGER ? (double)(int64_t)value->integer.bits : 0;
+    return omis_text(omis_item(list, index), NULL);
 }
 
 /* What is not known is -1. */
-static json_t *as_json_count(const struct value *value, uint64_t unit)
+static bool is_known(const struct omis_value *list, size_t index)
 {
-    if (value->kind != VALUE_INTEGER || value->integer.negative)
-        return json_null();
-    uint64_t number = value->integer.bits * unit;
-    return json_integer((json_int_t)number);
+    return omis_kind(omis_item(list, index)) == OMIS_KIND_INTEGER && omis_integer(omis_item(list, index)) >= 0;
 }
 
-static const char *text_of(struct arena *arena, const struct value *value)
+static json_t *json_count_at(const struct omis_value *list, size_t index, uint64_t unit)
 {
-    const char *text = value->kind == VALUE_STRING ? arena_dup(arena, value->text.ptr, value->text.len) : NULL;
-    return text ? text : "";
+    return is_known(list, index) ? json_integer((json_int_t)(count_at(list, index) * unit)) : json_null();
 }
 
-static json_t *as_json_text(struct arena *arena, const struct value *value)
+static json_t *json_text_at(const struct omis_value *list, size_t index)
 {
-    return text_json(text_of(arena, value));
+    return text_json(text_at(list, index));
 }
 
 /* Bits 0 to 3 in order: name; os_name, os_version, os_release, os_nodename, os_boottime; cpu_arch, cpu_num,
@@ -164,126 +146,120 @@ enum {
     NODE_SAMPLE_MEMBERS = 30
 };
 
-static void put_node(struct answer_context *context, struct arena *arena, const struct value *values)
+static void put_node(struct answer_context *context, const struct omis_value *values)
 {
-    context->page_bytes = as_count(&values[NODE_PAGE_BYTES]);
+    context->page_bytes = count_at(values, NODE_PAGE_BYTES);
     recorder_put_take(context->recorder, "node",
-                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "host", as_json_text(arena, &values[NODE_NAME]), "os",
-                                as_json_text(arena, &values[NODE_OS]), "release",
-                                as_json_text(arena, &values[NODE_RELEASE]), "arch",
-                                as_json_text(arena, &values[NODE_ARCH]), "cpus", as_json_count(&values[NODE_CPUS], 1),
-                                "memory_bytes", as_json_count(&values[NODE_PAGES], context->page_bytes)));
+                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "host", json_text_at(values, NODE_NAME), "os",
+                                json_text_at(values, NODE_OS), "release", json_text_at(values, NODE_RELEASE), "arch",
+                                json_text_at(values, NODE_ARCH), "cpus", json_count_at(values, NODE_CPUS, 1),
+                                "memory_bytes", json_count_at(values, NODE_PAGES, context->page_bytes)));
     context->node_known = true;
 }
 
-static json_t *node_sample(const struct answer_context *context, const struct value *values)
+static json_t *node_sample(const struct answer_context *context, const struct omis_value *values, size_t at)
 {
     uint64_t page = context->page_bytes;
     return json_pack(
-        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "load", as_number(&values[NODE_LOAD1]), "run_queue",
-        as_json_count(&values[NODE_RUN_QUEUE], 1), "disk_wait", as_json_count(&values[NODE_DISK_WAIT], 1),
-        "memory_free_bytes", as_json_count(&values[NODE_FREE_PAGES], page), "swap_free_bytes",
-        as_json_count(&values[NODE_FREE_SWAP], page), "pages_in", as_json_count(&values[NODE_PAGES_IN], 1), "pages_out",
-        as_json_count(&values[NODE_PAGES_OUT], 1), "disk_reads", as_json_count(&values[NODE_DISK_READS], 1),
-        "disk_writes", as_json_count(&values[NODE_DISK_WRITES], 1), "packets",
-        as_json_count(&values[NODE_FAST_PACKETS], 1));
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "load", omis_floating(omis_item(values, at + NODE_LOAD1)),
+        "run_queue", json_count_at(values, at + NODE_RUN_QUEUE, 1), "disk_wait",
+        json_count_at(values, at + NODE_DISK_WAIT, 1), "memory_free_bytes",
+        json_count_at(values, at + NODE_FREE_PAGES, page), "swap_free_bytes",
+        json_count_at(values, at + NODE_FREE_SWAP, page), "pages_in", json_count_at(values, at + NODE_PAGES_IN, 1),
+        "pages_out", json_count_at(values, at + NODE_PAGES_OUT, 1), "disk_reads",
+        json_count_at(values, at + NODE_DISK_READS, 1), "disk_writes", json_count_at(values, at + NODE_DISK_WRITES, 1),
+        "packets", json_count_at(values, at + NODE_FAST_PACKETS, 1));
 }
 
 /* The node's values, or NULL: then the sample goes on without them. */
-static json_t *take_node(Omis_reply reply, struct answer_context *context, struct arena *arena)
+static json_t *take_node(struct omis_reader *reader, struct answer_context *context)
 {
-    const char *text = result_of(reply, 1, NULL);
-    const struct value *values;
-    size_t count, wanted = NODE_SAMPLE_MEMBERS + (context->node_known ? 0 : NODE_STATIC_MEMBERS);
-    if (!text || values_parse(arena, span_str(text), &values, &count, NULL) < 0 || count < wanted)
+    size_t at = context->node_known ? 0 : NODE_STATIC_MEMBERS;
+    const struct omis_value *values = values_of(reader, 1, at + NODE_SAMPLE_MEMBERS, NULL);
+    if (!values)
         return NULL;
-    if (!context->node_known) {
-        put_node(context, arena, values);
-        values += NODE_STATIC_MEMBERS;
-    }
-    return node_sample(context, values);
+    if (!context->node_known)
+        put_node(context, values);
+    return node_sample(context, values, at);
 }
 
-static void put_method(struct answer_context *context, struct arena *arena, const struct value *values)
+static void put_method(struct answer_context *context, const struct omis_value *values)
 {
     struct job_model *model = &context->recorder->model;
-    bool singly = as_count(&values[JOB_SINGLY]) != 0;
-    const char *reason = text_of(arena, &values[JOB_REASON]);
+    bool singly = count_at(values, JOB_SINGLY) != 0;
+    const char *reason = text_at(values, JOB_REASON);
     if (model->samples == 0 || singly != model->singly)
         recorder_put_take(context->recorder, "method",
                           json_pack("{s:b, s:o}", "singly", singly, "reason", text_json(reason)));
 }
 
-/* Adds to the record what is known of the command: argv, argv_cut if there is more of it, cwd. */
-static void add_command(const struct answer_context *context, struct arena *arena, const struct value *command,
-                        json_t *record)
+/* Adds to the record what is known of the command that begins at `at`: argv, argv_cut if there is more of it, cwd. */
+static void add_command(const struct answer_context *context, const struct omis_value *rows, size_t at, json_t *record)
 {
-    const struct value *args = &command[COMMAND_ARGS];
-    if (!record || command[COMMAND_WHOLE].integer.negative || args->kind != VALUE_LIST || !args->list.count)
+    const struct omis_value *args = omis_item(rows, at + COMMAND_ARGS);
+    if (!record || !is_known(rows, at + COMMAND_WHOLE) || !omis_count(args))
         return;
-    char **words = arena_alloc(arena, (args->list.count + 1) * sizeof *words);
+    _cleanup_(freep) char **words = calloc(omis_count(args) + 1, sizeof *words);
     if (!words)
         return;
-    for (size_t i = 0; i < args->list.count; i++)
-        words[i] = (char *)text_of(arena, &args->list.items[i]);
-    words[args->list.count] = NULL;
+    for (size_t i = 0; i < omis_count(args); i++)
+        words[i] = (char *)text_at(args, i);
     json_object_set_new(record, "argv", hide_args_json(words, context->recorder->hide));
-    if (command[COMMAND_WHOLE].integer.bits == 0)
+    if (count_at(rows, at + COMMAND_WHOLE) == 0)
         json_object_set_new(record, "argv_cut", json_true());
-    const char *directory = text_of(arena, &command[COMMAND_DIRECTORY]);
-    if (*directory)
-        json_object_set_new(record, "cwd", text_json(directory));
+    if (*text_at(rows, at + COMMAND_DIRECTORY))
+        json_object_set_new(record, "cwd", json_text_at(rows, at + COMMAND_DIRECTORY));
 }
 
-static void put_ended(struct answer_context *context, struct arena *arena, const struct value *row)
+static void put_ended(struct answer_context *context, const struct omis_value *rows, size_t at)
 {
     struct recorder *recorder = context->recorder;
-    pid_t pid = (pid_t)as_count(&row[END_PID]);
-    const char *name = text_of(arena, &row[END_NAME]);
-    bool told = !row[END_STATUS].integer.negative;
-    int status = told ? (int)as_count(&row[END_STATUS]) : recorder_status(recorder, pid);
+    pid_t pid = (pid_t)count_at(rows, at + END_PID);
+    const char *name = text_at(rows, at + END_NAME);
+    bool told = is_known(rows, at + END_STATUS);
+    int status = told ? (int)count_at(rows, at + END_STATUS) : recorder_status(recorder, pid);
     json_t *record = json_pack(
-        "{s:i, s:I, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", pid, "ppid", (json_int_t)as_count(&row[END_PPID]),
-        "start", recorder_seconds(recorder, as_count(&row[END_START])), "name", text_json(name), "end",
-        recorder_seconds(recorder, as_count(&row[END_END])), "cpu_ns", (json_int_t)as_count(&row[END_CPU]), "status",
-        status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
-        (json_int_t)as_count(&row[END_THREADS]), "peak_rss", (json_int_t)as_count(&row[END_PEAK]));
+        "{s:i, s:I, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", pid, "ppid", (json_int_t)count_at(rows, at + END_PPID),
+        "start", recorder_seconds(recorder, count_at(rows, at + END_START)), "name", text_json(name), "end",
+        recorder_seconds(recorder, count_at(rows, at + END_END)), "cpu_ns", (json_int_t)count_at(rows, at + END_CPU),
+        "status", status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
+        (json_int_t)count_at(rows, at + END_THREADS), "peak_rss", (json_int_t)count_at(rows, at + END_PEAK));
     if (status == JOB_STATUS_UNKNOWN)
-        json_object_set_new(record, "why", as_json_text(arena, &row[END_WHY]));
+        json_object_set_new(record, "why", json_text_at(rows, at + END_WHY));
     else
-        json_object_set_new(record, "source", told ? as_json_text(arena, &row[END_SOURCE]) : json_string("wait"));
-    add_command(context, arena, &row[END_COMMAND], record);
+        json_object_set_new(record, "source", told ? json_text_at(rows, at + END_SOURCE) : json_string("wait"));
+    add_command(context, rows, at + END_COMMAND, record);
     recorder_put_take(recorder, "process_end", record);
     recorder_ended(recorder, pid, name, status);
 }
 
 /* A record when the process is new or has a new name or command. Names are compared as they are stored. */
-static void put_alive(struct answer_context *context, struct arena *arena, const struct value *row)
+static void put_alive(struct answer_context *context, const struct omis_value *rows, size_t at)
 {
     struct recorder *recorder = context->recorder;
-    pid_t pid = (pid_t)as_count(&row[ALIVE_PID]);
-    double start = recorder_seconds(recorder, as_count(&row[ALIVE_START]));
-    json_t *name = text_json(text_of(arena, &row[ALIVE_NAME]));
+    pid_t pid = (pid_t)count_at(rows, at + ALIVE_PID);
+    double start = recorder_seconds(recorder, count_at(rows, at + ALIVE_START));
+    json_t *name = text_json(text_at(rows, at + ALIVE_NAME));
     struct job_process *process;
     HASH_FIND_INT(recorder->model.alive, &pid, process);
     if (process && process->start - start < 0.05 && start - process->start < 0.05 && name &&
-        strcmp(process->name, json_string_value(name)) == 0 && row[ALIVE_COMMAND].integer.negative) {
+        strcmp(process->name, json_string_value(name)) == 0 && !is_known(rows, at + ALIVE_COMMAND)) {
         json_decref(name);
         return;
     }
-    json_t *record = json_pack("{s:i, s:I, s:f, s:o}", "pid", pid, "ppid", (json_int_t)as_count(&row[ALIVE_PPID]),
+    json_t *record = json_pack("{s:i, s:I, s:f, s:o}", "pid", pid, "ppid", (json_int_t)count_at(rows, at + ALIVE_PPID),
                                "start", start, "name", name);
-    add_command(context, arena, &row[ALIVE_COMMAND], record);
+    add_command(context, rows, at + ALIVE_COMMAND, record);
     recorder_put_take(recorder, "process", record);
 }
 
 /* One row of the sample, or NULL when nothing changed since the last. */
-static json_t *alive_row(const struct answer_context *context, struct arena *arena, const struct value *row)
+static json_t *alive_row(const struct answer_context *context, const struct omis_value *rows, size_t at)
 {
-    pid_t pid = (pid_t)as_count(&row[ALIVE_PID]);
-    const char *state = text_of(arena, &row[ALIVE_STATE]);
-    uint64_t rss = as_count(&row[ALIVE_RSS]), peak = as_count(&row[ALIVE_PEAK]), cpu_ns = as_count(&row[ALIVE_CPU]),
-             threads = as_count(&row[ALIVE_THREADS]);
+    pid_t pid = (pid_t)count_at(rows, at + ALIVE_PID);
+    const char *state = text_at(rows, at + ALIVE_STATE);
+    uint64_t rss = count_at(rows, at + ALIVE_RSS), peak = count_at(rows, at + ALIVE_PEAK),
+             cpu_ns = count_at(rows, at + ALIVE_CPU), threads = count_at(rows, at + ALIVE_THREADS);
     struct job_process *process;
     HASH_FIND_INT(context->recorder->model.alive, &pid, process);
     if (process && process->state == *state && process->rss == rss && process->cpu_ns == cpu_ns &&
@@ -293,20 +269,20 @@ static json_t *alive_row(const struct answer_context *context, struct arena *are
                      (json_int_t)threads);
 }
 
-static bool is_listed(const struct value *list, pid_t pid)
+static bool is_listed(const struct omis_value *list, pid_t pid)
 {
-    for (size_t i = 0; i < list->list.count; i += ALIVE_MEMBERS)
-        if (as_count(&list->list.items[i + ALIVE_PID]) == (uint64_t)pid)
+    for (size_t i = 0; i < omis_count(list); i += ALIVE_MEMBERS)
+        if (count_at(list, i + ALIVE_PID) == (uint64_t)pid)
             return true;
     return false;
 }
 
 /* Processes that ended while no monitor looked. */
-static void end_missed(struct answer_context *context, const struct value *values)
+static void end_missed(struct answer_context *context, const struct omis_value *values)
 {
     struct job_process *process, *next;
     HASH_ITER(hh, context->recorder->model.alive, process, next)
-    if (!is_listed(&values[JOB_ALIVE_LIST], process->pid))
+    if (!is_listed(omis_item(values, JOB_ALIVE_LIST), process->pid))
         recorder_put_take(context->recorder, "process_end",
                           json_pack("{s:i, s:i, s:f, s:s, s:f, s:I, s:n, s:I, s:I}", "pid", process->pid, "ppid",
                                     process->ppid, "start", process->start, "name", process->name, "end",
@@ -314,77 +290,71 @@ static void end_missed(struct answer_context *context, const struct value *value
                                     (json_int_t)process->peak_threads, "peak_rss", (json_int_t)process->peak_rss));
 }
 
-static void put_sample(struct answer_context *context, struct arena *arena, const struct value *values, json_t *node)
+static void put_sample(struct answer_context *context, const struct omis_value *values, json_t *node)
 {
-    const struct value *rows = values[JOB_ALIVE_LIST].list.items;
-    size_t count = values[JOB_ALIVE_LIST].list.count / ALIVE_MEMBERS;
-    uint64_t rss = 0, threads = 0, cpu_ns = as_count(&values[JOB_ENDED_CPU]);
+    const struct omis_value *rows = omis_item(values, JOB_ALIVE_LIST);
+    size_t count = omis_count(rows) / ALIVE_MEMBERS;
+    uint64_t rss = 0, threads = 0, cpu_ns = count_at(values, JOB_ENDED_CPU);
     json_t *alive = json_array();
     for (size_t i = 0; i < count; i++) {
-        const struct value *row = rows + i * ALIVE_MEMBERS;
-        put_alive(context, arena, row);
-        json_t *changed = alive_row(context, arena, row);
+        size_t at = i * ALIVE_MEMBERS;
+        put_alive(context, rows, at);
+        json_t *changed = alive_row(context, rows, at);
         if (changed)
             json_array_append_new(alive, changed);
-        rss += as_count(&row[ALIVE_RSS]);
-        threads += as_count(&row[ALIVE_THREADS]);
-        cpu_ns += as_count(&row[ALIVE_CPU]);
+        rss += count_at(rows, at + ALIVE_RSS);
+        threads += count_at(rows, at + ALIVE_THREADS);
+        cpu_ns += count_at(rows, at + ALIVE_CPU);
     }
     recorder_put_take(context->recorder, "sample",
                       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o}", "tree", "processes",
                                 (json_int_t)count, "threads", (json_int_t)threads, "rss", (json_int_t)rss, "cpu_ns",
-                                (json_int_t)cpu_ns, "started", (json_int_t)as_count(&values[JOB_STARTED]), "ended",
-                                (json_int_t)as_count(&values[JOB_ENDED]), "peak_processes",
-                                (json_int_t)as_count(&values[JOB_PEAK_PROCESSES]), "peak_threads",
-                                (json_int_t)as_count(&values[JOB_PEAK_THREADS]), "node", node, "alive", alive));
+                                (json_int_t)cpu_ns, "started", (json_int_t)count_at(values, JOB_STARTED), "ended",
+                                (json_int_t)count_at(values, JOB_ENDED), "peak_processes",
+                                (json_int_t)count_at(values, JOB_PEAK_PROCESSES), "peak_threads",
+                                (json_int_t)count_at(values, JOB_PEAK_THREADS), "node", node, "alive", alive));
 }
 
 /* What was taken for a process of the job and is none: one of the agent's own that had not yet named itself. */
-static void withdraw(struct answer_context *context, const struct value *values)
+static void withdraw(struct answer_context *context, const struct omis_value *values)
 {
     struct job_process *process, *next;
     HASH_ITER(hh, context->recorder->model.alive, process, next)
-    if (!is_listed(&values[JOB_ALIVE_LIST], process->pid))
+    if (!is_listed(omis_item(values, JOB_ALIVE_LIST), process->pid))
         recorder_put_take(context->recorder, "withdrawn",
                           json_pack("{s:i, s:I, s:I}", "pid", process->pid, "peak_processes",
-                                    (json_int_t)as_count(&values[JOB_PEAK_PROCESSES]), "peak_threads",
-                                    (json_int_t)as_count(&values[JOB_PEAK_THREADS])));
+                                    (json_int_t)count_at(values, JOB_PEAK_PROCESSES), "peak_threads",
+                                    (json_int_t)count_at(values, JOB_PEAK_THREADS)));
 }
 
-static bool is_list_of(const struct value *value, size_t members)
+static bool is_list_of(const struct omis_value *value, size_t members)
 {
-    return value->kind == VALUE_LIST && value->list.count % members == 0;
+    return omis_kind(value) == OMIS_KIND_LIST && omis_count(value) % members == 0;
 }
 
 int answer_sample(Omis_reply reply, struct answer_context *context, struct err *err)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values;
-    size_t count;
-    const char *text = result_of(reply, 2, err);
-    if (!text)
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *values = values_of(reader, 2, JOB_MEMBERS, err);
+    if (!values)
         return -EBADMSG;
-    int code = values_parse(&arena, span_str(text), &values, &count, err);
-    if (code < 0)
-        return code;
-    if (count < JOB_MEMBERS || !is_list_of(&values[JOB_ENDED_LIST], END_MEMBERS) ||
-        !is_list_of(&values[JOB_ALIVE_LIST], ALIVE_MEMBERS))
+    const struct omis_value *ended = omis_item(values, JOB_ENDED_LIST);
+    if (!is_list_of(ended, END_MEMBERS) || !is_list_of(omis_item(values, JOB_ALIVE_LIST), ALIVE_MEMBERS))
         return err_set(err, -EBADMSG,
                        "the monitor's answer about the job has an unknown shape: is it of this version?");
-    json_t *node = take_node(reply, context, &arena);
-    put_method(context, &arena, values);
-    const struct value *rows = values[JOB_ENDED_LIST].list.items;
-    for (size_t i = 0; i + END_MEMBERS <= values[JOB_ENDED_LIST].list.count; i += END_MEMBERS)
-        put_ended(context, &arena, rows + i);
+    json_t *node = take_node(reader, context);
+    put_method(context, values);
+    for (size_t at = 0; at < omis_count(ended); at += END_MEMBERS)
+        put_ended(context, ended, at);
     if (context->fresh)
         end_missed(context, values);
-    put_sample(context, &arena, values, node);
-    context->coming = count > JOB_COMING ? as_count(&values[JOB_COMING]) : 0;
-    context->unseen = count > JOB_UNSEEN ? as_count(&values[JOB_UNSEEN]) : 0;
-    context->unclocked_ns = count > JOB_UNCLOCKED ? as_count(&values[JOB_UNCLOCKED]) : 0;
-    context->lost = as_count(&values[JOB_FORGOTTEN]) + as_count(&values[JOB_LOST]);
-    if (count > JOB_COMING && context->coming == 0 && context->lost == 0)
+    put_sample(context, values, node);
+    context->coming = count_at(values, JOB_COMING);
+    context->unseen = count_at(values, JOB_UNSEEN);
+    context->unclocked_ns = count_at(values, JOB_UNCLOCKED);
+    context->lost = count_at(values, JOB_FORGOTTEN) + count_at(values, JOB_LOST);
+    if (omis_count(values) > JOB_COMING && context->coming == 0 && context->lost == 0)
         withdraw(context, values);
-    context->cursor = as_count(&values[JOB_CURSOR]);
+    context->cursor = count_at(values, JOB_CURSOR);
     return 0;
 }

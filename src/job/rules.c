@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "client/client.h"
-#include "lang/reply.h"
 
 void rules_add(struct rules *rules, const char *text, bool optional)
 {
@@ -16,11 +16,11 @@ void rules_add(struct rules *rules, const char *text, bool optional)
 static void fail(struct rule *rule, Omis_reply reply)
 {
     struct rules *rules = rule->owner;
-    for (size_t i = 0; !rule->optional && !rules->err.code && reply && reply[i]; i++)
-        for (const Omis_object_result *result = reply[i]; result->obj_list && !rules->err.code; result++)
-            if (result->status >= OMIS_FIRST_ERROR)
-                err_set(&rules->err, result->status == OMIS_UNKNOWN_SERVICE ? -ENOSYS : -EINVAL, "rule '%s': %s: %s",
-                        rule->text, omis_status_name(result->status), result->result ? result->result : "");
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    while (!rule->optional && !rules->err.code && omis_reader_next(reader))
+        if (omis_reader_status(reader) >= OMIS_FIRST_ERROR)
+            err_set(&rules->err, omis_reader_status(reader) == OMIS_UNKNOWN_SERVICE ? -ENOSYS : -EINVAL,
+                    "rule '%s': %s", rule->text, omis_reader_error(reader));
 }
 
 static void on_enabled(Omis_reply reply, void *param)

@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "client/client.h"
-#include "lang/reply.h"
-#include "lang/request.h"
 
 /* Every process that is created is attached, too, before it runs. */
 static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])";
@@ -19,7 +16,7 @@ static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])
  */
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
                               "proc_get_info([$proc],512) proc_get_loader_info([$proc]) job_get_info([%s],0)";
-enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTIONS };
+enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES };
 enum { MODULE_PATH, MODULE_CODE_START = 2, MODULE_MEMBERS = 8 };
 
 static void free_modules(struct stacks_module *modules, size_t count)
@@ -29,35 +26,28 @@ static void free_modules(struct stacks_module *modules, size_t count)
     free(modules);
 }
 
-/* The values of an action's only result; NULL when it failed. */
-static const struct value *values_of(Omis_reply reply, size_t action, struct arena *arena, size_t wanted)
+/* The values of an action's only result; an empty list when it failed. */
+static const struct omis_value *values_of(struct omis_reader *reader, size_t action)
 {
-    const struct value *values;
-    size_t count;
-    const Omis_object_result *result = reply[action];
-    if (!result->obj_list || result->status >= OMIS_FIRST_ERROR || !result->result)
-        return NULL;
-    if (values_parse(arena, span_str(result->result), &values, &count, NULL) < 0 || count < wanted)
-        return NULL;
-    return values;
+    omis_reader_find(reader, action);
+    return omis_reader_values(reader);
 }
 
-static void take_modules(struct stacks_entry *entry, const struct value *values)
+static void take_modules(struct stacks_entry *entry, const struct omis_value *list)
 {
-    if (!values || values[1].kind != VALUE_LIST)
-        return;
-    const struct value *items = values[1].list.items;
-    size_t count = values[1].list.count / MODULE_MEMBERS;
+    size_t count = omis_count(list) / MODULE_MEMBERS, used = 0;
     count = count > STACKS_MODULES ? STACKS_MODULES : count;
     struct stacks_module *modules = calloc(count ? count : 1, sizeof *modules);
-    if (!modules)
+    if (!modules || omis_kind(list) != OMIS_KIND_LIST) {
+        free(modules);
         return;
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++, items += MODULE_MEMBERS) {
-        if (items[MODULE_PATH].kind != VALUE_STRING || items[MODULE_CODE_START].kind != VALUE_INTEGER)
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct omis_value *path = omis_item(list, i * MODULE_MEMBERS + MODULE_PATH);
+        if (omis_kind(path) != OMIS_KIND_STRING)
             continue;
-        modules[used].path = strndup(items[MODULE_PATH].text.ptr, items[MODULE_PATH].text.len);
-        modules[used].code_start = items[MODULE_CODE_START].integer.bits;
+        modules[used].path = strdup(omis_text(path, NULL));
+        modules[used].code_start = omis_unsigned(omis_item(list, i * MODULE_MEMBERS + MODULE_CODE_START));
         used += modules[used].path != NULL;
     }
     free_modules(entry->modules, entry->module_count);
@@ -67,15 +57,12 @@ static void take_modules(struct stacks_entry *entry, const struct value *values)
 
 static void captured(struct stacks *stacks, Omis_reply reply)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    for (size_t i = 0; i < ACTIONS; i++)
-        if (!reply[i])
-            return;
-    const struct value *backtrace = values_of(reply, ACTION_BACKTRACE, &arena, 2);
-    const struct value *local_id = values_of(reply, ACTION_PID, &arena, 1);
-    if (!backtrace || backtrace[1].kind != VALUE_LIST || !local_id || local_id->kind != VALUE_INTEGER)
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *frames = omis_item(values_of(reader, ACTION_BACKTRACE), 1);
+    const struct omis_value *local_id = omis_item(values_of(reader, ACTION_PID), 0);
+    if (omis_kind(frames) != OMIS_KIND_LIST || omis_kind(local_id) != OMIS_KIND_INTEGER)
         return;
-    pid_t pid = (pid_t)local_id->integer.bits;
+    pid_t pid = (pid_t)omis_unsigned(local_id);
     struct stacks_entry *entry;
     HASH_FIND_INT(stacks->entries, &pid, entry);
     if (!entry) {
@@ -85,21 +72,16 @@ static void captured(struct stacks *stacks, Omis_reply reply)
         HASH_ADD_INT(stacks->entries, pid, entry);
     }
     entry->frame_count = 0;
-    for (size_t i = 0; i + 1 < backtrace[1].list.count && entry->frame_count < STACKS_FRAMES; i += 2)
-        entry->frames[entry->frame_count++] = backtrace[1].list.items[i].integer.bits;
-    take_modules(entry, values_of(reply, ACTION_MODULES, &arena, 2));
+    for (size_t i = 0; i + 1 < omis_count(frames) && entry->frame_count < STACKS_FRAMES; i += 2)
+        entry->frames[entry->frame_count++] = omis_unsigned(omis_item(frames, i));
+    take_modules(entry, omis_item(values_of(reader, ACTION_MODULES), 1));
 }
 
 static void fail(struct stacks *stacks, Omis_reply reply)
 {
-    if (stacks->err.code)
-        return;
-    for (size_t i = 0; reply && reply[i]; i++)
-        if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR) {
-            err_set(&stacks->err, -EIO, "%s: %s", omis_status_name(reply[i]->status),
-                    reply[i]->result ? reply[i]->result : "");
-            return;
-        }
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    if (!stacks->err.code && omis_reader_first_error(reader))
+        err_set(&stacks->err, -EIO, "%s", omis_reader_first_error(reader));
 }
 
 static void on_enabled(Omis_reply reply, void *param)

@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "client/client.h"
 #include "jobdir/text.h"
-#include "lang/reply.h"
 #include "lang/request.h"
 #include "lang/value.h"
 
@@ -33,75 +33,66 @@ void tracing_request(struct buf *out, const struct run_options *options, const c
 
 void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err)
 {
-    for (size_t i = 0; reply && reply[i]; i++) {
-        const Omis_object_result *result = reply[i];
-        if (!result->obj_list || result->status < OMIS_FIRST_ERROR)
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader)) {
+        Omis_status status = omis_reader_status(reader);
+        size_t i = omis_reader_action(reader);
+        if (status < OMIS_FIRST_ERROR)
             continue;
-        bool unknown = result->status == OMIS_UNKNOWN_SERVICE || result->status == OMIS_UNSUPPORTED_SERVICE;
+        bool unknown = status == OMIS_UNKNOWN_SERVICE || status == OMIS_UNSUPPORTED_SERVICE;
         const char *key = i > 0 && i <= options->setting_count ? options->settings[i - 1].key : NULL;
-        err_set(err, unknown ? -ENOSYS : -EINVAL, "%s%s%s", key ? "--" : "the settings of tracing", key ? key : "",
-                ": ");
-        size_t used = strlen(err->text);
-        snprintf(err->text + used, sizeof err->text - used, "%s",
-                 unknown          ? "the monitor that runs cannot trace functions: is it of another version?"
-                 : result->result ? result->result
-                                  : omis_status_name(result->status));
+        const char *text = omis_reader_text(reader);
+        err_set(err, unknown ? -ENOSYS : -EINVAL, "%s%s: %s", key ? "--" : "the settings of tracing", key ? key : "",
+                unknown ? "the monitor that runs cannot trace functions: is it of another version?"
+                : *text ? text
+                        : omis_status_name(status));
         return;
     }
 }
 
-static const struct value *values_of(Omis_reply reply, struct arena *arena, size_t wanted)
+static uint64_t count_at(const struct omis_value *values, size_t index)
 {
-    const struct value *values;
-    size_t count;
-    if (!reply || !reply[0] || !reply[1] || !reply[1]->obj_list || reply[1]->status >= OMIS_FIRST_ERROR ||
-        !reply[1]->result)
-        return NULL;
-    if (values_parse(arena, span_str(reply[1]->result), &values, &count, NULL) < 0 || count < wanted)
-        return NULL;
-    return values;
+    return omis_unsigned(omis_item(values, index));
 }
 
-static uint64_t as_count(const struct value *value)
+static void copy_text(char *ret_text, size_t size, const struct omis_value *value)
 {
-    return value->kind == VALUE_INTEGER && !value->integer.negative ? value->integer.bits : 0;
+    snprintf(ret_text, size, "%s", omis_text(value, NULL));
 }
 
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
 {
     enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, NOTE, CHOOSING, UNMATCHED, MEMBERS };
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values = values_of(reply, &arena, MEMBERS);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    omis_reader_find(reader, 1);
+    const struct omis_value *values = omis_reader_values(reader);
     *ret_info = (struct trace_info){0};
-    if (!values)
+    if (omis_count(values) < MEMBERS)
         return;
     *ret_info = (struct trace_info){.known = true,
-                                    .live = as_count(&values[LIVE]),
-                                    .draining = as_count(&values[DRAINING]),
-                                    .events = as_count(&values[EVENTS]),
-                                    .discarded = as_count(&values[DISCARDED]),
-                                    .choosing = as_count(&values[CHOOSING])};
-    if (values[PROBLEM].kind == VALUE_STRING)
-        snprintf(ret_info->problem, sizeof ret_info->problem, "%.*s", SPAN_ARG(values[PROBLEM].text));
-    if (values[UNMATCHED].kind == VALUE_STRING)
-        snprintf(ret_info->unmatched, sizeof ret_info->unmatched, "%.*s", SPAN_ARG(values[UNMATCHED].text));
-    if (values[NOTE].kind == VALUE_STRING)
-        snprintf(ret_info->note, sizeof ret_info->note, "%.*s", SPAN_ARG(values[NOTE].text));
+                                    .live = count_at(values, LIVE),
+                                    .draining = count_at(values, DRAINING),
+                                    .events = count_at(values, EVENTS),
+                                    .discarded = count_at(values, DISCARDED),
+                                    .choosing = count_at(values, CHOOSING)};
+    copy_text(ret_info->problem, sizeof ret_info->problem, omis_item(values, PROBLEM));
+    copy_text(ret_info->unmatched, sizeof ret_info->unmatched, omis_item(values, UNMATCHED));
+    copy_text(ret_info->note, sizeof ret_info->note, omis_item(values, NOTE));
+}
+
+/* What the reply's print([...]) printed: how many, and the list of them. Empty when it has none. */
+static const struct omis_value *printed(struct omis_reader *reader)
+{
+    omis_reader_find(reader, 1);
+    return omis_item(omis_reader_values(reader), 1);
 }
 
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values = values_of(reply, &arena, 2); /* of print: how many, and the list of them */
-    if (!values || values[1].kind != VALUE_LIST || values[1].list.count < 2)
-        return;
-    values = values[1].list.items;
-    if (values[0].kind != VALUE_STRING || values[1].kind != VALUE_STRING)
-        return;
-    const char *key = arena_dup(&arena, values[0].text.ptr, values[0].text.len);
-    const char *value = arena_dup(&arena, values[1].text.ptr, values[1].text.len);
-    if (key && value && changed)
-        changed(ctx, key, value);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *key = omis_item(printed(reader), 0), *value = omis_item(printed(reader), 1);
+    if (omis_kind(key) == OMIS_KIND_STRING && omis_kind(value) == OMIS_KIND_STRING && changed)
+        changed(ctx, omis_text(key, NULL), omis_text(value, NULL));
 }
 
 /* The line that says what it is: the first finding, or how many wait. */
@@ -114,21 +105,18 @@ static void put_essence(struct buf *out, const char *text)
 
 void tracing_stalled(struct recorder *recorder, Omis_reply reply)
 {
-    enum { SECONDS, RANKS, TEXT, MEMBERS };
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values = values_of(reply, &arena, 2); /* of print: how many, and the list of them */
-    if (!values || values[1].kind != VALUE_LIST || values[1].list.count < MEMBERS)
+    enum { SECONDS, RANKS, TEXT };
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *values = printed(reader);
+    if (omis_kind(omis_item(values, TEXT)) != OMIS_KIND_STRING ||
+        omis_kind(omis_item(values, SECONDS)) != OMIS_KIND_FLOATING)
         return;
-    values = values[1].list.items;
-    const char *text =
-        values[TEXT].kind == VALUE_STRING ? arena_dup(&arena, values[TEXT].text.ptr, values[TEXT].text.len) : NULL;
-    if (!text || values[SECONDS].kind != VALUE_FLOATING)
-        return;
-    double seconds = values[SECONDS].floating.number;
+    const char *text = omis_text(omis_item(values, TEXT), NULL);
+    double seconds = omis_floating(omis_item(values, SECONDS));
     _cleanup_(buf_done) struct buf essence = BUF_INIT;
     put_essence(&essence, text);
     recorder_put_take(recorder, "stall",
-                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)as_count(&values[RANKS]),
+                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)count_at(values, RANKS),
                                 "why", text_json(text)));
     recorder_warn(recorder, "stalled", "no rank began or ended a call of MPI for %.0f s: %s", seconds,
                   essence.data ? essence.data : "");
@@ -136,15 +124,13 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
 
 void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const struct value *values = values_of(reply, &arena, 2);
-    if (rule->fired > 1 || !values || values[1].kind != VALUE_LIST || values[1].list.count < 1 ||
-        values[1].list.items[0].kind != VALUE_STRING)
-        return;
-    recorder_warn(recorder, "privilege",
-                  "%.*s ran without its privileges (setuid, setgid or capabilities), for Linux grants none to traced "
-                  "processes: without --crash-stack it has them",
-                  SPAN_ARG(values[1].list.items[0].text));
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *file = omis_item(printed(reader), 0);
+    if (rule->fired <= 1 && omis_kind(file) == OMIS_KIND_STRING)
+        recorder_warn(recorder, "privilege",
+                      "%s ran without its privileges (setuid, setgid or capabilities), for Linux grants none to traced "
+                      "processes: without --crash-stack it has them",
+                      omis_text(file, NULL));
 }
 
 static struct span action_name(const struct request *request, size_t number)
@@ -153,19 +139,17 @@ static struct span action_name(const struct request *request, size_t number)
 }
 
 /* That an action of a rule failed is said at the end. */
-static void note_failure(struct rule *rule, const struct request *request, Omis_reply reply)
+static void note_failure(struct rule *rule, const struct request *request, struct omis_reader *reader)
 {
     bool failed = false;
-    for (size_t i = 1; reply[0] && reply[i]; i++)
-        for (const Omis_object_result *result = reply[i]; result->obj_list; result++) {
-            if (result->status < OMIS_FIRST_ERROR)
-                continue;
-            failed = true;
-            if (!rule->action_err.code)
-                err_set(&rule->action_err, -EIO, "%.*s: %s%s%s", SPAN_ARG(action_name(request, i)),
-                        omis_status_name(result->status), result->result ? ": " : "",
-                        result->result ? result->result : "");
-        }
+    while (omis_reader_next(reader)) {
+        size_t i = omis_reader_action(reader);
+        if (i == 0 || omis_reader_status(reader) < OMIS_FIRST_ERROR)
+            continue;
+        failed = true;
+        if (!rule->action_err.code)
+            err_set(&rule->action_err, -EIO, "%.*s: %s", SPAN_ARG(action_name(request, i)), omis_reader_error(reader));
+    }
     rule->failed += failed;
 }
 
@@ -175,7 +159,8 @@ void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_repl
     struct request request = {0};
     if (request_parse(&arena, span_str(rule->text), &request, NULL) < 0)
         request.action_count = 0;
-    note_failure(rule, &request, reply);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    note_failure(rule, &request, reader);
     if (rule->fired > TRACING_RULE_RECORDS)
         return;
     json_t *results = json_array();
