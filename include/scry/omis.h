@@ -5,8 +5,8 @@
  * whatever a monitor answers, a tool that reads it with these does not crash. As in <omis.h>, one thread at a time;
  * none of them may be called from signal handlers.
  *
- *     Omis_reply reply = omis_request(": thread_get_backtrace([t_1_4], 0)", NULL, NULL, 0);
- *     struct omis_reader *reader = omis_reader_new(reply);
+ *     struct omis_reader *reader =
+ *         omis_reader_take(omis_request(": thread_get_backtrace([t_1_4], 0)", NULL, NULL, 0));
  *     while (omis_reader_next(reader)) {
  *         if (omis_reader_error(reader))
  *             fprintf(stderr, "%s\n", omis_reader_error(reader));
@@ -15,7 +15,6 @@
  *             printf("%s: pc %#" PRIx64 "\n", omis_reader_object(reader, 0), omis_unsigned(omis_item(frames, i)));
  *     }
  *     omis_reader_free(reader);
- *     omis_reply_free(reply);
  */
 #ifndef SCRY_OMIS_H
 #define SCRY_OMIS_H
@@ -52,6 +51,10 @@ void omis_set_timeout(unsigned milliseconds);
  * reader's and lives until omis_reader_free. NULL when there is no memory; a NULL reply has no results. */
 struct omis_reader;
 struct omis_reader *omis_reader_new(Omis_reply reply);
+/* The same, but the reply is the reader's: omis_reader_free frees it, too; where there is no memory it is freed at
+ * once.
+ */
+struct omis_reader *omis_reader_take(Omis_reply reply);
 void omis_reader_free(struct omis_reader *reader);
 
 /* To the next result: 1, or 0 when there is none. A new reader stands before the first. */

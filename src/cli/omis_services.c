@@ -17,7 +17,6 @@
 
 /* What the monitor answered to a request with one action. */
 struct answer {
-    Omis_reply reply;
     struct omis_reader *reader;
     const struct omis_value *values; /* empty when why */
     const char *why;                 /* there are none, or NULL */
@@ -25,8 +24,8 @@ struct answer {
 
 static struct answer ask(struct omis_session *session, const struct buf *request)
 {
-    struct answer answer = {.reply = request->failed ? NULL : omis_session_query(session, request->data)};
-    answer.reader = omis_reader_new(answer.reply);
+    struct answer answer = {.reader =
+                                omis_reader_take(request->failed ? NULL : omis_session_query(session, request->data))};
     bool found = omis_reader_find(answer.reader, 1);
     answer.values = omis_reader_values(answer.reader);
     answer.why = omis_reader_error(answer.reader);
@@ -38,7 +37,6 @@ static struct answer ask(struct omis_session *session, const struct buf *request
 static void answer_done(struct answer *answer)
 {
     omis_reader_free(answer->reader);
-    omis_reply_free(answer->reply);
 }
 
 static void quoted_request(struct buf *out, const char *service, struct span argument)

@@ -215,13 +215,11 @@ void ranks_ask(struct rank_list *ranks)
             log_warning("%s", client_error());
         return;
     }
-    Omis_reply reply = client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0);
-    struct omis_reader *reader = omis_reader_new(reply);
+    struct omis_reader *reader = omis_reader_take(client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0));
     while (omis_reader_next(reader))
         if (omis_count(omis_reader_values(reader)))
             ranks_take(ranks, omis_item(omis_reader_values(reader), 0));
     omis_reader_free(reader);
-    omis_reply_free(reply);
     omis_finalize();
 }
 

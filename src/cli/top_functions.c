@@ -167,7 +167,7 @@ static void take_result(struct top_functions *functions, const struct omis_value
 static void on_reply(Omis_reply reply, void *param)
 {
     struct top_functions *functions = param;
-    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(reply);
     size_t last = 0;
     functions->asking = false;
     clear(functions);
@@ -177,7 +177,6 @@ static void on_reply(Omis_reply reply, void *param)
     for (int more = last && omis_reader_find(reader, last); more; more = omis_reader_next(reader))
         take_result(functions, omis_reader_values(reader));
     merge(functions);
-    omis_reply_free(reply);
 }
 
 /* ---- the question ---- */

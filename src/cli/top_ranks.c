@@ -28,7 +28,7 @@ static void on_reply(Omis_reply reply, void *param)
     struct top_ranks *ranks = param;
     ranks->asking = false;
     *ranks->refused = 0;
-    struct omis_reader *reader = omis_reader_new(reply);
+    struct omis_reader *reader = omis_reader_take(reply);
     while (omis_reader_next(reader))
         if (omis_count(omis_reader_values(reader)))
             ranks_take(&ranks->known, omis_item(omis_reader_values(reader), 0));
@@ -36,7 +36,6 @@ static void on_reply(Omis_reply reply, void *param)
             snprintf(ranks->refused, sizeof ranks->refused, "%s", omis_reader_text(reader));
     omis_reader_free(reader);
     add_elsewhere(ranks);
-    omis_reply_free(reply);
 }
 
 void top_ranks_ask(struct top_ranks *ranks, bool connected)

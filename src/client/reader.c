@@ -23,6 +23,7 @@ struct omis_value {
 
 struct omis_reader {
     Omis_reply reply;
+    bool owned;
     size_t action;                     /* of the current result */
     const Omis_object_result *current; /* NULL: before the first, or behind the last */
     bool begun, missed;                /* missed: omis_reader_find did not find it */
@@ -51,10 +52,22 @@ struct omis_reader *omis_reader_new(Omis_reply reply)
     return reader;
 }
 
+struct omis_reader *omis_reader_take(Omis_reply reply)
+{
+    struct omis_reader *reader = omis_reader_new(reply);
+    if (reader)
+        reader->owned = true;
+    else
+        omis_reply_free(reply);
+    return reader;
+}
+
 void omis_reader_free(struct omis_reader *reader)
 {
     if (!reader)
         return;
+    if (reader->owned)
+        omis_reply_free(reader->reply);
     arena_done(&reader->arena);
     free(reader);
 }

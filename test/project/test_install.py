@@ -122,6 +122,13 @@ class Install(unittest.TestCase):
         self.installed("share", "doc", "scry", "README.md")
         self.installed("share", "doc", "scry", "reference", "report.schema.json")
 
+    def test_example_tools(self):
+        """Compiled, and as sources that can be compiled as the how-to says."""
+        for name in ("breakpoints", "sampler", "messages", "distributed"):
+            self.installed(self.options["libexecdir"], "scry", "examples", name)
+            for source in (name + ".c", "tool.c", "tool.h", "symbols.c"):
+                self.installed("share", "doc", "scry", "examples", source)
+
     def test_program_runs_where_it_was_installed(self):
         done = subprocess.run([self.installed("bin", "scry"), "--version"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, f"scry {self.version()}\n"), done.stderr)
