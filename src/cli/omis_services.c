@@ -143,8 +143,13 @@ bool omis_services_explain(struct omis_session *session, const char *name)
         params--;
     bool event = strcmp(info[INFO_KIND], "event") == 0;
     printf("  %s(%.*s)%s\n", info[INFO_NAME], params, info[INFO_SIGNATURE], event ? " : ..." : "");
-    if (result)
-        printf("  %s %s\n", event ? "sets" : "returns", result + 2 + strspn(result + 2, " "));
+    if (result) { /* behind a '!' are errors, which the reference lists */
+        result += 2 + strspn(result + 2, " ");
+        int len = (int)strcspn(result, "!");
+        while (len > 0 && result[len - 1] == ' ')
+            len--;
+        printf("  %s %.*s\n", event ? "sets" : "returns", len, result);
+    }
     printf("  %s service, %s by OMIS\n", info[INFO_KIND], class_word(info[INFO_CLASS]));
     if (*info[INFO_STATE])
         printf("  not available here: %s\n", info[INFO_STATE]);

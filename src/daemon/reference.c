@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <scry/omis.h>
+
 #include "monitor/monitor.h"
 #include "monitor/mpi_params.h"
 #include "monitor/registry.h"
@@ -24,7 +26,21 @@ static const char intro[] =
     "left "
     "out. A service that cannot work "
     "answers\n"
-    "`OMIS_UNSUPPORTED_SERVICE` with the reason given here.\n";
+    "`OMIS_UNSUPPORTED_SERVICE` with the reason given here.\n"
+    "\n"
+    "Units stand with the type: `integer<bytes> size`, `floating<s> duration`; `1/s` is per second, pages are of "
+    "`mem_pagesize` bytes.\n"
+    "Numbers without are counts, identifiers or flags. *Errors* are the statuses, without their `OMIS_`, with which a "
+    "service may\n"
+    "answer for an object; a request as a whole (element 0 of the reply) may also have `OMIS_SYNTAX_ERROR`, "
+    "`OMIS_UNKNOWN_SERVICE`,\n"
+    "`OMIS_UNKNOWN_ECP`, `OMIS_TYPE_MISMATCH`, `OMIS_PARAMETER_ERROR`, `OMIS_NO_MEMORY` and `OMIS_INTERNAL_ERROR`, and "
+    "every action\n"
+    "`OMIS_UNKNOWN_ECP`, `OMIS_TYPE_MISMATCH` and `OMIS_NO_MEMORY`. The same with `OMIS_FATAL`: the object's state was "
+    "changed and\n"
+    "could not be restored. A conditional request is answered with `OMIS_CSR_DEFINED`, later `_ENABLED`, `_DISABLED`, "
+    "`_TRIGGERED`\n"
+    "and `_DELETED`.\n";
 
 static void print_escaped(FILE *out, const char *text)
 {
@@ -35,6 +51,20 @@ static void print_escaped(FILE *out, const char *text)
     }
 }
 
+/* What may go wrong beyond what every request may answer. */
+static void print_statuses(const struct service *service, FILE *out)
+{
+    static const Omis_status statuses[] = {
+        OMIS_UNKNOWN_SERVICE, OMIS_UNSUPPORTED_SERVICE, OMIS_UNKNOWN_OBJECT,   OMIS_PARAMETER_ERROR,
+        OMIS_OS_ERROR,        OMIS_NO_PERMISSION,       OMIS_UNSPECIFIED_ERROR};
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (registry_may_answer(service, statuses[i])) {
+            fprintf(out, "%s%s", comma, omis_status_name(statuses[i]) + strlen("OMIS_"));
+            comma = ", ";
+        }
+}
+
 static void print_row(const struct service *service, FILE *out)
 {
     static const char *const kinds[] = {"information", "manipulation", "event"};
@@ -42,19 +72,23 @@ static void print_row(const struct service *service, FILE *out)
     const struct scry_service *row = service->row;
     const char *missing = row->missing ? row->missing() : NULL;
     fprintf(out, "| `%s` | %s | %c | `", row->name, kinds[row->kind], classes[row->requirement & ~SCRY_PARTLY]);
-    print_escaped(out, row->signature);
+    const struct span result = service->signature.result; /* the statuses behind it have a column */
+    fprintf(out, "%.*s", (int)(result.ptr + result.len - row->signature), row->signature);
     fputs("` | ", out);
     if (missing)
         fputs("unsupported: ", out);
     print_escaped(out, missing ? missing : row->requirement & SCRY_PARTLY ? "works in part" : "works");
     fputs(" | ", out);
     print_escaped(out, row->doc);
+    fputs(" | ", out);
+    print_statuses(service, out);
     fputs(" |\n", out);
 }
 
 static void print_family(const struct registry *registry, const char *extension, FILE *out)
 {
-    fputs("\n| service | kind | class | signature | state | what it does |\n|---|---|---|---|---|---|\n", out);
+    fputs("\n| service | kind | class | signature | state | what it does | errors |\n|---|---|---|---|---|---|---|\n",
+          out);
     for (const struct service *service = registry->services; service; service = service->hh.next)
         if (strcmp(service->extension, extension) == 0)
             print_row(service, out);

@@ -62,7 +62,7 @@ static bool find_type(struct span word, enum type_kind *ret_kind)
     return false;
 }
 
-/* TYPE [ '<' class '>' ] [ '*' ] [ name ] */
+/* TYPE [ '<' class or unit '>' ] [ '*' ] [ name ] */
 static int read_param(struct reader *reader, struct param_type *ret_param)
 {
     struct param_type param = {0};
@@ -74,6 +74,12 @@ static int read_param(struct reader *reader, struct param_type *ret_param)
         if (!class.len || class.len >= sizeof param.class || !take_char(reader, '>'))
             return bad_signature(reader, "a token class and '>'");
         memcpy(param.class, class.ptr, class.len);
+    }
+    /* a unit, for reference pages only */
+    if ((param.kind == TYPE_INTEGER || param.kind == TYPE_FLOATING) && take_char(reader, '<')) {
+        reader->at += strcspn(reader->at, ">");
+        if (!take_char(reader, '>'))
+            return bad_signature(reader, "a unit and '>'");
     }
     param.list = take_char(reader, '*');
     param.name = take_word(reader);
@@ -191,7 +197,9 @@ int signature_parse(const char *text, struct signature *ret_signature, struct er
         return bad_signature(&reader, "',' or '->'");
     reader.at++;
     skip_space(&reader);
-    signature.result = span_str(reader.at);
+    const char *mark = strchr(reader.at, '!');
+    signature.statuses = span_str(mark ? mark + 1 : "");
+    signature.result = mark ? span_of(reader.at, (size_t)(mark - reader.at)) : span_str(reader.at);
     while (signature.result.len && strchr(" \t\n", signature.result.ptr[signature.result.len - 1]))
         signature.result.len--;
     if (!signature.result.len)
@@ -209,7 +217,7 @@ int signature_parse(const char *text, struct signature *ret_signature, struct er
     if (braces && take_char(&reader, '*'))
         take_word(&reader);
     skip_space(&reader);
-    if (*reader.at)
+    if (reader.at != mark && *reader.at)
         return bad_signature(&reader, "the end");
     *ret_signature = signature;
     return 0;

@@ -4,7 +4,9 @@
  *
  *     "token<p>* proc_list, integer addr, any* params -> void"
  *     "token<n>* node_list, string exec -> token"
+ *     "token<p> proc, integer<bytes> size -> floating<s>"                           (with the units of numbers)
  *     "token<p>* proc_list, integer flags -> { [integer global_id]; [string* argv] }"
+ *     "token<e> user_event -> void ! OMIS_NO_PERMISSION"    (a status that its shape does not say it may answer with)
  *     "token<t>* thread_list, integer* sig_list -> { integer sig }"      (an event: what follows are its
  * parameters)
  *
@@ -37,8 +39,9 @@ struct signature {
     bool returns_void;
     bool open_outputs; /* "...": the names of the outputs are not all known before */
     struct param_type outputs[SIGNATURE_OUTPUTS];
-    size_t output_count; /* members of { }, in order */
-    struct span result;  /* the text after "->" */
+    size_t output_count;  /* members of { }, in order */
+    struct span result;   /* the text after "->", */
+    struct span statuses; /* and that after the "!" behind it, names with spaces between them; "" without */
 };
 
 /* text is borrowed for the life of the signature. 0 or -EINVAL with err. */

@@ -73,6 +73,12 @@ static void outputs_are_read(void **state)
     assert_int_equal(read_signature("-> { }").output_count, 0);
     assert_int_equal(read_signature("-> { integer a; string b }*").output_count, 2);
     assert_int_equal(read_signature("-> token* tokens").output_count, 0);
+    signature = read_signature("integer<bytes> a, floating<1/s>* b -> void ! OMIS_OS_ERROR OMIS_NO_MEMORY");
+    assert_true(span_is(signature.params[0].name, "a") && signature.params[1].list && signature.returns_void);
+    assert_true(span_is(signature.result, "void"));
+    assert_true(span_is(signature.statuses, " OMIS_OS_ERROR OMIS_NO_MEMORY"));
+    assert_int_equal(read_signature("-> { integer<ns> a } ! OMIS_OS_ERROR").output_count, 1);
+    assert_int_equal(signature_parse("integer<bytes a -> void", &signature, NULL), -EINVAL);
     signature =
         read_signature("-> {integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer "
                        "a;integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer a}");

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <scry/omis.h>
+
+#include "base/log.h"
 #include "monitor/execute.h"
 
 static struct span token_of(const struct scry_object *object)
@@ -44,6 +47,11 @@ void call_fail(struct scry_call *call, struct scry_object *object, Omis_status s
     va_end(args);
     struct span why = span_str(text);
     call->answers++;
+#ifdef SCRY_PAUSES
+    if (!registry_may_answer(call->service, status)) /* the tests look for this */
+        log_error("%s answers %s, of which its row and the reference do not tell: %s", call->service->row->name,
+                  omis_status_name(status), text);
+#endif
     reply_result(call->reply, token_of(object), status, &why);
 }
 

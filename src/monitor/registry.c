@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <scry/omis.h>
+
 static bool name_is_identifier(const char *name)
 {
     for (const char *c = name; *c; c++)
@@ -101,4 +103,41 @@ void registry_free(struct registry *registry)
         free(service);
     }
     free(registry);
+}
+
+bool registry_may_answer(const struct service *service, Omis_status status)
+{
+    const struct signature *signature = &service->signature;
+    const struct scry_service *row = service->row;
+    bool objects = service->object_arg >= 0, values = signature->param_count > (size_t)objects;
+    bool names = !objects && values && signature->params[0].kind != TYPE_ANY; /* of something outside */
+    bool of_monitor = objects && (strcmp(service->object_class, "c") == 0 || strcmp(service->object_class, "e") == 0);
+    switch (status & ~OMIS_FATAL) {
+    case OMIS_OK:
+    case OMIS_UNKNOWN_ECP:
+    case OMIS_TYPE_MISMATCH:
+    case OMIS_NO_MEMORY:
+        return true; /* of every service */
+    case OMIS_UNKNOWN_OBJECT:
+        if (objects || names)
+            return true;
+        break;
+    case OMIS_PARAMETER_ERROR:
+        if (values || (objects && row->kind == SCRY_MANIPULATION))
+            return true;
+        break;
+    case OMIS_UNSUPPORTED_SERVICE:
+        if (row->missing || row->requirement & SCRY_PARTLY || (objects && !of_monitor))
+            return true;
+        break;
+    case OMIS_OS_ERROR:
+    case OMIS_NO_PERMISSION: /* the system was asked */
+        if ((objects && !of_monitor) || names)
+            return true;
+        break;
+    default:
+        break;
+    }
+    const char *name = omis_status_name(status & ~OMIS_FATAL);
+    return signature->statuses.len && memmem(signature->statuses.ptr, signature->statuses.len, name, strlen(name));
 }

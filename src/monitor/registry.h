@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include <omis.h>
 #include <scry/ext.h>
 #include <uthash.h>
 
@@ -44,5 +45,10 @@ bool registry_has_extension(const struct registry *registry, struct span prefix)
 /* Forgets an extension that failed to register, with what it had registered so far. */
 void registry_remove_extension(struct registry *registry, const char *prefix);
 void registry_free(struct registry *registry);
+
+/* Whether an action or event of this service may answer with the status, by its row. Those of requests as a whole
+ * (syntax, unknown services, types, memory, internal errors) are no service's own. For reference pages, and a check in
+ * builds for tests. */
+bool registry_may_answer(const struct service *service, Omis_status status);
 
 #endif

@@ -435,11 +435,11 @@ static void ct_get_info(struct scry_call *call)
     "local_list; "
 
 const struct scry_service ct_services[] = {
-    {"ct_list_functions", SCRY_INFORMATION, PROCESSES ", string selection -> any* functions", SCRY_OPTIONAL,
-     ct_list_functions,
+    {"ct_list_functions", SCRY_INFORMATION, PROCESSES ", string selection -> any* functions ! OMIS_UNSPECIFIED_ERROR",
+     SCRY_OPTIONAL, ct_list_functions,
      "The functions of traced processes that a selection chooses: " PLACE ", address, module, mode."},
-    {"ct_select", SCRY_MANIPULATION, PROCESSES ", string selection, string mode -> void", SCRY_OPTIONAL, ct_select,
-     "What is recorded of functions from now on: off, count, record, or values."},
+    {"ct_select", SCRY_MANIPULATION, PROCESSES ", string selection, string mode -> void ! OMIS_UNSPECIFIED_ERROR",
+     SCRY_OPTIONAL, ct_select, "What is recorded of functions from now on: off, count, record, or values."},
     {"ct_get_profile", SCRY_INFORMATION, PROCESSES ", integer limit -> any* rows", SCRY_OPTIONAL, ct_get_profile,
      "The functions with the most time of their own, at most limit (0: all): " PLACE ", calls, total, self, shortest "
      "and longest time in ns (-1: only counted)."},
@@ -450,9 +450,10 @@ const struct scry_service ct_services[] = {
     {"ct_get_callers", SCRY_INFORMATION, PROCESSES ", [string function] -> any* edges", SCRY_OPTIONAL, ct_get_callers,
      "Who called what: " PLACE " of the function, the same of the caller, calls, total time in ns."},
     {"ct_get_info", SCRY_INFORMATION,
-     PROCESSES " -> { string state; integer threads; integer events; integer discarded; integer bytes; floating cost; "
-               "integer bad_addresses; integer "
-               "omitted; integer too_deep; integer overwritten; string job; string trace; string problem }",
+     PROCESSES
+     " -> { string state; integer threads; integer events; integer discarded; integer<bytes> bytes; floating cost; "
+     "integer bad_addresses; integer "
+     "omitted; integer too_deep; integer overwritten; string job; string trace; string problem }",
      SCRY_OPTIONAL, ct_get_info,
      "How the tracing of processes stands; cost: seconds that recording took the program; problem: why nothing comes, "
      "and "
@@ -460,7 +461,8 @@ const struct scry_service ct_services[] = {
     {"ct_flush", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, ct_flush,
      "Write to the trace what was recorded so far."},
     {"ct_read_variable", SCRY_INFORMATION,
-     "token* object_list, string name, [integer depth] -> { string type; string value; integer address; integer size }",
+     "token* object_list, string name, [integer depth] -> { string type; string value; integer address; integer<bytes> "
+     "size }",
      SCRY_OPTIONAL, ct_read_variable,
      "The value of a variable: global or static of a process, of any scope of a thread (which stops while it is "
      "read)."},
@@ -476,7 +478,8 @@ const struct scry_service ct_services[] = {
      "condition's expressions.",
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
-     PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "floating duration; string result; ... }",
+     PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS
+               "floating<s> duration; string result; ... }",
      SCRY_OPTIONAL, NULL,
      "A function of the selection returns; duration in seconds, also in the condition; args as they are then.",
      .event = &ct_returned_ops},

@@ -323,10 +323,10 @@ const struct scry_service job_services[] = {
     {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL, job_create,
      "Follow a process and all its descendants; dir is the job directory."},
     {"job_get_info", SCRY_INFORMATION,
-     "token<job_j>* job_list, integer cursor -> { integer cursor; integer time_ns; integer singly; string reason; "
-     "integer lost; integer started; integer ended; integer ended_cpu_ns; integer peak_processes; integer "
+     "token<job_j>* job_list, integer cursor -> { integer cursor; integer<ns> time_ns; integer singly; string reason; "
+     "integer lost; integer started; integer ended; integer<ns> ended_cpu_ns; integer peak_processes; integer "
      "peak_threads; integer forgotten; integer ended_num; "
-     "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer unclocked_ns }",
+     "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer<ns> unclocked_ns }",
      SCRY_OPTIONAL, job_get_info,
      "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
      "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, source, why, whole, directory, arguments; "

@@ -482,7 +482,7 @@ void lib_call_start(struct monitor *monitor)
 
 /* ---- the services ---- */
 
-#define OUTPUTS_OF_BOTH "string call; integer comm; integer peer; integer tag; integer bytes; "
+#define OUTPUTS_OF_BOTH "string call; integer comm; integer peer; integer tag; integer<bytes> bytes; "
 
 const struct scry_service lib_call_services[] = {
     {"thread_has_started_lib_call", SCRY_EVENT,
@@ -493,7 +493,7 @@ const struct scry_service lib_call_services[] = {
      .event = &started_ops},
     {"thread_has_ended_lib_call", SCRY_EVENT,
      "token<t>* thread_list, string lib_call_name, [string condition] -> { " OUTPUTS_OF_BOTH
-     "integer received; integer result; floating duration; token msg; ... }",
+     "integer<bytes> received; integer result; floating<s> duration; token msg; ... }",
      SCRY_REQUIRED, NULL, "A thread has returned from MPI; par0 is the result, duration in seconds.",
      .event = &ended_ops},
     SERVICE_END,

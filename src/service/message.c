@@ -510,15 +510,17 @@ static void message_insert_into_queue(struct scry_call *call)
 
 const struct scry_service message_services[] = {
     PARTLY_ROW(
-        "message_insert_into_queue", SCRY_MANIPULATION, "token<m> msg, token<q> queue, integer pos -> void",
-        message_insert_into_queue,
+        "message_insert_into_queue", SCRY_MANIPULATION,
+        "token<m> msg, token<q> queue, integer pos -> void ! OMIS_UNSPECIFIED_ERROR", message_insert_into_queue,
         "Insert a message that is held into a message queue, at its end (pos -1): its sender's process sends it, at "
         "its next MPI call. At most 4000 bytes (960 to the sender itself), which nobody has to wait for."),
     PARTLY_ROW(
-        "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token<m> msg -> void", message_queue_remove,
+        "message_queue_remove", SCRY_MANIPULATION, "token<q> queue, token<m> msg -> void ! OMIS_UNSPECIFIED_ERROR",
+        message_queue_remove,
         "Remove a message from a message queue, and hold it: the receiver's process receives it, at its next MPI "
         "call. Of each sender, tag and communicator the first one only."),
-    MESSAGE_ROW("message_queue_clear", SCRY_MANIPULATION, "token<q>* queue_list -> void", message_queue_clear,
+    MESSAGE_ROW("message_queue_clear", SCRY_MANIPULATION, "token<q>* queue_list -> void ! OMIS_UNSPECIFIED_ERROR",
+                message_queue_clear,
                 "Clear message queues: their processes receive all messages, at their next MPI call."),
     MESSAGE_ROW("message_tag", SCRY_MANIPULATION, "token<m>* msg_list, integer tag -> void", message_tag,
                 "Add a monitor tag to messages."),
@@ -535,7 +537,7 @@ const struct scry_service message_services[] = {
         "the order in which they were sent. messages: token, thread that sent it, size (-1: not known any more), "
         "monitor tag, as bits 0 to 3 of flags say."),
     {"message_queue_has_been_extended", SCRY_EVENT,
-     "token<q>* queue_list -> { token queue; token msg; token sender; integer size; integer monitor_tag }",
+     "token<q>* queue_list -> { token queue; token msg; token sender; integer<bytes> size; integer monitor_tag }",
      SCRY_OPTIONAL, NULL,
      "A message has been sent to a message queue (also one that a receive waits for). Its sender waits until the "
      "action "

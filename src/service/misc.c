@@ -141,7 +141,8 @@ const struct scry_service misc_services[] = {
 
 const struct scry_service scry_services[] = {
     {"scry_service_get_info", SCRY_INFORMATION,
-     "string name -> { string name; string kind; string signature; string class; string doc; string unsupported }",
+     "string name -> { string name; string kind; string signature; string class; string doc; string unsupported } "
+     "! OMIS_UNKNOWN_SERVICE",
      SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
     SERVICE_END,
 };

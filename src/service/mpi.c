@@ -551,7 +551,7 @@ const struct scry_service mpi_services[] = {
      "Operations that were begun and are not completed: request, call, send, receive or other, active, inactive or "
      "freed, world rank, tag, number of the communicator, bytes, age in ns."},
     {"mpi_get_state", SCRY_INFORMATION,
-     PROCESSES " -> { string state; integer rank; integer size; string library; string fault; any* threads }",
+     PROCESSES " -> { string state; integer rank; integer<bytes> size; string library; string fault; any* threads }",
      SCRY_OPTIONAL, mpi_get_state,
      "What the threads of MPI processes are in: thread id, 1 for the rank's own, call (\"\": it computes), since how "
      "many "
@@ -559,7 +559,7 @@ const struct scry_service mpi_services[] = {
      "window or file, bytes, requests waited for, file and address of the call, ns of computation and of "
      "communication."},
     {"mpi_get_wait_graph", SCRY_INFORMATION,
-     "[string job] -> { integer still; any* ranks; any* waits; any* findings; string text }", SCRY_OPTIONAL,
+     "[string job] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }", SCRY_OPTIONAL,
      mpi_get_wait_graph,
      "Why the ranks of a job do not move (" JOB
      "). still: ns without a call begun or ended; ranks: index, MPI job, rank, "
@@ -575,8 +575,8 @@ const struct scry_service mpi_services[] = {
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,
      "Statistics of MPI processes begin anew, with each thread's next call."},
     {"mpi_job_has_stalled", SCRY_EVENT,
-     "string job, floating seconds -> { string job; floating seconds; integer ranks; string text }", SCRY_OPTIONAL,
-     NULL,
+     "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text }",
+     SCRY_OPTIONAL, NULL,
      "For that long no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Told once for "
      "each stall; ranks: how many there are on this node; text: why they do not move, as mpi_get_wait_graph has it.",
      .event = &mpi_stalled_ops},

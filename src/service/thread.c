@@ -273,9 +273,10 @@ const struct scry_service thread_services[] = {
     {"thread_get_info", SCRY_INFORMATION,
      "token<t>* thread_list, integer flags -> { [token process]; [integer global_id]; [integer root_funct]; [token "
      "parent]; "
-     "[token message_queue]; [integer stack_size]; [token node]; [integer local_id]; [integer scheduling_state]; "
-     "[floating total_time]; "
-     "[integer priority]; [floating system_time] }",
+     "[token message_queue]; [integer<bytes> stack_size]; [token node]; [integer local_id]; [integer "
+     "scheduling_state]; "
+     "[floating<s> total_time]; "
+     "[integer priority]; [floating<s> system_time] }",
      SCRY_PARTIAL | SCRY_PARTLY, thread_get_info,
      "Static (bits 0-5 of flags) and dynamic (bits 6-11) information on threads; root_funct is known of first "
      "threads."},

@@ -234,11 +234,11 @@ const struct scry_service thread_event_services[] = {
               "A thread has entered a system call; par1 ... are its parameters.", &syscall_start_ops),
     EVENT_ROW("thread_has_ended_sys_call", "token<t>* thread_list, string sys_call_name -> { ... }", SCRY_OPTIONAL,
               "A thread has left a system call; par0 is the result, par1 ... are its parameters.", &syscall_end_ops),
-    EVENT_ROW(
-        "thread_has_received_tagged_msg",
-        "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer size; integer monitor_tag }",
-        SCRY_OPTIONAL, "A thread has received a message with a monitor tag of the list (an empty list: any tag).",
-        &message_tagged_ops),
+    EVENT_ROW("thread_has_received_tagged_msg",
+              "token<t>* thread_list, integer* tag_list -> { token msg; token sender; integer<bytes> size; integer "
+              "monitor_tag }",
+              SCRY_OPTIONAL, "A thread has received a message with a monitor tag of the list (an empty list: any tag).",
+              &message_tagged_ops),
     SERVICE_END,
 };
 

@@ -47,7 +47,7 @@ CHAPTER_8 = {
 
 def lines(text):
     """The page without the states that depend on the machine."""
-    return [re.sub(r"` \| [^|]* \| ([^|]*) \|$", r"` | ? | \1 |", line) if MACHINE_DEPENDENT.match(line) else line
+    return [re.sub(r"` \| [^|]* \| ([^|]*) \| ([^|]*) \|$", r"` | ? | \1 | \2 |", line) if MACHINE_DEPENDENT.match(line) else line
             for line in text.splitlines()]
 
 
@@ -78,8 +78,24 @@ class Reference(scrytest.TestCase):
         self.assertEqual(set(rows), wanted)
         self.assertEqual(len(rows), len(wanted), "a service is listed twice")
 
+    def test_units_and_errors(self):
+        """Every number that measures something has its unit; every service says what may go wrong."""
+        for line in self.printed.splitlines():
+            row = re.match(r"^\| `(\w+)` \| .*?`(.*)` \| .* \| ([A-Z_, ]*) \|$", line)
+            if not row:
+                continue
+            name, signature, errors = row.groups()
+            measures = re.findall(r"(?:integer|floating)(<[^>]*>)? (\w*(?:size|time|duration|seconds|_ns|bytes|length))\b", signature)
+            self.assertEqual([word for unit, word in measures if not unit and word not in self.NO_MEASURES], [], name)
+            self.assertNotIn("!", signature)
+            if "token<" in signature.split("->")[0]:
+                self.assertIn("UNKNOWN_OBJECT", errors, name)
+        self.assertRegex(self.printed, r"\| `user_event_raise` .*UNSPECIFIED_ERROR \|\n")
+
+    NO_MEASURES = ("os_boottime", "queue_length")
+
     def test_unsupported_services_give_their_reason(self):
-        for name, state in re.findall(r"^\| `(\w+)` \|.*\| (works|unsupported[^|]*) \| [^|]* \|$", self.printed, re.M):
+        for name, state in re.findall(r"^\| `(\w+)` \|.*\| (works|unsupported[^|]*) \| [^|]* \| [^|]* \|$", self.printed, re.M):
             self.assertTrue(state == "works" or len(state) > len("unsupported: ") + 10, (name, state))
 
 

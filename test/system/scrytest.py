@@ -397,8 +397,19 @@ class Sandbox:
         try:
             self.stop_monitor()
             wait_until(lambda: not list(self.processes("scry")), 10, "the tracer ends after the monitor")
+            self._check_log()
         finally:
             self._remove()
+
+    def _check_log(self):
+        """Builds for tests write down when a service answers what doc/reference/services.md does not tell of."""
+        try:
+            with open(self.path("run", "monitor.log"), encoding="utf-8", errors="replace") as file:
+                untold = [line for line in file if "of which its row and the reference do not tell" in line]
+        except OSError:
+            return
+        if untold:
+            raise AssertionError("".join(untold))
 
     def __enter__(self):
         return self
