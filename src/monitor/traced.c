@@ -151,6 +151,7 @@ static void translate(const struct sighting *seen)
     struct value number;
     switch (raw->kind) {
     case TRACER_LET_GO:     /* of no process */
+    case TRACER_LOADED:     /* nobody asks for it here */
     case TRACER_INTERRUPTS: /* no events */
     case TRACER_RESUMES:
         break;

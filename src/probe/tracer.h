@@ -49,6 +49,7 @@ enum tracer_event_kind {
     TRACER_CALL_ENDED,  /* what tracer_call called has returned, and the registers are what they were: addr, result
                            (rax),  args[0] (the low half of xmm0), args[1] (tracer_call_place.slot); held if that is
                            watched */
+    TRACER_LOADED,      /* tracer_load has come to its end: see tracer_load_result; not held */
     TRACER_LET_GO, /* of no process: while the monitor was stopped, args[0] threads that were held were let go on, and
                       args[1] events were not reported */
 };
@@ -148,6 +149,27 @@ struct tracer_call_place {
     uint8_t original[TRACER_STUB_SIZE]; /* what it lies over */
 };
 int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_call_place *ret_place, struct err *err);
+
+/*
+ * Brings a library into a seized process, and calls a function of it: one of its threads is made to call dlopen(path),
+ * dlsym(symbol) and symbol(data), which returns a long. Only where that is safe is it begun: no thread is inside the
+ * dynamic linker or fork; the calling one is in the program's own code or waits in a system call that the program
+ * made, on its own stack, with room there, and nowhere inside of malloc, of other functions of the C library, of MPI
+ * or of a signal's handler. While it calls, signals to it wait, all else goes on, and none of it is an event. Its
+ * registers, signal mask and errno are what they were when it is over.
+ *
+ * 0: begun, TRACER_LOADED tells when it is over. -EAGAIN: not just now, err says why: try again in a while.
+ * -EOPNOTSUPP: never in this process, err says why. -EBUSY: one is in progress.
+ */
+struct tracer_load {
+    const char *path, *symbol;
+    const void *data; /* is copied onto the thread's stack: valid until the function returns */
+    size_t data_size; /* up to TRACER_LOAD_DATA */
+};
+enum { TRACER_LOAD_DATA = 16384 };
+int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load, struct err *err);
+/* 0: what the function returned; -errno: err says why it was not called (-EINPROGRESS: not yet). */
+int tracer_load_result(struct tracer *tracer, pid_t pid, int64_t *ret_result, struct err *err);
 
 struct tracer_frame {
     uint64_t pc;  /* of the innermost: where it is; of others: the return address */

@@ -240,7 +240,7 @@ void breakpoint_hit(struct thread *thread, struct breakpoint *breakpoint)
     }
     thread->break_done = true;
     thread->break_addr = breakpoint->addr;
-    if (again || !process_reports(thread))
+    if (again || thread_loads(thread) || !process_reports(thread))
         return;
     for (struct breakpoint_user *user = breakpoint->users; user; user = user->next) {
         if (user->process != thread->process || user->step_tid)

@@ -76,15 +76,22 @@ static void fill_context(ucontext_t *context, const struct user_regs_struct *reg
     context->uc_mcontext.fpregs = (void *)xstate_addr;
 }
 
-/* Builds the frame and returns the stack pointer at the function's entry; 0 if the stack has no room. */
-static uint64_t push_frame(struct thread *thread, const struct call *call, uint64_t stub)
+static uint64_t data_address(const struct call *call, const struct call_wanted *wanted)
 {
-    uint64_t sigmask = 0, top = call->regs.rsp - RED_ZONE;
+    return (call->regs.rsp - RED_ZONE - wanted->data_size) & ~UINT64_C(15);
+}
+
+/* Builds the frame and returns the stack pointer at the function's entry; 0 if the stack has no room. */
+static uint64_t push_frame(struct thread *thread, const struct call *call, const struct call_wanted *wanted,
+                           uint64_t stub)
+{
+    uint64_t sigmask = 0, top = data_address(call, wanted);
     uint64_t xstate_addr = (top - call->xstate_size - sizeof MAGIC2) & ~(uint64_t)(XSTATE_ALIGN - 1);
     size_t context_size = offsetof(ucontext_t, uc_sigmask) + sizeof sigmask;
     uint64_t sp = ((xstate_addr - context_size - sizeof(siginfo_t)) & ~UINT64_C(15)) - 8;
-    if (ptrace((enum __ptrace_request)0x420a /* PTRACE_GETSIGMASK */, thread->tid, (void *)sizeof sigmask, &sigmask) <
-        0)
+    if (wanted->sigmask)
+        sigmask = *wanted->sigmask;
+    else if (regs_get_sigmask(thread, &sigmask) < 0)
         return 0;
     size_t size = top - sp;
     _cleanup_(freep) uint8_t *frame = calloc(1, size);
@@ -108,6 +115,8 @@ static uint64_t push_frame(struct thread *thread, const struct call *call, uint6
     memcpy(xstate + SOFTWARE_BYTES, &software, sizeof software);
     uint32_t magic2 = MAGIC2;
     memcpy(xstate + call->xstate_size, &magic2, sizeof magic2);
+    if (wanted->data_size && space_write(thread->process, top, wanted->data, wanted->data_size) < 0)
+        return 0;
     return space_write(thread->process, sp, frame, size) < 0 ? 0 : sp;
 }
 
@@ -140,7 +149,8 @@ static struct call *call_new(struct thread *thread)
     return call;
 }
 
-int call_start(struct thread *thread, uint64_t addr, struct tracer_call_place *ret_place, struct err *err)
+int call_start(struct thread *thread, const struct call_wanted *wanted, struct tracer_call_place *ret_place,
+               struct err *err)
 {
     int code = regs_leave_event(thread, err);
     if (code < 0)
@@ -152,19 +162,25 @@ int call_start(struct thread *thread, uint64_t addr, struct tracer_call_place *r
     struct call *call = call_new(thread);
     if (!call)
         return err_set(err, -EIO, "the registers of thread %d cannot be read", thread->tid);
-    uint64_t sp = push_frame(thread, call, stub);
+    uint64_t sp = push_frame(thread, call, wanted, stub);
     if (!sp) {
         call_free(call);
         return err_set(err, -EIO, "the stack of thread %d has no room for a call", thread->tid);
     }
-    call->addr = addr;
+    call->addr = wanted->addr;
     call->return_sp = sp + 8;
     *ret_place = (struct tracer_call_place){.slot = sp, .pc = call->regs.rip, .stub = stub};
     space_stub_original(thread->process->space, stub, ret_place->original);
     call->next = thread->calls;
     thread->calls = call;
     thread->regs.rsp = sp;
-    thread->regs.rip = addr;
+    thread->regs.rip = wanted->addr;
+    if (wanted->with_args) {
+        thread->regs.rdi = wanted->args[0];
+        thread->regs.rsi = wanted->args[1];
+    }
+    if (wanted->data)
+        *(wanted->data_arg ? &thread->regs.rsi : &thread->regs.rdi) = data_address(call, wanted);
     thread->regs.rax = 0;
     thread->regs.orig_rax = (unsigned long long)-1;
     thread->regs.eflags &= ~(unsigned long long)FLAG_DIRECTION;
@@ -208,6 +224,7 @@ bool call_returned(struct thread *thread)
     if (!call)
         return false;
     struct tracer_event event = ended(thread, call);
+    bool loads = call->loads;
     while (thread->calls != call) { /* left by longjmp */
         struct call *left = thread->calls;
         thread->calls = left->next;
@@ -221,7 +238,9 @@ bool call_returned(struct thread *thread)
     thread->in_syscall = false;
     regs_set_xstate(thread, call->xstate, call->xstate_size);
     call_free(call);
-    if (process_reports(thread) && thread->process->watch.calls)
+    if (loads)
+        load_returned(thread, (uint64_t)event.result);
+    else if (process_reports(thread) && thread->process->watch.calls)
         event_hold(thread, &event);
     else if (process_reports(thread))
         event_send(&event);
@@ -233,6 +252,8 @@ void call_drop(struct thread *thread)
     while (thread->calls) {
         struct call *call = thread->calls;
         thread->calls = call->next;
+        if (call->loads)
+            load_dropped(thread->process);
         call_free(call);
     }
 }

@@ -503,6 +503,28 @@ int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_c
                        ret_place ? ret_place : &ignored, sizeof *ret_place, err);
 }
 
+int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load, struct err *err)
+{
+    struct buf text = BUF_INIT;
+    buf_append(&text, load->path, strlen(load->path) + 1);
+    buf_append(&text, load->symbol, strlen(load->symbol) + 1);
+    buf_append(&text, load->data, load->data_size);
+    int code = text.failed ? err_errno(err, -ENOMEM, "load")
+                           : call_simple(tracer, MESSAGE(.kind = WIRE_LOAD, .id = pid), text.data, text.len, err);
+    buf_done(&text);
+    return code;
+}
+
+int tracer_load_result(struct tracer *tracer, pid_t pid, int64_t *ret_result, struct err *err)
+{
+    struct reply reply;
+    int code = call(tracer, MESSAGE(.kind = WIRE_LOAD_RESULT, .id = pid), NULL, 0, &reply, err);
+    if (code == 0)
+        *ret_result = (int64_t)reply.message.a;
+    buf_done(&reply.payload);
+    return code;
+}
+
 int tracer_backtrace(struct tracer *tracer, pid_t tid, size_t max_depth, struct tracer_frame **ret_frames,
                      size_t *ret_count, struct err *err)
 {

@@ -47,3 +47,16 @@ int regs_set_xstate(struct thread *thread, const void *bytes, size_t size)
         return errno == EFAULT ? -EINVAL : -errno; /* the kernel wants all of it */
     return 0;
 }
+
+/* Not in the system's header of ptrace. */
+enum { GETSIGMASK = 0x420a, SETSIGMASK = 0x420b };
+
+int regs_get_sigmask(const struct thread *thread, uint64_t *ret_mask)
+{
+    return ptrace((enum __ptrace_request)GETSIGMASK, thread->tid, (void *)sizeof *ret_mask, ret_mask) < 0 ? -errno : 0;
+}
+
+int regs_set_sigmask(const struct thread *thread, uint64_t mask)
+{
+    return ptrace((enum __ptrace_request)SETSIGMASK, thread->tid, (void *)sizeof mask, &mask) < 0 ? -errno : 0;
+}

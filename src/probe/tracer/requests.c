@@ -255,7 +255,8 @@ static int go_to(struct request *request, struct thread *thread)
 static int call(struct request *request, struct thread *thread)
 {
     struct tracer_call_place place;
-    int code = call_start(thread, request->message->a, &place, &request->err);
+    const struct call_wanted wanted = {.addr = request->message->a};
+    int code = call_start(thread, &wanted, &place, &request->err);
     if (code == 0)
         buf_append(&request->result, &place, sizeof place);
     return code;
@@ -296,7 +297,32 @@ static int do_backtrace(struct request *request)
     struct thread *thread = wanted_thread(request->message->id);
     if (!thread)
         return -ESRCH;
-    return unwind_thread(thread, request->message->a, &request->result, &request->err);
+    return unwind_thread(thread, request->message->a, &request->result, NULL, &request->err);
+}
+
+/* ---- libraries ---- */
+
+static int do_load(struct request *request)
+{
+    struct process *process = wanted_process(request->message->id);
+    const char *end = request->bytes + request->len;
+    const char *symbol = request->len ? memchr(request->bytes, 0, request->len) : NULL;
+    const char *data = symbol && ++symbol < end ? memchr(symbol, 0, (size_t)(end - symbol)) : NULL;
+    if (!process)
+        return err_set(&request->err, -ESRCH, "process %d is not traced", request->message->id);
+    if (!data++)
+        return -EINVAL;
+    const struct tracer_load wanted = {request->bytes, symbol, data, (size_t)(end - data)};
+    return load_start(process, &wanted, &request->err);
+}
+
+static int do_load_result(struct request *request)
+{
+    struct process *process = wanted_process(request->message->id);
+    int64_t result = 0;
+    int code = process ? load_result(process, &result, &request->err) : -ESRCH;
+    request->ret_a = (uint64_t)result;
+    return code;
 }
 
 /* ---- memory and breakpoints ---- */
@@ -366,6 +392,8 @@ static request_fn *const handlers[WIRE_KIND_COUNT] = {
     [WIRE_GOTO] = do_goto,
     [WIRE_CALL] = do_call,
     [WIRE_BACKTRACE] = do_backtrace,
+    [WIRE_LOAD] = do_load,
+    [WIRE_LOAD_RESULT] = do_load_result,
     [WIRE_WRITE] = do_write,
     [WIRE_BREAK_SET] = do_break_set,
     [WIRE_BREAK_CLEAR] = do_break_clear,

@@ -91,7 +91,7 @@ void syscall_stopped(struct thread *thread)
         event.result = info.op == PTRACE_SYSCALL_INFO_EXIT ? info.exit.rval : 0;
         report = watched(watch->syscall_exit, thread->syscall_number);
     }
-    if (!report || !process_reports(thread))
+    if (!report || thread_loads(thread) || !process_reports(thread))
         return;
     event.number = thread->syscall_number;
     event.arg_count = syscall_arg_count(event.number);

@@ -120,6 +120,7 @@ void graveyard_clear(void)
         dead_processes = process->next_dead;
         space_put(process->space);
         space_put(process->inherited);
+        load_free(process->load);
         free(process);
     }
 }

@@ -61,6 +61,7 @@ void insn_decode(struct insn *ret_insn, uint64_t addr, const uint8_t *bytes, siz
 int insn_relocate(const struct insn *insn, uint64_t addr, uint64_t slot, uint8_t ret_bytes[SLOT_SIZE]);
 
 struct thread;
+struct unwind_object;
 /* Performs the instruction on regs and the thread's memory. -EOPNOTSUPP: it must run in its place. */
 int insn_emulate(const struct insn *insn, uint64_t addr, struct thread *thread, struct user_regs_struct *regs);
 
@@ -154,6 +155,7 @@ struct call {
     uint64_t return_sp; /* rsp when the function has returned to the stub */
     void *xstate;
     size_t xstate_size;
+    bool loads; /* for process->load: nobody's business */
 };
 
 struct thread {
@@ -210,6 +212,12 @@ struct thread {
     uint64_t syscall_args[6];
 };
 
+/* It executes what we want, not the program. */
+static inline bool thread_loads(const struct thread *thread)
+{
+    return thread->calls && thread->calls->loads;
+}
+
 struct process {
     pid_t pid;
     struct thread *threads;
@@ -221,7 +229,8 @@ struct process {
     bool keep_stubs;         /* a thread was detached inside a call */
     struct space *inherited; /* the parent's, until our copy of its memory is clean */
     struct tracer_watch watch;
-    bool syscalls; /* the watch names any */
+    bool syscalls;     /* the watch names any */
+    struct load *load; /* tracer_load in progress, or what came of the last one */
     UT_hash_handle hh;
     struct process *next_dead;
     bool dead;
@@ -347,7 +356,17 @@ void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its st
 void step_done(struct thread *thread);
 void step_arrived(struct thread *thread); /* at its breakpoint behind a call */
 
-int call_start(struct thread *thread, uint64_t addr, struct tracer_call_place *ret_place, struct err *err);
+struct call_wanted {
+    uint64_t addr;
+    bool with_args;
+    uint64_t args[2]; /* then the first two */
+    const void *data; /* not NULL: it is put on the stack, and its address is args[data_arg] */
+    size_t data_size;
+    unsigned data_arg;
+    const uint64_t *sigmask; /* that the thread has again if nobody is there when the function returns; NULL: its own */
+};
+int call_start(struct thread *thread, const struct call_wanted *wanted, struct tracer_call_place *ret_place,
+               struct err *err);
 /* The call whose function is to return to us with this stack pointer; NULL. */
 const struct call *call_at(const struct thread *thread, uint64_t sp);
 bool call_returned(struct thread *thread); /* at the stub: true if it was one of ours */
@@ -357,15 +376,39 @@ void call_drop(struct thread *thread);     /* forgets them */
 int regs_leave_event(struct thread *thread, struct err *err);
 int regs_get_xstate(struct thread *thread, void *ret_bytes, size_t *inout_size);
 int regs_set_xstate(struct thread *thread, const void *bytes, size_t size);
+/* Bit signo - 1. */
+int regs_get_sigmask(const struct thread *thread, uint64_t *ret_mask);
+int regs_set_sigmask(const struct thread *thread, uint64_t mask);
 
 void syscall_stopped(struct thread *thread);
 unsigned syscall_arg_count(uint32_t number);
 int syscall_watch(struct process *process, const struct tracer_watch *watch);
 
-int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frames, struct err *err);
+/* ret_whole (may be NULL): the backtrace ends where the thread began. */
+int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frames, bool *ret_whole, struct err *err);
+/* What lies at an address, as of the last backtrace in this address space; the names live until the next one. */
+struct unwind_place {
+    const char *file;     /* its name without folders; "": none */
+    const char *function; /* NULL: not known */
+};
+struct unwind_place unwind_place(const struct process *process, uint64_t addr);
+/* Calls fn for each object that is loaded, until it returns false. */
+typedef bool unwind_object_fn(void *ctx, const char *file, const struct unwind_object *object);
+void unwind_objects(const struct process *process, unwind_object_fn *fn, void *ctx);
+/* The address of a function that the object defines for others; 0: none. */
+uint64_t unwind_defined(const struct unwind_object *object, const char *name);
 void unwinder_free(struct unwinder *unwinder);
 
 int spawn_process(const char *bytes, size_t len, pid_t *ret_pid, struct err *err);
+
+/* ---- load.c ---- */
+/* See tracer_load. Strings and data are copied. */
+int load_start(struct process *process, const struct tracer_load *wanted, struct err *err);
+/* A function that was called for it has returned, and the registers are what they were. */
+void load_returned(struct thread *thread, uint64_t result);
+void load_dropped(struct process *process); /* a call of its will never return here */
+int load_result(const struct process *process, int64_t *ret_result, struct err *err);
+void load_free(struct load *load);
 
 void request_handle(const struct wire_message *request, char *payload, size_t len);
 

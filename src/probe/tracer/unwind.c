@@ -235,7 +235,7 @@ static void copy_registers(struct unwinder *unwinder, const struct user_regs_str
     memcpy(unwinder->regs, values, sizeof values);
 }
 
-int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frames, struct err *err)
+int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frames, bool *ret_whole, struct err *err)
 {
     struct process *process = thread->process;
     int code = thread_halt(thread);
@@ -268,17 +268,89 @@ int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frame
     unwinder->max_depth = max_depth && max_depth < TRACER_FRAMES ? max_depth : TRACER_FRAMES;
     unwinder->thread = thread;
     unwinder->next = NULL;
-    dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
+    int ended = dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
     for (int calls = 0; unwinder->next && calls < CALLS_LIMIT; calls++) {
         copy_registers(unwinder, &unwinder->next->regs);
         unwinder->next = NULL;
-        dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
+        ended = dwfl_getthread_frames(unwinder->dwfl, thread->tid, each_frame, unwinder);
     }
+    if (ret_whole)
+        *ret_whole = ended == 0;
     if (unwinder->have_pc) /* the outermost: nobody called it */
         add_frame(unwinder, 0);
     unwinder->stack = NULL;
     unwinder->stack_len = 0;
     return ret_frames->failed ? err_errno(err, -ENOMEM, "backtrace") : 0;
+}
+
+/* ---- what is loaded ---- */
+
+struct unwind_object {
+    Dwfl_Module *module;
+};
+
+static const char *file_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+struct unwind_place unwind_place(const struct process *process, uint64_t addr)
+{
+    struct unwind_place place = {.file = ""};
+    const struct unwinder *unwinder = process->space->unwinder;
+    Dwfl_Module *module = unwinder ? dwfl_addrmodule(unwinder->dwfl, addr) : NULL;
+    if (!module)
+        return place;
+    GElf_Off offset;
+    GElf_Sym symbol;
+    place.file = file_name(dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    place.function = dwfl_module_addrinfo(module, addr, &offset, &symbol, NULL, NULL, NULL);
+    if (place.function && offset >= symbol.st_size) /* only the nearest one */
+        place.function = NULL;
+    return place;
+}
+
+struct objects {
+    unwind_object_fn *fn;
+    void *ctx;
+};
+
+static int each_object(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr start, void *ctx)
+{
+    (void)user, (void)start;
+    const struct objects *objects = ctx;
+    const struct unwind_object object = {module};
+    return objects->fn(objects->ctx, file_name(name), &object) ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+void unwind_objects(const struct process *process, unwind_object_fn *fn, void *ctx)
+{
+    struct objects objects = {fn, ctx};
+    if (process->space->unwinder)
+        dwfl_getmodules(process->space->unwinder->dwfl, each_object, &objects, 0);
+}
+
+uint64_t unwind_defined(const struct unwind_object *object, const char *name)
+{
+    GElf_Addr bias = 0;
+    Elf *elf = dwfl_module_getelf(object->module, &bias);
+    for (Elf_Scn *section = NULL; elf && (section = elf_nextscn(elf, section));) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM || !header.sh_entsize)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        for (int i = 1; data && i < (int)(header.sh_size / header.sh_entsize); i++) {
+            GElf_Sym symbol;
+            if (!gelf_getsym(data, i, &symbol) || symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 ||
+                GELF_ST_TYPE(symbol.st_info) != STT_FUNC || GELF_ST_BIND(symbol.st_info) == STB_LOCAL)
+                continue;
+            const char *found = elf_strptr(elf, header.sh_link, symbol.st_name);
+            if (found && strcmp(found, name) == 0)
+                return symbol.st_value + bias;
+        }
+    }
+    return 0;
 }
 
 void unwinder_free(struct unwinder *unwinder)
