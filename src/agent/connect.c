@@ -282,6 +282,8 @@ static void parts_start(int how)
     agent_read_init(&agent_hot.view);
     agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
     agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);
+    if (connect_settings.late) /* handlers that sigaction does not hide: no reads that may fault */
+        return;
     if (how == CONNECT_FORK)
         agent_signals_forked();
     else

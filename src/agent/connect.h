@@ -11,6 +11,7 @@ struct connect_settings {
     char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
     const char *job;  /* SCRY_JOB; "" */
     bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
+    bool late;        /* it came into a running program: what is interposed by name does not reach it */
 };
 extern struct connect_settings connect_settings;
 /* Bytes of address space that are left below RLIMIT_AS; UINT64_MAX: no limit. */

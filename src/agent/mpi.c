@@ -164,6 +164,7 @@ static void load(const struct found *found)
     host.socket = connect_settings.socket;
     host.job = connect_settings.job;
     host.why_not = found->count > 1 ? "there are two MPI libraries in the process" : NULL;
+    host.late = connect_settings.late;
     host.dlsym = next_dlsym;
     host.ask = agent_ask;
     host.tell = agent_mpi_tell;
@@ -214,6 +215,15 @@ void agent_mpi_start(const char *mode, const char *dir, bool can_load)
     atomic_store(&state, STATE_LOOKING);
     if (can_load)
         agent_mpi_look();
+}
+
+enum late_result agent_mpi_late(const char *dir)
+{
+    if (atomic_load(&state) == STATE_OFF && !agent_mpi_found())
+        return LATE_NO_MPI;
+    if (atomic_load(&state) != STATE_LOADED)
+        agent_mpi_start(NULL, dir, true);
+    return atomic_load(&state) == STATE_LOADED ? LATE_DONE : LATE_NOT_TAKEN;
 }
 
 /* ---- dlsym ---- */

@@ -9,11 +9,15 @@
 
 #include <stdbool.h>
 
+#include "shm/late.h"
+
 /* Whether the process has an MPI library, wanted or not. */
 bool agent_mpi_found(void);
 /* At the start: SCRY_MPI and SCRY_MPI_DIR, or NULL. Both are copied. `can_load`: the C library is initialised, so that
  * dlopen can be called; else it is looked when something else is loaded. */
 void agent_mpi_start(const char *mode, const char *dir, bool can_load);
+/* The same for a program that runs already: whether its calls are caught now. */
+enum late_result agent_mpi_late(const char *dir);
 /* Something was loaded since. */
 void agent_mpi_look(void);
 /* The calling thread goes to dlopen. */

@@ -23,7 +23,7 @@
  * interrupted one of these functions. */
 struct mpi_told;
 
-enum { MPI_HOST_VERSION = 7, MPI_MESSAGES = 4 };
+enum { MPI_HOST_VERSION = 8, MPI_MESSAGES = 4 };
 
 /* A struct record_message as it is written and read again at once. */
 struct mpi_message {
@@ -60,6 +60,7 @@ struct mpi_host {
     const char *socket;       /* the agent's socket of the monitor */
     const char *job;          /* SCRY_JOB, "": none */
     const char *why_not;      /* not NULL: nothing may be counted; this is to be told to the monitor */
+    bool late;                /* brought into a running program: MPI may run already */
     void *(*dlsym)(void *handle, const char *name); /* the C library's own */
     agent_ask_function *ask;                        /* the monitor */
     /* From here on calls are told (or no longer): there will be an area, and MPI's functions have their slots, when it

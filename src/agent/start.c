@@ -10,6 +10,7 @@
 #include "agent/mpi.h"
 #include "agent/read.h"
 #include "agent/valgrind.h"
+#include "shm/late.h"
 
 extern char **__environ; /* which no program defines itself */
 
@@ -116,6 +117,20 @@ __attribute__((constructor(101))) static void agent_start(int argc, char **argv,
 {
     if (!early_after_libc(start))
         start(argc, argv, envp);
+}
+
+/* Brought into a running program, whose environment says nothing: called by the monitor, by way of one of the program's
+ * threads. Neither functions nor signals are looked at then, only MPI. */
+__attribute__((visibility("default"))) long scry_agent_late(const struct late_start *start);
+long scry_agent_late(const struct late_start *start)
+{
+    bool other = connect_settings.socket[0] && !connect_settings.late;
+    if (start->magic != LATE_MAGIC || start->version != LATE_VERSION || other || valgrind_running() ||
+        !copy_setting(connect_settings.socket, sizeof connect_settings.socket, start->socket))
+        return LATE_OTHER;
+    connect_settings.job = "";
+    connect_settings.late = true;
+    return agent_mpi_late(start->mpi_dir);
 }
 
 __attribute__((destructor(101))) static void agent_end(void)

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/agent_library.h"
 #include "base/cleanup.h"
 #include "job/preload.h"
 
@@ -65,7 +66,7 @@ void doctor_agent(struct finding *finding)
     char library[PATH_MAX], problem[400];
     struct err err;
     const char *off = getenv("SCRY");
-    if (preload_library(library, sizeof library, &err) < 0) {
+    if (agent_library(library, sizeof library, &err) < 0) {
         finding_set(finding, FINDING_FAIL, "%s", err.text);
         return;
     }

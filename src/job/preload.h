@@ -28,10 +28,6 @@ struct preload {
     bool is_script; /* the command is a file that is no program itself: what it starts may be */
 };
 
-/* Finds the library: $SCRY_AGENT_LIB, beside the program as installed or built, the compiled-in place. 0 or -ENOENT
- * with what to do. */
-int preload_library(char *ret_path, int size, struct err *err);
-
 /* For a command as given to execvp. 0, or -errno with err, which says why nothing can be loaded and what to do:
  * -ENOENT the library is missing, -ENOEXEC the program cannot be traced. *ret_preload is then empty and valid. */
 int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err);

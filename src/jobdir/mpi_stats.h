@@ -164,6 +164,8 @@ struct mpi_stats {
     uint64_t taken_wall_ns;             /* of when this is */
     uint64_t init_ns, finalize_ns;      /* how long those took */
     uint64_t omitted;                   /* calls, requests, bytes of the pool that found no room: > 0 is said */
+    bool late;                          /* MPI ran before its calls were watched: how many there were is not known; not
+                                           in the file */
     bool open_added;                    /* its rows and sites have what its threads are in; not in the file */
     struct mpi_stats_end end;           /* likewise */
     struct mpi_stats_row *rows, *spans; /* calls that occurred, summed over threads */

@@ -436,6 +436,7 @@ static void take_head(struct take *take, struct mpi_stats *stats)
         .abort_code = ONCE(area->abort_code),
         .spawned = ONCE(area->parent_world) != 0,
         .uncounted = !ORDERED(area->on) || ORDERED(area->pcontrol),
+        .late = ONCE(area->late) != 0,
         .started_wall_ns = ONCE(area->init_wall_ns),
         .omitted = ORDERED(area->pool_refused),
     };

@@ -110,7 +110,7 @@ struct told { /* one rank's part in a collective */
 static size_t in_collective(const struct why_work *work, const struct why_group *group, struct told *told)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < group->count; i++) {
+    for (uint32_t i = 0; i < group->count && !work->late; i++) {
         struct mpi_why_rank *rank = &work->why->ranks[group->members[i]];
         for (size_t j = 0; j < rank->thread_count; j++) {
             struct mpi_why_thread *thread = (struct mpi_why_thread *)&rank->threads[j];

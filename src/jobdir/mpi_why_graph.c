@@ -502,7 +502,7 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
     if (polls)
         thread->state = MPI_WHY_POLLS;
     thread->conditions = list.items;
-    thread->condition_count = list.count;
+    thread->condition_count = work->late ? 0 : list.count;
 }
 
 static enum mpi_why_state state_of_ended(const struct mpi_stats *stats)
@@ -567,6 +567,8 @@ static void look_at(struct why_work *work, uint32_t index)
 void why_graph(struct why_work *work)
 {
     why_groups(work);
+    for (uint32_t i = 0; i < work->set->count; i++)
+        work->late |= work->set->ranks[i].late;
     for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
         look_at(work, i);
 }

@@ -54,7 +54,8 @@ struct why_work {
     size_t table_size;
     struct why_group ***comm_groups;   /* by index of the set, by index in its comms */
     const struct why_world **world_of; /* by index of the set; NULL: an older process of the same number */
-    bool weak;                         /* who polls is taken for one that waits */
+    bool late; /* some rank's calls were not watched from the start: their numbers mean nothing */
+    bool weak; /* who polls is taken for one that waits */
     bool failed;
 };
 

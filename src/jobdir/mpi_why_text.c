@@ -40,8 +40,10 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
             buf_puts(out, ", outside of MPI");
         }
         if (out->len == before)
-            buf_puts(out, rank->state == MPI_WHY_DIED                                     ? "died without MPI_Finalize"
-                          : rank->state == MPI_WHY_ENDED                                  ? "ended"
+            buf_puts(out, rank->state == MPI_WHY_DIED    ? "died without MPI_Finalize"
+                          : rank->state == MPI_WHY_ENDED ? "ended"
+                          : rank->state == MPI_WHY_STARTS && rank->stats->late
+                              ? "has not called MPI since it is watched"
                           : rank->state == MPI_WHY_STARTS                                 ? "has not called MPI_Init"
                           : rank->blocked || (thread && thread->state == MPI_WHY_BLOCKED) ? "outside of MPI"
                                                                                           : "computes");
@@ -366,6 +368,19 @@ static void put_unseen(struct buf *out, const struct mpi_why *why)
     buf_puts(out, " not all threads can be looked at from here: one that has not called MPI may call it yet\n");
 }
 
+static void put_late(struct buf *out, const struct mpi_why *why)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < why->count; i++)
+        count += why->ranks[i].stats->late;
+    if (count)
+        buf_printf(
+            out,
+            "\n%zu rank%s ran before %s calls were watched, so whom the ranks wait for, and whether any is stuck, "
+            "is not known\n",
+            count, count == 1 ? "" : "s", count == 1 ? "its" : "their");
+}
+
 void mpi_why_text(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
@@ -384,5 +399,6 @@ void mpi_why_text(struct buf *out, const struct mpi_why *why)
         put_finding(out, why, &why->findings[i]);
     put_starved(out, why);
     put_unseen(out, why);
+    put_late(out, why);
     put_all(out, why);
 }

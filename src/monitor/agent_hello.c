@@ -377,6 +377,11 @@ static void stop_listening(struct agents *agents)
     agents->listen_fd = agents->listen_file = -1;
 }
 
+const char *agents_socket(const struct agents *agents)
+{
+    return agents->socket_path;
+}
+
 int agent_hello_listen(struct agents *agents, struct err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

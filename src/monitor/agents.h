@@ -70,6 +70,9 @@ void trace_settings_each(const struct trace_settings *settings,
 int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err);
 void agents_free(struct agents *agents);
 
+/* Where agents reach this monitor. */
+const char *agents_socket(const struct agents *agents);
+
 /* The runtime directory was tidied up, or (moved) another one, which is empty, is in its place and the caller's: makes
  * what is missing anew. The agents there are have all that they need. -EBUSY: it has areas of another monitor. */
 int agents_again(struct agents *agents, bool moved, struct err *err);

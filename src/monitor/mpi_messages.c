@@ -345,7 +345,9 @@ static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, 
     *ret_queue = (struct mpi_queue){0};
     int code = 0;
     if (atomic_load(&process->head->state) != MPIA_RUNNING)
-        return err_set(err, -EOPNOTSUPP, "process %d is not between MPI_Init and MPI_Finalize", process->pid);
+        return err_set(err, -EOPNOTSUPP,
+                       "process %d is not between MPI_Init and MPI_Finalize, or has not called MPI since it is watched",
+                       process->pid);
     struct lines lines = {.arena = arena};
     uint64_t world = mpi_process_world(process);
     if (mpi_messages_want(process, err) < 0)
@@ -433,7 +435,7 @@ struct mpi_process *mpi_process_of(struct process *process, struct err *err)
         err_set(
             err, -EOPNOTSUPP,
             "process %d is no MPI process that is watched: messages are seen in MPI programs that were started with "
-            "`scry run` or `scry exec`",
+            "`scry run` or `scry exec`, and from mpi_load on",
             process->pid);
     return found;
 }

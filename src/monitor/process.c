@@ -13,6 +13,7 @@
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/messages.h"
+#include "monitor/loading.h"
 #include "monitor/monitor.h"
 #include "monitor/runstate.h"
 #include "monitor/switching.h"
@@ -281,6 +282,7 @@ void process_detach(struct tool *tool, struct process *process)
     remove_attachment(process, tool);
     if (process->attachments)
         return;
+    loading_ended(process, -ESRCH);
     /* nobody watches it any more: it keeps its token, and costs nothing */
     struct err err;
     tracing_update(process, NULL, &err);
@@ -370,6 +372,7 @@ void process_terminated(struct process *process)
         return;
     process->terminated = true;
     monitor_enter(monitor);
+    loading_ended(process, -ESRCH);
     struct thread *thread, *next;
     HASH_ITER(hh, process->threads, thread, next)
     {

@@ -60,6 +60,7 @@ struct process {
     struct trace_state trace;
     struct noted_call *calls;       /* in progress, or left to themselves */
     struct switch_watch *switching; /* of scheduling events; NULL */
+    struct loading *loading;        /* monitor/loading.h; NULL */
     struct message_queue *queue;    /* monitor/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;
     bool all_stopped, were_stopped; /* for proc_has_been_stopped/continued: now; since it was last continued */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/traced.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/pause.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
+#include "monitor/loading.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 #include "monitor/runstate.h"
@@ -151,7 +153,6 @@ static void translate(const struct sighting *seen)
     struct value number;
     switch (raw->kind) {
     case TRACER_LET_GO:     /* of no process */
-    case TRACER_LOADED:     /* nobody asks for it here */
     case TRACER_INTERRUPTS: /* no events */
     case TRACER_RESUMES:
         break;
@@ -188,7 +189,11 @@ static void translate(const struct sighting *seen)
         tracing_forget_call(seen->process, raw->args[1]);
         raise_call_ended(seen);
         break;
+    case TRACER_LOADED:
+        loading_ended(seen->process, 0);
+        break;
     case TRACER_GONE:
+        loading_ended(seen->process, -ESRCH);
         free(seen->process->trace.breaks);
         seen->process->trace = (struct trace_state){.holds = seen->process->trace.holds};
         for (struct thread *thread = seen->process->threads; thread; thread = thread->hh.next) {

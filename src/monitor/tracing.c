@@ -15,6 +15,7 @@
 #include "monitor/cells.h"
 #include "monitor/csr.h"
 #include "monitor/event.h"
+#include "monitor/loading.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 #include "monitor/runstate.h"
@@ -48,6 +49,7 @@ static void tracer_lost(struct monitor *monitor)
     tracer_stop_all(monitor->tracer);
     monitor->tracer = NULL;
     for (struct process *process = monitor->processes; process; process = process->hh.next) {
+        loading_ended(process, -EPIPE);
         free(process->trace.breaks);
         process->trace = (struct trace_state){0};
         for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
@@ -247,7 +249,7 @@ static void compute_need(struct process *process, struct trace_need *need)
         }
     for (struct thread *thread = process->threads; thread && !need->any; thread = thread->hh.next)
         need->any = thread->stopped || runstate_must_wait(thread);
-    need->any |= process->trace.holds > 0;
+    need->any |= process->trace.holds > 0 || process->loading;
     if (need->any)
         add_wishes(process, need);
 }

@@ -289,12 +289,19 @@ static uint32_t times_of(uint64_t key)
     return UINT32_MAX;
 }
 
+bool comm_begun_late;
+
+static uint64_t made_of(uint64_t parent, uint32_t ordinal, int32_t lowest)
+{
+    return comm_begun_late ? MPI_IDENTITY_NONE : mpi_comm_identity(parent, ordinal, lowest);
+}
+
 /* One between two groups that have no parent in common: by its members, all of which make the same ones. */
 static uint64_t identity_between(const struct ranks *own, const struct ranks *remote)
 {
     uint64_t key = (own->hash + remote->hash) | 1;
     uint32_t times = times_of(key);
-    return times == UINT32_MAX ? MPI_IDENTITY_NONE : mpi_comm_identity(key, times, 0);
+    return times == UINT32_MAX ? MPI_IDENTITY_NONE : made_of(key, times, 0);
 }
 
 static uint64_t identity_of(const struct comm_info *info, const struct comm_info *parent, uint32_t ordinal,
@@ -304,7 +311,7 @@ static uint64_t identity_of(const struct comm_info *info, const struct comm_info
     int32_t lowest = inter && remote->lowest < own->lowest ? remote->lowest : own->lowest;
     if (inter && (!parent || parent->kind != MPIA_COMM_INTER))
         return identity_between(own, remote);
-    return parent && parent->shown ? mpi_comm_identity(parent->shown->identity, ordinal, lowest) : MPI_IDENTITY_NONE;
+    return parent && parent->shown ? made_of(parent->shown->identity, ordinal, lowest) : MPI_IDENTITY_NONE;
 }
 
 static void comm_take(struct comm_info *info, MPI_Comm comm, const struct comm_info *parent, uint32_t ordinal)
@@ -393,8 +400,7 @@ static void copy_from(struct comm_info *info, const struct comm_info *parent)
     shown->ranks_at = from->ranks_at;
     shown->remote_at = from->remote_at;
     shown->lowest = from->lowest;
-    shown->identity =
-        mpi_comm_identity(from->identity, shown->ordinal, parent->kind == MPIA_COMM_INTER ? 0 : from->lowest);
+    shown->identity = made_of(from->identity, shown->ordinal, parent->kind == MPIA_COMM_INTER ? 0 : from->lowest);
 }
 
 void COLD comm_note_copy(struct mpi_self *self, MPI_Comm made, struct comm_info *parent, uint32_t call,

@@ -66,6 +66,10 @@ ALWAYS int32_t comm_world_rank(const struct comm_info *info, int rank)
                                    : MPIA_RANK_NONE;
 }
 
+/* MPI ran before anything was seen of it: how a communicator was made cannot be told in the same way on all ranks, so
+ * none but MPI_COMM_WORLD and MPI_COMM_SELF has an identity. Before comm_start. */
+extern bool comm_begun_late;
+
 /* One more collective on it: the how-manyeth. */
 ALWAYS uint32_t comm_ordinal(struct comm_info *info)
 {

@@ -17,6 +17,14 @@ static void ring(void)
     errno = error;
 }
 
+void self_note_running(void)
+{
+    int initialized = 0, finalized = 0;
+    if (mpi_library.Initialized(&initialized) == MPI_SUCCESS && mpi_library.Finalized(&finalized) == MPI_SUCCESS &&
+        initialized && !finalized)
+        mpi_hot.area->late = 1;
+}
+
 void self_init_enter(struct mpi_self *self)
 {
     mpi_hot.area->init_enter = ticks_now();

@@ -198,6 +198,7 @@ static COLD void self_look_for_init(struct mpi_self *self, uint32_t call)
         mpi_library.Finalized(&finalized) != MPI_SUCCESS || !initialized || finalized)
         return;
     self->counts = false;
+    comm_begun_late = mpi_hot.area->late;
     self_init_return(self, true);
     message_gap(self, true);
 }

@@ -337,6 +337,8 @@ void *self_scratch(struct mpi_self *self, uint64_t size);
 void self_clocks_switch(struct mpi_self *self, bool run, uint64_t now);
 
 /* MPI_Init has returned, MPI_Finalize is entered, MPI_Pcontrol was called. */
+/* Before anything is caught: notes whether MPI runs already. */
+void self_note_running(void);
 void self_init_enter(struct mpi_self *self);
 void self_init_return(struct mpi_self *self, bool succeeded);
 void self_finalize_enter(struct mpi_self *self);

@@ -24,6 +24,8 @@ __attribute__((visibility("default"))) const struct mpi_guest *scry_mpi_start(co
     self_look = bind_look;
     if (!mpi_connect(&host) || host.why_not)
         return NULL;
+    if (host.late)
+        self_note_running();
     bind_look();
     return &guest;
 }

@@ -274,11 +274,11 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
 {
     struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
     if (!mpi)
-        return err_set(
-            err, -EOPNOTSUPP,
-            "process %d has no MPI that is watched: started with `scry run` or `scry exec`, it is as soon as it "
-            "has loaded its MPI library",
-            process->pid);
+        return err_set(err, -EOPNOTSUPP,
+                       "process %d has no MPI that is watched: mpi_load brings that about where it is safe; started "
+                       "with `scry run` "
+                       "or `scry exec`, it is as soon as it has loaded its MPI library",
+                       process->pid);
     struct agent *agent = call_event_agent(process);
     int code = agent ? demand(csr, agent, err) : 0;
     if (code == 0 && want(csr, mpi) < 0)

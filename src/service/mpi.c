@@ -574,6 +574,12 @@ const struct scry_service mpi_services[] = {
      "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,
      "Statistics of MPI processes begin anew, with each thread's next call."},
+    {"mpi_load", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_load,
+     "Bring the interposer into MPI processes that were not started by scry: from then on their calls are counted, "
+     "events "
+     "of library calls happen, and they have message queues. One of a process's threads is made to load it, at a "
+     "moment "
+     "at which that is safe; where none is found within 3 s, or it cannot be done at all, the error says why."},
     {"mpi_job_has_stalled", SCRY_EVENT,
      "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text }",
      SCRY_OPTIONAL, NULL,

@@ -2,7 +2,7 @@
 /*
  * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi.h), as tools see them.
  * mpi.c has the table and the services on single processes, mpi_job.c and mpi_activity.c those on jobs, mpi_stall.c the
- * event.
+ * event, mpi_load.c brings the interposer into processes that run.
  */
 #ifndef SCRY_SERVICE_MPI_H
 #define SCRY_SERVICE_MPI_H
@@ -19,6 +19,7 @@ void mpi_get_ranks(struct scry_call *call);
 void mpi_get_activity(struct scry_call *call);
 void mpi_get_wait_graph(struct scry_call *call);
 void mpi_flush(struct scry_call *call);
+void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
 /* Why the ranks of a job (directory; NULL: all) do not move. All memory from `arena`. 0 or -ENOMEM. */

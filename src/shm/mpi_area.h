@@ -35,7 +35,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 6,
+    MPIA_AREA_VERSION = 7,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -413,6 +413,7 @@ struct mpi_area {
     char processor[64], version_text[128]; /* MPI_Get_processor_name, first line of MPI_Get_library_version */
     char fault[200];
     _Atomic uint32_t messages_at; /* struct mpim (shm/mpi_messages.h); 0: messages were never counted */
+    uint32_t late;                /* 1: MPI ran before its calls were watched */
     _Atomic uint32_t taken;       /* the interposer has it; else it had given up waiting for it */
     _Atomic uint64_t reset_at;    /* ticks, of the last time that `reset` grew; 0: never */
 };

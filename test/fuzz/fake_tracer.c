@@ -430,3 +430,13 @@ int tracer_break_clear(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t
         *at = tracer->breaks[--tracer->break_count];
     return outcome(tracer, NULL);
 }
+
+int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load, struct err *err)
+{
+    return err_set(err, -EAGAIN, "the fake tracer loads nothing");
+}
+
+int tracer_load_result(struct tracer *tracer, pid_t pid, int64_t *ret_result, struct err *err)
+{
+    return -ESRCH;
+}

@@ -160,6 +160,13 @@ static const char *const waiting[] = {"accept",
                                       "__pwrite64",
                                       "__sigsuspend",
                                       NULL};
+/* What holds the lock of a stream at most, while it waits in one of the above. */
+static const char *const streams[] = {"__getdelim",     "__uflow", "__underflow", "__overflow", "__isoc99_fscanf",
+                                      "__isoc99_scanf", "fflush",  "fgetc",       "fgets",      "fprintf",
+                                      "fputc",          "fputs",   "fread",       "fscanf",     "fwrite",
+                                      "getc",           "getchar", "getdelim",    "getline",    "printf",
+                                      "putc",           "putchar", "puts",        "scanf",      "vfprintf",
+                                      "vprintf",        NULL};
 /* Below the program's own functions. */
 static const char *const beginnings[] = {
     "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "__clone", "clone3", "__clone3", NULL};
@@ -178,24 +185,32 @@ static bool returns_from_handler(struct process *process, uint64_t pc)
 }
 
 /* What kind of thing a frame of the C library is, by its name. */
-enum frame { FRAME_UNNAMED, FRAME_WAITING, FRAME_BEGINNING, FRAME_OTHER };
+enum frame { FRAME_UNNAMED, FRAME_WAITING, FRAME_STREAM, FRAME_BEGINNING, FRAME_OTHER };
 
 static enum frame kind_of(const struct unwind_place *place)
 {
-    return !place->function                         ? FRAME_UNNAMED
-           : is_one_of(place->function, waiting)    ? FRAME_WAITING
-           : is_one_of(place->function, beginnings) ? FRAME_BEGINNING
-                                                    : FRAME_OTHER;
+    return !place->function                                                         ? FRAME_UNNAMED
+           : is_one_of(place->function, waiting)                                    ? FRAME_WAITING
+           : is_one_of(place->function, beginnings)                                 ? FRAME_BEGINNING
+           : is_one_of(place->function, streams) || starts(place->function, "_IO_") ? FRAME_STREAM
+                                                                                    : FRAME_OTHER;
 }
 
 /* Of the thread that is to call: from the innermost frame outward it is at most in one of the functions that wait, and
  * their unnamed parts, called by the program; further out, the C library has only begun it. 0 or -EAGAIN. */
 static int check_calling(struct thread *thread, const struct unwind_place *places, size_t count, struct err *err)
 {
+    for (size_t i = count; i-- > 0;) { /* the outermost is what the program called */
+        const char *name = places[i].function;
+        if (is_delicate(places[i].file))
+            return err_set(err, -EAGAIN, "thread %d is inside %s%s%s%s", thread->tid, name ? name : "",
+                           name ? " (" : "", places[i].file, name ? ")" : "");
+    }
     size_t at = 0;
-    while (at < count && is_libc(places[at].file) && kind_of(&places[at]) <= FRAME_WAITING)
+    enum frame most = count && kind_of(&places[0]) == FRAME_WAITING ? FRAME_STREAM : FRAME_WAITING;
+    while (at < count && is_libc(places[at].file) && kind_of(&places[at]) <= most)
         at++;
-    if (at == count || (at > 0 && (is_libc(places[at].file) || kind_of(&places[at - 1]) != FRAME_WAITING))) {
+    if (at == count || (at > 0 && (is_libc(places[at].file) || kind_of(&places[at - 1]) == FRAME_UNNAMED))) {
         const char *name = places[at < count ? at : count - 1].function;
         return err_set(err, -EAGAIN, "thread %d is inside the C library%s%s%s", thread->tid, name ? " (" : "",
                        name ? name : "", name ? ")" : "");
@@ -203,11 +218,9 @@ static int check_calling(struct thread *thread, const struct unwind_place *place
     for (bool begun = false; at < count; at++) {
         bool libc = is_libc(places[at].file), last = at + 1 == count;
         enum frame kind = libc ? kind_of(&places[at]) : FRAME_OTHER;
-        if (is_delicate(places[at].file))
-            return err_set(err, -EAGAIN, "thread %d is inside %s", thread->tid, places[at].file);
         begun = libc && (begun || kind == FRAME_BEGINNING);
         bool leaves = libc && !last && !is_libc(places[at + 1].file); /* to the program: it was a call of it */
-        if (libc && (kind == FRAME_WAITING || kind == FRAME_OTHER || (leaves && !begun)))
+        if (libc && (kind == FRAME_WAITING || kind == FRAME_STREAM || kind == FRAME_OTHER || (leaves && !begun)))
             return err_set(err, -EAGAIN, "thread %d was called by %s of the C library", thread->tid,
                            places[at].function ? places[at].function : "a function");
     }
@@ -310,7 +323,7 @@ struct objects {
 static bool look_at(void *ctx, const char *file, const struct unwind_object *object)
 {
     static const char *const taken[] = {"malloc", "free", "mmap", "dlopen", "pthread_mutex_lock", "__tls_get_addr"};
-    static const char *const checked[] = {"libasan", "libtsan", "libmsan", "libhwasan", "vgpreload", "libscry-agent"};
+    static const char *const checked[] = {"libasan", "libtsan", "libmsan", "libhwasan", "vgpreload"};
     struct objects *objects = ctx;
     objects->linker |= is_linker(file);
     for (size_t i = 0; i < sizeof checked / sizeof *checked; i++)
@@ -318,8 +331,8 @@ static bool look_at(void *ctx, const char *file, const struct unwind_object *obj
             objects->code = err_set(objects->err, -EOPNOTSUPP, "%s is in the process", file);
             return false;
         }
-    if (is_linker(file) || starts(file, "[vdso"))
-        return true;
+    if (is_linker(file) || starts(file, "[vdso") || starts(file, "libscry-agent"))
+        return true; /* ours asks the next one for all that it stands in front of, and holds nothing */
     if (is_libc(file)) {
         for (unsigned i = 0; i < CALLED; i++)
             if (!objects->load->functions[i])
@@ -525,17 +538,18 @@ static int choose(struct process *process, struct err *err)
         if (code < 0)
             return code;
     }
-    int code = err_set(err, -ESRCH, "process %d has no thread", process->pid);
+    int result = err_set(err, -ESRCH, "process %d has no thread", process->pid);
     for (struct thread *thread = process->threads; thread; thread = thread->next) {
-        if (thread->exited)
-            continue;
-        code = check_caller(thread, err);
+        struct err why = {0};
+        int code = thread->exited ? -ESRCH : check_caller(thread, &why);
         if (code == 0)
-            code = begin(thread, err);
+            code = begin(thread, &why);
         if (code == 0)
             return 0;
+        if (result == -ESRCH && code != -ESRCH) /* the first thread's reason says most to a person */
+            result = err_set(err, code, "%s", why.text);
     }
-    return code;
+    return result;
 }
 
 int load_start(struct process *process, const struct tracer_load *wanted, struct err *err)

@@ -4,12 +4,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -271,6 +273,36 @@ static void refused(target_fn *fn, const char *path, int wanted, const char *rea
     shared->stop = shared->go = 0;
 }
 
+static void read_line(void)
+{
+    char line[16];
+    int ends[2];
+    if (pipe(ends) < 0)
+        _exit(2);
+    FILE *file = fdopen(ends[0], "r");
+    shared->values[0] = (uint64_t)ends[1];
+    shared->ready = 1;
+    _exit(fgets(line, sizeof line, file) && strcmp(line, "line\n") == 0 ? 0 : 3);
+}
+
+/* Its buffer and its lock are its own. */
+static void a_reader_gets_its_line(void **state)
+{
+    (void)state;
+    char path[64];
+    const struct test_load_data data = {.value = 1};
+    pid_t pid = target_start(read_line);
+    seize(pid);
+    WAIT_FOR(state_of(pid) == 'S');
+    load_all(pid, library("TEST_LOAD_LIBRARY"), &data, NULL);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, (int)shared->values[0]);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(fd, "line\n", 5), 5);
+    close(fd);
+    next_event(TRACER_GONE, 0);
+    assert_int_equal(target_wait(pid), 0);
+}
+
 static void until_stop(void)
 {
     shared->ready = 1;
@@ -338,19 +370,21 @@ static void blocks_faults(void)
     until_stop();
 }
 
+static void *block_forever(void *arg)
+{
+    until_stop();
+    return arg;
+}
+
 static void small_stack(void)
 {
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 64 << 10);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGSEGV);
-    pthread_create(&thread, &attributes, wait_a_while, NULL);
-    sigprocmask(SIG_BLOCK, &set, NULL); /* so that it is not the first thread */
-    until_stop();
-    pthread_join(thread, NULL);
+    pthread_create(&thread, &attributes, block_forever, NULL);
+    pthread_detach(thread);
+    syscall(SYS_exit, 0); /* the first thread */
 }
 
 static void bad_places_are_left_alone(void **state)
@@ -405,7 +439,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
         TEST(busy_programs_run_on),        TEST(waiting_calls_wait_on),     TEST(signals_come_afterwards),
         TEST(programs_outlive_the_tracer), TEST(bad_places_are_left_alone), TEST(a_linker_at_work_is_left_alone),
-        TEST(the_linker_says_why_not),
+        TEST(the_linker_says_why_not),     TEST(a_reader_gets_its_line),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
