@@ -34,6 +34,8 @@ enum capture_status {
     CAPTURE_NULL,    /* a null pointer; nothing follows, as with the next two */
     CAPTURE_INVALID, /* not readable */
     CAPTURE_CUT,     /* no room */
+    CAPTURE_ABSENT,  /* nothing is there, as it may be: the other alternatives of a variant */
+    CAPTURE_ODD,     /* what is there contradicts itself: not made yet, or destroyed */
     CAPTURE_STATUSES
 };
 
@@ -58,7 +60,7 @@ size_t capture_minimum(const void *code, size_t size);
 /* ---- what programs are made of: 8 bytes of head, then instructions of 8 bytes ---- */
 
 enum {
-    CAPTURE_VERSION = 1,
+    CAPTURE_VERSION = 2,
     CAPTURE_INSNS = 4096, /* of a program */
     CAPTURE_BLOCKS = 20,  /* inside each other */
     CAPTURE_TEMPS = 32,
@@ -107,7 +109,8 @@ enum capture_op {
     CAPTURE_SCRATCH,             /* v[r] = address of scratch at off */
     CAPTURE_BITS,                /* emit n bytes: bits of v[r], see CAPTURE_BITS_OFF */
     CAPTURE_FLOAT,  /* emit as a double: n 4: the float v[r]; n 10: the x87 number of mantissa v[r], head v[off] */
-    CAPTURE_TRY,    /* status; the block of n instructions up to its END; after: off */
+    CAPTURE_TRY,    /* status; the block of n instructions up to its END; after: off. With r 1, what it cannot read is
+                       not CAPTURE_INVALID but CAPTURE_ODD */
     CAPTURE_FOLLOW, /* the same, if the pointer v[r] is one */
     CAPTURE_NUMBER, /* u8 off (enum code_type), then what the block of n instructions emits: 8 bytes; if it cannot, the
                        nine bytes of CODE_MISSING */
@@ -116,7 +119,13 @@ enum capture_op {
                        wide characters it becomes UTF-8 */
     CAPTURE_BYTES,  /* 2: status; u32 count in all, u16 shown, bytes: v[count] bytes at v[r], at most n; after: off */
     CAPTURE_ITEMS,  /* 2: the same with elements of stride bytes */
-    CAPTURE_LOOP,   /* 2: the same, elements emitted by the block of n instructions with v[r] at each; at most max */
+    CAPTURE_LOOP,   /* 2: the same, elements emitted by the block of n instructions with v[r] at each; at most max. With
+                       `indexed` v[r] need be no address */
+    CAPTURE_REQUIRE, /* unless v[r], the innermost block cannot be had: status n */
+    CAPTURE_CHAIN,   /* v[r], a node, becomes the number of nodes from it on, the address of the next at off, until
+                        v[n >> 10]; at most n & 1023. What leads to nowhere is odd */
+    CAPTURE_NEXT,    /* v[r], a node of a binary tree, becomes the next in order, or v[n]; the bytes of off, from the
+                        lowest: where the addresses of left, right and parent are. What leads to nowhere is odd */
     CAPTURE_OPS
 };
 
@@ -131,6 +140,9 @@ enum capture_alu {
     CAPTURE_SHL,
     CAPTURE_SHR,
     CAPTURE_SAR,
+    CAPTURE_MOD,     /* unsigned; by 0 is 0 */
+    CAPTURE_EQUAL,   /* 1 or 0 */
+    CAPTURE_AT_MOST, /* unsigned; 1 or 0 */
     CAPTURE_ALUS
 };
 
@@ -138,7 +150,7 @@ struct capture_operand {
     uint32_t stride;
     uint16_t max; /* of LOOP */
     uint8_t count;
-    uint8_t reserved;
+    uint8_t indexed; /* of LOOP */
 };
 
 /* n of CAPTURE_STRING: `wide` is 0 for bytes, 1 for UTF-16, 2 for UTF-32. */

@@ -25,6 +25,10 @@ static bool operands_valid(const struct capture_head *head, const struct capture
         return value_valid(head, insn->r) && value_valid(head, off & 63);
     case CAPTURE_FLOAT:
         return value_valid(head, insn->r) && (insn->n == 4 || value_valid(head, off & 63));
+    case CAPTURE_CHAIN:
+        return value_valid(head, insn->r) && value_valid(head, insn->n >> 10);
+    case CAPTURE_NEXT:
+        return value_valid(head, insn->r) && value_valid(head, insn->n & 63);
     case CAPTURE_SPILL:
         return value_valid(head, insn->r) && off + 8 <= head->scratch;
     case CAPTURE_SCRATCH:
@@ -55,7 +59,12 @@ static bool insn_valid(const struct capture_insn *insn)
     case CAPTURE_LEA:
         return temp && insn->n < 64;
     case CAPTURE_CONST:
+    case CAPTURE_CHAIN:
         return temp;
+    case CAPTURE_NEXT:
+        return temp && insn->n < 64;
+    case CAPTURE_REQUIRE:
+        return insn->n >= CAPTURE_NULL && insn->n < CAPTURE_STATUSES;
     case CAPTURE_XREG:
         return temp && insn->n < 16 && off < 2;
     case CAPTURE_SPILL:

@@ -23,6 +23,7 @@ struct block {
     uint16_t left, shown;
     uint8_t r;
     bool number; /* status_at has its type */
+    bool odd;    /* for what cannot be read */
 };
 
 struct machine {
@@ -50,11 +51,17 @@ static PLAIN bool fetch(struct machine *m, void *dst, uint64_t address, size_t s
     return address >= CAPTURE_LOWEST_ADDR && address + size >= address && m->read(dst, address, size) == 0;
 }
 
+static PLAIN enum capture_status status_here(const struct machine *m, enum capture_status status)
+{
+    return status == CAPTURE_INVALID && m->depth > 0 && m->blocks[m->depth - 1].odd ? CAPTURE_ODD : status;
+}
+
 /* The innermost block cannot be had: `status` says why. False: there is none, and so nothing at all. */
 static PLAIN bool give_up(struct machine *m, enum capture_status status)
 {
     if (m->depth == 0)
         return false;
+    status = status_here(m, status);
     struct block *block = &m->blocks[--m->depth];
     if (block->number) {
         m->out[block->status_at] = CODE_MISSING;
@@ -100,13 +107,13 @@ static PLAIN bool emit_status(struct machine *m, uint32_t after, enum capture_st
 {
     if (m->limit - m->pos < 1 + (uint64_t)after)
         return give_up(m, CAPTURE_CUT);
-    m->out[m->pos++] = (uint8_t)status;
+    m->out[m->pos++] = (uint8_t)status_here(m, status);
     m->pc += 8 * (size_t)skip;
     return true;
 }
 
 /* Begins a block of n instructions with a status byte of CAPTURE_OK. */
-static PLAIN bool begin_block(struct machine *m, unsigned n, uint32_t after)
+static PLAIN bool begin_block(struct machine *m, unsigned n, uint32_t after, bool odd)
 {
     if (m->depth == CAPTURE_BLOCKS || m->limit - m->pos < 1 + (uint64_t)after)
         return give_up(m, CAPTURE_CUT);
@@ -117,6 +124,7 @@ static PLAIN bool begin_block(struct machine *m, unsigned n, uint32_t after)
     block->body = 0;
     block->shown = 0;
     block->number = false;
+    block->odd = odd;
     m->limit -= after;
     m->out[m->pos++] = CAPTURE_OK;
     return true;
@@ -127,13 +135,13 @@ static PLAIN bool follow(struct machine *m, const struct capture_insn *insn)
     uint64_t address = m->v[insn->r & 63];
     if (address < CAPTURE_LOWEST_ADDR)
         return emit_status(m, (uint32_t)insn->off, address ? CAPTURE_INVALID : CAPTURE_NULL, insn->n);
-    return begin_block(m, insn->n, (uint32_t)insn->off);
+    return begin_block(m, insn->n, (uint32_t)insn->off, false);
 }
 
 /* As a block, but its first byte is a type, and there is room for all of it. */
 static PLAIN bool begin_number(struct machine *m, const struct capture_insn *insn)
 {
-    if (m->limit - m->pos < NUMBER_SIZE || m->depth == CAPTURE_BLOCKS || !begin_block(m, insn->n, 0))
+    if (m->limit - m->pos < NUMBER_SIZE || m->depth == CAPTURE_BLOCKS || !begin_block(m, insn->n, 0, false))
         return false;
     m->blocks[m->depth - 1].number = true;
     m->out[m->pos - 1] = (uint8_t)insn->off;
@@ -256,9 +264,9 @@ enum { ITEMS_HEAD = 7 }; /* status, count in all, shown */
 
 /* The head of counted elements, of which `max` are wanted: 1: *ret_shown are to come; 0: nothing is; -1: the end. */
 static PLAIN int begin_items(struct machine *m, const struct capture_insn *insn, uint64_t count, size_t max,
-                             uint16_t *ret_shown)
+                             bool indexed, uint16_t *ret_shown)
 {
-    uint64_t address = m->v[insn->r & 63];
+    uint64_t address = indexed ? CAPTURE_LOWEST_ADDR : m->v[insn->r & 63];
     uint32_t after = (uint32_t)insn->off;
     unsigned skip = insn->op == CAPTURE_LOOP ? insn->n : 0;
     bool bad = count > COUNT_LIMIT || (count > 0 && address < CAPTURE_LOWEST_ADDR);
@@ -286,7 +294,7 @@ static PLAIN bool emit_items(struct machine *m, const struct capture_insn *insn,
         max = max < fit ? max : fit;
     }
     uint16_t shown = 0;
-    int r = begin_items(m, insn, m->v[operand->count & 63], max, &shown);
+    int r = begin_items(m, insn, m->v[operand->count & 63], max, false, &shown);
     if (r <= 0)
         return r == 0;
     if (shown > 0 && !fetch(m, m->out + m->pos + ITEMS_HEAD, m->v[insn->r & 63], (size_t)shown * stride))
@@ -300,7 +308,7 @@ static PLAIN bool begin_loop(struct machine *m, const struct capture_insn *insn,
     uint16_t shown = 0;
     if (m->depth == CAPTURE_BLOCKS)
         return give_up(m, CAPTURE_CUT);
-    int r = begin_items(m, insn, m->v[operand->count & 63], operand->max, &shown);
+    int r = begin_items(m, insn, m->v[operand->count & 63], operand->max, operand->indexed, &shown);
     if (r <= 0)
         return r == 0;
     size_t resume = m->pc + 8 * (size_t)insn->n;
@@ -317,7 +325,7 @@ static PLAIN bool begin_loop(struct machine *m, const struct capture_insn *insn,
         block->stride = operand->stride;
         block->left = shown;
         block->shown = 0;
-        block->number = false;
+        block->number = block->odd = false;
         block->r = insn->r & 63;
         m->limit -= (uint32_t)insn->off;
     }
@@ -371,6 +379,12 @@ PLAIN uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b)
         return b < 64 ? a >> b : 0;
     case CAPTURE_SAR:
         return (uint64_t)((int64_t)a >> (b < 64 ? b : 63));
+    case CAPTURE_MOD:
+        return b ? a % b : 0;
+    case CAPTURE_EQUAL:
+        return a == b;
+    case CAPTURE_AT_MOST:
+        return a <= b;
     default:
         return 0;
     }
@@ -435,6 +449,55 @@ static PLAIN bool load(struct machine *m, const struct capture_insn *insn)
     if (!fetch(m, &value, m->v[insn->n & 63] + (uint64_t)(int64_t)insn->off, size))
         return give_up(m, CAPTURE_INVALID);
     m->v[insn->r & 63] = value;
+    return true;
+}
+
+/* ---- nodes ---- */
+
+enum {
+    STEP_COST = 4,    /* instructions that one node is worth */
+    TREE_HEIGHT = 128 /* of a balanced one with 2^64 nodes */
+};
+
+/* The address at a node, where there is one. */
+static PLAIN bool link_at(struct machine *m, uint64_t node, uint64_t at, uint64_t *ret_link)
+{
+    m->fuel -= STEP_COST;
+    return m->fuel >= 0 && node >= CAPTURE_LOWEST_ADDR && fetch(m, ret_link, node + at, 8);
+}
+
+static PLAIN bool count_chain(struct machine *m, const struct capture_insn *insn)
+{
+    uint64_t node = m->v[insn->r & 63], end = m->v[insn->n >> 10], count = 0;
+    for (; node != end && count < (insn->n & 1023); count++)
+        if (!link_at(m, node, (uint64_t)(int64_t)insn->off, &node))
+            return give_up(m, CAPTURE_ODD);
+    m->v[insn->r & 63] = count;
+    return true;
+}
+
+static PLAIN bool next_in_order(struct machine *m, const struct capture_insn *insn)
+{
+    uint64_t node = m->v[insn->r & 63], end = m->v[insn->n & 63], other;
+    int height = TREE_HEIGHT;
+    uint64_t left = insn->off & 0xff, right = insn->off >> 8 & 0xff, parent = insn->off >> 16 & 0xff;
+    if (!link_at(m, node, right, &other))
+        return give_up(m, CAPTURE_ODD);
+    if (other) /* the first of those to the right */
+        do {
+            node = other;
+            if (height-- == 0 || !link_at(m, node, left, &other))
+                return give_up(m, CAPTURE_ODD);
+        } while (other);
+    else { /* up, until from the left */
+        uint64_t from;
+        do {
+            from = node;
+            if (height-- == 0 || !link_at(m, from, parent, &node) || (node != end && !link_at(m, node, right, &other)))
+                return give_up(m, CAPTURE_ODD);
+        } while (node != end && other == from);
+    }
+    m->v[insn->r & 63] = node;
     return true;
 }
 
@@ -518,7 +581,7 @@ static PLAIN bool run_one(struct machine *m, const struct capture_insn *insn)
         copy(&m->v[insn->r & 63], &operand, 8);
         return true;
     case CAPTURE_TRY:
-        return begin_block(m, insn->n, (uint32_t)insn->off);
+        return begin_block(m, insn->n, (uint32_t)insn->off, insn->r == 1);
     case CAPTURE_FOLLOW:
         return follow(m, insn);
     case CAPTURE_NUMBER:
@@ -533,6 +596,12 @@ static PLAIN bool run_one(struct machine *m, const struct capture_insn *insn)
         return emit_items(m, insn, &operand, operand.stride);
     case CAPTURE_LOOP:
         return begin_loop(m, insn, &operand);
+    case CAPTURE_REQUIRE:
+        return m->v[insn->r & 63] || give_up(m, insn->n & 0xff);
+    case CAPTURE_CHAIN:
+        return count_chain(m, insn);
+    case CAPTURE_NEXT:
+        return next_in_order(m, insn);
     default:
         return run_value(m, insn);
     }

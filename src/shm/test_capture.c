@@ -281,6 +281,97 @@ static void reads_wide_strings(void **state)
     assert_int_equal(out[0], CAPTURE_INVALID);
 }
 
+struct node {
+    const struct node *left, *right, *parent;
+    uint8_t value[8];
+};
+
+/* The bytes of nodes from rdi on as elements, `count` of them, until rsi; of a tree, or of a list by `left`. */
+static size_t run_nodes(bool tree, const struct node *first, const struct node *end, uint64_t count, uint8_t *out)
+{
+    struct program program = program_of(1);
+    add(&program, I(CAPTURE_LEA, 33, 5, 0));
+    add(&program, I(CAPTURE_TRY, 1, 11, 0));
+    add(&program, I(CAPTURE_CONST, 34, 0, 0));
+    memcpy(&program.insns[program.count++], &count, sizeof count);
+    add(&program, I(CAPTURE_LOOP, 35, 6, 0));
+    add_operand(&program, (struct capture_operand){1, 16, 34, 1});
+    add(&program, I(CAPTURE_LEA, 36, 33, 0));
+    add(&program, I(CAPTURE_ALU, 36, CAPTURE_SUB, 4));
+    add(&program, I(CAPTURE_REQUIRE, 36, CAPTURE_ODD, 0));
+    add(&program, I(CAPTURE_READ, 33, 1, offsetof(struct node, value)));
+    if (tree)
+        add(&program, I(CAPTURE_NEXT, 33, 4, 0 | 8 << 8 | 16 << 16));
+    else
+        add(&program, I(CAPTURE_LOAD, 33, 8 << 8 | 33, 0));
+    add(&program, I(CAPTURE_END, 0, 0, 0));
+    add(&program, I(CAPTURE_END, 0, 0, 0));
+    struct capture_frame frame = frame_here(&frame);
+    frame.gpr[5] = (uint64_t)(uintptr_t)first;
+    frame.gpr[4] = (uint64_t)(uintptr_t)end;
+    return run(&program, &frame, out, 600);
+}
+
+static void walks_nodes(void **state)
+{
+    /* n[0] is the one before all, n[1] the root:  d(b(a, c), e) */
+    static struct node n[6] = {{.left = &n[1]},          {&n[2], &n[3], &n[0], "d"}, {&n[4], &n[5], &n[1], "b"},
+                               {NULL, NULL, &n[1], "e"}, {NULL, NULL, &n[2], "a"},   {NULL, NULL, &n[2], "c"}};
+    uint8_t out[600];
+    allow(n, sizeof n);
+    assert_int_equal(run_nodes(true, &n[4], &n[0], 5, out), 1 + 7 + 5);
+    assert_memory_equal(out, "\0\0\5\0\0\0\5\0abcde", 13);
+    assert_int_equal(run_nodes(true, &n[4], &n[0], 9, out), 1 + 7 + 5); /* it says that there are more: cut */
+    assert_memory_equal(out, "\0\1\11\0\0\0\5\0abcde", 13);
+    assert_int_equal(run_nodes(true, &n[0], &n[0], 9, out), 2);
+    assert_memory_equal(out, "\0\6", 2);
+    n[3].parent = (const struct node *)0x1000; /* nobody's: what came before is good */
+    assert_int_equal(run_nodes(true, &n[4], &n[0], 5, out), 1 + 7 + 4);
+    n[3].parent = &n[3]; /* circles end */
+    n[3].right = &n[3];
+    n[3].left = &n[3];
+    assert_int_equal(run_nodes(true, &n[4], &n[0], 5, out), 1 + 7 + 3);
+    n[3].right = NULL;
+    assert_int_equal(run_nodes(true, &n[3], &n[0], 5, out), 1 + 7 + 5);
+    n[4].left = &n[5];
+    assert_int_equal(run_nodes(false, &n[1], NULL, 4, out), 1 + 7 + 4);
+    assert_memory_equal(out + 8, "dbac", 4);
+}
+
+/* v[33], counted from rdi on until rsi; -1: odd */
+static int64_t count_chain(const struct node *first, const struct node *end, unsigned limit)
+{
+    struct program program = program_of(1);
+    add(&program, I(CAPTURE_LEA, 33, 5, 0));
+    add(&program, I(CAPTURE_TRY, 1, 3, 0));
+    add(&program, I(CAPTURE_CHAIN, 33, (uint16_t)(4 << 10 | limit), 8));
+    add(&program, I(CAPTURE_VALUE, 33, 8, 0));
+    add(&program, I(CAPTURE_END, 0, 0, 0));
+    struct capture_frame frame = frame_here(&frame);
+    uint8_t out[600];
+    int64_t count;
+    frame.gpr[5] = (uint64_t)(uintptr_t)first;
+    frame.gpr[4] = (uint64_t)(uintptr_t)end;
+    size_t size = run(&program, &frame, out, 600);
+    memcpy(&count, out + 1, sizeof count);
+    return size == 9 ? count : out[0] == CAPTURE_ODD ? -1 : -2;
+}
+
+static void counts_chains(void **state)
+{
+    static struct node n[4] = {{.right = &n[1]}, {.right = &n[2]}, {.right = &n[3]}, {.right = NULL}};
+    allow(n, sizeof n);
+    assert_int_equal(count_chain(&n[0], NULL, 10), 4);
+    assert_int_equal(count_chain(NULL, NULL, 10), 0);
+    assert_int_equal(count_chain(&n[0], &n[2], 10), 2);
+    assert_int_equal(count_chain(&n[0], NULL, 3), 3);
+    assert_int_equal(count_chain(&n[1], &n[0], 10), -1); /* it does not come back */
+    n[3].right = &n[1];
+    assert_int_equal(count_chain(&n[0], NULL, 1000), 1000);
+    n[3].right = &n[3] + 1;
+    assert_int_equal(count_chain(&n[0], NULL, 10), -1);
+}
+
 /* begin in rdi, end in rsi; elements of `stride` bytes of which the first four are shown */
 static size_t run_vector(bool loop, const void *begin, size_t count, size_t stride, size_t readable, size_t max,
                          size_t room, uint8_t *out)
@@ -542,6 +633,8 @@ int main(void)
         cmocka_unit_test(reads_strings),
         cmocka_unit_test(reads_wide_strings),
         cmocka_unit_test(counts_elements),
+        cmocka_unit_test(walks_nodes),
+        cmocka_unit_test(counts_chains),
         cmocka_unit_test(computes),
         cmocka_unit_test(emits_numbers_for_conditions),
         cmocka_unit_test(widens_floats),

@@ -206,10 +206,41 @@ static uint64_t align_of(Dwarf_Die *type, unsigned nest)
         return 8;
     case TYPE_STRUCT:
     case TYPE_UNION:
+        if (die_flag(&stripped, DW_AT_declaration))
+            return type_container(&stripped) ? 8 : 1;
         return align_of_members(&stripped, nest);
     default:
         return size && size <= 16 ? size : 1;
     }
+}
+
+static bool is_whole(Dwarf_Die *type, unsigned nest)
+{
+    Dwarf_Die stripped, child, inner;
+    if (nest > NEST_LIMIT || !type_strip(type, &stripped))
+        return false;
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_ARRAY)
+        return type_of(&stripped, &inner) && is_whole(&inner, nest + 1);
+    if (kind != TYPE_STRUCT && kind != TYPE_UNION)
+        return true;
+    const struct container *container = type_container(&stripped); /* clang only declares the allocators of some */
+    if (container_owns(container) || die_flag(&stripped, DW_AT_declaration))
+        return container;
+    if (dwarf_child(&stripped, &child) != 0)
+        return true;
+    do
+        if ((dwarf_tag(&child) == DW_TAG_member || dwarf_tag(&child) == DW_TAG_inheritance) &&
+            !die_flag(&child, DW_AT_external) && !die_flag(&child, DW_AT_declaration) &&
+            !(type_of(&child, &inner) && is_whole(&inner, nest + 1)))
+            return false;
+    while (dwarf_siblingof(&child, &child) == 0);
+    return true;
+}
+
+bool abi_is_whole(Dwarf_Die *type)
+{
+    return is_whole(type, 0);
 }
 
 /* Whether there is a vector somewhere that a register of more than 16 bytes might have. */

@@ -342,7 +342,7 @@ static void spill(struct emitter *emitter, const struct piece *piece, unsigned a
 
 struct place emit_place_in_memory(struct emitter *emitter, const struct place *place, uint64_t size)
 {
-    struct place memory = {.kind = PLACE_MEMORY, .frame = true};
+    struct place memory = {.kind = PLACE_MEMORY, .frame = true, .scratch = true};
     struct piece whole = {.kind = place->kind,
                           .base = place->base,
                           .offset = place->offset,

@@ -3,6 +3,7 @@
  * Inside symbols: what the compiler of captures is made of. From the bottom up:
  *
  *     dwarf_types      questions about types
+ *     dwarf_containers the C++ library's containers
  *     capture_emit     programs and layouts: places and types in, instructions and text out
  *     dwarf_location   where DWARF says that something is
  *     capture_decode   instructions of a function: hook sites, stack slots that were written
@@ -10,7 +11,7 @@
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions, inlined instances, variables in scope
- *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts
+ *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
  *     capture_numbers  expressions of conditions
  *     capture_compile  all of them together
  */
@@ -78,9 +79,16 @@ bool type_is_nontrivial(Dwarf_Die *stripped);
 /* True for types whose objects are gone once they were destroyed. */
 bool type_has_destructor(Dwarf_Die *type);
 
-enum type_special { SPECIAL_NONE, SPECIAL_STRING, SPECIAL_STRING_VIEW, SPECIAL_VECTOR, SPECIAL_POINTER };
-/* Classes of the C++ library (libstdc++) that are shown as what they stand for. */
-enum type_special type_special(Dwarf_Die *stripped, Dwarf_Die *ret_element);
+/* ---- dwarf_containers.c ---- */
+
+/* Classes of the C++ library that are shown as what is in them (capture_containers.h); NULL: it is none. Also of some
+ * that are only declared. */
+const struct container *type_container(Dwarf_Die *stripped);
+/* Whether objects are gone, with what was in them, once they were destroyed. NULL: false. */
+bool container_owns(const struct container *container);
+/* A container from which an element follows directly: the pointer is at an offset, as a smart pointer's is, or a
+ * vector's (`indexed`), if that is what is wanted. */
+bool container_pointer(Dwarf_Die *stripped, bool indexed, uint64_t *ret_offset, Dwarf_Die *ret_element);
 
 /* ---- capture_emit.c ---- */
 
@@ -108,7 +116,8 @@ struct piece {
 struct place {
     enum place_kind kind;
     uint8_t base;
-    bool frame; /* memory: in the frame, certainly there */
+    bool frame;   /* memory: in the frame, certainly there */
+    bool scratch; /* memory: put together; it is not where the program has it */
     int64_t offset;
     uint64_t constant;
     unsigned size; /* constant, register: bytes that are known; 0: all */
@@ -361,6 +370,8 @@ struct abi_type {
 };
 
 void abi_classify(Dwarf_Die *type, struct abi_type *ret);
+/* Whether all is known that size and alignment follow from: no member is of a class that is only declared. */
+bool abi_is_whole(Dwarf_Die *type);
 
 enum { ABI_LOST_INTEGERS = 1, ABI_LOST_FLOATS = 2, ABI_LOST_STACK = 4 };
 

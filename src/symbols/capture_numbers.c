@@ -97,8 +97,11 @@ static int dereference(struct parser *parser, struct resolved *at)
         at->type = pointee;
         return in_memory(parser, at);
     }
-    if (kind == TYPE_STRUCT && type_special(&stripped, &pointee) == SPECIAL_POINTER)
+    uint64_t offset;
+    if (kind == TYPE_STRUCT && container_pointer(&stripped, false, &offset, &pointee)) {
+        at->place = place_at(&at->place, offset);
         return follow(parser, at, &pointee);
+    }
     if (kind != TYPE_POINTER || !type_of(&stripped, &pointee))
         return bad(parser, "no pointer to something");
     int r = follow(parser, at, &pointee);
@@ -163,7 +166,7 @@ static int element(struct parser *parser, struct resolved *at)
     Dwarf_Die stripped, type;
     if (!type_strip(&at->type, &stripped))
         return bad(parser, "no array");
-    uint64_t counts[8];
+    uint64_t counts[8], pointer_at;
     unsigned dimensions = 1;
     bool array = type_kind_of(&stripped) == TYPE_ARRAY;
     int r = 0;
@@ -174,9 +177,10 @@ static int element(struct parser *parser, struct resolved *at)
                 return bad(parser, "no such element to be had: only the program knows the bounds");
         r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, "no array");
         at->type = type;
-    } else if (type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &type) == SPECIAL_VECTOR)
+    } else if (type_kind_of(&stripped) == TYPE_STRUCT && container_pointer(&stripped, true, &pointer_at, &type)) {
+        at->place = place_at(&at->place, pointer_at);
         r = follow(parser, at, &type);
-    else
+    } else
         r = dereference(parser, at);
     int64_t index = 0;
     for (unsigned i = 0; i < dimensions && r == 0; i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/capture_values.h"
+#include "symbols/capture_containers.h"
 
 enum {
     NEST_LIMIT = 40, /* of types; layouts may have more */
@@ -140,14 +140,12 @@ static enum pointee pointee_kind(struct emitter *emitter, Dwarf_Die *type, bool 
     enum type_kind kind = type_kind_of(&stripped);
     if (kind == TYPE_FUNCTION)
         return POINTEE_CODE;
-    if (depth == 0 || nest > NEST_LIMIT || emitter->blocks >= CAPTURE_BLOCKS - 3)
-        return POINTEE_NOTHING;
     if ((kind == TYPE_CHAR && type_size(&stripped) == 1) || type_wide(type))
         return emitter->options->string > 0 ? POINTEE_STRING : POINTEE_NOTHING;
-    Dwarf_Die element;
-    if (type_special(&stripped, &element) == SPECIAL_NONE &&
-        (!type_complete(emitter->types, &stripped, &stripped) ||
-         (type_size(&stripped) == 0 && kind != TYPE_STRUCT && kind != TYPE_UNION)))
+    if (depth == 0 || nest > NEST_LIMIT || emitter->blocks >= CAPTURE_BLOCKS - 3)
+        return POINTEE_NOTHING;
+    if (!type_container(&stripped) && (!type_complete(emitter->types, &stripped, &stripped) ||
+                                       (type_size(&stripped) == 0 && kind != TYPE_STRUCT && kind != TYPE_UNION)))
         return POINTEE_NOTHING;
     return POINTEE_TYPE;
 }
@@ -163,8 +161,8 @@ static int emit_pointer_value(struct emitter *emitter, const struct place *place
     return value;
 }
 
-static void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there_is_one, const struct place *place,
-                         bool reference, unsigned depth, unsigned nest)
+void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there_is_one, const struct place *place,
+                  bool reference, unsigned depth, unsigned nest)
 {
     enum pointee kind = pointee_kind(emitter, pointee, there_is_one, depth, nest);
     if (kind == POINTEE_NOTHING || kind == POINTEE_CODE) {
@@ -272,11 +270,27 @@ static void emit_member(struct emitter *emitter, Dwarf_Die *member, const struct
     }
 }
 
+/* Base classes that hold nothing but the C++ library's machinery. */
+static bool is_empty_of_library(Dwarf_Die *base)
+{
+    Dwarf_Die type, child;
+    const char *name = type_of(base, &type) && type_strip(&type, &type) ? die_name(&type) : NULL;
+    if (!name || name[0] != '_' || die_flag(&type, DW_AT_declaration))
+        return false;
+    if (dwarf_child(&type, &child) == 0)
+        do {
+            int tag = dwarf_tag(&child);
+            if ((tag == DW_TAG_member && !die_flag(&child, DW_AT_external)) || tag == DW_TAG_inheritance)
+                return false;
+        } while (dwarf_siblingof(&child, &child) == 0);
+    return true;
+}
+
 static bool is_shown(Dwarf_Die *member)
 {
     int tag = dwarf_tag(member);
     if (tag == DW_TAG_inheritance)
-        return true;
+        return !is_empty_of_library(member);
     const char *name = dwarf_diename(member);
     uint64_t bits;
     if (tag != DW_TAG_member || die_flag(member, DW_AT_external) || die_flag(member, DW_AT_declaration))
@@ -303,96 +317,6 @@ static void emit_struct(struct emitter *emitter, Dwarf_Die *type, const struct p
     layout_put(emitter, "}");
 }
 
-/* ---- the C++ library's ---- */
-
-static void emit_counted_bytes(struct emitter *emitter, const struct place *place, uint64_t pointer_at,
-                               uint64_t length_at)
-{
-    struct place pointer = place_at(place, pointer_at), length = place_at(place, length_at);
-    unsigned temps = emitter->temps;
-    int p = emit_load(emitter, &pointer, 8), n = emit_load(emitter, &length, 8);
-    layout_put(emitter, "S");
-    emitter->failed |= p < 0 || n < 0;
-    if (!emitter->failed)
-        emit_counted(emitter, CAPTURE_BYTES, (unsigned)p, emitter->options->string, (unsigned)n, 1);
-    emitter->temps = temps;
-}
-
-static void emit_vector(struct emitter *emitter, Dwarf_Die *element, const struct place *place, unsigned depth,
-                        unsigned nest)
-{
-    Dwarf_Die stripped;
-    uint64_t size = type_size(element);
-    if (!type_strip(element, &stripped) || size == 0 || size >= CAPTURE_ITEM_LIMIT) {
-        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
-        return;
-    }
-    struct place begin_at = place_at(place, 0), end_at = place_at(place, 8);
-    unsigned temps = emitter->temps, divisor = emit_temp(emitter);
-    emit_constant(emitter, divisor, size);
-    int begin = emit_load(emitter, &begin_at, 8), end = emit_load(emitter, &end_at, 8);
-    if (begin < 0 || end < 0) {
-        emitter->failed = true;
-        return;
-    }
-    emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_SUB, begin);
-    emit(emitter, CAPTURE_ALU, (unsigned)end, CAPTURE_DIV, divisor);
-    layout_put(emitter, "v");
-    struct emitter_mark mark = emitter_mark(emitter);
-    Dwarf_Die inner;
-    bool plain = type_is_scalar(&stripped) && layout_put_scalar(emitter, &stripped, size);
-    bool compound = type_kind_of(&stripped) == TYPE_STRUCT && type_special(&stripped, &inner) != SPECIAL_STRING;
-    if (plain)
-        emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, emitter->options->array, (unsigned)end, size);
-    else if ((compound && depth == 0) || emitter->blocks >= CAPTURE_BLOCKS - 3 || nest > NEST_LIMIT) {
-        layout_put(emitter, "r1"); /* so many, but none of them */
-        emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
-    } else {
-        unsigned max = emitter->options->array;
-        struct capture_operand operand = {
-            .stride = (uint32_t)size, .max = (uint16_t)(max < UINT16_MAX ? max : UINT16_MAX), .count = (uint8_t)end};
-        struct emitter_block block = emit_block_begin(emitter, CAPTURE_LOOP, (unsigned)begin, &operand);
-        struct place at = {.kind = PLACE_MEMORY, .base = (uint8_t)begin};
-        emit_type(emitter, &stripped, &at, compound && depth ? depth - 1 : depth, nest + 1);
-        bool nothing = emitter->minimum == 0;
-        emit_block_end(emitter, block);
-        if (nothing) {
-            emitter_reset(emitter, &mark);
-            layout_put(emitter, "r1");
-            emit_counted(emitter, CAPTURE_ITEMS, (unsigned)begin, 0, (unsigned)end, size);
-        }
-    }
-    emitter->temps = temps;
-}
-
-static bool emit_special(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
-                         unsigned nest)
-{
-    Dwarf_Die element;
-    enum type_special special = type_special(type, &element);
-    /* Two words lead to what is in it: where it begins, and its length or end. */
-    if (special != SPECIAL_NONE && special != SPECIAL_POINTER && !place_is_there(place, 16)) {
-        layout_put_missing(emitter, PLACE_OPTIMISED_OUT);
-        return true;
-    }
-    switch (special) {
-    case SPECIAL_STRING:
-        emit_counted_bytes(emitter, place, 0, 8);
-        return true;
-    case SPECIAL_STRING_VIEW:
-        emit_counted_bytes(emitter, place, 8, 0);
-        return true;
-    case SPECIAL_VECTOR:
-        emit_vector(emitter, &element, place, depth, nest);
-        return true;
-    case SPECIAL_POINTER:
-        emit_pointer(emitter, &element, true, place, false, depth, nest);
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* ---- any type ---- */
 
 static void emit_compound(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
@@ -400,10 +324,13 @@ static void emit_compound(struct emitter *emitter, Dwarf_Die *type, const struct
 {
     Dwarf_Die element;
     uint64_t counts[DIMENSIONS];
+    const struct container *container = type_container(type);
     switch (type_kind_of(type)) {
     case TYPE_STRUCT:
     case TYPE_UNION:
-        if (!emit_special(emitter, type, place, depth, nest))
+        if (container)
+            emit_container(emitter, container, type, place, depth, nest);
+        else
             emit_struct(emitter, type, place, depth, nest);
         break;
     case TYPE_ARRAY: {
@@ -469,10 +396,8 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
         layout_put_missing(emitter, place->kind);
         return;
     }
-    Dwarf_Die element;
     if (!type_strip(type, &stripped) ||
-        (type_special(&stripped, &element) == SPECIAL_NONE && !type_complete(emitter->types, &stripped, &stripped)) ||
-        nest > NEST_LIMIT) {
+        (!type_container(&stripped) && !type_complete(emitter->types, &stripped, &stripped)) || nest > NEST_LIMIT) {
         layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
         return;
     }

@@ -322,16 +322,23 @@ void type_put_name(Dwarf_Die *type, bool there_is_one, struct buf *out)
 
 /* ---- C++ ---- */
 
-bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type)
+static bool template_argument(Dwarf_Die *parent, unsigned *left, Dwarf_Die *ret_type)
 {
     Dwarf_Die child;
-    if (dwarf_child(stripped, &child) != 0)
+    if (dwarf_child(parent, &child) != 0)
         return false;
-    do
-        if (dwarf_tag(&child) == DW_TAG_template_type_parameter && index-- == 0)
+    do {
+        if (dwarf_tag(&child) == DW_TAG_template_type_parameter && (*left)-- == 0)
             return type_of(&child, ret_type);
-    while (dwarf_siblingof(&child, &child) == 0);
+        if (dwarf_tag(&child) == DW_TAG_GNU_template_parameter_pack && template_argument(&child, left, ret_type))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
     return false;
+}
+
+bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type)
+{
+    return template_argument(stripped, &index, ret_type);
 }
 
 static bool is_class(Dwarf_Die *die)
@@ -450,7 +457,7 @@ static bool nontrivial(Dwarf_Die *type, unsigned nest)
         if (convention == DW_CC_pass_by_value)
             return false;
     }
-    if (type_special(type, &inner) == SPECIAL_STRING || type_special(type, &inner) == SPECIAL_VECTOR)
+    if (container_owns(type_container(type)))
         return true;
     if (dwarf_child(type, &child) != 0)
         return false;
@@ -481,15 +488,14 @@ bool type_is_nontrivial(Dwarf_Die *stripped)
 
 static bool destructs(Dwarf_Die *type, unsigned nest)
 {
-    Dwarf_Die child, inner, element;
+    Dwarf_Die child, inner;
     if (nest > CHAIN_LIMIT || !type_strip(type, &inner))
         return false;
     Dwarf_Die stripped = inner;
     for (int i = 0; i < 8 && dwarf_tag(&stripped) == DW_TAG_array_type; i++)
         if (!type_of(&stripped, &stripped) || !type_strip(&stripped, &stripped))
             return false;
-    enum type_special special = type_special(&stripped, &element);
-    if (special == SPECIAL_STRING || special == SPECIAL_VECTOR || special == SPECIAL_POINTER)
+    if (container_owns(type_container(&stripped)))
         return true;
     if (!is_class(&stripped) || dwarf_child(&stripped, &child) != 0)
         return false;
@@ -510,52 +516,4 @@ static bool destructs(Dwarf_Die *type, unsigned nest)
 bool type_has_destructor(Dwarf_Die *type)
 {
     return destructs(type, 0);
-}
-
-static bool has_member(Dwarf_Die *type, const char *name)
-{
-    Dwarf_Die child;
-    if (dwarf_child(type, &child) != 0)
-        return false;
-    do
-        if (dwarf_tag(&child) == DW_TAG_member && dwarf_diename(&child) && strcmp(dwarf_diename(&child), name) == 0)
-            return true;
-    while (dwarf_siblingof(&child, &child) == 0);
-    return false;
-}
-
-static bool has_base(Dwarf_Die *type, const char *prefix)
-{
-    Dwarf_Die child, base;
-    if (dwarf_child(type, &child) != 0)
-        return false;
-    do
-        if (dwarf_tag(&child) == DW_TAG_inheritance && type_of(&child, &base) && type_strip(&base, &base) &&
-            die_name(&base) && strncmp(die_name(&base), prefix, strlen(prefix)) == 0)
-            return true;
-    while (dwarf_siblingof(&child, &child) == 0);
-    return false;
-}
-
-enum type_special type_special(Dwarf_Die *stripped, Dwarf_Die *ret_element)
-{
-    const char *name = die_name(stripped);
-    if (!name || !is_class(stripped))
-        return SPECIAL_NONE;
-    uint64_t size = type_size(stripped);
-    bool declared = die_flag(stripped, DW_AT_declaration); /* clang leaves the library's out */
-    if (strncmp(name, "basic_string<char,", 18) == 0 &&
-        (declared || (size == 32 && has_member(stripped, "_M_dataplus") && has_member(stripped, "_M_string_length"))))
-        return SPECIAL_STRING;
-    if (strncmp(name, "basic_string_view<char,", 23) == 0 && size == 16 && has_member(stripped, "_M_len") &&
-        has_member(stripped, "_M_str"))
-        return SPECIAL_STRING_VIEW;
-    if (strncmp(name, "vector<", 7) == 0 && size == 24 && has_base(stripped, "_Vector_base<") &&
-        type_template_argument(stripped, 0, ret_element))
-        return SPECIAL_VECTOR;
-    if (((strncmp(name, "unique_ptr<", 11) == 0 && size == 8 && has_member(stripped, "_M_t")) ||
-         (strncmp(name, "shared_ptr<", 11) == 0 && size == 16 && has_base(stripped, "__shared_ptr<"))) &&
-        type_template_argument(stripped, 0, ret_element) && dwarf_tag(ret_element) != DW_TAG_array_type)
-        return SPECIAL_POINTER;
-    return SPECIAL_NONE;
 }

@@ -24,6 +24,8 @@
  *       v type           vector: status, u32 count in all, u16 count shown, elements
  *       { fields }       struct, in the order of its members (a base class is a field whose name is in < >)
  *       | { fields }     union: all its members, one after the other
+ *       m { fields }     entry of a map: key and value
+ *       ^ name { fields } at most one of its fields, all of them `?`, is there; the name says what it is without any
  *       r N              N bytes
  *       ? type           status, and the type if it could be read
  *       o   n   k        nothing: optimised out, not available, no room for it
@@ -244,6 +246,17 @@ static int read_array(struct reader *reader, struct layout_type *type)
     return 0;
 }
 
+static int read_choice(struct reader *reader, struct layout_type *type)
+{
+    int r = read_name(reader, &type->none);
+    if (r == 0)
+        r = take(reader, '{') ? read_fields(reader, '}', type) : bad(reader, "no {");
+    for (size_t i = 0; i < type->field_count && r == 0; i++)
+        if (type->fields[i].type->kind != LAYOUT_CHECKED)
+            r = bad(reader, "an alternative without a status");
+    return r;
+}
+
 static int read_shape(struct reader *reader, struct layout_type *type)
 {
     static const struct {
@@ -273,6 +286,8 @@ static int read_shape(struct reader *reader, struct layout_type *type)
         {'v', LAYOUT_VECTOR, false, NULL, 1},
         {'{', LAYOUT_STRUCT, false, NULL, 0},
         {'|', LAYOUT_UNION, false, NULL, 0},
+        {'m', LAYOUT_ENTRY, false, NULL, 0},
+        {'^', LAYOUT_CHOICE, false, NULL, 0},
         {'r', LAYOUT_RAW, false, NULL, 0},
         {'o', LAYOUT_OPTIMISED_OUT, false, NULL, 0},
         {'n', LAYOUT_NOT_AVAILABLE, false, NULL, 0},
@@ -314,10 +329,14 @@ static int read_shape(struct reader *reader, struct layout_type *type)
         type->size = (uint16_t)number;
         type->least = (size_t)number;
         return r;
+    case LAYOUT_CHOICE:
+        return read_choice(reader, type);
     case LAYOUT_UNION:
+    case LAYOUT_ENTRY:
         if (!take(reader, '{'))
             return bad(reader, "no {");
-        return read_fields(reader, '}', type);
+        r = read_fields(reader, '}', type);
+        return r == 0 && type->kind == LAYOUT_ENTRY && type->field_count != 2 ? bad(reader, "no key and value") : r;
     case LAYOUT_STRUCT:
         return read_fields(reader, '}', type);
     default:

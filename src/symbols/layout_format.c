@@ -8,6 +8,7 @@
  *   pointers     0x7ffd10 -> what it points to; a reference is only what it refers to
  *   arrays       {1, 2, 3}, with ... where there are more; ten or more equal ones as `0 <repeats 12 times>`
  *   unions       all members, each as if it were the one
+ *   maps         {[key] = value, ...}; of a variant the alternative that it has, of an optional its value or nullopt
  *   flags        A|B, the rest as a hexadecimal number; a number that is no enumerator as that number
  *   missing      <optimised out>, <not available>, <invalid 0x...>, <cut>
  */
@@ -90,10 +91,39 @@ static bool put_status(struct printer *printer, unsigned status, uint64_t addres
         else
             buf_puts(printer->out, "<invalid>");
         return false;
+    case CAPTURE_ABSENT:
+    case CAPTURE_ODD:
+        buf_puts(printer->out, "<not available>");
+        return false;
     default:
         buf_puts(printer->out, "<cut>");
         return false;
     }
+}
+
+static void put_choice(struct printer *printer, const struct layout_type *type)
+{
+    bool any = false;
+    for (size_t i = 0; i < type->field_count && !printer->cut; i++) {
+        const uint8_t *status = take(printer, 1);
+        if (!status || *status == CAPTURE_ABSENT)
+            continue;
+        if (any)
+            buf_puts(printer->out, ", ");
+        any = true;
+        if (put_status(printer, *status, 0))
+            put_type(printer, type->fields[i].type->inner);
+    }
+    if (!any && !printer->cut)
+        buf_puts(printer->out, type->none);
+}
+
+static void put_entry(struct printer *printer, const struct layout_type *type)
+{
+    buf_putc(printer->out, '[');
+    put_type(printer, type->fields[0].type);
+    buf_puts(printer->out, "] = ");
+    put_type(printer, type->fields[1].type);
 }
 
 static void put_followed(struct printer *printer, const struct layout_type *type)
@@ -305,6 +335,12 @@ static void put_type(struct printer *printer, const struct layout_type *type)
         put_fields(printer, type);
         buf_putc(printer->out, '}');
         break;
+    case LAYOUT_ENTRY:
+        put_entry(printer, type);
+        break;
+    case LAYOUT_CHOICE:
+        put_choice(printer, type);
+        break;
     case LAYOUT_OPTIMISED_OUT:
         buf_puts(printer->out, "<optimised out>");
         break;
@@ -408,8 +444,11 @@ static void put_quoted(struct buf *out, const char *text, size_t len, bool json)
 /* JSON has no number for all that C has: integers beyond 2^53 would lose digits in many readers. */
 static bool is_json_number(const struct layout_type *type, const char *text)
 {
-    while (type->kind == LAYOUT_CHECKED)
-        type = type->inner;
+    while (type->kind == LAYOUT_CHECKED || (type->kind == LAYOUT_CHOICE && type->field_count == 1)) {
+        if (type->kind == LAYOUT_CHOICE && strcmp(text, type->none) == 0)
+            return false;
+        type = type->kind == LAYOUT_CHOICE ? type->fields[0].type : type->inner;
+    }
     if (type->kind == LAYOUT_SIGNED || type->kind == LAYOUT_UNSIGNED)
         return *text != '<' && strlen(text) <= 15;
     return (type->kind == LAYOUT_FLOAT && *text != '<' && !strpbrk(text, "nN") && strlen(text) <= 30) ||

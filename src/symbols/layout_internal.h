@@ -25,6 +25,8 @@ enum layout_kind {
     LAYOUT_VECTOR,    /* status, u32 in all, u16 shown, elements */
     LAYOUT_STRUCT,
     LAYOUT_UNION,
+    LAYOUT_ENTRY,  /* [key] = value: two fields */
+    LAYOUT_CHOICE, /* those of its fields, all LAYOUT_CHECKED, that are not absent; none: `none` */
     LAYOUT_RAW,
     LAYOUT_OPTIMISED_OUT, /* these take no bytes */
     LAYOUT_NOT_AVAILABLE,
@@ -49,11 +51,12 @@ struct layout_type {
     uint64_t total;
     size_t least; /* bytes it takes at least */
     const struct layout_type *inner;
-    const struct layout_field *fields; /* of structs and unions */
+    const struct layout_field *fields; /* of structs and their like */
     size_t field_count;
     const struct layout_enumerator *names;
     size_t name_count;
     const char *name; /* of the type, for people; NULL */
+    const char *none; /* of LAYOUT_CHOICE */
 };
 
 struct layout_field {

@@ -55,8 +55,8 @@ static void put_integer(struct buf *out, size_t size, bool is_signed, const char
 #define TEXT_BYTE "integer { size = 8; align = 8; signed = false; encoding = UTF8; } "
 #define STATUS \
     "enum : integer { size = 8; align = 8; signed = false; } " \
-    "{ content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4 } _status; "
-#define NOTHING "struct { } null; struct { } invalid; struct { } cut; "
+    "{ content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4, absent = 5, odd = 6 } _status; "
+#define NOTHING "struct { } null; struct { } invalid; struct { } cut; struct { } absent; struct { } odd; "
 
 static void put_enum(struct buf *out, const struct layout_type *type)
 {
@@ -188,6 +188,8 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
         break;
     case LAYOUT_STRUCT:
     case LAYOUT_UNION:
+    case LAYOUT_ENTRY:
+    case LAYOUT_CHOICE:
         put_fields(out, type);
         buf_printf(out, " %s; ", name);
         break;

@@ -122,6 +122,12 @@ static void shows_what_pointers_point_to(void **state)
     SHOWS("S", "\0\3\0\0\0\3\0abc", "\"abc\"");
     SHOWS("S", "\1\x8\0\0\0\3\0abc", "\"abc\"...");
     SHOWS("S", "\3", "<invalid>");
+    SHOWS("?S", "\6", "<not available>");
+    SHOWS("vm{:i1,:c1}", "\0\2\0\0\0\2\0\1a\2b", "{[1] = 'a', [2] = 'b'}");
+    SHOWS("^nullopt{:?i1}", "\0\5", "5");
+    SHOWS("^nullopt{:?i1}", "\5", "nullopt");
+    SHOWS("^valueless{:?i1,:?c1}", "\5\0a", "'a'");
+    SHOWS("^valueless{:?i1,:?c1}", "\6\5", "<not available>");
     SHOWS("?i4", "\0\5\0\0\0", "5");
     SHOWS("?i4", "\3", "<invalid>");
 }
