@@ -17,8 +17,7 @@ enum {
     DIRECT_ABOVE = 1024, /* bytes */
 };
 
-void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index **types,
-                  bool direct)
+void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index *types, bool direct)
 {
     *emitter = (struct emitter){.options = options, .types = types, .direct = direct, .temps = CAPTURE_TEMP};
     struct capture_head head = {.version = CAPTURE_VERSION};
@@ -452,7 +451,7 @@ void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit
             break;
         }
     struct buf words = BUF_INIT;
-    type_put_name(type, true, &words);
+    type_put_name(emitter->types, type, true, &words);
     if (words.data && !words.failed)
         emit_quoted(&emitter->text, words.data);
     buf_done(&words);

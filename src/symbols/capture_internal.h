@@ -3,6 +3,7 @@
  * Inside symbols: what the compiler of captures is made of. From the bottom up:
  *
  *     dwarf_types      questions about types
+ *     dwarf_names      names of types
  *     dwarf_containers the C++ library's containers
  *     capture_emit     programs and layouts: places and types in, instructions and text out
  *     dwarf_location   where DWARF says that something is
@@ -51,6 +52,13 @@ enum type_kind {
     TYPE_OTHER, /* its bytes */
 };
 
+/* What was found out of a file's types, each at first need. */
+struct type_index {
+    struct type_definition *definitions;
+    bool definitions_known;
+    struct name_unit *units;
+};
+
 /* The type of a variable, member, pointee ...; false: none (void). Through abstract origins. */
 bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type);
 /* Without const, volatile and names: what it is. */
@@ -61,8 +69,6 @@ enum type_kind type_kind_of(Dwarf_Die *stripped);
 bool type_is_signed(Dwarf_Die *stripped);
 /* Size in bytes; 0: unknown. */
 uint64_t type_size(Dwarf_Die *type);
-/* As in the source: "const struct point *". */
-void type_put_name(Dwarf_Die *type, bool there_is_one, struct buf *out);
 const char *die_name(Dwarf_Die *die); /* through abstract origins; NULL */
 bool die_flag(Dwarf_Die *die, unsigned attribute);
 bool die_number(Dwarf_Die *die, unsigned attribute, uint64_t *ret_number);
@@ -71,13 +77,19 @@ bool die_is_fortran(Dwarf_Die *die);
 /* The argument of a template: the index-th type. */
 bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type);
 /* For a declaration, the definition somewhere in the file, where there is one. */
-struct type_index;
-bool type_complete(struct type_index **index, Dwarf_Die *stripped, Dwarf_Die *ret_type);
-void type_index_free(struct type_index *index);
+bool type_complete(struct type_index *index, Dwarf_Die *stripped, Dwarf_Die *ret_type);
+void type_index_done(struct type_index *index);
 /* True for classes that are not copied as bytes: passed and returned by address (Itanium C++ ABI, 3.1.1). */
 bool type_is_nontrivial(Dwarf_Die *stripped);
 /* True for types whose objects are gone once they were destroyed. */
 bool type_has_destructor(Dwarf_Die *type);
+
+/* ---- dwarf_names.c ---- */
+
+/* As in the source: "const struct point *", "const std::vector<geo::Point> &". index: for scopes of names; NULL:
+ * without them. */
+void type_put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out);
+void name_units_free(struct name_unit *units);
 
 /* ---- dwarf_containers.c ---- */
 
@@ -153,7 +165,7 @@ struct emitter {
     bool failed;   /* too much for one program */
     bool doubtful; /* memory is read that may not be there: only inside blocks */
     uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
-    struct type_index **types;
+    struct type_index *types;      /* NULL: none */
     size_t text_limit, code_limit; /* of what is being emitted */
     emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */
     void *attribute_ctx;
@@ -165,7 +177,7 @@ struct emitter_mark {
     bool wants_xmm, failed;
 };
 
-void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index **types,
+void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index *types,
                   bool direct);
 void emitter_done(struct emitter *emitter);
 struct emitter_mark emitter_mark(struct emitter *emitter);
@@ -417,7 +429,7 @@ struct capture_compiler {
     struct unit_entry *units; /* sorted; made at first need */
     size_t unit_count;
     bool units_known;
-    struct type_index *types;
+    struct type_index types;
     struct layout_entry *layouts;
     struct site_entry *call_sites;    /* that were given out */
     struct function_code caller_code; /* of the caller that was looked at last */

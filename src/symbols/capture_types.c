@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "symbols/capture_containers.h"
+#include "symbols/cxx_names.h"
 
 enum {
     NEST_LIMIT = 40, /* of types; layouts may have more */
@@ -244,6 +245,53 @@ void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place
     emitter->temps = temps;
 }
 
+/* A virtual base is where the class's virtual table says: *(*object - n) bytes behind the object, as all compilers
+ * describe it. Returns that n. */
+static bool virtual_base_entry(Dwarf_Die *base, int64_t *ret_entry)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Op *ops;
+    size_t count;
+    if (!dwarf_attr_integrate(base, DW_AT_data_member_location, &attribute) ||
+        dwarf_getlocation(&attribute, &ops, &count) != 0 || count != 6 || ops[0].atom != DW_OP_dup ||
+        ops[1].atom != DW_OP_deref || ops[3].atom != DW_OP_minus || ops[4].atom != DW_OP_deref ||
+        ops[5].atom != DW_OP_plus)
+        return false;
+    bool small = ops[2].atom >= DW_OP_lit0 && ops[2].atom <= DW_OP_lit31;
+    *ret_entry = small ? ops[2].atom - DW_OP_lit0 : (int64_t)ops[2].number;
+    return (small || ops[2].atom == DW_OP_constu || ops[2].atom == DW_OP_const1u || ops[2].atom == DW_OP_const2u) &&
+           *ret_entry < INT16_MAX;
+}
+
+/* The table's address may not be there yet, or no more: distances that no object has are not followed. */
+static void emit_virtual_base(struct emitter *emitter, Dwarf_Die *base, Dwarf_Die *type, const struct place *place,
+                              unsigned depth, unsigned nest)
+{
+    enum { FARTHEST = 1 << 20 };
+    int64_t entry;
+    if (!virtual_base_entry(base, &entry) || place->kind != PLACE_MEMORY || place->scratch ||
+        emitter->blocks >= CAPTURE_BLOCKS - 3) {
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    unsigned temps = emitter->temps, at = emit_temp(emitter), far = emit_temp(emitter), limit = emit_temp(emitter);
+    layout_put(emitter, "?");
+    struct emitter_block block = emit_block_begin(emitter, CAPTURE_TRY, 1, NULL);
+    emit(emitter, CAPTURE_LOAD, at, 8U << 8 | place->base, place->offset);
+    emit(emitter, CAPTURE_LOAD, at, 8U << 8 | at, -entry);
+    emit(emitter, CAPTURE_LEA, far, at, FARTHEST);
+    emit_constant(emitter, limit, 2 * FARTHEST);
+    emit(emitter, CAPTURE_ALU, far, CAPTURE_AT_MOST, limit);
+    emit(emitter, CAPTURE_REQUIRE, far, CAPTURE_ODD, 0);
+    emit(emitter, CAPTURE_LEA, far, place->base, place->offset);
+    emit(emitter, CAPTURE_ALU, at, CAPTURE_ADD, far);
+    emitter->temps = far;
+    struct place there = {.kind = PLACE_MEMORY, .base = (uint8_t)at};
+    emit_type(emitter, type, &there, depth, nest + 1);
+    emit_block_end(emitter, block);
+    emitter->temps = temps;
+}
+
 static void emit_member(struct emitter *emitter, Dwarf_Die *member, const struct place *place, unsigned depth,
                         unsigned nest)
 {
@@ -255,12 +303,18 @@ static void emit_member(struct emitter *emitter, Dwarf_Die *member, const struct
     if (base) {
         char bracketed[256];
         const char *base_name = has_type ? die_name(&type) : NULL;
-        snprintf(bracketed, sizeof bracketed, "<%.250s>", base_name ? base_name : "base");
+        struct buf name_of_base = BUF_INIT;
+        cxx_name_put(&name_of_base, base_name ? base_name : "base");
+        snprintf(bracketed, sizeof bracketed, "<%.250s>", name_of_base.data ? name_of_base.data : "");
+        buf_done(&name_of_base);
         emit_name(&emitter->text, bracketed);
     } else
         emit_name(&emitter->text, name ? name : "");
     buf_putc(&emitter->text, ':');
-    if (!has_type || !member_position(member, &bit, &bits))
+    bool has_place = has_type && member_position(member, &bit, &bits);
+    if (base && has_type && !has_place)
+        emit_virtual_base(emitter, member, &type, place, depth, nest);
+    else if (!has_place)
         layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
     else if (bits)
         emit_bit_field(emitter, &type, place, bit, bits);

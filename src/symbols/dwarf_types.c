@@ -228,98 +228,6 @@ uint64_t type_size(Dwarf_Die *type)
     }
 }
 
-/* ---- names ---- */
-
-static void put_words(struct buf *out, const char *word, const char *name)
-{
-    buf_puts(out, word);
-    buf_puts(out, name ? name : "{...}");
-}
-
-static bool is_cxx(Dwarf_Die *die)
-{
-    Dwarf_Die unit;
-    return dwarf_diecu(die, &unit, NULL, NULL) && dwarf_srclang(&unit) != DW_LANG_C11 &&
-           dwarf_srclang(&unit) != DW_LANG_C99 && dwarf_srclang(&unit) != DW_LANG_C89 &&
-           dwarf_srclang(&unit) != DW_LANG_C;
-}
-
-static void put_name(Dwarf_Die *type, bool there_is_one, struct buf *out, unsigned nest)
-{
-    if (!there_is_one || nest > CHAIN_LIMIT) {
-        buf_puts(out, "void");
-        return;
-    }
-    Dwarf_Die inner;
-    bool has_inner = type_of(type, &inner);
-    switch (dwarf_tag(type)) {
-    case DW_TAG_const_type:
-    case DW_TAG_volatile_type: {
-        bool behind = has_inner && dwarf_tag(&inner) == DW_TAG_pointer_type;
-        const char *word = dwarf_tag(type) == DW_TAG_const_type ? "const" : "volatile";
-        if (!behind)
-            buf_printf(out, "%s ", word);
-        put_name(&inner, has_inner, out, nest + 1);
-        if (behind)
-            buf_puts(out, word);
-        break;
-    }
-    case DW_TAG_restrict_type:
-    case DW_TAG_atomic_type:
-        put_name(&inner, has_inner, out, nest + 1);
-        break;
-    case DW_TAG_pointer_type:
-        put_name(&inner, has_inner, out, nest + 1);
-        buf_puts(out, out->len > 0 && out->data[out->len - 1] == '*' ? "*" : " *");
-        break;
-    case DW_TAG_reference_type:
-    case DW_TAG_rvalue_reference_type:
-        put_name(&inner, has_inner, out, nest + 1);
-        buf_puts(out, dwarf_tag(type) == DW_TAG_reference_type ? " &" : " &&");
-        break;
-    case DW_TAG_array_type: {
-        uint64_t counts[8];
-        unsigned dimensions = array_dimensions(type, counts, 8);
-        put_name(&inner, has_inner, out, nest + 1);
-        buf_putc(out, ' ');
-        for (unsigned i = 0; i < dimensions; i++)
-            if (counts[i] == UINT64_MAX)
-                buf_puts(out, "[]");
-            else
-                buf_printf(out, "[%" PRIu64 "]", counts[i]);
-        break;
-    }
-    case DW_TAG_subroutine_type:
-        put_name(&inner, has_inner, out, nest + 1);
-        buf_puts(out, " ()");
-        break;
-    case DW_TAG_structure_type:
-        put_words(out, is_cxx(type) ? "" : "struct ", die_name(type));
-        break;
-    case DW_TAG_union_type:
-        put_words(out, is_cxx(type) ? "" : "union ", die_name(type));
-        break;
-    case DW_TAG_enumeration_type:
-        put_words(out, is_cxx(type) ? "" : "enum ", die_name(type));
-        break;
-    case DW_TAG_string_type: {
-        Dwarf_Word length;
-        if (dwarf_hasattr(type, DW_AT_string_length) || dwarf_aggregate_size(type, &length) != 0)
-            buf_puts(out, "character(len=*)");
-        else
-            buf_printf(out, "character(len=%" PRIu64 ")", (uint64_t)length);
-        break;
-    }
-    default:
-        put_words(out, "", die_name(type));
-    }
-}
-
-void type_put_name(Dwarf_Die *type, bool there_is_one, struct buf *out)
-{
-    put_name(type, there_is_one, out, 0);
-}
-
 /* ---- C++ ---- */
 
 static bool template_argument(Dwarf_Die *parent, unsigned *left, Dwarf_Die *ret_type)
@@ -348,7 +256,7 @@ static bool is_class(Dwarf_Die *die)
 }
 
 /* Definitions of classes by name, as one walk over the top of all units and their namespaces finds them. */
-struct type_index {
+struct type_definition {
     char *name;
     Dwarf_Off die;
     UT_hash_handle hh;
@@ -356,7 +264,7 @@ struct type_index {
 
 enum { DEFINITIONS_LIMIT = 1 << 20 };
 
-static void index_definitions(struct type_index **index, Dwarf_Die *parent, unsigned nest)
+static void index_definitions(struct type_definition **index, Dwarf_Die *parent, unsigned nest)
 {
     Dwarf_Die child;
     if (nest > 8 || dwarf_child(parent, &child) != 0)
@@ -367,14 +275,14 @@ static void index_definitions(struct type_index **index, Dwarf_Die *parent, unsi
             index_definitions(index, &child, nest + 1);
         if (!name || die_flag(&child, DW_AT_declaration))
             continue;
-        struct type_index *entry;
+        struct type_definition *entry;
         HASH_FIND_STR(*index, name, entry);
         if (entry || HASH_COUNT(*index) > DEFINITIONS_LIMIT)
             continue;
         entry = malloc(sizeof *entry);
         if (!entry)
             return;
-        *entry = (struct type_index){.name = strdup(name), .die = dwarf_dieoffset(&child)};
+        *entry = (struct type_definition){.name = strdup(name), .die = dwarf_dieoffset(&child)};
         if (entry->name)
             HASH_ADD_KEYPTR(hh, *index, entry->name, strlen(entry->name), entry);
         else
@@ -382,18 +290,20 @@ static void index_definitions(struct type_index **index, Dwarf_Die *parent, unsi
     } while (dwarf_siblingof(&child, &child) == 0);
 }
 
-void type_index_free(struct type_index *index)
+void type_index_done(struct type_index *index)
 {
-    struct type_index *entry, *next;
-    HASH_ITER(hh, index, entry, next)
+    struct type_definition *entry, *next;
+    HASH_ITER(hh, index->definitions, entry, next)
     {
-        HASH_DEL(index, entry);
+        HASH_DEL(index->definitions, entry);
         free(entry->name);
         free(entry);
     }
+    name_units_free(index->units);
+    *index = (struct type_index){0};
 }
 
-bool type_complete(struct type_index **index, Dwarf_Die *stripped, Dwarf_Die *ret_type)
+bool type_complete(struct type_index *index, Dwarf_Die *stripped, Dwarf_Die *ret_type)
 {
     *ret_type = *stripped;
     if (!is_class(stripped) || !die_flag(stripped, DW_AT_declaration))
@@ -402,14 +312,15 @@ bool type_complete(struct type_index **index, Dwarf_Die *stripped, Dwarf_Die *re
     if (!name || !index)
         return false;
     Dwarf *dwarf = dwarf_cu_getdwarf(stripped->cu);
-    if (!*index) {
+    if (!index->definitions_known) {
+        index->definitions_known = true;
         Dwarf_CU *cu = NULL;
         Dwarf_Die unit;
         while (dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
-            index_definitions(index, &unit, 0);
+            index_definitions(&index->definitions, &unit, 0);
     }
-    struct type_index *entry;
-    HASH_FIND_STR(*index, name, entry);
+    struct type_definition *entry;
+    HASH_FIND_STR(index->definitions, name, entry);
     return entry && dwarf_offdie(dwarf, entry->die, ret_type) && dwarf_tag(ret_type) == dwarf_tag(stripped);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/span.h"
+#include "symbols/cxx_names.h"
 #include "symbols/index_build.h"
 #include "symbols/selection_glob.h"
 
@@ -128,7 +129,10 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
         if (text && status == 0) {
             room = text;
             drop_tags(text);
-            split_demangled(text, ret_name, ret_full);
+            struct buf tidy = BUF_INIT;
+            cxx_name_put(&tidy, text);
+            split_demangled(tidy.failed ? text : tidy.data, ret_name, ret_full);
+            buf_done(&tidy);
             buf_append(ret_name, linkage + plain.len, len - plain.len);
             buf_append(ret_full, linkage + plain.len, len - plain.len);
             return;

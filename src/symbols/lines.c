@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/cxx_names.h"
 #include "symbols/lines_internal.h"
 
 enum { FRAMES_MAX = 128 }; /* inlined into each other */
@@ -111,8 +112,12 @@ static char *readable_name(const char *name)
             looked = true;
         }
         char *readable = demangle ? demangle(name, NULL, NULL, NULL) : NULL;
-        if (readable)
-            return readable;
+        struct buf tidy = BUF_INIT;
+        if (readable) {
+            cxx_name_put(&tidy, readable);
+            free(readable);
+            return tidy.data;
+        }
     }
     return strdup(name);
 }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/dirs.h"
+#include "symbols/cxx_names.h"
 #include "symbols/index.h"
 #include "symbols/index_build.h"
 #include "symbols/index_format.h"
@@ -478,6 +479,48 @@ static void test_names(void **state)
     buf_done(&full);
 }
 
+static void test_names_as_written(void **state)
+{
+    static const char *const cases[][2] = {
+        {"std::vector<int, std::allocator<int> >", "std::vector<int>"},
+        {"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"},
+        {"std::__1::basic_string<wchar_t, std::__1::char_traits<wchar_t>, std::__1::allocator<wchar_t> >",
+         "std::wstring"},
+        {"std::map<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, std::vector<int, "
+         "std::allocator<int> >, std::less<std::__cxx11::basic_string<char, std::char_traits<char>, "
+         "std::allocator<char> > >, std::allocator<std::pair<std::__cxx11::basic_string<char, std::char_traits<char>, "
+         "std::allocator<char> > const, std::vector<int, std::allocator<int> > > > >::find(int) const",
+         "std::map<std::string, std::vector<int>>::find(int) const"},
+        {"std::unordered_map<int, char, std::hash<int>, std::equal_to<int>, std::allocator<std::pair<int const, char> "
+         "> "
+         ">",
+         "std::unordered_map<int, char>"},
+        {"std::vector<int, mine::pool<int> >", "std::vector<int, mine::pool<int>>"},
+        {"std::set<int, std::greater<int>, std::allocator<int> >", "std::set<int, std::greater<int>>"},
+        {"mine::queue<int, std::allocator<int>, int>", "mine::queue<int, std::allocator<int>, int>"},
+        {"std::basic_ostream<char, std::char_traits<char> >& operator<< <int>(A<int> const&)",
+         "std::ostream& operator<< <int>(A<int> const&)"},
+        {"std::array<int, 3ul>", "std::array<int, 3>"},
+        {"std::unique_ptr<A, std::default_delete<A> >::operator->() const", "std::unique_ptr<A>::operator->() const"},
+        {"A::operator()(int) const::{lambda(int)#1}::operator()(int) const",
+         "A::operator()(int) const::{lambda(int)#1}::operator()(int) const"},
+        {"f(int (*)(std::vector<int, std::allocator<int> >))", "f(int (*)(std::vector<int>))"},
+        {"auto f<int>(int)->decltype(1)", "auto f<int>(int)->decltype(1)"},
+        {"A<(B)1>", "A<(B)1>"},
+        {"A<", "A<"},
+        {"a > b", "a > b"},
+        {"A<B, (C>", "A<B, (C>"},
+        {"operator<(A const&)", "operator<(A const&)"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf name = BUF_INIT;
+        cxx_name_put(&name, cases[i][0]);
+        assert_string_equal(name.data ? name.data : "", cases[i][1]);
+        buf_done(&name);
+    }
+}
+
 static void test_clones(void **state)
 {
     static const char source[] =
@@ -585,6 +628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_wrong_offsets, enter, support_leave),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names_as_written),
         cmocka_unit_test_setup_teardown(test_clones, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_candidates, enter, support_leave),
     };

@@ -176,11 +176,16 @@ static bool find(void *ctx, struct emitter *emitter, const char *name, size_t le
     return true;
 }
 
+static struct type_index *types_of(struct question *question)
+{
+    struct capture_compiler *compiler = question->found.module ? question->found.module->compiler : NULL;
+    return compiler ? &compiler->types : NULL;
+}
+
 static struct emitter begin(struct question *question)
 {
     struct emitter emitter;
-    struct capture_compiler *compiler = question->found.module ? question->found.module->compiler : NULL;
-    emitter_init(&emitter, &question->job->options, compiler ? &compiler->types : NULL, false);
+    emitter_init(&emitter, &question->job->options, types_of(question), false);
     emitter.text_limit = emitter.code_limit = SIZE_MAX;
     return emitter;
 }
@@ -291,11 +296,6 @@ static int write_value(struct question *question, uint64_t address)
     return r < 0 ? r : variable_write(address, bytes, (size_t)size);
 }
 
-static void put_type(Dwarf_Die *type, struct buf *out)
-{
-    type_put_name(type, true, out);
-}
-
 static int answer_read(struct question *question, struct buf *out)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -303,7 +303,7 @@ static int answer_read(struct question *question, struct buf *out)
     uint64_t address = 0;
     char where[24], size[24];
     bool has_address = address_of(question, &address);
-    put_type(&question->resolved.type, &type);
+    type_put_name(types_of(question), &question->resolved.type, true, &type);
     if (question->resolved.address) { /* &name */
         if (!has_address)
             return err_set(&question->err, -EINVAL, "%s: it has no address", question->job->name);
@@ -334,7 +334,7 @@ static int answer_write(struct question *question, struct buf *out)
     if (r < 0)
         return question->err.code ? r : err_errno(&question->err, r, "%s: it cannot be written", question->job->name);
     show(question, &after);
-    put_type(&question->resolved.type, &type);
+    type_put_name(types_of(question), &question->resolved.type, true, &type);
     helper_line(out, "written", type.data ? type.data : "", before.data ? before.data : "",
                 after.data ? after.data : "", NULL);
     return 0;
@@ -375,7 +375,7 @@ static void list_variable(void *ctx, Dwarf_Die *die, const char *name)
         buf_puts(&text, "<not available>");
     }
     emitter_done(&emitter);
-    put_type(&type, &words);
+    type_put_name(&listing->at.module->compiler->types, &type, true, &words);
     snprintf(frame, sizeof frame, "%zu", listing->frame);
     helper_line(listing->out, "value", frame, name, words.data ? words.data : "", text.data ? text.data : "", NULL);
 }

@@ -79,6 +79,32 @@ class Square : public Base, public Tag
     int side;
 };
 
+struct Top {
+    int top = 1;
+    UNTRACED virtual ~Top()
+    {
+    }
+};
+struct Left : virtual Top {
+    int left = 2;
+};
+struct Right : virtual Top {
+    int right = 3;
+};
+struct Bottom : Left, Right {
+    int bottom = 4;
+};
+
+TRACED int diamond(const Bottom &whole, const Right &part, const Top *top)
+{
+    say("> diamond(whole = {<Left> = {<Top> = {top = 1}, left = 2}, <Right> = {<Top> = {top = 1}, right = 3}, bottom = "
+        "4}, part = {<Top> = {top = 1}, right = 3}, top = %p -> {top = 1})",
+        (const void *)top);
+    int sum = whole.bottom + part.right + top->top;
+    say("< diamond: sum = %d = %d", sum, sum);
+    return sum;
+}
+
 TRACED Colour mix(Colour a, const Colour &b)
 {
     say("> mix(a = Colour::red, b = Colour::blue)");
@@ -205,6 +231,8 @@ int main()
     square.grow(1);
     const shapes::Base &virtual_base = square;
     virtual_base.area(2);
+    shapes::Bottom bottom;
+    shapes::diamond(bottom, bottom, &bottom);
     shapes::mix(shapes::Colour::red, shapes::Colour::blue);
     largest(1, 2);
     largest(1.5, 0.5);
