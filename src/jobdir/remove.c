@@ -30,7 +30,7 @@ static const char *const parts[PARTS] = {".reserve", "snapshots", "trace", "stat
 static const char written[] = "^("
                               "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
                               "snapshots/([0-9]+\\.json)?|"
-                              "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|layouts)|"
+                              "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|modules|layouts)|"
                               "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
                               "stats/(sites\\.json" FRESH ")?|"
                               "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"

@@ -15,6 +15,8 @@
 static void test_description(void **state)
 {
     struct place *place = *state;
+    static const char modules[] = "0x7000\t0x8000\t0x0\tno-such-index\n0x8000\t0x9000\t0x0\t../outside\nnonsense\n";
+    made_file(place->dir, ".modules", modules, sizeof modules - 1);
     struct trace *trace = open_it(place);
     assert_int_equal(trace_pid(trace), 100);
     assert_string_equal(trace_node(trace), "node");
@@ -35,6 +37,8 @@ static void test_description(void **state)
     assert_true(trace_name_address(trace, 0x1210, &name));
     assert_false(trace_name_address(trace, 0x1250, &name));
     assert_false(trace_name_address(trace, 0x500, &name));
+    assert_false(trace_name_address(trace, 0x7100, &name));
+    assert_false(trace_name_address(trace, 0x8100, &name));
     assert_string_equal(name.data, "stepstep+0x10");
     buf_done(&name);
     trace_close(trace);

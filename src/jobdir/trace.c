@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "jobdir/trace_internal.h"
+#include "symbols/index.h"
 
 void trace_tell(struct trace *trace, const char *format, ...)
 {
@@ -285,6 +286,21 @@ static int add_layout(struct trace *trace, char *line)
     return 0;
 }
 
+static int add_module(struct trace *trace, char *line)
+{
+    char *fields[4];
+    struct trace_module module = {0};
+    if (split(line, fields, 4) < 4 || !trace_number_of(fields[0], &module.start) ||
+        !trace_number_of(fields[1], &module.end) || !trace_number_of(fields[2], &module.bias) || strchr(fields[3], '/'))
+        return -EINVAL;
+    module.key = fields[3];
+    if (trace->module_count >= TRACE_IDS ||
+        !make_room((void **)&trace->modules, &trace->module_room, trace->module_count, sizeof *trace->modules))
+        return -ENOMEM;
+    trace->modules[trace->module_count++] = module;
+    return 0;
+}
+
 static int load_lines(struct trace *trace, const char *name, uint64_t *at, int (*add)(struct trace *, char *))
 {
     char *text;
@@ -345,6 +361,8 @@ int trace_update(struct trace *trace, struct err *err)
     code = load_lines(trace, ".functions", &trace->functions_read, add_function);
     if (code == 0)
         code = load_lines(trace, ".layouts", &trace->layouts_read, add_layout);
+    if (code == 0)
+        code = load_lines(trace, ".modules", &trace->modules_read, add_module);
     if (code < 0)
         return err_errno(err, code, "%s", trace->path);
     if (trace->functions_read != before) {
@@ -400,6 +418,9 @@ void trace_close(struct trace *trace)
     for (size_t i = 0; i < trace->layout_room; i++)
         layout_free(trace->layouts[i].layout);
     free(trace->layouts);
+    for (size_t i = 0; i < trace->module_count; i++)
+        index_close(trace->modules[i].index);
+    free(trace->modules);
     free(trace->functions);
     free(trace->by_address);
     free(trace->pairs);
@@ -536,10 +557,39 @@ static bool name_address(struct trace *trace, uint64_t address, struct buf *out)
     return true;
 }
 
+/* By the index of the file that was there; nothing where several were, one after the other. */
+static bool name_by_module(struct trace *trace, uint64_t address, struct buf *out)
+{
+    struct trace_module *found = NULL;
+    struct index_function function;
+    for (size_t i = 0; i < trace->module_count; i++) {
+        struct trace_module *module = &trace->modules[i];
+        if (address < module->start || address >= module->end)
+            continue;
+        if (found && (strcmp(found->key, module->key) != 0 || found->bias != module->bias))
+            return false;
+        found = found ? found : module;
+    }
+    if (found && !found->looked) {
+        found->looked = true;
+        if (index_open_key(&found->index, found->key, NULL) < 0)
+            found->index = NULL;
+    }
+    if (!found || !found->index || !index_find(found->index, address - found->bias, &function))
+        return false;
+    buf_puts(out, function.name);
+    if (address - found->bias != function.address)
+        buf_printf(out, "+0x%" PRIx64, address - found->bias - function.address);
+    return true;
+}
+
 bool trace_name_address(void *ctx, uint64_t address, struct buf *out)
 {
     for (struct trace *trace = ctx; trace; trace = trace->rest)
         if (name_address(trace, address, out))
+            return true;
+    for (struct trace *trace = ctx; trace; trace = trace->rest)
+        if (name_by_module(trace, address, out))
             return true;
     return false;
 }

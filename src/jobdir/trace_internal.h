@@ -41,6 +41,13 @@ struct trace_layout_entry {
     bool bad;
 };
 
+struct trace_module {
+    uint64_t start, end, bias;
+    const char *key;
+    struct index *index; /* opened when first asked for */
+    bool looked;
+};
+
 struct trace {
     char *path, *node;
     pid_t pid;
@@ -51,8 +58,10 @@ struct trace {
     size_t function_room;
     struct trace_layout_entry *layouts; /* by id */
     size_t layout_room;
-    uint64_t functions_read, layouts_read;    /* bytes of the files */
-    const struct trace_function **by_address; /* sorted; made when first asked for */
+    struct trace_module *modules;
+    size_t module_count, module_room;
+    uint64_t functions_read, layouts_read, modules_read; /* bytes of the files */
+    const struct trace_function **by_address;            /* sorted; made when first asked for */
     size_t by_address_count;
     uint64_t ticks_per_second, tick_zero_ns;
     double ns_per_tick;

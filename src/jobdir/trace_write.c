@@ -140,6 +140,7 @@ void trace_writer_free(struct trace_writer *writer)
     for (size_t i = 0; i < 4; i++)
         free(writer->strings[i]);
     buf_done(&writer->new_functions);
+    buf_done(&writer->new_modules);
     buf_done(&writer->new_layouts);
     free(writer->path);
     free(writer);
@@ -211,6 +212,14 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t add
     buf_putc(out, '\n');
     writer->metadata_stale = true;
     return out->failed ? -ENOMEM : 0;
+}
+
+void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t end, uint64_t bias, const char *key)
+{
+    struct buf *out = &writer->new_modules;
+    buf_printf(out, "0x%" PRIx64 "\t0x%" PRIx64 "\t0x%" PRIx64 "\t", start, end, bias);
+    trace_write_field(out, key);
+    buf_putc(out, '\n');
 }
 
 int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text)

@@ -56,6 +56,10 @@ bool trace_writer_failed(const struct trace_writer *writer);
 /* Later calls for the same id win. `file` may be "". */
 int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,
                           const char *file, uint32_t line, uint64_t size, const char *module);
+/* A file that is mapped at [start, end), addresses in it being `bias` higher, with the key of its index: readers that
+ * have the index name code addresses among values that are of no traced function. Each once, also where one comes
+ * after another. */
+void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t end, uint64_t bias, const char *key);
 int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text);
 /* The same in two steps, for layouts of which few may be used: our own readers know it; and others, before the first
  * record that has it. */

@@ -148,6 +148,10 @@ static int sync_files(struct trace_writer *writer, bool all, bool process)
     int code = append_file(writer, ".functions", &writer->new_functions);
     int other = append_file(writer, ".layouts", &writer->new_layouts);
     code = code < 0 ? code : other;
+    if (writer->layout_count) { /* without values nobody looks for addresses */
+        other = append_file(writer, ".modules", &writer->new_modules);
+        code = code < 0 ? code : other;
+    }
     bool due = all || clock_now_ns() - writer->metadata_ns >= writer->metadata_bytes * METADATA_BYTES_PER_NS;
     if (writer->metadata_stale && due) {
         other = write_metadata(writer);

@@ -45,7 +45,7 @@ struct trace_writer {
     size_t layout_count, layout_cap;
     struct value *values; /* problems among them */
     size_t value_count, value_cap;
-    struct buf new_functions, new_layouts; /* lines not yet in the files */
+    struct buf new_functions, new_layouts, new_modules; /* lines not yet in the files */
     bool metadata_stale, process_stale, failed, ending;
     uint64_t metadata_bytes, metadata_ns;
 };

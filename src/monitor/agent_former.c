@@ -192,6 +192,12 @@ static void slots_open(struct agent *agent, uint32_t seen)
     }
 }
 
+void agent_module_write(struct agent *agent, const struct module *module)
+{
+    if (agent->writer && *module->key && !module_is_agent(module))
+        trace_writer_module(agent->writer, module->start, module->end, module->bias, module->key);
+}
+
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading)
 {
     bool sure = reading->seen != FORMER_UNSURE, back = false;
@@ -218,6 +224,8 @@ void agent_modules_replace(struct agent *agent, const struct modules_reading *re
     for (size_t i = 0; i < reading->count; i++) {
         const struct module *before = same_in(agent->modules, agent->module_count, &reading->modules[i]);
         bool came = !before && agent->module_count;
+        if (!before)
+            agent_module_write(agent, &reading->modules[i]);
         reading->modules_seen[i] = sure || !before ? reading->seen : agent->modules_seen[before - agent->modules];
         if (came)
             sites_give_back(agent, &reading->modules[i]);

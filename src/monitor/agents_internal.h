@@ -385,6 +385,8 @@ struct modules_reading {
 /* false: it is not known for certain. */
 bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
+/* Into the trace, if there is one. */
+void agent_module_write(struct agent *agent, const struct module *module);
 void agent_former_free(struct agent *agent);
 
 /* agent_layouts.c */

@@ -62,7 +62,10 @@ int collect_open(struct agent *agent, struct err *err)
     if (agent->forked) /* often it ends soon: then all its files are written once */
         agent->synced_ns = agent->opened_ns;
     bool lazy = agent->forked || agent->adopted; /* that of an adopted one is first noted as begun */
-    return trace_writer_new(&agent->writer, agent->job->dir, &identity, lazy, err);
+    code = trace_writer_new(&agent->writer, agent->job->dir, &identity, lazy, err);
+    for (size_t i = 0; i < agent->module_count && code == 0; i++)
+        agent_module_write(agent, &agent->modules[i]);
+    return code;
 }
 
 static void write_crash(struct agent *agent)

@@ -71,6 +71,11 @@ static inline PLAIN struct capture_insn insn_at(const uint8_t *code)
     return insn;
 }
 
+/* A float's bits as a double's, without the vector unit. */
+uint64_t capture_widen(uint32_t bits);
+/* An x87 number as the nearest double; what is too small for a normal one is 0. */
+uint64_t capture_narrow(uint64_t mantissa, uint16_t head);
+
 /* The rest of a program from pc on, `pos` bytes being emitted (capture_machine.c). */
 size_t capture_run_rest(const uint8_t *code, size_t size, size_t pc, const struct capture_frame *frame,
                         capture_read_fn *read, uint8_t *out, size_t pos, size_t room);

@@ -356,40 +356,6 @@ static PLAIN bool end_block(struct machine *m)
 
 /* ---- values ---- */
 
-PLAIN uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b)
-{
-    switch (kind) {
-    case CAPTURE_ADD:
-        return a + b;
-    case CAPTURE_SUB:
-        return a - b;
-    case CAPTURE_MUL:
-        return a * b;
-    case CAPTURE_DIV:
-        return b ? a / b : 0;
-    case CAPTURE_AND:
-        return a & b;
-    case CAPTURE_OR:
-        return a | b;
-    case CAPTURE_XOR:
-        return a ^ b;
-    case CAPTURE_SHL:
-        return b < 64 ? a << b : 0;
-    case CAPTURE_SHR:
-        return b < 64 ? a >> b : 0;
-    case CAPTURE_SAR:
-        return (uint64_t)((int64_t)a >> (b < 64 ? b : 63));
-    case CAPTURE_MOD:
-        return b ? a % b : 0;
-    case CAPTURE_EQUAL:
-        return a == b;
-    case CAPTURE_AT_MOST:
-        return a <= b;
-    default:
-        return 0;
-    }
-}
-
 static PLAIN bool emit_bits(struct machine *m, const struct capture_insn *insn)
 {
     unsigned shift = insn->off & 63, bits = (unsigned)insn->off >> 8 & 127;
@@ -401,43 +367,6 @@ static PLAIN bool emit_bits(struct machine *m, const struct capture_insn *insn)
             value |= ~UINT64_C(0) << bits;
     }
     return insn->n <= 8 && emit(m, &value, insn->n);
-}
-
-/* A float's bits as a double's, without the vector unit. */
-static PLAIN uint64_t widen(uint32_t bits)
-{
-    uint64_t sign = (uint64_t)(bits >> 31) << 63;
-    uint32_t exponent = bits >> 23 & 0xff;
-    uint64_t mantissa = bits & 0x7fffff;
-    if (exponent == 0xff)
-        return sign | UINT64_C(0x7ff) << 52 | mantissa << 29;
-    if (exponent == 0) {
-        if (mantissa == 0)
-            return sign;
-        uint32_t biased = 1023 - 126;
-        while (!(mantissa & 0x800000)) {
-            mantissa <<= 1;
-            biased--;
-        }
-        return sign | (uint64_t)biased << 52 | (mantissa & 0x7fffff) << 29;
-    }
-    return sign | (uint64_t)(exponent + 1023 - 127) << 52 | mantissa << 29;
-}
-
-/* An x87 number as the nearest double; what is too small for a normal one is 0. */
-static PLAIN uint64_t narrow(uint64_t mantissa, uint16_t head)
-{
-    uint64_t sign = (uint64_t)(head >> 15) << 63, infinite = sign | UINT64_C(0x7ff) << 52;
-    int exponent = (head & 0x7fff) - 16383 + 1023;
-    if ((head & 0x7fff) == 0x7fff)
-        return mantissa << 1 ? infinite | UINT64_C(1) << 51 : infinite;
-    if (!(mantissa >> 63) || exponent <= 0)
-        return sign;
-    uint64_t fraction = mantissa << 1 >> 12, rest = mantissa & 0x7ff;
-    uint64_t value = (uint64_t)exponent << 52 | fraction;
-    if (rest > 0x400 || (rest == 0x400 && fraction & 1))
-        value++; /* may carry into the exponent, as it should */
-    return exponent >= 2047 || value >> 52 >= 2047 ? infinite : sign | value;
 }
 
 static PLAIN bool load(struct machine *m, const struct capture_insn *insn)
@@ -559,7 +488,8 @@ static PLAIN bool run_value(struct machine *m, const struct capture_insn *insn)
     case CAPTURE_BITS:
         return emit_bits(m, insn);
     case CAPTURE_FLOAT: {
-        uint64_t value = insn->n == 4 ? widen((uint32_t)v[r]) : narrow(v[r], (uint16_t)v[insn->off & 63]);
+        uint64_t value =
+            insn->n == 4 ? capture_widen((uint32_t)v[r]) : capture_narrow(v[r], (uint16_t)v[insn->off & 63]);
         return emit(m, &value, 8);
     }
     default:

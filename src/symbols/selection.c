@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/cxx_names.h"
 #include "symbols/index.h"
 #include "symbols/selection_glob.h"
 
@@ -192,6 +193,16 @@ static bool needle_find(struct item *item)
     return (item->needle = strndup(best, most)) != NULL;
 }
 
+/* As the index has names: default arguments of the C++ library's templates left out. */
+static void as_written(char *glob)
+{
+    struct buf name = BUF_INIT;
+    cxx_name_put(&name, glob);
+    if (name.data && name.len <= strlen(glob))
+        memcpy(glob, name.data, name.len + 1);
+    buf_done(&name);
+}
+
 static int parse_item(struct item *item, char *text, size_t column, struct err *err)
 {
     *item = (struct item){.excludes = *text == '!'};
@@ -213,6 +224,8 @@ static int parse_item(struct item *item, char *text, size_t column, struct err *
         return err_set(err, -EINVAL,
                        "'%.100s' at character %zu has a [ that is not closed: write \\[ for the character itself", text,
                        column);
+    if (item->kind == BY_NAME && strchr(item->glob, '<'))
+        as_written(item->glob);
     if (item->kind == BY_FILE)
         while (strncmp(item->glob, "./", 2) == 0)
             item->glob += 2;

@@ -32,8 +32,8 @@ static const struct index_function method = {.address = 0x200,
                                              .file = "/home/ann/ocean/src/grid.cpp"};
 static const struct index_function instance = {.address = 0x300,
                                                .size = 16,
-                                               .name = "ns::sum<std::vector<int> >",
-                                               .full = "ns::sum<std::vector<int> >(int)",
+                                               .name = "ns::sum<std::vector<int>>",
+                                               .full = "ns::sum<std::vector<int>>(int)",
                                                .linkage = "_ZN2ns3sumI",
                                                .file = ""};
 static const struct index_function less = {.address = 0x400,
@@ -107,6 +107,8 @@ static void test_names(void **state)
     yes("sum", &program, &instance);
     yes("ns::sum", &program, &instance);
     yes("ns::sum<std::vector<int> >", &program, &instance);
+    yes("ns::sum<std::vector<int, std::allocator<int> > >", &program, &instance);
+    yes("ns::sum<std::vector<int>>", &program, &instance);
     yes("sum<std::vector<int> >", &program, &instance);
     no("sum<int>", &program, &instance);
     yes("operator<", &program, &less);

@@ -325,6 +325,21 @@ class Values(TracerCase):
                 with self.subTest(compiler=compiler, level=level):
                     self.check_unusual(source, compiler, level, complete=level == "-O0" and compiler[0] == "g")
 
+    def test_names_and_functions(self):
+        """Types and functions are named as people write them, and so are functions without hooks that values point to."""
+        program = self.compile("library.cc", "-O1", "-finstrument-functions-exclude-file-list=/usr/include", compiler="g++")
+        self.scry("run", "-q", "--trace", "*", "--args", program)
+        calls = {call["function"]: call for call in self.replayed()}
+        self.assertEqual(calls["geo::count"]["args"], {
+            "points": '{{x = 1, name = "one"}, {x = 2, name = "two"}}', "ages": '{["a"] = 1}', "n": 5})
+        self.assertIn("const std::vector<geo::Point> &points, const std::map<std::string, int> &ages, std::optional<int> n",
+                      calls["geo::count"]["signature"])
+        self.assertIn("geo::size<std::string>", calls)
+        args = calls["calls"]["args"]
+        self.assertRegex(args["own"], r"^0x[0-9a-f]+ <doubled>$")
+        self.assertRegex(args["library"], r"^0x[0-9a-f]+ <abs>$")
+        self.assertRegex(args["any"], r"^0x[0-9a-f]+ <std::_Function_handler<.*>::_M_invoke>$")
+
     def test_coroutines(self):
         """The parts into which compilers cut a coroutine are called with its frame, not with its arguments."""
         source = self.box.path("work", "sequence.cc")
