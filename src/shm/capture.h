@@ -103,6 +103,7 @@ enum capture_op {
     CAPTURE_LEA,                 /* v[r] = v[n] + off */
     CAPTURE_CONST,               /* v[r] = constant (2) */
     CAPTURE_LOAD,                /* v[r] = n >> 8 bytes at v[n & 63] + off, zero-extended */
+    CAPTURE_PEEK,                /* the same, but 0 where there is nothing to be read */
     CAPTURE_XREG,                /* v[r] = half off of xmm n */
     CAPTURE_ALU,                 /* v[r] = v[r] (enum capture_alu n) v[off] */
     CAPTURE_SPILL,               /* 8 bytes of scratch at off = v[r] */
@@ -141,9 +142,29 @@ enum capture_alu {
     CAPTURE_SHR,
     CAPTURE_SAR,
     CAPTURE_MOD,     /* unsigned; by 0 is 0 */
-    CAPTURE_EQUAL,   /* 1 or 0 */
-    CAPTURE_AT_MOST, /* unsigned; 1 or 0 */
-    CAPTURE_ALUS
+    CAPTURE_EQUAL,   /* comparisons give 1 or 0 */
+    CAPTURE_AT_MOST, /* unsigned */
+    CAPTURE_LESS,
+    CAPTURE_LESS_SIGNED,
+    CAPTURE_MUL_HIGH, /* the upper 64 bits of the product */
+    CAPTURE_MUL_HIGH_SIGNED,
+    CAPTURE_DIV_SIGNED,
+    CAPTURE_FLOATS, /* as the processor's vector unit does it in this thread, without a trace in its status */
+    CAPTURE_FLOAT_ADD = CAPTURE_FLOATS,
+    CAPTURE_FLOAT_SUB,
+    CAPTURE_FLOAT_MUL,
+    CAPTURE_FLOAT_DIV,
+    CAPTURE_FLOAT_MIN,
+    CAPTURE_FLOAT_MAX,
+    CAPTURE_FLOAT_SQRT, /* of b, as the conversions are */
+    CAPTURE_FLOAT_LESS,
+    CAPTURE_FLOAT_LESS_EQUAL,
+    CAPTURE_FLOAT_TO_INT32, /* towards 0 */
+    CAPTURE_FLOAT_TO_INT64,
+    CAPTURE_FLOAT_OF_INT64,
+    CAPTURE_FLOAT_TO_OTHER, /* of the other size */
+    CAPTURE_SINGLES,        /* the same of floats; those before are of doubles */
+    CAPTURE_ALUS = CAPTURE_SINGLES + (CAPTURE_SINGLES - CAPTURE_FLOATS)
 };
 
 struct capture_operand {

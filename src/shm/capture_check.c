@@ -20,6 +20,7 @@ static bool operands_valid(const struct capture_head *head, const struct capture
         return true;
     case CAPTURE_LEA:
     case CAPTURE_LOAD:
+    case CAPTURE_PEEK:
         return value_valid(head, insn->r) && value_valid(head, insn->n & 63);
     case CAPTURE_ALU:
         return value_valid(head, insn->r) && value_valid(head, off & 63);
@@ -53,6 +54,7 @@ static bool insn_valid(const struct capture_insn *insn)
     case CAPTURE_XMM:
         return insn->r < 16 && insn->n > 0 && off < 16 && insn->n <= 16 - off;
     case CAPTURE_LOAD:
+    case CAPTURE_PEEK:
         return temp && insn->n >> 8 >= 1 && insn->n >> 8 <= 8;
     case CAPTURE_ALU:
         return temp && insn->n < CAPTURE_ALUS && off < 64;

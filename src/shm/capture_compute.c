@@ -31,8 +31,18 @@ PLAIN uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b)
         return a == b;
     case CAPTURE_AT_MOST:
         return a <= b;
+    case CAPTURE_LESS:
+        return a < b;
+    case CAPTURE_LESS_SIGNED:
+        return (int64_t)a < (int64_t)b;
+    case CAPTURE_MUL_HIGH:
+        return (uint64_t)((unsigned __int128)a * b >> 64);
+    case CAPTURE_MUL_HIGH_SIGNED:
+        return (uint64_t)((__int128)(int64_t)a * (int64_t)b >> 64);
+    case CAPTURE_DIV_SIGNED: /* the most negative number has no opposite */
+        return !b ? 0 : b == UINT64_MAX ? 0 - a : (uint64_t)((int64_t)a / (int64_t)b);
     default:
-        return 0;
+        return kind >= CAPTURE_FLOATS && kind < CAPTURE_ALUS ? capture_compute_float(kind, a, b) : 0;
     }
 }
 

@@ -375,8 +375,11 @@ static PLAIN bool load(struct machine *m, const struct capture_insn *insn)
     unsigned size = insn->n >> 8;
     if (size == 0 || size > 8)
         return false;
-    if (!fetch(m, &value, m->v[insn->n & 63] + (uint64_t)(int64_t)insn->off, size))
-        return give_up(m, CAPTURE_INVALID);
+    if (!fetch(m, &value, m->v[insn->n & 63] + (uint64_t)(int64_t)insn->off, size)) {
+        if (insn->op != CAPTURE_PEEK)
+            return give_up(m, CAPTURE_INVALID);
+        value = 0;
+    }
     m->v[insn->r & 63] = value;
     return true;
 }
@@ -470,6 +473,7 @@ static PLAIN bool run_value(struct machine *m, const struct capture_insn *insn)
         v[r] = v[insn->n & 63] + offset;
         return true;
     case CAPTURE_LOAD:
+    case CAPTURE_PEEK:
         return load(m, insn);
     case CAPTURE_XREG:
         v[r] = m->frame->xmm[insn->n & 15][insn->off & 1];

@@ -107,14 +107,12 @@ static void emit_local(void *ctx, Dwarf_Die *variable, const char *name)
 
 /* ---- results ---- */
 
-static void emit_result(struct site *site, bool own)
+static void emit_result(struct site *site)
 {
     Dwarf_Die type;
     if (!type_of(&site->scope, &type))
         return; /* void */
     buf_puts(&site->emitter->text, site->emitter->text.len > 0 ? " result(" : "result(");
-    if (!own)
-        site->tracked = false;
     emit_field(site->emitter, "", &type, site_locate_result, site);
     buf_putc(&site->emitter->text, ')');
     site->fields++;
@@ -215,7 +213,7 @@ static int emit_unwind(struct site *site)
     return 0;
 }
 
-static int emit_exit(struct site *site, bool own)
+static int emit_exit(struct site *site)
 {
     const struct capture_options *options = &site->job->compiler->options;
     if (options->exit_args)
@@ -226,7 +224,7 @@ static int emit_exit(struct site *site, bool own)
         buf_putc(&site->emitter->text, ')');
     }
     if (options->result)
-        emit_result(site, own);
+        emit_result(site);
     return hand_over(site);
 }
 
@@ -254,10 +252,10 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                           .emitter = &emitter};
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.here = site->returns;
-    bool own = site_at_hook(site, hook);
+    site_at_hook(site, hook);
     if (job->param_count > 0)
         emit_params(site);
-    int r = hook->exit ? emit_exit(site, own) : emit_entry(site);
+    int r = hook->exit ? emit_exit(site) : emit_entry(site);
     if (r == 0 && !hook->exit && compiler->options.caller)
         r = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine ? compile_inlined_caller(job, site)
                                                                  : emit_unwind(site);

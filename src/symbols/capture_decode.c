@@ -85,30 +85,44 @@ static void add_clone(struct elf_code *code, const char *name, uint64_t address)
     if (!dot || !is_clones_name(dot))
         return;
     if ((code->clone_count & (code->clone_count - 1)) == 0) {
-        uint64_t *more = realloc(code->clones, (code->clone_count ? 2 * code->clone_count : 1) * sizeof *more);
+        struct elf_clone *more = realloc(code->clones, (code->clone_count ? 2 * code->clone_count : 1) * sizeof *more);
         if (!more)
             return;
         code->clones = more;
     }
-    code->clones[code->clone_count++] = address;
+    bool returns = strncmp(dot, ".constprop.", 11) == 0 && !strchr(dot + 11, '.');
+    code->clones[code->clone_count++] = (struct elf_clone){address, returns};
 }
 
-static int compare_addresses(const void *a, const void *b)
+static int compare_clones(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    const struct elf_clone *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
 }
 
 static void sort_clones(struct elf_code *code)
 {
     if (code->clone_count > 1)
-        qsort(code->clones, code->clone_count, sizeof *code->clones, compare_addresses);
+        qsort(code->clones, code->clone_count, sizeof *code->clones, compare_clones);
+}
+
+static const struct elf_clone *find_clone(const struct elf_code *code, uint64_t address)
+{
+    const struct elf_clone wanted = {.address = address};
+    return code->clone_count
+               ? bsearch(&wanted, code->clones, code->clone_count, sizeof *code->clones, compare_clones)
+               : NULL;
 }
 
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address)
 {
-    return code->clone_count &&
-           bsearch(&address, code->clones, code->clone_count, sizeof *code->clones, compare_addresses);
+    return find_clone(code, address);
+}
+
+bool elf_code_returns(const struct elf_code *code, uint64_t address)
+{
+    const struct elf_clone *clone = find_clone(code, address);
+    return !clone || clone->returns;
 }
 
 static void read_symbols(struct elf_code *code, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
@@ -142,6 +156,14 @@ void elf_code_read_symbols(struct elf_code *code, Elf *elf)
     sort_clones(code);
 }
 
+static void add_section(Elf_Scn *section, const GElf_Shdr *header, struct code_section *sections, size_t *count,
+                        size_t room)
+{
+    Elf_Data *data = *count < room ? elf_rawdata(section, NULL) : NULL;
+    if (data && data->d_buf)
+        sections[(*count)++] = (struct code_section){header->sh_addr, data->d_size, data->d_buf};
+}
+
 int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
 {
     GElf_Ehdr ehdr;
@@ -155,12 +177,14 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
             read_relocations(code, elf, section, &header);
         else if (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM)
             read_symbols(code, elf, section, &header);
-        if (header.sh_type != SHT_PROGBITS || !(header.sh_flags & SHF_EXECINSTR) ||
-            code->section_count == sizeof code->sections / sizeof code->sections[0])
+        if (header.sh_type != SHT_PROGBITS)
             continue;
-        Elf_Data *data = elf_rawdata(section, NULL);
-        if (data && data->d_buf)
-            code->sections[code->section_count++] = (struct code_section){header.sh_addr, data->d_size, data->d_buf};
+        if (header.sh_flags & SHF_EXECINSTR)
+            add_section(section, &header, code->sections, &code->section_count,
+                        sizeof code->sections / sizeof code->sections[0]);
+        else if (header.sh_flags & SHF_ALLOC && !(header.sh_flags & SHF_WRITE))
+            add_section(section, &header, code->constants, &code->constant_count,
+                        sizeof code->constants / sizeof code->constants[0]);
     }
     sort_clones(code);
     return 0;
@@ -174,16 +198,26 @@ void elf_code_done(struct elf_code *code)
     *code = (struct elf_code){0};
 }
 
-const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
+static const uint8_t *bytes_at(const struct code_section *sections, size_t count, uint64_t address, size_t *ret_left)
 {
-    for (size_t i = 0; i < code->section_count; i++) {
-        const struct code_section *section = &code->sections[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct code_section *section = &sections[i];
         if (address - section->address < section->size) {
             *ret_left = section->size - (address - section->address);
             return section->bytes + (address - section->address);
         }
     }
     return NULL;
+}
+
+const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
+{
+    return bytes_at(code->sections, code->section_count, address, ret_left);
+}
+
+const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left)
+{
+    return bytes_at(code->constants, code->constant_count, address, ret_left);
 }
 
 int elf_code_hook_slot(const struct elf_code *code, uint64_t slot)

@@ -9,9 +9,11 @@
  *     dwarf_location   where DWARF says that something is
  *     capture_decode   instructions of a function: hook sites, stack slots that were written
  *     capture_step     what one instruction does to what is known of registers and the stack
+ *     capture_arithmetic, capture_vector    what arithmetic computes
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions, inlined instances, variables in scope
+ *     capture_places, capture_result   where variables and results are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
  *     capture_numbers  expressions of conditions
  *     capture_compile  all of them together
@@ -259,13 +261,18 @@ struct hook_slot { /* in the GOT */
     bool exit;
 };
 
+struct elf_clone {
+    uint64_t address;
+    bool returns; /* what the function returns: only parameters are not passed any more */
+};
+
 struct elf_code {
-    struct code_section sections[64];
-    size_t section_count;
+    struct code_section sections[64], constants[16]; /* what the program executes; what it never writes to */
+    size_t section_count, constant_count;
     struct hook_slot *slots;
     size_t slot_count;
     uint64_t enter, exit; /* addresses of hooks that are in the file itself; 0: none */
-    uint64_t *clones;     /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
+    struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
     size_t clone_count;
     struct call_site *calls; /* all direct calls, by target; read at first need */
     size_t call_count;
@@ -276,9 +283,13 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
 /* The symbols of another file for the same code: a separate debug file. */
 void elf_code_read_symbols(struct elf_code *code, Elf *elf);
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
+/* False for clones whose result may be another one, or none. */
+bool elf_code_returns(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
 /* Bytes at an address and how many are left; NULL: no code there. */
 const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
+/* The same of constants. */
+const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left);
 /* -1: no hook; 0: enter; 1: exit. `target` is what a direct call or jump goes to. */
 int elf_code_hook(const struct elf_code *code, uint64_t target);
 int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
@@ -308,26 +319,43 @@ enum track_kind {
     TRACK_REGISTER, /* what the register was at the start, plus `add` */
     TRACK_MEMORY,   /* what lay at the register's value + add, then */
     TRACK_CONSTANT, /* add */
+    TRACK_FIXED,    /* the address `add` of the file */
     TRACK_COMPUTED, /* nodes[base] */
 };
 
 struct tracked {
     enum track_kind kind;
-    uint8_t base; /* 0-15, 16-31 xmm; DWARF order */
+    uint8_t base; /* 0-15, 16-31 xmm; DWARF order; from TRACK_HIGH on the upper halves of xmm */
     uint8_t size; /* low bytes that are known */
     int64_t add;
     uint64_t mask; /* and then only these bits of it; 0: all */
 };
 
-enum { TRACK_SLOTS = 192, TRACK_NODES = 24, TRACK_X87 = 32, TRACK_VALUES };
+enum { TRACK_SLOTS = 192, TRACK_NODES = 192, TRACK_X87 = 32, TRACK_HIGH, TRACK_VALUES = TRACK_HIGH + 16 };
 enum {
-    TRACK_SIGN_EXTEND = CAPTURE_ALUS,
-    TRACK_ZERO_EXTEND
-}; /* of the low bytes of a, as many as the constant b says */
+    TRACK_SIGN_EXTEND = CAPTURE_ALUS, /* of the low bytes of a, as many as the constant b says */
+    TRACK_ZERO_EXTEND,
+    TRACK_LOAD,  /* what lies at a + the constant b */
+    TRACK_SELECT /* a if c is not 0, or b */
+};
 
 struct track_node {    /* what an instruction computes of two values */
     uint8_t how, size; /* enum capture_alu or of the above; of so many bytes */
-    struct tracked a, b;
+    struct tracked a, b, c;
+};
+
+struct track_nodes { /* of all ways */
+    struct track_node nodes[TRACK_NODES];
+    unsigned count;
+};
+
+enum track_flags {
+    FLAGS_UNKNOWN,
+    FLAGS_COMPARED, /* a with b */
+    FLAGS_ADDED,    /* b to something, and a is the sum */
+    FLAGS_RESULT,   /* of a; neither carry nor overflow */
+    FLAGS_SIGN,     /* of a; of the rest nothing is known */
+    FLAGS_FLOATS,   /* a with b */
 };
 
 struct track_slot {
@@ -337,20 +365,26 @@ struct track_slot {
 };
 
 struct track {
-    struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack */
+    struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack, upper halves of xmm */
     struct track_slot slots[TRACK_SLOTS];
     unsigned slot_count;
-    struct track_node nodes[TRACK_NODES];
-    unsigned node_count;
-    bool computes;    /* results of instructions are nodes: where there is one way only */
+    struct track_nodes *nodes; /* results of instructions; NULL: computed values are unknown */
+    const struct elf_code *code;
+    uint64_t next; /* address behind the instruction that is followed */
+    struct { /* what the last instruction that set them did; of so many bytes */
+        enum track_flags kind;
+        uint8_t size;
+        struct tracked a, b;
+    } flags;
     bool memory_lost; /* memory may not be as it was at the start */
     bool reachable;
 };
 
 /* From a function's first instruction to `end`. False: what happens between could not be followed. */
 bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
-/* From behind an exit hook to the function's return. */
-bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin);
+/* From behind an exit hook to the function's return, on all ways there: the values of registers for results. False also
+ * where it goes on by calls, as when an exception leaves the function. */
+bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin);
 /* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
  * an entry hook. False: there is none before the way parts. */
 bool track_first_stored(const struct track *track, const struct elf_code *code, uint64_t begin, int64_t offset,
@@ -446,6 +480,8 @@ uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
 void scopes_done(struct capture_compiler *compiler);
 size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
                      size_t max);
+/* Both are instances of one function. */
+bool scopes_same(Dwarf_Die *a, Dwarf_Die *b);
 bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc);
 /* What is around an inlined instance that holds pc: another one, or the function itself. */
 void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,

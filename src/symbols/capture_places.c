@@ -82,8 +82,7 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .entry = site->tracked ? &site->track : NULL};
 }
 
-/* The compiler and its options; NULL: unknown. */
-static const char *producer_of(const struct site *site)
+const char *site_producer(const struct site *site)
 {
     Dwarf_Die unit;
     Dwarf_Attribute attribute;
@@ -96,7 +95,7 @@ static const char *producer_of(const struct site *site)
  * variables that it does not follow: without optimisation, and with it of those that nothing uses. */
 static bool follows_registers(const struct site *site)
 {
-    const char *producer = producer_of(site);
+    const char *producer = site_producer(site);
     return producer && (strstr(producer, "clang") || strstr(producer, "LLVM"));
 }
 
@@ -229,8 +228,7 @@ static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dw
         *ret_place = (struct place){.kind = PLACE_OPTIMISED_OUT};
 }
 
-/* A register's part of a value: its members, and padding that is nowhere. */
-static void add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index)
+void site_add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index)
 {
     uint64_t left = abi->size - 8 * (uint64_t)index;
     unsigned size = abi->wide ? 16 : left < 8 ? (unsigned)left : 8, used = abi->wide ? 16 : abi->used[index];
@@ -244,7 +242,7 @@ static void add_eightbyte(struct place *whole, const struct place *part, const s
         whole->pieces[whole->piece_count++] = (struct piece){.kind = PLACE_OPTIMISED_OUT, .size = size - used};
 }
 
-static struct place whole_of(const struct place *pieces)
+struct place site_whole(const struct place *pieces)
 {
     const struct piece *piece = &pieces->pieces[0];
     return (struct place){.kind = piece->kind,
@@ -291,9 +289,9 @@ static bool locate_by_abi(const struct site *site, struct emitter *emitter, Dwar
             return false;
         if (is_unused(site, parameter, abi, &part))
             part.kind = PLACE_OPTIMISED_OUT;
-        add_eightbyte(&whole, &part, abi, i);
+        site_add_eightbyte(&whole, &part, abi, i);
     }
-    *ret_place = abi->count == 1 && whole.piece_count == 1 ? whole_of(&whole) : whole;
+    *ret_place = abi->count == 1 && whole.piece_count == 1 ? site_whole(&whole) : whole;
     return true;
 }
 
@@ -392,129 +390,4 @@ void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_
         return;
     }
     locate_by_dwarf(variable->site, emitter, variable->die, ret_place);
-}
-
-/* ---- results ---- */
-
-/* What is left of a value by the instruction that cut bits off it after the hook. */
-static bool put_mask(const struct tracked *value, struct emitter *emitter, struct place *place)
-{
-    int from = emit_load(emitter, place, value->size);
-    if (from < 0)
-        return false;
-    unsigned left = emit_temp(emitter), bits = emit_temp(emitter);
-    emit(emitter, CAPTURE_LEA, left, (unsigned)from, 0);
-    emit_constant(emitter, bits, value->mask);
-    emit(emitter, CAPTURE_ALU, left, CAPTURE_AND, bits);
-    *place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)left, .size = value->size};
-    return true;
-}
-
-static bool tracked_place(const struct track *track, const struct tracked *value, unsigned size,
-                          struct emitter *emitter, struct place *ret_place);
-
-/* A value in a register of the program that is emitted; -1: it takes too much of it. */
-static int load_tracked(const struct track *track, const struct tracked *value, struct emitter *emitter)
-{
-    enum { ROOM = 6 }; /* temporaries that a result has beside it */
-    struct place place;
-    if (emitter->temps + ROOM >= CAPTURE_TEMP + CAPTURE_TEMPS ||
-        !tracked_place(track, value, value->size, emitter, &place))
-        return -1;
-    return emit_load(emitter, &place, value->size < 8 ? value->size : 8);
-}
-
-/* Of the low bytes, a number of 64 bits. */
-static void extend(struct emitter *emitter, unsigned temp, unsigned size, bool is_signed)
-{
-    if (size >= 8)
-        return;
-    unsigned bits = emit_temp(emitter);
-    emit_constant(emitter, bits, 64 - 8 * (uint64_t)size);
-    emit(emitter, CAPTURE_ALU, temp, CAPTURE_SHL, bits);
-    emit(emitter, CAPTURE_ALU, temp, is_signed ? CAPTURE_SAR : CAPTURE_SHR, bits);
-}
-
-static bool computed_place(const struct track *track, const struct track_node *node, struct emitter *emitter,
-                           struct place *ret_place)
-{
-    int a = load_tracked(track, &node->a, emitter), b = a < 0 ? -1 : load_tracked(track, &node->b, emitter);
-    if (a < 0 || b < 0)
-        return false;
-    unsigned temp = emit_temp(emitter);
-    emit(emitter, CAPTURE_LEA, temp, (unsigned)a, 0);
-    if (node->how >= CAPTURE_ALUS) {
-        extend(emitter, temp, (unsigned)node->b.add, node->how == TRACK_SIGN_EXTEND);
-    } else {
-        if (node->how == CAPTURE_SHR || node->how == CAPTURE_SAR)
-            extend(emitter, temp, node->size, node->how == CAPTURE_SAR);
-        emit(emitter, CAPTURE_ALU, temp, node->how, b);
-    }
-    *ret_place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)temp, .size = node->size};
-    return true;
-}
-
-static bool tracked_place(const struct track *track, const struct tracked *value, unsigned size,
-                          struct emitter *emitter, struct place *ret_place)
-{
-    if (value->kind == TRACK_COMPUTED) {
-        if (value->size < size || !computed_place(track, &track->nodes[value->base], emitter, ret_place))
-            return false;
-        return !value->mask || put_mask(value, emitter, ret_place);
-    }
-    if (value->kind == TRACK_UNKNOWN || value->size < size || value->base > 15)
-        return false;
-    if (value->kind == TRACK_CONSTANT)
-        *ret_place = (struct place){.kind = PLACE_CONSTANT, .constant = (uint64_t)value->add, .size = 8};
-    else if (value->kind == TRACK_MEMORY)
-        *ret_place = (struct place){.kind = PLACE_MEMORY, .base = value->base, .frame = true, .offset = value->add};
-    else if (value->add == 0)
-        *ret_place = (struct place){.kind = PLACE_REGISTER, .base = value->base, .size = value->size};
-    else {
-        unsigned temp = emit_temp(emitter);
-        emit(emitter, CAPTURE_LEA, temp, value->base, value->add);
-        *ret_place = (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)temp, .size = 8};
-    }
-    return !value->mask || put_mask(value, emitter, ret_place);
-}
-
-/* Of Fortran numbers are returned as in C, if it is not asked otherwise; texts, arrays and derived types not always. */
-static bool is_returned_otherwise(struct site *site, Dwarf_Die *type)
-{
-    Dwarf_Die stripped;
-    const char *producer = producer_of(site);
-    return die_is_fortran(&site->scope) && ((producer && strstr(producer, " -ff2c")) || !type_strip(type, &stripped) ||
-                                            (!type_is_scalar(&stripped) && type_kind_of(&stripped) != TYPE_COMPLEX));
-}
-
-void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place)
-{
-    struct site *site = ctx;
-    struct abi_type type;
-    struct abi_place abi;
-    Dwarf_Die die;
-    *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
-    if (!site->tracked || !type_of(&site->scope, &die) || is_returned_otherwise(site, &die))
-        return;
-    abi_classify(&die, &type);
-    if (!abi_result(&type, &abi)) {
-        tracked_place(&site->track, &site->track.values[TRACK_X87], 10, emitter, ret_place);
-        return;
-    }
-    struct place whole = {.kind = PLACE_PIECES};
-    for (unsigned i = 0; i < abi.count; i++) {
-        struct place part;
-        unsigned size = abi.by_address ? 8 : abi.wide ? 16 : abi.used[i];
-        if (!tracked_place(&site->track, &site->track.values[abi.registers[i]], size, emitter, &part))
-            return;
-        if (abi.by_address) {
-            int value = emit_load(emitter, &part, 8);
-            if (value >= 0)
-                *ret_place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
-            return;
-        }
-        add_eightbyte(&whole, &part, &abi, i);
-    }
-    if (abi.count > 0)
-        *ret_place = abi.count == 1 && whole.piece_count == 1 ? whole_of(&whole) : whole;
 }

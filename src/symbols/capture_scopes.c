@@ -244,6 +244,11 @@ static Dwarf_Off origin_of(Dwarf_Die *die)
     return dwarf_dieoffset(&at);
 }
 
+bool scopes_same(Dwarf_Die *a, Dwarf_Die *b)
+{
+    return origin_of(a) == origin_of(b);
+}
+
 static void find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const Dwarf_Off *origin,
                          unsigned nest, Dwarf_Die *ret_inlined, bool *ret_found)
 {

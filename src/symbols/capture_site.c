@@ -40,23 +40,25 @@ static void scope_of_hook(struct site *site, const struct hook_site *hook, bool 
     *ret_own = false;
     if (scopes_inlined(compiler, &job->function, hook->address, known ? &named : NULL, &site->scope))
         return; /* of itself, too: unrolled recursion */
-    *ret_own = !hook->function || hook->function == scopes_entry(compiler, &job->function);
+    uint64_t entry = scopes_entry(compiler, &job->function);
+    *ret_own = !hook->function || hook->function == entry;
+    /* clones tell the function that they are made of; what DWARF says of their variables is often wrong */
+    site->is_left = *ret_own || (known && elf_code_returns(&compiler->code, entry) && scopes_same(&named, &job->function));
     site->scope = *ret_own ? job->function : known ? named : job->function;
     site->nowhere = !*ret_own;
 }
 
-bool site_at_hook(struct site *site, const struct hook_site *hook)
+void site_at_hook(struct site *site, const struct hook_site *hook)
 {
     struct capture_compiler *compiler = site->job->compiler;
     uint64_t entry = scopes_entry(compiler, &site->function);
     bool own;
     scope_of_hook(site, hook, &own);
-    if (own)
-        site->tracked = hook->exit ? track_exit(&site->track, &compiler->code, hook->returns)
+    if (hook->exit ? site->is_left : own)
+        site->tracked = hook->exit ? track_exit(&site->track, &site->nodes, &compiler->code, hook->returns)
                                    : track_entry(&site->track, &compiler->code, entry, hook->address);
     site_judge(site);
     site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
-    return own;
 }
 
 bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function)

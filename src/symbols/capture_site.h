@@ -28,7 +28,9 @@ struct site {
     Dwarf_Die function, scope;
     const struct function_code *code;
     struct track track;
+    struct track_nodes nodes; /* of an exit hook's track */
     bool tracked;
+    bool is_left; /* behind this exit hook the function returns, by the rules of its type */
     bool by_clang, optimised;
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
     bool nowhere;            /* the scope's variables are not to be found at this place */
@@ -52,9 +54,8 @@ struct variable {
 
 /* The compiler and its options. */
 void site_judge(struct site *site);
-/* At a hook: the scope, what is known of registers, the parameters. True: the hook is the function's own, and not that
- * of one that was inlined. */
-bool site_at_hook(struct site *site, const struct hook_site *hook);
+/* At a hook: the scope, what is known of registers, the parameters. */
+void site_at_hook(struct site *site, const struct hook_site *hook);
 /* A frame of a thread: pc is in the instruction that is executed. site->emitter is set before. */
 void site_in_frame(struct site *site, struct job *job, uint64_t pc, bool innermost);
 /* Decodes a function into compiler->caller_code, if it is not there yet. */
@@ -63,6 +64,14 @@ bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function);
 void site_find_parameters(struct site *site, bool by_abi);
 /* Functions for emit_field(), with a struct variable and a struct site. Reads are emitted where it takes some. */
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place);
+/* capture_result.c */
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place);
+
+/* The compiler and its options; NULL: unknown. */
+const char *site_producer(const struct site *site);
+/* A register's part of a value: its members, and padding that is nowhere. */
+void site_add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index);
+/* A value that has one piece only, without pieces. */
+struct place site_whole(const struct place *pieces);
 
 #endif

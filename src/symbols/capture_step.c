@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/capture_step.h"
 
+#include <string.h>
+
 static const struct tracked unknown;
 
 static struct tracked narrowed(struct tracked value, unsigned size)
 {
     if (value.kind != TRACK_UNKNOWN && value.size > size)
         value.size = (uint8_t)size;
-    if (value.kind == TRACK_REGISTER && value.add && size < 8)
-        return unknown;
     return value;
 }
 
 /* ---- memory ---- */
 
+/* What is written to: of what is left of a slot the content is unknown. */
 static void forget(struct track *track, unsigned base, int64_t offset, unsigned size)
 {
     unsigned kept = 0;
-    for (unsigned i = 0; i < track->slot_count; i++)
-        if (!overlaps(&track->slots[i], base, offset, size))
-            track->slots[kept++] = track->slots[i];
+    for (unsigned i = 0; i < track->slot_count; i++) {
+        struct track_slot slot = track->slots[i];
+        if (overlaps(&slot, base, offset, size)) {
+            if (slot.offset >= offset && slot.offset + slot.size <= offset + (int64_t)size)
+                continue;
+            slot.value = unknown;
+        }
+        track->slots[kept++] = slot;
+    }
     track->slot_count = kept;
 }
 
@@ -40,25 +47,78 @@ void track_store(struct track *track, struct tracked address, unsigned size, str
         (struct track_slot){.offset = address.add, .base = address.base, .size = (uint8_t)size, .value = value};
 }
 
-static struct tracked load(const struct track *track, struct tracked address, unsigned size)
+/* Behind an exit hook: whether something was stored that the address could mean, too. */
+static bool may_be_changed(const struct track *track, unsigned base)
+{
+    for (unsigned i = 0; i < track->slot_count; i++)
+        if (track->nodes && track->slots[i].base != base)
+            return true;
+    return track->memory_lost;
+}
+
+static struct tracked constant_at(const struct track *track, uint64_t address, unsigned size)
+{
+    size_t left;
+    const uint8_t *bytes = elf_code_constant(track->code, address, &left);
+    uint64_t number = 0;
+    if (!bytes || size > sizeof number || size > left)
+        return unknown;
+    memcpy(&number, bytes, size);
+    return track_constant(number);
+}
+
+/* At an address that had to be computed, or in the file. */
+static struct tracked load_elsewhere(struct track *track, struct tracked address, unsigned size)
+{
+    struct tracked value = unknown;
+    if (!track->nodes || address.size < 8)
+        return unknown;
+    if (address.kind == TRACK_FIXED && !address.mask)
+        value = constant_at(track, (uint64_t)address.add, size);
+    if (value.kind == TRACK_CONSTANT || size > 8 || track->slot_count > 0 || track->memory_lost)
+        return value;
+    value = track_compute(track, TRACK_LOAD, size, address, track_constant(0));
+    return value;
+}
+
+static struct tracked load(struct track *track, struct tracked address, unsigned size)
 {
     if (!is_address(address))
-        return unknown;
+        return load_elsewhere(track, address, size);
     for (unsigned i = 0; i < track->slot_count; i++) {
         const struct track_slot *slot = &track->slots[i];
-        if (slot->base == address.base && slot->offset == address.add && slot->size >= size)
+        int64_t from = address.add - slot->offset;
+        if (slot->base == address.base && from >= 0 && from + size <= slot->size && slot->size <= 8 && from > 0)
+            return narrowed(track_compute(track, CAPTURE_SHR, 8,
+                                          track_compute(track, TRACK_ZERO_EXTEND, 8, slot->value,
+                                                        track_constant(slot->size)),
+                                          track_constant(8 * (uint64_t)from)),
+                            size);
+        if (slot->base == address.base && from == 0 && slot->size >= size)
             return narrowed(slot->value, size);
-        if (overlaps(slot, address.base, address.add, size))
-            return unknown;
+        if (overlaps(slot, address.base, address.add, size)) {
+            struct tracked high = address;
+            if (size != 8 || !track->nodes)
+                return unknown;
+            high.add += 4; /* of two parts */
+            struct tracked low = track_compute(track, TRACK_ZERO_EXTEND, 8, load(track, address, 4), track_constant(4));
+            return track_compute(
+                track, CAPTURE_OR, 8, low,
+                track_compute(track, CAPTURE_SHL, 8,
+                              track_compute(track, TRACK_ZERO_EXTEND, 8, load(track, high, 4), track_constant(4)),
+                              track_constant(32)));
+        }
     }
-    if (track->memory_lost)
+    if (may_be_changed(track, address.base))
         return unknown;
     return (struct tracked){.kind = TRACK_MEMORY, .base = address.base, .size = (uint8_t)size, .add = address.add};
 }
 
-static struct tracked address_of(const struct track *track, const ZydisDecodedOperand *op)
+static struct tracked address_of(struct track *track, const ZydisDecodedOperand *op)
 {
     int base = insn_register(op->mem.base);
+    if (track->nodes)
+        return track_address(track, op, 8);
     if (base < 0 || base > 15 || op->mem.index != ZYDIS_REGISTER_NONE || op->mem.segment == ZYDIS_REGISTER_FS ||
         op->mem.segment == ZYDIS_REGISTER_GS || !is_address(track->values[base]))
         return unknown;
@@ -76,39 +136,107 @@ static bool is_high_byte(const ZydisDecodedOperand *op)
            op->reg.value <= ZYDIS_REGISTER_BH;
 }
 
-/* What an operand holds, `size` low bytes of it. */
-static struct tracked operand_value(const struct track *track, const ZydisDecodedOperand *op, unsigned size)
+struct tracked track_operand(struct track *track, const ZydisDecodedOperand *op, unsigned size)
 {
     if (op->type == ZYDIS_OPERAND_TYPE_MEMORY)
         return load(track, address_of(track, op), size);
     if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
-        return (struct tracked){.kind = TRACK_CONSTANT, .size = 8, .add = op->imm.value.s};
+        return track_constant(op->imm.value.u);
     if (op->type != ZYDIS_OPERAND_TYPE_REGISTER)
         return unknown;
-    int number = is_high_byte(op) ? -1 : insn_register(op->reg.value);
+    int number = insn_register(op->reg.value);
+    if (is_high_byte(op))
+        return track_compute(track, CAPTURE_SHR, 2, track_compute(track, TRACK_ZERO_EXTEND, 8, track->values[number],
+                                                                  track_constant(2)),
+                             track_constant(8));
     return number < 0 ? unknown : narrowed(track->values[number], size);
 }
 
-static void set_operand(struct track *track, const ZydisDecodedOperand *op, unsigned size, struct tracked value)
+static unsigned high_half(int number)
+{
+    return TRACK_HIGH + (unsigned)number - XMM0;
+}
+
+struct tracked track_half(struct track *track, const ZydisDecodedOperand *op, unsigned half)
+{
+    if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
+        struct tracked address = address_of(track, op);
+        if (is_address(address) || address.kind == TRACK_FIXED)
+            address.add += 8 * (int64_t)half;
+        else if (half)
+            return unknown;
+        return load(track, address, 8);
+    }
+    int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
+    return number < XMM0 ? unknown : narrowed(track->values[half ? high_half(number) : (unsigned)number], 8);
+}
+
+void track_set_half(struct track *track, const ZydisDecodedOperand *op, unsigned half, struct tracked value)
+{
+    if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
+        struct tracked address = address_of(track, op);
+        address.add += 8 * (int64_t)half;
+        track_store(track, address, 8, value);
+        return;
+    }
+    int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
+    if (number >= XMM0)
+        track->values[half ? high_half(number) : (unsigned)number] = value;
+}
+
+/* What a part of a general register was set to, with the rest of it. */
+static struct tracked merged(struct track *track, struct tracked old, unsigned size, struct tracked value)
+{
+    uint64_t bits = (UINT64_C(1) << 8 * size) - 1;
+    struct tracked rest = track_compute(track, CAPTURE_AND, 8, old, track_constant(~bits));
+    struct tracked low = track_compute(track, TRACK_ZERO_EXTEND, 8, value, track_constant(size));
+    struct tracked whole = track_compute(track, CAPTURE_OR, 8, rest, low);
+    return whole.kind == TRACK_UNKNOWN || whole.size < size ? narrowed(value, size) : whole;
+}
+
+/* A write of 32 bits clears the others. */
+static struct tracked cleared(struct tracked value)
+{
+    if (value.kind == TRACK_UNKNOWN || value.size < 4)
+        return value;
+    value.mask = (value.mask ? value.mask : UINT64_MAX) & UINT32_MAX;
+    if (value.kind == TRACK_CONSTANT)
+        return track_constant((uint64_t)value.add & value.mask);
+    value.size = 8;
+    return value;
+}
+
+void track_set_operand(struct track *track, const ZydisDecodedOperand *op, unsigned size, struct tracked value)
 {
     if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
         track_store(track, address_of(track, op), size, value);
         return;
     }
     int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
-    if (number >= 0)
-        track->values[number] = is_high_byte(op) ? unknown : narrowed(value, size);
+    if (number < 0)
+        return;
+    if (is_high_byte(op))
+        value = unknown;
+    if (number >= XMM0)
+        track->values[high_half(number)] = unknown;
+    if (!track->nodes || number >= XMM0)
+        track->values[number] = narrowed(value, size);
+    else if (size == 4)
+        track->values[number] = cleared(narrowed(value, size));
+    else if (size < 4 && value.kind != TRACK_UNKNOWN)
+        track->values[number] = merged(track, track->values[number], size, value);
+    else
+        track->values[number] = narrowed(value, size);
 }
 
-/* Whatever an instruction writes is unknown after it. */
-static void clobber(struct track *track, const struct insn *insn)
+void track_clobber(struct track *track, const struct insn *insn)
 {
     for (unsigned i = 0; i < insn->zydis.operand_count; i++) {
         const ZydisDecodedOperand *op = &insn->operands[i];
         if (!(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
             continue;
         if (op->type == ZYDIS_OPERAND_TYPE_MEMORY || op->type == ZYDIS_OPERAND_TYPE_REGISTER)
-            set_operand(track, op, op->size / 8 ? op->size / 8 : 64, unknown);
+            track_set_operand(track, op, op->size / 8 ? op->size / 8 : 64, unknown);
     }
     if (insn->zydis.meta.category == ZYDIS_CATEGORY_X87_ALU)
         track->values[TRACK_X87] = unknown;
@@ -169,7 +297,7 @@ static void add_to(struct track *track, const struct insn *insn, bool subtract)
     bool whole = reg >= 0 && reg < 16 && insn->operands[0].size == 64 && is_address(track->values[reg]) &&
                  insn->operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
     if (!whole) {
-        clobber(track, insn);
+        track_clobber(track, insn);
         return;
     }
     int64_t by = insn->operands[1].imm.value.s;
@@ -182,8 +310,8 @@ static void mask(struct track *track, const struct insn *insn)
     const ZydisDecodedOperand *to = &insn->operands[0], *by = &insn->operands[1];
     unsigned size = to->size / 8;
     bool known = to->type == ZYDIS_OPERAND_TYPE_REGISTER && by->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && size <= 8;
-    struct tracked value = known ? operand_value(track, to, size) : unknown;
-    clobber(track, insn);
+    struct tracked value = known ? track_operand(track, to, size) : unknown;
+    track_clobber(track, insn);
     if (value.kind == TRACK_UNKNOWN)
         return;
     uint64_t bits = (value.mask ? value.mask : UINT64_MAX) & by->imm.value.u;
@@ -191,7 +319,7 @@ static void mask(struct track *track, const struct insn *insn)
         value = (struct tracked){.kind = TRACK_CONSTANT, .size = value.size, .add = value.add & (int64_t)bits};
     else
         value.mask = bits;
-    set_operand(track, to, size, value);
+    track_set_operand(track, to, size, value);
 }
 
 /* A register with itself: 0. */
@@ -200,131 +328,14 @@ static void exclusive_or(struct track *track, const struct insn *insn)
     const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
     bool zero = to->type == ZYDIS_OPERAND_TYPE_REGISTER && from->type == ZYDIS_OPERAND_TYPE_REGISTER &&
                 to->reg.value == from->reg.value && to->size >= 32;
-    clobber(track, insn);
+    track_clobber(track, insn);
     if (zero)
-        set_operand(track, to, 8, (struct tracked){.kind = TRACK_CONSTANT, .size = 8});
-}
-
-/* ---- arithmetic ---- */
-
-static struct tracked computed(struct track *track, unsigned how, unsigned size, struct tracked a, struct tracked b)
-{
-    bool extends = how >= CAPTURE_ALUS;
-    bool known = a.kind != TRACK_UNKNOWN && b.kind != TRACK_UNKNOWN && a.base < XMM0 + TRACK_NODES &&
-                 a.size >= (extends ? (unsigned)b.add : size) && b.size >= (extends ? 1 : size);
-    bool in_vector = (a.kind == TRACK_REGISTER && a.base >= XMM0) || (b.kind == TRACK_REGISTER && b.base >= XMM0);
-    if (!track->computes || !known || in_vector || track->node_count == TRACK_NODES)
-        return unknown;
-    track->nodes[track->node_count] = (struct track_node){.how = (uint8_t)how, .size = (uint8_t)size, .a = a, .b = b};
-    return (struct tracked){.kind = TRACK_COMPUTED, .base = (uint8_t)track->node_count++, .size = (uint8_t)size};
-}
-
-static struct tracked constant(int64_t number)
-{
-    return (struct tracked){.kind = TRACK_CONSTANT, .size = 8, .add = number};
-}
-
-/* base + index * scale + displacement, as a number of `size` bytes. */
-static struct tracked computed_address(struct track *track, const ZydisDecodedOperand *op, unsigned size)
-{
-    int base = insn_register(op->mem.base), index = insn_register(op->mem.index);
-    bool odd = op->mem.base == ZYDIS_REGISTER_RIP || op->mem.segment == ZYDIS_REGISTER_FS ||
-               op->mem.segment == ZYDIS_REGISTER_GS;
-    struct tracked sum = odd ? unknown : constant(op->mem.disp.value);
-    if (op->mem.index != ZYDIS_REGISTER_NONE)
-        sum = computed(track, CAPTURE_ADD, size, sum,
-                       index < 0 ? unknown
-                                 : computed(track, CAPTURE_MUL, size, track->values[index], constant(op->mem.scale)));
-    if (op->mem.base != ZYDIS_REGISTER_NONE)
-        sum = computed(track, CAPTURE_ADD, size, sum, base < 0 ? unknown : track->values[base]);
-    return sum;
-}
-
-static int arithmetic_of(const struct insn *insn)
-{
-    switch (insn->zydis.mnemonic) {
-    case ZYDIS_MNEMONIC_ADD:
-        return CAPTURE_ADD;
-    case ZYDIS_MNEMONIC_SUB:
-        return CAPTURE_SUB;
-    case ZYDIS_MNEMONIC_IMUL:
-        return CAPTURE_MUL;
-    case ZYDIS_MNEMONIC_AND:
-        return CAPTURE_AND;
-    case ZYDIS_MNEMONIC_OR:
-        return CAPTURE_OR;
-    case ZYDIS_MNEMONIC_XOR:
-        return CAPTURE_XOR;
-    case ZYDIS_MNEMONIC_SHL:
-        return CAPTURE_SHL;
-    case ZYDIS_MNEMONIC_SHR:
-        return CAPTURE_SHR;
-    case ZYDIS_MNEMONIC_SAR:
-        return CAPTURE_SAR;
-    default:
-        return -1;
-    }
-}
-
-static bool is_shift(int how)
-{
-    return how == CAPTURE_SHL || how == CAPTURE_SHR || how == CAPTURE_SAR;
-}
-
-/* What the instruction writes to its first operand, a register; unknown if it is none that is understood. */
-static struct tracked arithmetic(struct track *track, const struct insn *insn)
-{
-    const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
-    unsigned size = to->size / 8, from_size = from->size / 8, visible = insn->zydis.operand_count_visible;
-    int how = arithmetic_of(insn);
-    if (to->type != ZYDIS_OPERAND_TYPE_REGISTER || insn_register(to->reg.value) >= XMM0 || (size != 4 && size != 8))
-        return unknown;
-    struct tracked old = operand_value(track, to, size);
-    switch (insn->zydis.mnemonic) {
-    case ZYDIS_MNEMONIC_MOVSX:
-    case ZYDIS_MNEMONIC_MOVSXD:
-        return computed(track, TRACK_SIGN_EXTEND, size, operand_value(track, from, from_size), constant(from_size));
-    case ZYDIS_MNEMONIC_MOVZX:
-        return computed(track, TRACK_ZERO_EXTEND, size, operand_value(track, from, from_size), constant(from_size));
-    case ZYDIS_MNEMONIC_CDQE:
-        return computed(track, TRACK_SIGN_EXTEND, 8, narrowed(track->values[0], 4), constant(4));
-    case ZYDIS_MNEMONIC_NEG:
-        return computed(track, CAPTURE_SUB, size, constant(0), old);
-    case ZYDIS_MNEMONIC_NOT:
-        return computed(track, CAPTURE_XOR, size, old, constant(-1));
-    case ZYDIS_MNEMONIC_LEA:
-        return computed_address(track, from, size);
-    default:
-        break;
-    }
-    if (how < 0 || (is_shift(how) && from->type != ZYDIS_OPERAND_TYPE_IMMEDIATE) || visible < 2)
-        return unknown;
-    struct tracked other = operand_value(track, from, size);
-    if (is_shift(how))
-        other = constant(from->imm.value.s & (size == 8 ? 63 : 31));
-    if (how == CAPTURE_MUL && visible == 3)
-        return computed(track, how, size, other, operand_value(track, &insn->operands[2], size));
-    return computed(track, how, size, old, other);
-}
-
-/* True: done. What is followed as an address stays one. */
-static bool step_arithmetic(struct track *track, const struct insn *insn)
-{
-    const ZydisDecodedOperand *to = &insn->operands[0];
-    int reg = to->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(to->reg.value) : -1;
-    if (!track->computes || reg == RSP || reg == RBP)
-        return false;
-    struct tracked value = arithmetic(track, insn);
-    if (value.kind == TRACK_UNKNOWN)
-        return false;
-    clobber(track, insn);
-    set_operand(track, to, value.size, value);
-    return true;
+        track_set_operand(track, to, 8, (struct tracked){.kind = TRACK_CONSTANT, .size = 8});
 }
 
 static void push(struct track *track, const ZydisDecodedOperand *op)
 {
-    struct tracked value = operand_value(track, op, 8);
+    struct tracked value = track_operand(track, op, 8);
     if (is_address(track->values[RSP]))
         track->values[RSP].add -= 8;
     track_store(track, track->values[RSP], 8, value);
@@ -336,7 +347,7 @@ static void pop(struct track *track, const ZydisDecodedOperand *op)
     if (is_address(track->values[RSP]))
         track->values[RSP].add += 8;
     if (op)
-        set_operand(track, op, 8, value);
+        track_set_operand(track, op, 8, value);
     else
         track->values[RBP] = value;
 }
@@ -344,10 +355,21 @@ static void pop(struct track *track, const ZydisDecodedOperand *op)
 void track_step(struct track *track, const struct insn *insn)
 {
     unsigned size = move_size(insn);
-    if (step_arithmetic(track, insn))
+    track->next = insn->next;
+    if (insn->zydis.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX) { /* only parts may be written */
+        track_clobber(track, insn);
         return;
-    if (size) {
-        set_operand(track, &insn->operands[0], size, operand_value(track, &insn->operands[1], size));
+    }
+    if (track_vector(track, insn) || track_arithmetic(track, insn))
+        return;
+    if (size == 16) {
+        struct tracked low = track_half(track, &insn->operands[1], 0), high = track_half(track, &insn->operands[1], 1);
+        track_set_half(track, &insn->operands[0], 0, low);
+        track_set_half(track, &insn->operands[0], 1, high);
+        return;
+    }
+    if (size > 0 && size <= 8) {
+        track_set_operand(track, &insn->operands[0], size, track_operand(track, &insn->operands[1], size));
         return;
     }
     switch (insn->zydis.mnemonic) {
@@ -380,15 +402,15 @@ void track_step(struct track *track, const struct insn *insn)
         mask(track, insn);
         break;
     case ZYDIS_MNEMONIC_LEA:
-        set_operand(track, &insn->operands[0], insn->operands[0].size / 8, address_of(track, &insn->operands[1]));
+        track_set_operand(track, &insn->operands[0], insn->operands[0].size / 8, address_of(track, &insn->operands[1]));
         break;
     case ZYDIS_MNEMONIC_FLD:
-        track->values[TRACK_X87] = operand_value(track, &insn->operands[0], insn->operands[0].size / 8);
+        track->values[TRACK_X87] = track_operand(track, &insn->operands[0], insn->operands[0].size / 8);
         break;
     case ZYDIS_MNEMONIC_CALL:
         track_called(track);
         break;
     default:
-        clobber(track, insn);
+        track_clobber(track, insn);
     }
 }

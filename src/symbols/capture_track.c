@@ -10,7 +10,7 @@
 
 #include "symbols/capture_step.h"
 
-enum { INSNS_MAX = 400, JOINS_MAX = 8 };
+enum { INSNS_MAX = 400, JOINS_MAX = 8, FORKS_MAX = 8 };
 
 static const struct tracked unknown;
 
@@ -54,11 +54,13 @@ static void meet(struct track *track, const struct track *other)
     track->memory_lost |= other->memory_lost;
 }
 
-static void start(struct track *track)
+static void start(struct track *track, const struct elf_code *code)
 {
     memset(track, 0, sizeof *track);
-    for (unsigned i = 0; i < XMM0 + 16; i++)
-        track->values[i] = (struct tracked){.kind = TRACK_REGISTER, .base = (uint8_t)i, .size = i < XMM0 ? 8 : 16};
+    for (unsigned i = 0; i < TRACK_VALUES; i++)
+        if (i != TRACK_X87)
+            track->values[i] = (struct tracked){.kind = TRACK_REGISTER, .base = (uint8_t)i, .size = 8};
+    track->code = code;
     track->reachable = true;
 }
 
@@ -66,7 +68,7 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
 {
     struct join joins[JOINS_MAX];
     unsigned join_count = 0;
-    start(track);
+    start(track, code);
     uint64_t at = begin;
     for (unsigned n = 0; n < INSNS_MAX && at < end; n++) {
         struct insn insn;
@@ -125,53 +127,80 @@ bool track_first_stored(const struct track *track, const struct elf_code *code, 
     return false;
 }
 
-/* True if what is at `at` calls something before anything else is decided: a check that failed. */
-static bool leads_to_call(const struct elf_code *code, uint64_t at)
+/* ---- behind an exit hook ---- */
+
+enum outcome { OUTCOME_RETURNS, OUTCOME_CALLS, OUTCOME_LOST };
+
+struct way {
+    const struct elf_code *code;
+    unsigned steps; /* that are left for all ways */
+};
+
+/* Two ways that both return: what is left of either. */
+static void join_results(struct track *track, const struct track *other, struct tracked condition)
 {
-    struct insn insn;
-    for (int i = 0; i < 3 && insn_decode(code, at, &insn); i++) {
-        if (insn.zydis.meta.category == ZYDIS_CATEGORY_CALL)
-            return true;
-        if (insn.zydis.meta.category != ZYDIS_CATEGORY_DATAXFER && insn.zydis.meta.category != ZYDIS_CATEGORY_MISC &&
-            insn.zydis.meta.category != ZYDIS_CATEGORY_NOP && insn.zydis.mnemonic != ZYDIS_MNEMONIC_FSTP &&
-            insn.zydis.meta.category != ZYDIS_CATEGORY_WIDENOP)
-            return false;
-        at = insn.next;
+    for (unsigned i = 0; i < TRACK_VALUES; i++)
+        track->values[i] = track_select(track, condition, other->values[i], track->values[i]);
+    track->memory_lost |= other->memory_lost;
+    for (unsigned i = 0; i < other->slot_count; i++) {
+        const struct track_slot *slot = &other->slots[i];
+        track_store(track, (struct tracked){.kind = TRACK_REGISTER, .base = slot->base, .size = 8, .add = slot->offset},
+                    slot->size, unknown);
     }
-    return false;
 }
 
-bool track_exit(struct track *track, const struct elf_code *code, uint64_t begin)
+/* On to the return. A call is one that does not come back: a check that failed, an exception that goes on. */
+static enum outcome walk(struct way *way, struct track *track, uint64_t at, unsigned forks)
 {
-    start(track);
-    track_called(track);
-    track->computes = true;
-    track->memory_lost = false; /* the hook changes nothing in the program's frames */
-    uint64_t at = begin;
-    for (unsigned n = 0; n < INSNS_MAX; n++) {
-        struct insn insn;
-        uint64_t target;
-        if (!insn_decode(code, at, &insn))
-            return false;
-        int category = insn.zydis.meta.category;
+    struct insn insn;
+    uint64_t target;
+    for (; way->steps > 0 && insn_decode(way->code, at, &insn); way->steps--) {
         at = insn.next;
-        if (category == ZYDIS_CATEGORY_RET)
-            return true;
-        if (category == ZYDIS_CATEGORY_UNCOND_BR) {
-            if (!insn_target(&insn, &target))
-                return false;
-            at = target;
-        } else if (category == ZYDIS_CATEGORY_COND_BR) {
-            if (!insn_target(&insn, &target))
-                return false;
-            bool behind = leads_to_call(code, insn.next), there = leads_to_call(code, target);
-            if (behind == there)
-                return false;
-            at = behind ? target : insn.next;
-        } else
+        switch (insn.zydis.meta.category) {
+        case ZYDIS_CATEGORY_RET:
+            return OUTCOME_RETURNS;
+        case ZYDIS_CATEGORY_CALL:
+        case ZYDIS_CATEGORY_INTERRUPT:
+            return OUTCOME_CALLS;
+        case ZYDIS_CATEGORY_UNCOND_BR:
+            if (!insn_target(&insn, &at))
+                return OUTCOME_LOST;
+            break;
+        case ZYDIS_CATEGORY_COND_BR: {
+            unsigned opcode = insn.zydis.opcode;
+            bool plain = insn.zydis.opcode_map == ZYDIS_OPCODE_MAP_0F || (opcode >= 0x70 && opcode <= 0x7f);
+            if (!plain || forks == 0 || !insn_target(&insn, &target))
+                return OUTCOME_LOST;
+            struct tracked condition = track_condition(track, opcode & 15);
+            struct track there = *track;
+            enum outcome other = walk(way, &there, target, forks - 1);
+            enum outcome here = other == OUTCOME_LOST ? OUTCOME_LOST : walk(way, track, at, forks - 1);
+            if (here == OUTCOME_LOST || other != OUTCOME_RETURNS)
+                return here;
+            if (here == OUTCOME_CALLS)
+                *track = there;
+            else
+                join_results(track, &there, condition);
+            return OUTCOME_RETURNS;
+        }
+        default:
+            if (insn.zydis.mnemonic == ZYDIS_MNEMONIC_UD2)
+                return OUTCOME_CALLS;
             track_step(track, &insn);
+        }
     }
-    return false;
+    return OUTCOME_LOST;
+}
+
+bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin)
+{
+    struct way way = {code, INSNS_MAX};
+    start(track, code);
+    track_called(track);
+    nodes->count = 0;
+    track->nodes = nodes;
+    track->memory_lost = false; /* the hook changes nothing in the program's frames */
+    return walk(&way, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
 }
 
 /* ---- answers ---- */
@@ -207,24 +236,40 @@ bool track_offset(const struct track *track, const struct place *place, int64_t 
     return true;
 }
 
+/* The lower half, or all, of what a register was. */
+static bool is_register(struct tracked value, unsigned reg, unsigned size)
+{
+    return value.kind == TRACK_REGISTER && value.base == reg && value.add == 0 && !value.mask && value.size >= size;
+}
+
+static bool slot_has(const struct track *track, int64_t offset, unsigned reg, unsigned size)
+{
+    for (unsigned i = 0; i < track->slot_count; i++)
+        if (track->slots[i].base == RSP && track->slots[i].offset == offset &&
+            is_register(track->slots[i].value, reg, size))
+            return true;
+    return false;
+}
+
 bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place)
 {
+    unsigned low = size < 8 ? size : 8, upper = TRACK_HIGH + reg - XMM0;
     for (unsigned i = 0; i < track->slot_count; i++) { /* the frame first: no vector registers need saving */
         const struct track_slot *slot = &track->slots[i];
-        if (slot->base == RSP && slot->value.kind == TRACK_REGISTER && slot->value.base == reg &&
-            slot->value.add == 0 && !slot->value.mask && slot->value.size >= size &&
-            track_stack(track, slot->offset, ret_place))
+        if (slot->base == RSP && is_register(slot->value, reg, low) &&
+            (size <= 8 || slot_has(track, slot->offset + 8, upper, 8)) && track_stack(track, slot->offset, ret_place))
             return true;
     }
     static const uint8_t order[XMM0 + 16] = {3,  6,  12, 13, 14, 15, 0,  1,  2,  4,  5,  7,  8,  9,  10, 11,
                                              16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
     for (unsigned n = 0; n < XMM0 + 16; n++) { /* those that calls leave alone first */
         unsigned i = order[n];
-        struct tracked value = track->values[i];
-        if (value.kind != TRACK_REGISTER || value.base != reg || value.add != 0 || value.mask || value.size < size)
+        if (!is_register(track->values[i], reg, low) ||
+            (size > 8 && (i < XMM0 || !is_register(track->values[TRACK_HIGH + i - XMM0], upper, 8))))
             continue;
-        *ret_place = i < XMM0 ? (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)i, .size = value.size}
-                              : (struct place){.kind = PLACE_XMM, .base = (uint8_t)(i - XMM0), .size = value.size};
+        unsigned known = size > 8 ? 16 : track->values[i].size;
+        *ret_place = i < XMM0 ? (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)i, .size = known}
+                              : (struct place){.kind = PLACE_XMM, .base = (uint8_t)(i - XMM0), .size = known};
         return true;
     }
     return false;

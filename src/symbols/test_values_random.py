@@ -61,10 +61,13 @@ class Count:
         self.lies = 0
         self.shown = dict.fromkeys(">^<=$", 0)
         self.missing = dict.fromkeys(">^<=$", 0)
+        self.inlined = 0
         self.wrong = []
 
     def value(self, kind, where, text, values):
-        if text is None or any(word in text for word in MISSING.split("|")):
+        if kind == "=" and text == "<optimised out>":
+            self.inlined += 1
+        elif text is None or any(word in text for word in MISSING.split("|")):
             self.missing[kind] += 1
         else:
             self.shown[kind] += 1
@@ -167,9 +170,9 @@ def main():
         count = build_and_compare(compile_tool, hooks, helper, compiler, level, seed)
         for text in count.wrong[:20]:
             print("# " + text)
-        print("%s %d - seed %d, %s %s: shown %s arguments, %s of callers, %s locals, %s results, %s in frames%s" %
+        print("%s %d - seed %d, %s %s: shown %s arguments, %s of callers, %s locals, %s results (%d inlined), %s in frames%s" %
               ("not ok" if count.wrong else "ok", number, seed, compiler, level, count.share(">"), count.share("^"),
-               count.share("<"), count.share("="), count.share("$"),
+               count.share("<"), count.share("="), count.inlined, count.share("$"),
                "; %d wrong in the debug information" % count.lies if count.lies else ""), flush=True)
         failed |= bool(count.wrong)
     return failed
