@@ -417,9 +417,12 @@ bool abi_result(const struct abi_type *type, struct abi_place *ret_place)
 {
     unsigned general = 0, floats = 0;
     *ret_place = (struct abi_place){.size = type->size, .used = {type->used[0], type->used[1]}, .wide = type->wide};
-    ret_place->unknown = type->uncertain || (type->on_x87 && type->classes[0] != ABI_X87);
+    bool wrapped = type->on_x87 && type->size == 16; /* of two numbers, the second one is below the first */
+    ret_place->unknown = type->uncertain || (type->on_x87 && type->classes[0] != ABI_X87 && !wrapped);
     if (ret_place->unknown)
         return true;
+    if (wrapped)
+        return false;
     if (type->classes[0] == ABI_MEMORY || type->classes[0] == ABI_BY_ADDRESS) {
         ret_place->by_address = true;
         ret_place->registers[ret_place->count++] = 0;

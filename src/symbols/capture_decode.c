@@ -79,6 +79,24 @@ static bool is_clones_name(const char *dot)
     return false;
 }
 
+/* gcc leaves out results that nobody uses where it writes .isra or .part. */
+static enum elf_returns clone_returns(const char *dot)
+{
+    static const char *const known[] = {".constprop.", ".isra.", ".part."};
+    enum elf_returns returns = RETURNS_YES;
+    while (dot) {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known && strncmp(dot, known[i], strlen(known[i])) != 0)
+            i++;
+        if (i == sizeof known / sizeof *known)
+            return RETURNS_NO;
+        returns = i > 0 ? RETURNS_MAYBE : returns;
+        dot += strlen(known[i]);
+        dot = strchr(dot, '.');
+    }
+    return returns;
+}
+
 static void add_clone(struct elf_code *code, const char *name, uint64_t address)
 {
     const char *dot = name ? strchr(name, '.') : NULL; /* hardly any of a million names has one */
@@ -90,8 +108,7 @@ static void add_clone(struct elf_code *code, const char *name, uint64_t address)
             return;
         code->clones = more;
     }
-    bool returns = strncmp(dot, ".constprop.", 11) == 0 && !strchr(dot + 11, '.');
-    code->clones[code->clone_count++] = (struct elf_clone){address, returns};
+    code->clones[code->clone_count++] = (struct elf_clone){address, clone_returns(dot)};
 }
 
 static int compare_clones(const void *a, const void *b)
@@ -119,10 +136,10 @@ bool elf_code_is_clone(const struct elf_code *code, uint64_t address)
     return find_clone(code, address);
 }
 
-bool elf_code_returns(const struct elf_code *code, uint64_t address)
+enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address)
 {
     const struct elf_clone *clone = find_clone(code, address);
-    return !clone || clone->returns;
+    return clone ? clone->returns : RETURNS_YES;
 }
 
 static void read_symbols(struct elf_code *code, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)

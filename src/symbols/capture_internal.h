@@ -261,9 +261,15 @@ struct hook_slot { /* in the GOT */
     bool exit;
 };
 
+enum elf_returns {
+    RETURNS_NO,    /* or something else */
+    RETURNS_MAYBE, /* what the function returns, or nothing */
+    RETURNS_YES,   /* what the function returns: only parameters are not passed any more */
+};
+
 struct elf_clone {
     uint64_t address;
-    bool returns; /* what the function returns: only parameters are not passed any more */
+    enum elf_returns returns;
 };
 
 struct elf_code {
@@ -283,8 +289,7 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
 /* The symbols of another file for the same code: a separate debug file. */
 void elf_code_read_symbols(struct elf_code *code, Elf *elf);
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
-/* False for clones whose result may be another one, or none. */
-bool elf_code_returns(const struct elf_code *code, uint64_t address);
+enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
 /* Bytes at an address and how many are left; NULL: no code there. */
 const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
@@ -321,6 +326,7 @@ enum track_kind {
     TRACK_CONSTANT, /* add */
     TRACK_FIXED,    /* the address `add` of the file */
     TRACK_COMPUTED, /* nodes[base] */
+    TRACK_EXTENDED, /* the x87 number of mantissa `add`, head `mask` */
 };
 
 struct tracked {

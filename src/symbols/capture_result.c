@@ -154,6 +154,13 @@ static bool place_of(const struct track *track, struct tracked value, unsigned s
         *ret_place = (struct place){.kind = PLACE_MEMORY, .base = value.base, .frame = true, .offset = value.add};
         return value.base < PC;
     }
+    if (value.kind == TRACK_EXTENDED) {
+        *ret_place = (struct place){.kind = PLACE_PIECES, .piece_count = 3};
+        ret_place->pieces[0] = (struct piece){.kind = PLACE_CONSTANT, .constant = (uint64_t)value.add, .size = 8};
+        ret_place->pieces[1] = (struct piece){.kind = PLACE_CONSTANT, .constant = value.mask, .size = 2};
+        ret_place->pieces[2] = (struct piece){.kind = PLACE_CONSTANT, .size = 6}; /* padding */
+        return true;
+    }
     if (value.kind == TRACK_CONSTANT) {
         *ret_place = (struct place){.kind = PLACE_CONSTANT, .constant = (uint64_t)value.add, .size = 8};
         return true;
@@ -216,8 +223,11 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
         return;
     abi_classify(&die, &type);
     struct emitter_mark mark = emitter_mark(emitter);
-    bool found;
-    if (!abi_result(&type, &abi)) {
+    bool in_registers = abi_result(&type, &abi), found;
+    if (site->is_left == RETURNS_MAYBE &&
+        (!in_registers || track->values[abi.registers[0]].kind == TRACK_CONSTANT)) /* registers may be cleared */
+        return;
+    if (!in_registers) {
         found = place_of(track, track->values[TRACK_X87], 10, emitter, ret_place);
     } else if (abi.by_address) {
         struct place pointer;

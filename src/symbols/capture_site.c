@@ -42,8 +42,10 @@ static void scope_of_hook(struct site *site, const struct hook_site *hook, bool 
         return; /* of itself, too: unrolled recursion */
     uint64_t entry = scopes_entry(compiler, &job->function);
     *ret_own = !hook->function || hook->function == entry;
-    /* clones tell the function that they are made of; what DWARF says of their variables is often wrong */
-    site->is_left = *ret_own || (known && elf_code_returns(&compiler->code, entry) && scopes_same(&named, &job->function));
+    if (*ret_own)
+        site->is_left = RETURNS_YES;
+    else if (known && scopes_same(&named, &job->function)) /* clones tell the function that they are made of */
+        site->is_left = elf_code_returns(&compiler->code, entry);
     site->scope = *ret_own ? job->function : known ? named : job->function;
     site->nowhere = !*ret_own;
 }

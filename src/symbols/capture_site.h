@@ -30,7 +30,7 @@ struct site {
     struct track track;
     struct track_nodes nodes; /* of an exit hook's track */
     bool tracked;
-    bool is_left; /* behind this exit hook the function returns, by the rules of its type */
+    enum elf_returns is_left; /* whether the function returns behind this exit hook, by the rules of its type */
     bool by_clang, optimised;
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
     bool nowhere;            /* the scope's variables are not to be found at this place */

@@ -333,6 +333,28 @@ static void exclusive_or(struct track *track, const struct insn *insn)
         track_set_operand(track, to, 8, (struct tracked){.kind = TRACK_CONSTANT, .size = 8});
 }
 
+/* What is loaded to the top of the x87 stack: all 10 bytes from memory, or a constant, which is exact. */
+static struct tracked pushed_x87(struct track *track, const struct insn *insn)
+{
+    const ZydisDecodedOperand *op = &insn->operands[0];
+    long double number = insn->zydis.mnemonic == ZYDIS_MNEMONIC_FLD1;
+    struct tracked extended = {.kind = TRACK_EXTENDED, .size = 10};
+    if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_FLD) {
+        struct tracked value = track_operand(track, op, op->size / 8);
+        uint64_t bits = (uint64_t)value.add;
+        float single;
+        double twice;
+        if (value.kind != TRACK_CONSTANT || (op->size != 32 && op->size != 64))
+            return op->size == 80 ? value : unknown;
+        memcpy(&single, &bits, sizeof single);
+        memcpy(&twice, &bits, sizeof twice);
+        number = op->size == 32 ? (long double)single : (long double)twice;
+    }
+    memcpy(&extended.add, &number, 8);
+    memcpy(&extended.mask, (const char *)&number + 8, 2);
+    return extended;
+}
+
 static void push(struct track *track, const ZydisDecodedOperand *op)
 {
     struct tracked value = track_operand(track, op, 8);
@@ -405,7 +427,9 @@ void track_step(struct track *track, const struct insn *insn)
         track_set_operand(track, &insn->operands[0], insn->operands[0].size / 8, address_of(track, &insn->operands[1]));
         break;
     case ZYDIS_MNEMONIC_FLD:
-        track->values[TRACK_X87] = track_operand(track, &insn->operands[0], insn->operands[0].size / 8);
+    case ZYDIS_MNEMONIC_FLDZ:
+    case ZYDIS_MNEMONIC_FLD1:
+        track->values[TRACK_X87] = pushed_x87(track, insn);
         break;
     case ZYDIS_MNEMONIC_CALL:
         track_called(track);
