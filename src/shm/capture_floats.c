@@ -19,9 +19,12 @@ _Static_assert(offsetof(struct vectors, status) == 24 && offsetof(struct vectors
 
 /* An instruction on xmm0 (a, and the result) and xmm1 (b); integers are in %rax. */
 #define COMPUTE(text) \
-    __asm__ volatile("movups %%xmm0,32(%0)\nmovups %%xmm1,48(%0)\nldmxcsr 28(%0)\nmovq (%0),%%xmm0\nmovq 8(%0),%%xmm1\n" \
-                     text "\nldmxcsr 24(%0)\nmovups 32(%0),%%xmm0\nmovups 48(%0),%%xmm1" \
-                     : : "r"(&vectors) : "rax", "cc", "memory")
+    __asm__ volatile( \
+        "movups %%xmm0,32(%0)\nmovups %%xmm1,48(%0)\nldmxcsr 28(%0)\nmovq (%0),%%xmm0\nmovq 8(%0),%%xmm1\n" text \
+        "\nldmxcsr 24(%0)\nmovups 32(%0),%%xmm0\nmovups 48(%0),%%xmm1" \
+        : \
+        : "r"(&vectors) \
+        : "rax", "cc", "memory")
 #define TO_XMM(text) text " %%xmm1,%%xmm0\nmovq %%xmm0,16(%0)"
 #define TO_NUMBER(text) "xorl %%eax,%%eax\n" text "\nmovq %%rax,16(%0)"
 

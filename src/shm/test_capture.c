@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fenv.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +374,93 @@ static void counts_chains(void **state)
     assert_int_equal(count_chain(&n[0], NULL, 10), -1);
 }
 
+static uint64_t computed(unsigned how, uint64_t a, uint64_t b)
+{
+    uint8_t out[8];
+    uint64_t result;
+    struct program program = program_of(8);
+    add(&program, I(CAPTURE_LEA, 34, 0, 0));
+    add(&program, I(CAPTURE_ALU, 34, (uint16_t)how, 1));
+    add(&program, I(CAPTURE_VALUE, 34, 8, 0));
+    struct capture_frame frame = frame_here(&frame);
+    frame.gpr[0] = a;
+    frame.gpr[1] = b;
+    assert_int_equal(run(&program, &frame, out, sizeof out), 8);
+    memcpy(&result, out, 8);
+    return result;
+}
+
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, 8);
+    return bits;
+}
+
+static uint32_t single_of(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, 4);
+    return bits;
+}
+
+static void compares_and_floats(void **state)
+{
+    enum { SINGLE = CAPTURE_SINGLES - CAPTURE_FLOATS };
+    assert_int_equal(computed(CAPTURE_LESS, 1, (uint64_t)-1), 1);
+    assert_int_equal(computed(CAPTURE_LESS_SIGNED, 1, (uint64_t)-1), 0);
+    assert_int_equal(computed(CAPTURE_EQUAL, 7, 7), 1);
+    assert_int_equal(computed(CAPTURE_MUL_HIGH, UINT64_MAX, 3), 2);
+    assert_int_equal(computed(CAPTURE_MUL_HIGH_SIGNED, (uint64_t)-1, 3), UINT64_MAX);
+    assert_int_equal(computed(CAPTURE_DIV_SIGNED, (uint64_t)-7, 2), (uint64_t)-3);
+    assert_int_equal(computed(CAPTURE_DIV_SIGNED, (uint64_t)INT64_MIN, (uint64_t)-1), (uint64_t)INT64_MIN);
+    assert_int_equal(computed(CAPTURE_DIV_SIGNED, 7, 0), 0);
+    assert_int_equal(computed(CAPTURE_FLOAT_SUB, bits_of(0.3), bits_of(0.1)), bits_of(0.3 - 0.1));
+    assert_int_equal((uint32_t)computed(CAPTURE_FLOAT_DIV + SINGLE, single_of(1), single_of(3)), single_of(1.0f / 3));
+    assert_int_equal(computed(CAPTURE_FLOAT_SQRT, 0, bits_of(2.25)), bits_of(1.5));
+    assert_int_equal(computed(CAPTURE_FLOAT_LESS, bits_of(-1), bits_of(1)), 1);
+    assert_int_equal(computed(CAPTURE_FLOAT_LESS, bits_of(1), bits_of(1)), 0);
+    assert_int_equal(computed(CAPTURE_FLOAT_LESS_EQUAL, bits_of(__builtin_nan("")), bits_of(1)), 0);
+    assert_int_equal(computed(CAPTURE_FLOAT_OF_INT64 + SINGLE, 0, (uint64_t)-3), single_of(-3));
+    assert_int_equal(computed(CAPTURE_FLOAT_TO_INT32, 0, bits_of(-3.9)), (uint32_t)-3);
+    assert_int_equal(computed(CAPTURE_FLOAT_TO_OTHER + SINGLE, 0, single_of(1.5f)), bits_of(1.5));
+}
+
+/* Rounding is the thread's, and its status is as it was: nothing is raised, nothing traps. */
+static void leaves_no_trace(void **state)
+{
+    feclearexcept(FE_ALL_EXCEPT);
+    feenableexcept(FE_DIVBYZERO | FE_INVALID);
+    fesetround(FE_UPWARD);
+    uint64_t third = computed(CAPTURE_FLOAT_DIV, bits_of(1), bits_of(3));
+    uint64_t infinite = computed(CAPTURE_FLOAT_DIV, bits_of(1), bits_of(0));
+    int raised = fetestexcept(FE_ALL_EXCEPT), trapping = fegetexcept();
+    fesetround(FE_TONEAREST);
+    fedisableexcept(FE_ALL_EXCEPT);
+    assert_int_equal(third, bits_of(1.0 / 3) + 1);
+    assert_int_equal(infinite, bits_of(INFINITY));
+    assert_int_equal(raised, 0);
+    assert_int_equal(trapping, FE_DIVBYZERO | FE_INVALID);
+}
+
+/* What only one of two ways would have read. */
+static void peeks(void **state)
+{
+    uint64_t number = 42, result[2];
+    struct program program = program_of(16);
+    add(&program, I(CAPTURE_PEEK, 34, 8 << 8 | 5, 0));
+    add(&program, I(CAPTURE_PEEK, 35, 8 << 8 | 4, 0));
+    add(&program, I(CAPTURE_VALUE, 34, 8, 0));
+    add(&program, I(CAPTURE_VALUE, 35, 8, 0));
+    struct capture_frame frame = frame_here(&frame);
+    frame.gpr[5] = (uint64_t)(uintptr_t)&number;
+    frame.gpr[4] = 0;
+    allow(&number, sizeof number);
+    assert_int_equal(run(&program, &frame, (uint8_t *)result, sizeof result), 16);
+    assert_int_equal(result[0], 42);
+    assert_int_equal(result[1], 0);
+}
+
 /* begin in rdi, end in rsi; elements of `stride` bytes of which the first four are shown */
 static size_t run_vector(bool loop, const void *begin, size_t count, size_t stride, size_t readable, size_t max,
                          size_t room, uint8_t *out)
@@ -639,6 +728,9 @@ int main(void)
         cmocka_unit_test(emits_numbers_for_conditions),
         cmocka_unit_test(widens_floats),
         cmocka_unit_test(narrows_long_doubles),
+        cmocka_unit_test(compares_and_floats),
+        cmocka_unit_test(leaves_no_trace),
+        cmocka_unit_test(peeks),
         cmocka_unit_test(refuses_what_it_could_not_run),
         cmocka_unit_test(ends),
         cmocka_unit_test(is_fast),

@@ -119,10 +119,10 @@ struct tracked track_address(struct track *track, const ZydisDecodedOperand *op,
     if (op->mem.base != ZYDIS_REGISTER_NONE)
         sum = track_compute(track, CAPTURE_ADD, size, base < 0 ? unknown : track->values[base], sum);
     if (op->mem.index != ZYDIS_REGISTER_NONE)
-        sum = track_compute(track, CAPTURE_ADD, size, sum,
-                            index < 0 ? unknown
-                                      : track_compute(track, CAPTURE_MUL, size, track->values[index],
-                                                      track_constant(op->mem.scale)));
+        sum = track_compute(
+            track, CAPTURE_ADD, size, sum,
+            index < 0 ? unknown
+                      : track_compute(track, CAPTURE_MUL, size, track->values[index], track_constant(op->mem.scale)));
     return sum;
 }
 
@@ -161,7 +161,7 @@ static struct tracked floats_compared(struct track *track, unsigned condition)
     above = track_compute(track, how + less, size, b, a);
     if (is_known(below) && is_known(above))
         below.size = above.size = 8; /* 1 or 0 */
-    switch (condition) { /* what is not ordered is equal, below, and of even parity */
+    switch (condition) {             /* what is not ordered is equal, below, and of even parity */
     case BELOW:
     case BELOW_EQUAL:
         return opposite(track, above);
@@ -183,9 +183,9 @@ static struct tracked sign_compared(struct track *track, unsigned condition)
     case NEGATIVE:
         return compared(track, CAPTURE_LESS_SIGNED, a, zero);
     case BELOW:
-        return whole                             ? zero
+        return whole                              ? zero
                : track->flags.kind == FLAGS_ADDED ? compared(track, CAPTURE_LESS, a, track->flags.b)
-                                                 : unknown;
+                                                  : unknown;
     case BELOW_EQUAL:
         return whole ? compared(track, CAPTURE_EQUAL, a, zero) : unknown;
     case LESS:
@@ -311,10 +311,11 @@ static void divide(struct track *track, const struct insn *insn, bool is_signed)
 {
     unsigned size = insn->operands[0].size / 8, extension = is_signed ? TRACK_SIGN_EXTEND : TRACK_ZERO_EXTEND;
     struct tracked a = track->values[0], high = track->values[1], b = track_operand(track, &insn->operands[0], size);
-    struct tracked sign = !is_signed ? track_constant(0)
-                                     : track_compute(track, CAPTURE_SAR, 8,
-                                                     track_compute(track, TRACK_SIGN_EXTEND, 8, a, track_constant(size)),
-                                                     track_constant(63));
+    struct tracked sign =
+        !is_signed
+            ? track_constant(0)
+            : track_compute(track, CAPTURE_SAR, 8, track_compute(track, TRACK_SIGN_EXTEND, 8, a, track_constant(size)),
+                            track_constant(63));
     bool plain_high = is_known(high) && is_known(sign) &&
                       (same(high, sign) || (high.kind == sign.kind && high.base == sign.base && high.size >= size &&
                                             high.add == sign.add && sign.size >= size));
@@ -366,8 +367,8 @@ static struct tracked double_shift(struct track *track, const struct insn *insn,
 
 static struct tracked sign_of(struct track *track, struct tracked value, unsigned size)
 {
-    return track_compute(track, CAPTURE_SAR, 8,
-                         track_compute(track, TRACK_SIGN_EXTEND, 8, value, track_constant(size)), track_constant(63));
+    return track_compute(track, CAPTURE_SAR, 8, track_compute(track, TRACK_SIGN_EXTEND, 8, value, track_constant(size)),
+                         track_constant(63));
 }
 
 /* One bit of a register, by a constant. */
@@ -418,10 +419,9 @@ static struct tracked result_of(struct track *track, const struct insn *insn)
         set_flags(track, FLAGS_SIGN, size, value, unknown);
         return value;
     case ZYDIS_MNEMONIC_IMUL:
-        return track_compute(track, CAPTURE_MUL, size,
-                             track_operand(track, insn->zydis.operand_count_visible == 3 ? from : to, size),
-                             track_operand(track, insn->zydis.operand_count_visible == 3 ? &insn->operands[2] : from,
-                                           size));
+        return track_compute(
+            track, CAPTURE_MUL, size, track_operand(track, insn->zydis.operand_count_visible == 3 ? from : to, size),
+            track_operand(track, insn->zydis.operand_count_visible == 3 ? &insn->operands[2] : from, size));
     case ZYDIS_MNEMONIC_SHLD:
         return double_shift(track, insn, true);
     case ZYDIS_MNEMONIC_SHRD:
@@ -470,10 +470,10 @@ static bool step_fixed(struct track *track, const struct insn *insn)
         if (a->type == b->type && a->reg.value == b->reg.value && a->type == ZYDIS_OPERAND_TYPE_REGISTER)
             set_flags(track, FLAGS_RESULT, size, track_operand(track, a, size), unknown);
         else
-            set_flags(track, FLAGS_RESULT, size,
-                      track_compute(track, CAPTURE_AND, size, track_operand(track, a, size),
-                                    track_operand(track, b, size)),
-                      unknown);
+            set_flags(
+                track, FLAGS_RESULT, size,
+                track_compute(track, CAPTURE_AND, size, track_operand(track, a, size), track_operand(track, b, size)),
+                unknown);
         if (is_known(track->flags.a) && track->flags.a.size < size)
             track->flags.kind = FLAGS_UNKNOWN;
         return true;

@@ -126,9 +126,8 @@ static void sort_clones(struct elf_code *code)
 static const struct elf_clone *find_clone(const struct elf_code *code, uint64_t address)
 {
     const struct elf_clone wanted = {.address = address};
-    return code->clone_count
-               ? bsearch(&wanted, code->clones, code->clone_count, sizeof *code->clones, compare_clones)
-               : NULL;
+    return code->clone_count ? bsearch(&wanted, code->clones, code->clone_count, sizeof *code->clones, compare_clones)
+                             : NULL;
 }
 
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address)

@@ -277,7 +277,7 @@ struct elf_code {
     size_t section_count, constant_count;
     struct hook_slot *slots;
     size_t slot_count;
-    uint64_t enter, exit; /* addresses of hooks that are in the file itself; 0: none */
+    uint64_t enter, exit;     /* addresses of hooks that are in the file itself; 0: none */
     struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
     size_t clone_count;
     struct call_site *calls; /* all direct calls, by target; read at first need */
@@ -377,7 +377,7 @@ struct track {
     struct track_nodes *nodes; /* results of instructions; NULL: computed values are unknown */
     const struct elf_code *code;
     uint64_t next; /* address behind the instruction that is followed */
-    struct { /* what the last instruction that set them did; of so many bytes */
+    struct {       /* what the last instruction that set them did; of so many bytes */
         enum track_flags kind;
         uint8_t size;
         struct tracked a, b;

@@ -219,7 +219,8 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
     Dwarf_Die die;
     bool inlined = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine; /* nothing is returned */
     *ret_place = (struct place){.kind = inlined ? PLACE_OPTIMISED_OUT : PLACE_NOT_AVAILABLE};
-    if (inlined || !site->is_left || !site->tracked || !type_of(&site->scope, &die) || is_returned_otherwise(site, &die))
+    if (inlined || !site->is_left || !site->tracked || !type_of(&site->scope, &die) ||
+        is_returned_otherwise(site, &die))
         return;
     abi_classify(&die, &type);
     struct emitter_mark mark = emitter_mark(emitter);

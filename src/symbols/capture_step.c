@@ -89,11 +89,11 @@ static struct tracked load(struct track *track, struct tracked address, unsigned
         const struct track_slot *slot = &track->slots[i];
         int64_t from = address.add - slot->offset;
         if (slot->base == address.base && from >= 0 && from + size <= slot->size && slot->size <= 8 && from > 0)
-            return narrowed(track_compute(track, CAPTURE_SHR, 8,
-                                          track_compute(track, TRACK_ZERO_EXTEND, 8, slot->value,
-                                                        track_constant(slot->size)),
-                                          track_constant(8 * (uint64_t)from)),
-                            size);
+            return narrowed(
+                track_compute(track, CAPTURE_SHR, 8,
+                              track_compute(track, TRACK_ZERO_EXTEND, 8, slot->value, track_constant(slot->size)),
+                              track_constant(8 * (uint64_t)from)),
+                size);
         if (slot->base == address.base && from == 0 && slot->size >= size)
             return narrowed(slot->value, size);
         if (overlaps(slot, address.base, address.add, size)) {
@@ -146,8 +146,8 @@ struct tracked track_operand(struct track *track, const ZydisDecodedOperand *op,
         return unknown;
     int number = insn_register(op->reg.value);
     if (is_high_byte(op))
-        return track_compute(track, CAPTURE_SHR, 2, track_compute(track, TRACK_ZERO_EXTEND, 8, track->values[number],
-                                                                  track_constant(2)),
+        return track_compute(track, CAPTURE_SHR, 2,
+                             track_compute(track, TRACK_ZERO_EXTEND, 8, track->values[number], track_constant(2)),
                              track_constant(8));
     return number < 0 ? unknown : narrowed(track->values[number], size);
 }

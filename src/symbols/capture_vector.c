@@ -76,31 +76,26 @@ struct computation {
     enum shape shape;
 };
 
-#define BOTH(name) case ZYDIS_MNEMONIC_##name: case ZYDIS_MNEMONIC_V##name
+#define BOTH(name) \
+    case ZYDIS_MNEMONIC_##name: \
+    case ZYDIS_MNEMONIC_V##name
 #define SCALAR_OF(name, how) \
-    BOTH(name##SD): \
-        *ret = (struct computation){how, 8, SHAPE_SCALAR}; \
-        return true; \
-    BOTH(name##SS): \
-        *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_SCALAR}; \
-        return true
+    BOTH(name##SD) : *ret = (struct computation){how, 8, SHAPE_SCALAR}; \
+    return true; \
+    BOTH(name##SS) : *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_SCALAR}; \
+    return true
 #define FLOATS_OF(name, how) \
     SCALAR_OF(name, how); \
-    BOTH(name##PD): \
-        *ret = (struct computation){how, 8, SHAPE_HALVES}; \
-        return true; \
-    BOTH(name##PS): \
-        *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_LANES}; \
-        return true
+    BOTH(name##PD) : *ret = (struct computation){how, 8, SHAPE_HALVES}; \
+    return true; \
+    BOTH(name##PS) : *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_LANES}; \
+    return true
 #define BITS_OF(name, how) \
-    BOTH(name##PD): \
-    BOTH(name##PS): \
-        *ret = (struct computation){how, 8, SHAPE_HALVES}; \
-        return true
+    BOTH(name##PD) : BOTH(name##PS) : *ret = (struct computation){how, 8, SHAPE_HALVES}; \
+    return true
 #define WHOLE_OF(name, how, size, shape) \
-    BOTH(name): \
-        *ret = (struct computation){how, size, shape}; \
-        return true
+    BOTH(name) : *ret = (struct computation){how, size, shape}; \
+    return true
 
 /* clang-format off */
 static bool computation_of(const struct insn *insn, struct computation *ret)
@@ -160,10 +155,9 @@ static void compute(struct track *track, const struct computation *computation, 
         return;
     }
     for (unsigned i = 0; i < 2; i++)
-        parts[i] = computation->shape == SHAPE_LANES
-                       ? of_lanes(track, computation, sources, i)
-                       : track_compute(track, how, size, track_half(track, sources->a, i),
-                                       track_half(track, sources->b, i));
+        parts[i] = computation->shape == SHAPE_LANES ? of_lanes(track, computation, sources, i)
+                                                     : track_compute(track, how, size, track_half(track, sources->a, i),
+                                                                     track_half(track, sources->b, i));
     set_both(track, sources, parts[0], parts[1]);
 }
 
@@ -180,46 +174,45 @@ static bool convert(struct track *track, const struct insn *insn, const struct s
     unsigned size = sources->b->size / 8, how;
     struct tracked value;
     switch (insn->zydis.mnemonic) {
-    BOTH(CVTSD2SS):
-        set_scalar(track, sources, 4,
-                   low_of(converted(track, CAPTURE_FLOAT_TO_OTHER, 8, track_operand(track, sources->b, 8)), 4));
+        BOTH(CVTSD2SS)
+            : set_scalar(track, sources, 4,
+                         low_of(converted(track, CAPTURE_FLOAT_TO_OTHER, 8, track_operand(track, sources->b, 8)), 4));
         return true;
-    BOTH(CVTSS2SD):
-        value = track_compute(track, TRACK_ZERO_EXTEND, 8, track_operand(track, sources->b, 4), track_constant(4));
+        BOTH(CVTSS2SD)
+            : value =
+                  track_compute(track, TRACK_ZERO_EXTEND, 8, track_operand(track, sources->b, 4), track_constant(4));
         set_scalar(track, sources, 8, converted(track, CAPTURE_FLOAT_TO_OTHER + SINGLE, 8, value));
         return true;
-    BOTH(CVTSI2SD):
-    BOTH(CVTSI2SS):
-        how = CAPTURE_FLOAT_OF_INT64;
-        value = track_compute(track, TRACK_SIGN_EXTEND, 8, track_operand(track, sources->b, size), track_constant(size));
+        BOTH(CVTSI2SD) : BOTH(CVTSI2SS) : how = CAPTURE_FLOAT_OF_INT64;
+        value =
+            track_compute(track, TRACK_SIGN_EXTEND, 8, track_operand(track, sources->b, size), track_constant(size));
         if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTSI2SS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTSI2SS)
             set_scalar(track, sources, 4, low_of(converted(track, how + SINGLE, 8, value), 4));
         else
             set_scalar(track, sources, 8, converted(track, how, 8, value));
         return true;
-    BOTH(CVTTSD2SI):
-    BOTH(CVTTSS2SI): {
-        bool single = insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTTSS2SI ||
-                      insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTTSS2SI;
-        how = (sources->to->size == 64 ? CAPTURE_FLOAT_TO_INT64 : CAPTURE_FLOAT_TO_INT32) + (single ? SINGLE : 0);
-        value = track_operand(track, sources->b, single ? 4 : 8);
-        value = track_compute(track, TRACK_ZERO_EXTEND, 8, value, track_constant(single ? 4 : 8));
-        track_set_operand(track, sources->to, sources->to->size / 8, converted(track, how, 8, value));
-        return true;
-    }
-    BOTH(UCOMISD):
-    BOTH(COMISD):
-    BOTH(UCOMISS):
-    BOTH(COMISS): {
-        bool single = insn->zydis.mnemonic == ZYDIS_MNEMONIC_UCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_COMISS ||
-                      insn->zydis.mnemonic == ZYDIS_MNEMONIC_VUCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCOMISS;
-        track->flags.size = single ? 4 : 8;
-        track->flags.a = track_operand(track, sources->to, track->flags.size);
-        track->flags.b = track_operand(track, sources->b, track->flags.size);
-        bool known = track->flags.a.kind != TRACK_UNKNOWN && track->flags.b.kind != TRACK_UNKNOWN;
-        track->flags.kind = known ? FLAGS_FLOATS : FLAGS_UNKNOWN;
-        return true;
-    }
+        BOTH(CVTTSD2SI) : BOTH(CVTTSS2SI) :
+        {
+            bool single =
+                insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTTSS2SI || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTTSS2SI;
+            how = (sources->to->size == 64 ? CAPTURE_FLOAT_TO_INT64 : CAPTURE_FLOAT_TO_INT32) + (single ? SINGLE : 0);
+            value = track_operand(track, sources->b, single ? 4 : 8);
+            value = track_compute(track, TRACK_ZERO_EXTEND, 8, value, track_constant(single ? 4 : 8));
+            track_set_operand(track, sources->to, sources->to->size / 8, converted(track, how, 8, value));
+            return true;
+        }
+        BOTH(UCOMISD) : BOTH(COMISD) : BOTH(UCOMISS) : BOTH(COMISS) :
+        {
+            bool single =
+                insn->zydis.mnemonic == ZYDIS_MNEMONIC_UCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_COMISS ||
+                insn->zydis.mnemonic == ZYDIS_MNEMONIC_VUCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCOMISS;
+            track->flags.size = single ? 4 : 8;
+            track->flags.a = track_operand(track, sources->to, track->flags.size);
+            track->flags.b = track_operand(track, sources->b, track->flags.size);
+            bool known = track->flags.a.kind != TRACK_UNKNOWN && track->flags.b.kind != TRACK_UNKNOWN;
+            track->flags.kind = known ? FLAGS_FLOATS : FLAGS_UNKNOWN;
+            return true;
+        }
     default:
         return false;
     }
@@ -265,60 +258,37 @@ static bool move(struct track *track, const struct insn *insn, const struct sour
     const ZydisDecodedOperand *a = sources->a, *b = sources->b;
     bool store = sources->to->type == ZYDIS_OPERAND_TYPE_MEMORY;
     switch (insn->zydis.mnemonic) {
-    BOTH(MOVSD):
-        return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? move_low(track, sources, 8) : false;
-    BOTH(MOVSS):
-        return move_low(track, sources, 4);
-    BOTH(MOVD):
-        return move_low(track, sources, 4);
-    BOTH(MOVQ):
-        if (store || insn_register(sources->to->reg.value) < XMM0)
-            return false;
+        BOTH(MOVSD) : return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? move_low(track, sources, 8) : false;
+        BOTH(MOVSS) : return move_low(track, sources, 4);
+        BOTH(MOVD) : return move_low(track, sources, 4);
+        BOTH(MOVQ) : if (store || insn_register(sources->to->reg.value) < XMM0) return false;
         set_both(track, sources, track_operand(track, b, 8), track_constant(0));
         return true;
-    BOTH(MOVLPS):
-    BOTH(MOVLPD):
-        if (store)
-            track_set_half(track, sources->to, 0, track_half(track, b, 0));
-        else
-            set_both(track, sources, track_half(track, b, 0), track_half(track, a, 1));
+        BOTH(MOVLPS) : BOTH(MOVLPD) : if (store) track_set_half(track, sources->to, 0, track_half(track, b, 0));
+        else set_both(track, sources, track_half(track, b, 0), track_half(track, a, 1));
         return true;
-    BOTH(MOVHPS):
-    BOTH(MOVHPD):
-        if (store)
-            track_set_half(track, sources->to, 0, track_half(track, b, 1));
-        else
-            set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
+        BOTH(MOVHPS) : BOTH(MOVHPD) : if (store) track_set_half(track, sources->to, 0, track_half(track, b, 1));
+        else set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
         return true;
-    BOTH(MOVLHPS):
-    BOTH(UNPCKLPD):
-    BOTH(PUNPCKLQDQ):
-        set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
+        BOTH(MOVLHPS)
+            : BOTH(UNPCKLPD)
+            : BOTH(PUNPCKLQDQ) : set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
         return true;
-    BOTH(MOVHLPS):
-        set_both(track, sources, track_half(track, b, 1), track_half(track, a, 1));
+        BOTH(MOVHLPS) : set_both(track, sources, track_half(track, b, 1), track_half(track, a, 1));
         return true;
-    BOTH(UNPCKHPD):
-    BOTH(PUNPCKHQDQ):
-        set_both(track, sources, track_half(track, a, 1), track_half(track, b, 1));
+        BOTH(UNPCKHPD) : BOTH(PUNPCKHQDQ) : set_both(track, sources, track_half(track, a, 1), track_half(track, b, 1));
         return true;
-    BOTH(UNPCKLPS):
-    BOTH(PUNPCKLDQ):
-        interleave(track, sources, 0);
+        BOTH(UNPCKLPS) : BOTH(PUNPCKLDQ) : interleave(track, sources, 0);
         return true;
-    BOTH(UNPCKHPS):
-    BOTH(PUNPCKHDQ):
-        interleave(track, sources, 2);
+        BOTH(UNPCKHPS) : BOTH(PUNPCKHDQ) : interleave(track, sources, 2);
         return true;
-    BOTH(SHUFPS):
-        shuffle(track, sources, a, b);
+        BOTH(SHUFPS) : shuffle(track, sources, a, b);
         return true;
-    BOTH(PSHUFD):
-        shuffle(track, sources, b, b);
+        BOTH(PSHUFD) : shuffle(track, sources, b, b);
         return true;
-    BOTH(SHUFPD):
-        set_both(track, sources, track_half(track, a, sources->immediate & 1),
-                 track_half(track, b, sources->immediate >> 1 & 1));
+        BOTH(SHUFPD)
+            : set_both(track, sources, track_half(track, a, sources->immediate & 1),
+                       track_half(track, b, sources->immediate >> 1 & 1));
         return true;
     default:
         return false;

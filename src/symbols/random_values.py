@@ -110,7 +110,7 @@ class Program:
     def scalar(self, function, decl):
         code, effect = self.leaf(function, decl)
         other = self.random.randrange(1, 5)
-        kind = self.random.randrange(5)
+        kind = self.random.randrange(8)
         limit = 100  # so that each type can hold it
         if kind == 0:
             return code, effect
@@ -119,6 +119,16 @@ class Program:
                     lambda env: effect(env) + (-other if effect(env) > limit else other)) \
                 if not code.startswith("g") else (code, effect)
         second, more = self.leaf(function, decl)
+        if kind == 5:
+            return "(%s)(%s < %s)" % (decl, code, second), lambda env: int(effect(env) < more(env))
+        if kind == 6 and not code.startswith("g") and not second.startswith("g"):
+            return ("(%s)(%s < %s ? %s : %s)" % (decl, code, second, code, second),
+                    lambda env: min(effect(env), more(env)))
+        if kind == 7 and decl in REAL:
+            return "(%s)(%s / 2)" % (decl, code), lambda env: effect(env) / 2
+        if kind == 7:
+            return "(%s)(%s / 3 * 2 + %s %% 5)" % (decl, code, second), \
+                lambda env: effect(env) // 3 * 2 + more(env) % 5
         if decl in REAL:
             return "(%s)(%s - %s)" % (decl, code, second), lambda env: effect(env) - more(env)
         return "(%s)((%s + %s) / 2)" % (decl, code, second), lambda env: (effect(env) + more(env)) // 2

@@ -194,9 +194,31 @@ def ctf(compile_tool, hooks, program):
             yield "no event has " + text
 
 
+THROWS = """volatile int count;
+__attribute__((noinline)) int inner(int n) { if (n > 0) throw n; return n + 3; }
+__attribute__((noinline)) int outer(int n) { return inner(n) * 2 + count; }
+__attribute__((noinline)) int after(int n) { count += n; return 7; }
+int main() { for (int i = 0; i < 2; i++) { try { outer(i); } catch (int) {} after(i); } }
+"""
+
+
+def exceptions(compile_tool, hooks, program):
+    """Calls that an exception leaves have no result, though gcc's hooks see them: what is wrong with it."""
+    with tempfile.TemporaryDirectory() as directory:
+        source, program = os.path.join(directory, "throws.cc"), os.path.join(directory, "throws")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(THROWS)
+        for level in ("-O0", "-O1", "-O2", "-Os"):
+            subprocess.run(["g++", "-g", level, "-finstrument-functions", source, "-o", program], check=True)
+            lines, _ = capture(compile_tool, hooks, program)
+            got = [line.rpartition(" = ")[2] for line in lines if line.startswith(("< inner", "< outer"))]
+            if got != ["3", "6", "<not available>", "<not available>"]:
+                yield "%s: %r" % (level, got)
+
+
 def main():
     compile_tool, hooks, programs = sys.argv[1], sys.argv[2], sys.argv[3:]
-    print("1..%d" % (len(programs) + 3))
+    print("1..%d" % (len(programs) + 4))
     failed = False
     for number, program in enumerate(programs, 1):
         name = os.path.basename(program)
@@ -211,9 +233,12 @@ def main():
         failed |= bool(comparison.wrong) or not total
     program = [name for name in programs if name.endswith("c-gcc-O0")][0]
     for number, (what, check) in enumerate((("numbers for conditions", numbers), ("callers", callers),
-                                            ("layouts as CTF", ctf)), len(programs) + 1):
+                                            ("exceptions", exceptions), ("layouts as CTF", ctf)), len(programs) + 1):
         if check is ctf and not shutil.which("babeltrace2"):
             print("ok %d - %s # SKIP babeltrace2 is not installed" % (number, what))
+            continue
+        if check is exceptions and not shutil.which("g++"):
+            print("ok %d - %s # SKIP g++ is not installed" % (number, what))
             continue
         wrong = list(check(compile_tool, hooks, program))
         for text in wrong:

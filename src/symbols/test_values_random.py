@@ -73,7 +73,7 @@ class Count:
             self.shown[kind] += 1
         if text is None or matches(text, values):
             return
-        lie = kind in "<^$" and shutil.which("gdb") and \
+        lie = kind in "<^$>" and shutil.which("gdb") and \
             ask_gdb(self.program, kind, self.hooks, where.rpartition(" ")[2])
         if lie and not matches(lie, values) and shape(lie) == shape(text):
             self.lies += 1
