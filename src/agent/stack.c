@@ -16,7 +16,7 @@ extern void *__libc_stack_end; /* of the dynamic linker: the outermost frame */
 
 /* ---- which call ends ---- */
 
-void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth)
+static void unwind_to(struct agent_thread *self, enum guard guard, uint32_t depth)
 {
     struct area_thread *block = self->block;
     uint32_t now = atomic_load_explicit(&block->depth, memory_order_relaxed), recorded = 0, waiting = 0;
@@ -50,6 +50,29 @@ void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth)
         ending_lost(self, guard);
     else
         ending_done(self, guard);
+}
+
+/* Calls that wait until they have taken long enough, and have by now, are recorded. Those above them began later. */
+static void unwind_waiting(struct agent_thread *self, enum guard guard, uint32_t depth)
+{
+    uint64_t limit = atomic_load_explicit(&agent_hot.area->min_ticks, memory_order_relaxed), now = agent_ticks();
+    uint32_t keep = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    for (; keep > depth; keep--) {
+        const struct agent_frame *frame = &self->frames[keep - 1];
+        if (frame->flags & FRAME_WAITING && now - frame->time >= limit)
+            break;
+    }
+    if (keep <= depth)
+        return;
+    unwind_to(self, guard, keep);
+    hooks_flush_waiting(self, guard);
+}
+
+void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth)
+{
+    if (self->waiting && guard == GUARD_OUTER)
+        unwind_waiting(self, guard, depth);
+    unwind_to(self, guard, depth);
 }
 
 void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp, uint64_t site, uint64_t callsite)

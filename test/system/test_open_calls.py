@@ -86,4 +86,23 @@ class OpenCalls(TracerCase):
         self.assertGreaterEqual(last - begun[next(key for key in begun if key[1] == "hang")], HANGS_MS * 950)
 
 
+class EndedThreads(TracerCase):
+    def test_cancelled(self):
+        """Calls of a thread that is cancelled or calls pthread_exit end with it, not with the process; none is missing."""
+        self.compile("cancelled.c", "-O1", "-g")
+        for options in ((), ("--args",), ("--count-only",), ("--min-time", "50ms")):
+            with self.subTest(options=options):
+                job = self.box.path("work", f"ended{'-'.join(options)}")
+                done = self.scry_run("-o", job, *options, "--", "./cancelled", str(HANGS_MS))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                rows = {row["name"]: row for row in self.report(job)["functions"]}
+                for name in ("waits", "waiter", "spins", "spinner", "leaves", "leaver"):
+                    row = rows[name]
+                    self.assertEqual((row["calls"], row["open"]), (1, 0), row)
+                    self.assertEqual(row["unwound"], 0 if "--count-only" in options else 1, row)
+                    self.assertGreater(row["total_ns"], HANGS_MS * 0.9e6, row)
+                    self.assertLess(row["total_ns"], HANGS_MS * 1.8e6, row)
+                self.assertEqual("tidy" in rows, "--min-time" not in options)
+
+
 scrytest.main()
