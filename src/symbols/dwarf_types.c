@@ -64,8 +64,13 @@ bool die_is_fortran(Dwarf_Die *die)
 
 bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type)
 {
-    Dwarf_Attribute attribute;
-    return dwarf_attr_integrate(die, DW_AT_type, &attribute) && dwarf_formref_die(&attribute, ret_type);
+    Dwarf_Attribute attribute, signature;
+    if (!dwarf_attr_integrate(die, DW_AT_type, &attribute) || !dwarf_formref_die(&attribute, ret_type))
+        return false;
+    Dwarf_Die whole; /* -fdebug-types-section: what it is stands in a unit of its own */
+    if (dwarf_attr(ret_type, DW_AT_signature, &signature) && dwarf_formref_die(&signature, &whole))
+        *ret_type = whole;
+    return true;
 }
 
 bool type_strip(Dwarf_Die *type, Dwarf_Die *ret_type)

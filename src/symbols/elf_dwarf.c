@@ -55,14 +55,24 @@ static int take_attribute(Dwarf_Attribute *attr, void *ctx)
     return DWARF_CB_OK;
 }
 
-static const char *name_of(struct walk *walk, Dwarf_Die *die)
+/* Of a procedure that gfortran optimised, which is described outside of its module, the symbol has it:
+ * __MODULE_MOD_NAME. */
+static int module_of(const char *linkage, const char *name)
+{
+    const char *end = strncmp(linkage, "__", 2) == 0 ? strstr(linkage, "_MOD_") : NULL;
+    return end && strcmp(end + strlen("_MOD_"), name) == 0 ? (int)(end - linkage - 2) : 0;
+}
+
+static const char *name_of(struct walk *walk, Dwarf_Die *die, const char *linkage)
 {
     Dwarf_Attribute attr;
     const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attr));
-    if (!name || !walk->scopes[0])
+    int module = name && !walk->scopes[0] ? module_of(linkage, name) : 0;
+    if (!name || (!walk->scopes[0] && !module))
         return name;
     char text[SCOPES + 1024];
-    int len = snprintf(text, sizeof text, "%s%s", walk->scopes, name);
+    int len = module ? snprintf(text, sizeof text, "%.*s::%s", module, linkage + 2, name)
+                     : snprintf(text, sizeof text, "%s%s", walk->scopes, name);
     return len < (int)sizeof text ? builder_text(walk->builder, text, (size_t)len) : name;
 }
 
@@ -106,7 +116,7 @@ static void set_place(struct walk *walk, struct built_function *function, Dwarf_
         return;
     function->die = dwarf_dieoffset(die);
     if (strncmp(function->linkage, "_Z", 2) != 0)
-        function->die_name = name_of(walk, die);
+        function->die_name = name_of(walk, die, function->linkage);
     if (dwarf_attr_integrate(die, DW_AT_decl_line, &attr) && dwarf_formudata(&attr, &number) == 0 &&
         number <= UINT32_MAX)
         function->line = (uint32_t)number;
