@@ -48,6 +48,8 @@ struct agent_hot {
     struct area *area;
     struct area_slot *slots;
     uint64_t slot_mask;
+    struct area_place *places;
+    uint64_t place_mask;
     /* from here on not seen by hooks_x86_64.S */
     struct area_view view;
     struct doorbell *bell;

@@ -80,6 +80,11 @@ void closing_begin(struct closing *ret_closing)
     atomic_store(&closer, (int32_t)sys_call0(SYS_gettid));
 }
 
+static bool is_in(const struct closing_object *object, uint64_t address)
+{
+    return address >= object->start && address < object->end;
+}
+
 /* First its number: a slot that is made from here on is not taken for one of the library's. */
 static void close_slots(struct area *area, const struct closing_object *object)
 {
@@ -88,10 +93,18 @@ static void close_slots(struct area *area, const struct closing_object *object)
     atomic_store(&range[0], object->start);
     atomic_store(&range[1], object->end);
     atomic_store(&area->closes, number);
+    for (uint32_t i = 0; i < agent_hot.view.place_end; i++) {
+        struct area_place *place = &agent_hot.view.places[i];
+        uint64_t callsite = atomic_load_explicit(&place->callsite, memory_order_relaxed);
+        if (!is_in(object, callsite) && !is_in(object, atomic_load_explicit(&place->hook, memory_order_relaxed)))
+            continue;
+        atomic_store(&place->closed, object->replaced ? AREA_CLOSED_UNSURE : number);
+        atomic_compare_exchange_strong(&place->callsite, &callsite, callsite | AREA_CLOSED);
+    }
     for (uint32_t i = 0; i <= agent_hot.slot_mask; i++) {
         struct area_slot *slot = &agent_hot.slots[i];
         uint64_t function = atomic_load_explicit(&slot->function, memory_order_relaxed);
-        if (function < object->start || function >= object->end)
+        if (!is_in(object, function))
             continue;
         atomic_store(&slot->closed, object->replaced ? AREA_CLOSED_UNSURE : number);
         atomic_compare_exchange_strong(&slot->function, &function, function | AREA_CLOSED);

@@ -130,6 +130,8 @@ static bool take_over(const int fds[FDS], uint32_t *trouble)
             agent_hot.cells = cells;
             agent_hot.slots = view.slots;
             agent_hot.slot_mask = view.slot_mask;
+            agent_hot.places = view.places;
+            agent_hot.place_mask = view.place_mask;
             agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
             mpi_short_forget();
             atomic_thread_fence(memory_order_seq_cst);

@@ -2,6 +2,7 @@
 /* Entries that take the long way, and calls that wait until they have lasted long enough. See agent.h. */
 #include "agent/hooks.h"
 #include "agent/moves.h"
+#include "shm/mpi_told.h"
 
 struct entry {
     struct agent_thread *self;
@@ -20,12 +21,21 @@ static uint32_t frame_dropped(const struct agent_thread *self, enum guard guard)
     return FRAME_DROPPED | (waited_in_vain(self, guard) ? FRAME_WAITED : 0);
 }
 
+/* What its entry names: where it is called from, if that is to be had. */
+static uint32_t entry_word(const struct agent_frame *frame)
+{
+    if (mpi_function_is(frame->function))
+        return frame->slot;
+    const struct area_place *place = area_place_find(&agent_hot.view, frame->callsite, frame->site, frame->slot);
+    return place ? RECORD_PLACE | (uint32_t)(place - agent_hot.view.places) : frame->slot;
+}
+
 /* Writes the entry with the values that belong to it. */
 static bool entry_with_values(struct entry *e)
 {
     struct agent_thread *self = e->self;
     const struct area_site *site = area_site_find(&agent_hot.view, e->site, false);
-    struct record_entry entry = {.function = e->frame->slot};
+    struct record_entry entry = {.function = entry_word(e->frame)};
     struct values *caller = site ? scratch_get(self) : NULL;
     uint64_t time;
     if (caller) {
@@ -82,7 +92,7 @@ static void entry_keep_values(struct entry *e)
 /* Writes the entry of a call that turned out to be worth it. */
 static bool waiting_flush_one(struct agent_thread *self, enum guard guard, struct agent_frame *frame)
 {
-    struct record_entry entry = {.function = frame->slot};
+    struct record_entry entry = {.function = entry_word(frame)};
     frame_begin(self, guard, frame, false);
     if (frame->values_at) {
         const struct waiting *waiting = (const void *)(self->store->waiting + frame->values_at - 1);
@@ -178,7 +188,8 @@ static void entry_record(struct entry *e, bool wanted)
         if (e->registers && (e->mode & (AREA_VALUES | AREA_CALLER))) {
             done = entry_with_values(e);
         } else {
-            frame->time = record_put(self, e->guard, RECORD_ENTRY, 0, &frame->slot, sizeof frame->slot, NULL, 0);
+            const uint32_t word = entry_word(frame);
+            frame->time = record_put(self, e->guard, RECORD_ENTRY, 0, &word, sizeof word, NULL, 0);
             done = frame->time != 0;
         }
         flags = done ? FRAME_RECORDED : frame_dropped(self, e->guard);

@@ -13,6 +13,8 @@
 SAME(HOT_AREA, agent_hot, area);
 SAME(HOT_SLOTS, agent_hot, slots);
 SAME(HOT_SLOT_MASK, agent_hot, slot_mask);
+SAME(HOT_PLACES, agent_hot, places);
+SAME(HOT_PLACE_MASK, agent_hot, place_mask);
 SAME(SELF_BLOCK, agent_thread, block);
 SAME(SELF_STACK_LOW, agent_thread, stack_low);
 SAME(SELF_STACK_SIZE, agent_thread, stack_size);
@@ -36,6 +38,11 @@ SAME(SLOT_MODE, area_slot, mode);
 SAME(SLOT_CALLS, area_slot, calls);
 SAME(SLOT_TICKS, area_slot, ticks);
 _Static_assert(1 << SLOT_SHIFT == sizeof(struct area_slot), "area_slot");
+SAME(PLACE_HOOK, area_place, hook);
+SAME(PLACE_SLOT, area_place, slot);
+_Static_assert(1 << PLACE_SHIFT == sizeof(struct area_place) && offsetof(struct area_place, callsite) == 0 &&
+                   PLACE_PROBES == AREA_PLACE_PROBES && PLACE_BIT == RECORD_PLACE,
+               "area_place");
 SAME(AREA_ON, area, on);
 SAME(AREA_MAX_DEPTH, area, max_depth);
 SAME(AREA_MIN_TICKS, area, min_ticks);

@@ -74,12 +74,37 @@ agent_hooks_begin:
         movq    (%rsp), %rcx
         movq    %rcx, FRAME_SITE(%rdx)
         movl    %r10d, FRAME_SLOT(%rdx)
-        movq    %fs:SELF_PACKET_SEQ(%r11), %rcx
-        movq    %rcx, FRAME_PACKET_SEQ(%rdx)
+        movq    %fs:SELF_PACKET_SEQ(%r11), %r9
+        movq    %r9, FRAME_PACKET_SEQ(%rdx)
+
+        /* Where it is called from, in one of the rows from its own on: r11 the row's number, rdi the row. rcx hook */
+        movq    %rax, %r9
+        leaq    (%rsi,%rcx), %rdi
+        movabsq $0x9e3779b97f4a7c15, %r11
+        imulq   %rdi, %r11
+        shrq    $40, %r11
+        andq    agent_hot+HOT_PLACE_MASK(%rip), %r11
+        movq    %r11, %rdi
+        shlq    $PLACE_SHIFT, %rdi
+        addq    agent_hot+HOT_PLACES(%rip), %rdi
+        movl    $PLACE_PROBES, %eax
+20:     cmpq    %rsi, (%rdi)
+        jne     21f
+        cmpq    %rcx, PLACE_HOOK(%rdi)
+        jne     21f
+        cmpl    %r10d, PLACE_SLOT(%rdi)
+        je      22f
+21:     incl    %r11d
+        addq    $(1 << PLACE_SHIFT), %rdi
+        decl    %eax
+        jnz     20b
+        movq    %rdx, %rsi
+        jmp     .Lenter_undo\values
+22:     leal    PLACE_BIT(%r11), %r10d
 
         /* The record. rcx cursor, rsi frame, rdi area, r10 the record */
         movq    %rdx, %rsi
-        movq    %rax, %rdi
+        movq    %r9, %rdi
         movq    BLOCK_PENDING(%r8), %rcx
         .if \values
         movq    KEPT_MOVES(%rsp), %r9

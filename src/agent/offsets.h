@@ -8,6 +8,8 @@
 #define HOT_AREA 0
 #define HOT_SLOTS 8
 #define HOT_SLOT_MASK 16
+#define HOT_PLACES 24
+#define HOT_PLACE_MASK 32
 
 #define SELF_BLOCK 0
 #define SELF_STACK_LOW 8
@@ -59,6 +61,13 @@
 #define BLOCK_END 24
 #define BLOCK_LAST_TIME 56
 #define BLOCK_DEPTH 72
+
+/* struct area_place */
+#define PLACE_HOOK 8
+#define PLACE_SLOT 16
+#define PLACE_SHIFT 5
+#define PLACE_PROBES 16
+#define PLACE_BIT 0x80000000
 
 /* struct area_site */
 #define SITE_VALUES 8

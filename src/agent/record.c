@@ -77,6 +77,7 @@ static void call_unkept(const uint8_t *entry)
     uint32_t word, slot;
     __builtin_memcpy(&word, entry, sizeof word);
     __builtin_memcpy(&slot, entry + ((word & 31) == RECORD_EXTENDED ? RECORD_EXTENDED_HEAD : RECORD_HEAD), sizeof slot);
+    slot = area_entry_slot(&agent_hot.view, slot);
     if (slot <= agent_hot.view.slot_mask)
         area_call_unkept(&agent_hot.slots[slot]);
 }

@@ -119,6 +119,8 @@ void mini_each(struct mini *mini, const struct mini_area *area, void (*fn)(void 
             time = event.time;
             event.stack = stack;
             take_payload(&at, end, &event);
+            if (event.id == RECORD_ENTRY || event.id == RECORD_ENTRY_VALUES)
+                event.function = area_entry_slot(&area->view, event.function);
             stack = event.stack;
             fn(ctx, &event);
         }

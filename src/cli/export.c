@@ -385,6 +385,8 @@ int cmd_export(int argc, char **argv)
     if (status == 0 && export_format_find(options.format)->messages != EXPORT_NO_MESSAGES)
         status = job_traces_ranks(&traces);
     if (status == 0)
+        job_traces_places(&traces);
+    if (status == 0)
         status = export_job(&traces, &options);
     job_traces_close(&traces);
     return status;

@@ -78,6 +78,8 @@ static void print_help(void)
            "  --to T          or earlier\n"
            "  --min-time T    only calls that took at least so long, as in 5us\n"
            "  --max-depth N   only N levels of calls inside each other\n"
+           "  --types         with the declaration of each function whose values were\n"
+           "                  recorded, as in 'int solve(int n)'\n"
            "  --follow        go on while the job runs; end with Ctrl-C\n"
            "  --times         time of day to the nanosecond, durations in nanoseconds\n"
            "  --json          a JSON object a line for each call that ended, and each event\n"
@@ -153,6 +155,8 @@ static int parse(struct options *options, int argc, char **argv)
             options->replay.json = true;
         } else if (strcmp(argv[i], "--follow") == 0) {
             options->follow = true;
+        } else if (strcmp(argv[i], "--types") == 0) {
+            options->replay.types = true;
         } else if (strcmp(argv[i], "--times") == 0) {
             options->replay.full_times = true;
         } else if (argv[i][0] == '-') {
@@ -479,8 +483,7 @@ static bool has_names(struct trace *trace)
 }
 
 /* Shows what is new. `ended`: nothing more will come. */
-static int follow_all(struct following *following, const struct job_traces *traces, const struct options *options,
-                      bool ended)
+static int follow_all(struct following *following, struct job_traces *traces, const struct options *options, bool ended)
 {
     int code = 0;
     for (size_t i = 0; i < following->count && code >= 0; i++) {
@@ -497,6 +500,8 @@ static int follow_all(struct following *following, const struct job_traces *trac
         }
         if (ended && track->cursor)
             trace_cursor_close(track->cursor);
+        trace_update(track->trace, NULL);
+        job_traces_places(traces);
         if (!track->over)
             code = track_run(track);
     }
@@ -559,6 +564,8 @@ int cmd_replay(int argc, char **argv)
     int status = job_traces_open(&traces, "replay", options.job, options.process);
     if (status == 0)
         status = job_traces_ranks(&traces);
+    if (status == 0)
+        job_traces_places(&traces);
     if (status == 0)
         status = options.follow ? follow(&traces, &options) : show_paged(&traces, &options);
     job_traces_close(&traces);

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "job/mpi_names.h"
+#include "job/trace_names.h"
 #include "jobdir/calls.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
@@ -163,6 +164,19 @@ int job_traces_ranks(struct job_traces *traces)
     return EXIT_ERRORS;
 }
 
+void job_traces_places(struct job_traces *traces)
+{
+    struct err err = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < traces->count; i++)
+        count += trace_place_count(traces->list[i]);
+    if (count == traces->named)
+        return;
+    if (trace_names_find(traces->list, traces->count, traces->job, &traces->names, &err) > 0 && !traces->named)
+        log_warning("where calls come from is shown by addresses: %s", err.text);
+    traces->named = count;
+}
+
 const struct mpi_stats_set *job_traces_stats(const struct job_traces *traces)
 {
     return traces->mpi ? &traces->mpi->set : NULL;
@@ -175,6 +189,7 @@ void job_traces_close(struct job_traces *traces)
         trace_close(traces->list[i]);
     for (size_t i = 0; i < traces->path_count; i++)
         free(traces->paths[i]);
+    arena_done(&traces->names);
     free(traces->list);
     free(traces->paths);
     *traces = (struct job_traces){0};

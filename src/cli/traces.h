@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "jobdir/model.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/spool.h"
@@ -21,6 +22,8 @@ struct job_traces {
     bool is_running;
     char **paths; /* all that are there; those of other processes are not opened */
     size_t path_count;
+    struct arena names;     /* of places */
+    size_t named;           /* so many places there were when they were named */
     struct mpi_report *mpi; /* after job_traces_ranks; NULL: it ran no MPI program */
 };
 
@@ -32,6 +35,8 @@ int job_traces_again(struct job_traces *traces, pid_t process);
 /* Reads what is known of the ranks of its MPI programs, and puts their traces in the order of ranks. 0, or an exit
  * status after the reason was logged. */
 int job_traces_ranks(struct job_traces *traces);
+/* Finds out where calls come from (trace_place), of what is new since the last time. What has no name has none. */
+void job_traces_places(struct job_traces *traces);
 const struct mpi_stats_set *job_traces_stats(const struct job_traces *traces); /* of its ranks; NULL: there are none */
 void job_traces_close(struct job_traces *traces);
 

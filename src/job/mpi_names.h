@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which lines of the source the call sites of MPI statistics are: function, file and line of each, by the debug
- * information of the module, if it still is the one that ran (its build-id is compared). What was found is kept in
- * stats/sites.json of the job directory, so that a program that is rebuilt or removed keeps its names.
- */
+/* Which lines of the source the call sites of MPI statistics are (job/place_names.h). */
 #ifndef SCRY_JOB_MPI_NAMES_H
 #define SCRY_JOB_MPI_NAMES_H
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,7 @@ static struct call *call_new(struct calls *calls, const struct trace_event *even
         return NULL;
     }
     *call = (struct call){.function = event->function,
+                          .place = event->kind == TRACE_ENTRY ? event->place : UINT32_MAX,
                           .stack = event->stack,
                           .depth = parent ? parent->depth + parent->shown : 0,
                           .entry_time = entry_time,
@@ -240,6 +242,33 @@ const char *call_file(const struct trace *trace, uint32_t function)
         return "";
     const char *slash = strrchr(known->file, '/');
     return slash && slash[1] ? slash + 1 : known->file;
+}
+
+/* Whether two names, of which one may have its parameters, are of the same function. */
+static bool same_name(const char *one, const char *other)
+{
+    size_t len = strcspn(one, "(");
+    return len && len == strcspn(other, "(") && strncmp(one, other, len) == 0;
+}
+
+bool call_put_place(struct buf *out, const struct trace *trace, const struct call *call, bool whole)
+{
+    const struct trace_place *place = call->place == UINT32_MAX ? NULL : trace_place(trace, call->place);
+    char room[32];
+    if (!place || (!*place->module && !*place->caller))
+        return false;
+    const char *around = call->parent && !whole ? call_name(trace, call->parent->function, room, sizeof room) : "";
+    if (*place->caller && !same_name(place->caller, around)) {
+        text_show(out, place->caller);
+        buf_putc(out, ' ');
+    }
+    const char *path = *place->file ? place->file : place->module, *slash = strrchr(path, '/');
+    text_show(out, slash ? slash + 1 : path);
+    if (*place->file)
+        buf_printf(out, ":%" PRIu32, place->line);
+    else
+        buf_printf(out, "+0x%" PRIx64, place->offset);
+    return true;
 }
 
 void call_put_ns(struct buf *out, double ns)

@@ -17,6 +17,7 @@ struct mpi_stats_site;
 
 struct call {
     uint32_t function, stack;
+    uint32_t place; /* number of where it is called from; UINT32_MAX: not known */
     uint32_t depth; /* of shown calls around it on its stack */
     uint64_t entry_time;
     const struct trace_thread *thread;
@@ -69,6 +70,9 @@ uint64_t calls_shown(const struct calls *calls);
 const char *call_name(const struct trace *trace, uint32_t function, char *room, size_t size);
 /* The file without its folders; "" */
 const char *call_file(const struct trace *trace, uint32_t function);
+/* Where the call comes from: "a.c:12", or "libc.so.6+0x2724a"; with the function that calls, if it is known, unless
+ * that is the recorded one around it, or `whole`: "work a.c:12". False: it is not known, and nothing is appended. */
+bool call_put_place(struct buf *out, const struct trace *trace, const struct call *call, bool whole);
 /* "320 ns", "12.3 us", "4.56 ms", "1.23 s", "3 min 05 s" */
 void call_put_ns(struct buf *out, double ns);
 void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,

@@ -269,6 +269,12 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
         buf_printf(&source, "%s:%u", file, site ? site->line : known->line);
         buf_puts(&exporter->text, any ? ",\"source\":" : "\"source\":");
         put_string(exporter, source.data ? source.data : "");
+        any = true;
+    }
+    _cleanup_(buf_done) struct buf place = BUF_INIT;
+    if (call_put_place(&place, exporter->trace, call, true) && place.data) {
+        buf_puts(&exporter->text, any ? ",\"from\":" : "\"from\":");
+        put_string(exporter, place.data);
     }
     buf_puts(&exporter->text, "}}");
     export_flush(exporter, false);

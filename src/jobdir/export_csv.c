@@ -8,9 +8,9 @@
 
 static int begin(struct exporter *exporter)
 {
-    buf_puts(
-        &exporter->text,
-        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature\r\n");
+    buf_puts(&exporter->text,
+             "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
+             "from_function,from_file,from_line\r\n");
     return 0;
 }
 
@@ -76,6 +76,14 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
         call_put_signature(&signature, exporter->trace, call, event);
     buf_putc(out, ',');
     export_put_field(out, signature.data ? signature.data : "", signature.len);
+    const struct trace_place *place = call->place == UINT32_MAX ? NULL : trace_place(exporter->trace, call->place);
+    buf_putc(out, ',');
+    export_put_field(out, place ? place->caller : "", place ? strlen(place->caller) : 0);
+    buf_putc(out, ',');
+    export_put_field(out, place ? place->file : "", place ? strlen(place->file) : 0);
+    buf_putc(out, ',');
+    if (place && place->line)
+        buf_printf(out, "%" PRIu32, place->line);
     buf_puts(out, "\r\n");
     export_flush(exporter, false);
 }

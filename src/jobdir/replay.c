@@ -90,7 +90,7 @@ static void put_duration(struct replay *replay, uint64_t ticks)
         call_put_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
 }
 
-/* Where the function is; of a call of MPI where it came from. */
+/* Where the function is, and where it was called; of a call of MPI only that. */
 static void put_source(struct replay *replay, const struct call *call)
 {
     const struct trace_function *known = trace_function(replay->trace, call->function);
@@ -102,13 +102,30 @@ static void put_source(struct replay *replay, const struct call *call)
         dim(replay, &replay->out, false);
         return;
     }
-    if (!*file)
+    _cleanup_(buf_done) struct buf place = BUF_INIT;
+    call_put_place(&place, replay->trace, call, false);
+    if (!*file && !place.len)
         return;
     buf_puts(&replay->out, "  ");
     dim(replay, &replay->out, true);
     text_show(&replay->out, file);
-    if (known->line)
+    if (*file && known->line)
         buf_printf(&replay->out, ":%" PRIu32, known->line);
+    if (place.len)
+        buf_printf(&replay->out, "%sfrom %.*s", *file ? " " : "", (int)place.len, place.data);
+    dim(replay, &replay->out, false);
+}
+
+/* Types are those of the values: of a call of MPI they are chosen, not declared. */
+static void put_signature(struct replay *replay, const struct call *call, const struct trace_event *event)
+{
+    _cleanup_(buf_done) struct buf signature = BUF_INIT;
+    if (!replay->options.types || mpi_trace_is_call(replay->options.mpi, call->function) ||
+        !call_put_signature(&signature, replay->trace, call, event) || !signature.data)
+        return;
+    buf_puts(&replay->out, "  ");
+    dim(replay, &replay->out, true);
+    text_show(&replay->out, signature.data);
     dim(replay, &replay->out, false);
 }
 
@@ -317,6 +334,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     put_end(replay, event);
     if (waiting || event->alone)
         put_source(replay, call);
+    put_signature(replay, call, event);
     buf_putc(&replay->out, '\n');
 }
 

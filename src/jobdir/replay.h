@@ -3,8 +3,8 @@
  * A trace as a person reads it: calls in the order of time, indented by depth, with values, sources and durations. A
  * call that calls nothing else stands on one line, others on two:
  *
- *     0.001234  solve(n = 5, tol = 1e-06)  in main {k = 7}  stommel.c:210
- *     0.001240    norm(n = 5)  {sum = 6.25}  = 2.5  310 ns  stommel.c:180
+ *     0.001234  solve(n = 5, tol = 1e-06)  in main {k = 7}  stommel.c:210 from stommel.c:301
+ *     0.001240    norm(n = 5)  {sum = 6.25}  = 2.5  310 ns  stommel.c:180 from stommel.c:214
  *     0.001262  end of solve  {i = 12}  = 3  28.1 us
  */
 #ifndef SCRY_JOBDIR_REPLAY_H
@@ -25,6 +25,7 @@ struct replay_options {
     bool full_times;   /* wall time to the nanosecond, durations in ns */
     bool threads;      /* a column says which thread */
     bool colour;
+    bool types;                /* with the declaration of each function, as far as it is known */
     struct mpi_trace *mpi;     /* of the trace, where calls of MPI come from; borrowed; NULL: not known */
     size_t value_columns;      /* arguments, locals and results are cut to so many characters each; 0: they are not */
     void (*before)(void *ctx); /* called each time before something is written; NULL: none */

@@ -70,6 +70,16 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
         name = call_name(replay->trace, event->caller, room, sizeof room);
         call_put_string(out, name, strlen(name));
     }
+    const struct trace_place *place = call->place == UINT32_MAX ? NULL : trace_place(replay->trace, call->place);
+    if (place) {
+        buf_puts(out, ",\"from_function\":");
+        call_put_string(out, place->caller, strlen(place->caller));
+        buf_puts(out, ",\"from_file\":");
+        call_put_string(out, place->file, strlen(place->file));
+        buf_printf(out, ",\"from_line\":%" PRIu32 ",\"from_module\":", place->line);
+        call_put_string(out, place->module, strlen(place->module));
+        buf_printf(out, ",\"from_offset\":%" PRIu64, place->offset);
+    }
     if (event->how == TRACE_EXIT_LOST)
         buf_puts(out, ",\"duration_ns\":null");
     else

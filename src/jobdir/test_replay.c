@@ -46,6 +46,32 @@ static void test_filters(void **state)
                  "   0.002001  end of main  still open at the end  1.00 ms\n");
 }
 
+/* Entries that name where they are called from; one whose place nobody knows; and the declaration, if asked for. */
+static void test_places(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made_text(place->dir, ".layouts", "1\targs(n:i4\"int\")\n2\tlocals(i:i4) result(:i4\"int\")\n");
+    made_text(place->dir, ".places", "7\t2\t0x5120\t0x120\t/lib/libx.so.1\tabcd\t0\n9\t3\t0x6000\t0x1000\t\t\t0\n");
+    made_begin(made, 100, 1000000);
+    made_enter_with(made, 1001010, RECORD_PLACE | 7, 1, 5);
+    made_enter(made, 1002000, RECORD_PLACE | 9);
+    made_exit(made, 1002310);
+    made_enter(made, 1003000, RECORD_PLACE | 8);
+    made_exit(made, 1003310);
+    made_exit_with(made, 1013355, 2, 1001010, 2, 12);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    check_replay(place, (struct replay_options){.types = true},
+                 "   0.001001  solve(n = 5)  solve.c:20 from libx.so.1+0x120\n"
+                 "   0.001002    step()  310 ns  solve.c:40\n"
+                 "   0.001003    function 4294967295()  310 ns\n"
+                 "   0.001013  end of solve  {i = 12}  = 13  12.3 us  int solve(int n)\n");
+    _cleanup_(freep) char *text = replayed(place, (struct replay_options){.json = true});
+    assert_non_null(strstr(text, "\"from_function\":\"\",\"from_file\":\"\",\"from_line\":0,\"from_module\":"
+                                 "\"/lib/libx.so.1\",\"from_offset\":288"));
+}
+
 /* What is unusual is said; a crash shows what led there however short it was. */
 static void test_words(void **state)
 {
@@ -158,13 +184,14 @@ static void test_csv(void **state)
     _cleanup_(freep) char *text = exported(place, "csv");
     assert_string_equal(
         text,
-        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature\r\n"
-        "100,100,2,norm,,0,0.001002000,310,returned,,,,,solve,\r\n"
-        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,,before,int solve(int n)\r\n"
-        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,,solve,\r\n"
-        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,,main,solve(int n)\r\n"
-        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,,,\r\n"
-        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,,,\"norm(short a, short b)\"\r\n");
+        "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
+        "from_function,from_file,from_line\r\n"
+        "100,100,2,norm,,0,0.001002000,310,returned,,,,,solve,,,,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,,before,int solve(int n),,,\r\n"
+        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,,solve,,,,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,,main,solve(int n),,,\r\n"
+        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,,,,,,\r\n"
+        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,,,\"norm(short a, short b)\",,,\r\n");
 }
 
 static void test_folded(void **state)
@@ -248,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_filters, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_depth_and_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),

@@ -270,6 +270,27 @@ static int add_function(struct trace *trace, char *line)
     return 0;
 }
 
+static int add_place(struct trace *trace, char *line)
+{
+    char *fields[7];
+    uint64_t id, function, address, offset, inlined;
+    if (split(line, fields, 7) < 7 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS ||
+        !trace_number_of(fields[1], &function) || function >= TRACE_IDS || !trace_number_of(fields[2], &address) ||
+        !trace_number_of(fields[3], &offset) || !trace_number_of(fields[6], &inlined))
+        return -EINVAL;
+    if (!make_room((void **)&trace->places, &trace->place_room, id, sizeof *trace->places))
+        return -ENOMEM;
+    trace->places[id] = (struct trace_place){.function = (uint32_t)function,
+                                             .inlined = inlined,
+                                             .address = address,
+                                             .offset = offset,
+                                             .module = fields[4],
+                                             .build_id = fields[5],
+                                             .caller = "",
+                                             .file = ""};
+    return 0;
+}
+
 static int add_layout(struct trace *trace, char *line)
 {
     char *fields[2];
@@ -360,6 +381,8 @@ int trace_update(struct trace *trace, struct err *err)
     uint64_t before = trace->functions_read;
     code = load_lines(trace, ".functions", &trace->functions_read, add_function);
     if (code == 0)
+        code = load_lines(trace, ".places", &trace->places_read, add_place);
+    if (code == 0)
         code = load_lines(trace, ".layouts", &trace->layouts_read, add_layout);
     if (code == 0)
         code = load_lines(trace, ".modules", &trace->modules_read, add_module);
@@ -370,6 +393,51 @@ int trace_update(struct trace *trace, struct err *err)
         trace->by_address = NULL;
     }
     return 0;
+}
+
+/* ---- places ---- */
+
+size_t trace_place_count(const struct trace *trace)
+{
+    size_t count = 0;
+    for (; trace; trace = trace->rest)
+        count = trace->place_room > count ? trace->place_room : count;
+    return count;
+}
+
+const struct trace_place *trace_place(const struct trace *trace, uint32_t number)
+{
+    const struct trace_place *found = NULL;
+    for (; trace; trace = trace->rest) {
+        const struct trace_place *here =
+            number < trace->place_room && trace->places[number].module ? &trace->places[number] : NULL;
+        if (here && *here->module)
+            return here;
+        found = here ? here : found;
+    }
+    return found;
+}
+
+void trace_place_name(struct trace *trace, uint32_t number, const char *caller, const char *file, uint32_t line)
+{
+    struct trace_place *place = (struct trace_place *)(uintptr_t)trace_place(trace, number);
+    if (!place)
+        return;
+    place->caller = caller;
+    place->file = file;
+    place->line = line;
+}
+
+uint32_t trace_place_function(struct trace *trace, uint32_t number, uint64_t tried)
+{
+    const struct trace_place *place = trace_place(trace, number);
+    for (struct trace *part = trace; !place && part; part = part->rest)
+        if (part->places_tried != tried) { /* packets came after the file was read */
+            part->places_tried = tried;
+            load_lines(part, ".places", &part->places_read, add_place);
+            place = trace_place(part, number);
+        }
+    return place ? place->function : UINT32_MAX;
 }
 
 /* ---- a trace ---- */
@@ -422,6 +490,7 @@ void trace_close(struct trace *trace)
         index_close(trace->modules[i].index);
     free(trace->modules);
     free(trace->functions);
+    free(trace->places);
     free(trace->by_address);
     free(trace->pairs);
     free(trace->process);

@@ -13,6 +13,8 @@
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
  *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
+ *     .places            lines ID FUNCTION ADDRESS OFFSET MODULE BUILD-ID INLINED: where functions are called from, as
+ *                        entries name it (RECORD_PLACE); struct trace_place. Not in older traces
  *     .layouts           lines ID TEXT (symbols/layout.h)
  *     .counts            lines ID CALLS TICKS THINNED OPEN UNKEPT of functions whose calls are only counted, or not all
  *                        recorded (--rate: THINNED are missing; UNKEPT: overwritten, or beyond a limit); OPEN of the
@@ -45,6 +47,17 @@ struct trace_function {
     uint32_t id;
     uint64_t address, size;
     const char *name, *file, *module; /* name: "0x..." where none is known */
+    uint32_t line;
+};
+
+/* Where a function is called from. What the debug information says of it is found out by who asks (job/names.h). */
+struct trace_place {
+    uint32_t function;
+    bool inlined;              /* the function's code is a part of its caller's, and the address is in it */
+    uint64_t address, offset;  /* the return address in the process, and as the file of the module has it */
+    const char *module;        /* path; a name only where that cannot be opened; "": not known */
+    const char *build_id;      /* hexadecimal; "": it has none */
+    const char *caller, *file; /* the function that calls; "": not known */
     uint32_t line;
 };
 
@@ -82,6 +95,11 @@ const char *trace_value(const struct trace *trace, const char *key); /* of .proc
 uint64_t trace_number(const struct trace *trace, const char *key);   /* the same as a number; 0 */
 const char *trace_problem(const struct trace *trace, size_t index);  /* the writer's; NULL: no more */
 const struct trace_function *trace_function(const struct trace *trace, uint32_t id); /* NULL: none */
+/* Places have numbers below trace_place_count; NULL: none. The names are the trace's to keep: borrowed, they have to
+ * stay. */
+size_t trace_place_count(const struct trace *trace);
+const struct trace_place *trace_place(const struct trace *trace, uint32_t number);
+void trace_place_name(struct trace *trace, uint32_t number, const char *caller, const char *file, uint32_t line);
 const struct layout *trace_layout(const struct trace *trace, uint32_t id);
 const char *trace_layout_text(const struct trace *trace, uint32_t id);   /* NULL: none */
 uint32_t trace_layout_count(const struct trace *trace);                  /* ids are below it */
@@ -122,6 +140,7 @@ struct trace_event {
     uint32_t depth; /* calls around this one on its stack, as far as recorded: 0 the outermost. With those that began
                        where packets are missing and end later without a name: they have no events of their own */
     uint32_t function;
+    uint32_t place;      /* of entries: number of where it is called from; UINT32_MAX: not known */
     uint32_t caller;     /* function id around this call; UINT32_MAX: none recorded */
     uint64_t entry_time; /* of exits */
     enum trace_exit how;

@@ -82,6 +82,7 @@ static inline void event_init(struct trace_event *event, enum trace_event_kind k
                                   .stack = stack->number,
                                   .depth = (uint32_t)(stack->depth + stack->more),
                                   .function = UINT32_MAX,
+                                  .place = UINT32_MAX,
                                   .caller = around && !is_unknown(around) ? around->function : UINT32_MAX};
 }
 
@@ -288,10 +289,22 @@ static void set_values(struct trace_cursor *cursor, struct trace_event *event, u
     event->values_size = size;
 }
 
+/* An entry, by its first word: a function, or a place. */
+static bool take_entry_of(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
+{
+    uint32_t word = trace_u32(stream->payload), place = word & RECORD_PLACE ? word & ~RECORD_PLACE : UINT32_MAX;
+    if (place != UINT32_MAX)
+        word = trace_place_function(cursor->first, place, (uint64_t)stream->index << 44 ^ (stream->packet_at + 1));
+    if (!take_entry(cursor, stream, word, event))
+        return false;
+    event->place = place;
+    return true;
+}
+
 static bool record_entry(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
 {
     cursor->consumed = 4;
-    return stream->stack && take_entry(cursor, stream, trace_u32(stream->payload), event);
+    return stream->stack && take_entry_of(cursor, stream, event);
 }
 
 static bool record_exit(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
@@ -311,7 +324,7 @@ static bool record_entry_values(struct trace_cursor *cursor, struct trace_stream
     uint32_t layout;
     size_t size, used = take_values(stream, 4, &layout, &size);
     cursor->consumed = used;
-    if (!used || !stream->stack || !take_entry(cursor, stream, trace_u32(stream->payload), event))
+    if (!used || !stream->stack || !take_entry_of(cursor, stream, event))
         return false;
     set_values(cursor, event, layout, stream->payload + 10, size);
     return true;

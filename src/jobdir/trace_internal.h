@@ -60,8 +60,11 @@ struct trace {
     size_t layout_room;
     struct trace_module *modules;
     size_t module_count, module_room;
-    uint64_t functions_read, layouts_read, modules_read; /* bytes of the files */
-    const struct trace_function **by_address;            /* sorted; made when first asked for */
+    struct trace_place *places; /* by number; module NULL: none */
+    size_t place_room;
+    uint64_t places_tried;                                            /* see trace_place_function */
+    uint64_t functions_read, places_read, layouts_read, modules_read; /* bytes of the files */
+    const struct trace_function **by_address;                         /* sorted; made when first asked for */
     size_t by_address_count;
     uint64_t ticks_per_second, tick_zero_ns;
     double ns_per_tick;
@@ -75,6 +78,9 @@ struct trace {
 
 bool trace_number_of(const char *text, uint64_t *ret_number);
 const char *trace_own_value(const struct trace *trace, const char *key); /* of this one, whatever follows */
+/* The function of an entry's place; UINT32_MAX: not known. The file is read on for it if `tried` is another number
+ * than the last time. */
+uint32_t trace_place_function(struct trace *trace, uint32_t number, uint64_t tried);
 void trace_tell(struct trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- calls ---- */

@@ -141,6 +141,7 @@ void trace_writer_free(struct trace_writer *writer)
         free(writer->strings[i]);
     buf_done(&writer->new_functions);
     buf_done(&writer->new_modules);
+    buf_done(&writer->new_places);
     buf_done(&writer->new_layouts);
     free(writer->path);
     free(writer);
@@ -163,7 +164,8 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer)
 
 uint64_t trace_writer_names(const struct trace_writer *writer)
 {
-    return VALUES_BYTES + writer->metadata_bytes + 2 * (writer->new_functions.len + writer->new_layouts.len);
+    return VALUES_BYTES + writer->metadata_bytes +
+           2 * (writer->new_functions.len + writer->new_places.len + writer->new_layouts.len);
 }
 
 void trace_writer_clock(struct trace_writer *writer, uint64_t ticks_per_second, uint64_t tick_zero_ns)
@@ -183,23 +185,24 @@ void trace_writer_ending(struct trace_writer *writer)
 
 /* ---- names and values ---- */
 
-int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,
-                          const char *file, uint32_t line, uint64_t size, const char *module)
+static struct function *function_get(struct trace_writer *writer, uint32_t id)
 {
     struct function *function;
     HASH_FIND(hh, writer->functions, &id, sizeof id, function);
-    char *copy = strdup(name);
-    if (!copy)
-        return -ENOMEM;
-    if (!function) {
-        function = calloc(1, sizeof *function);
-        if (!function) {
-            free(copy);
-            return -ENOMEM;
-        }
+    if (!function && (function = calloc(1, sizeof *function))) {
         function->id = id;
         HASH_ADD(hh, writer->functions, id, sizeof function->id, function);
     }
+    return function;
+}
+
+int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,
+                          const char *file, uint32_t line, uint64_t size, const char *module)
+{
+    struct function *function = function_get(writer, id);
+    char *copy = function ? strdup(name) : NULL;
+    if (!copy)
+        return -ENOMEM;
     free(function->name);
     function->name = copy;
     struct buf *out = &writer->new_functions;
@@ -220,6 +223,21 @@ void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t e
     buf_printf(out, "0x%" PRIx64 "\t0x%" PRIx64 "\t0x%" PRIx64 "\t", start, end, bias);
     trace_write_field(out, key);
     buf_putc(out, '\n');
+}
+
+int trace_writer_place(struct trace_writer *writer, uint32_t number, const struct trace_place *place)
+{
+    struct function *function = function_get(writer, number | RECORD_PLACE);
+    struct buf *out = &writer->new_places;
+    if (!function)
+        return -ENOMEM;
+    function->of = place->function;
+    buf_printf(out, "%" PRIu32 "\t%" PRIu32 "\t0x%" PRIx64 "\t0x%" PRIx64 "\t", number, place->function, place->address,
+               place->offset);
+    trace_write_field(out, place->module);
+    buf_printf(out, "\t%s\t%d\n", place->build_id, place->inlined);
+    writer->metadata_stale = true;
+    return out->failed ? -ENOMEM : 0;
 }
 
 int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text)

@@ -60,6 +60,9 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t add
  * have the index name code addresses among values that are of no traced function. Each once, also where one comes
  * after another. */
 void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t end, uint64_t bias, const char *key);
+/* Where the function is called from, by its number in entries (without RECORD_PLACE). */
+struct trace_place;
+int trace_writer_place(struct trace_writer *writer, uint32_t number, const struct trace_place *place);
 int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text);
 /* The same in two steps, for layouts of which few may be used: our own readers know it; and others, before the first
  * record that has it. */
@@ -72,8 +75,8 @@ int trace_writer_counts(struct trace_writer *writer, const struct buf *lines);
 void trace_writer_problem(struct trace_writer *writer, const char *text);
 void trace_writer_problem_over(struct trace_writer *writer, const char *text); /* it is not so any more */
 
-/* Writes what changed of metadata, .functions, .layouts, .process. Cheap when nothing did; a large metadata file is
- * not rewritten every time, unless `all`. 0 or -errno. */
+/* Writes what changed of metadata, .functions, .places, .layouts, .process. Cheap when nothing did; a large metadata
+ * file is not rewritten every time, unless `all`. 0 or -errno. */
 int trace_writer_sync(struct trace_writer *writer, bool all);
 uint64_t trace_writer_bytes(const struct trace_writer *writer);
 /* About how many bytes its names and values need on the disk when they are next written. */

@@ -124,13 +124,19 @@ static int write_metadata(struct trace_writer *writer)
     if (!functions || !layouts)
         return -ENOMEM;
     for (struct function *function = writer->functions; function; function = function->hh.next)
-        functions[i++] = (struct ctf_function){function->id, function->name};
+        if (function->name)
+            functions[i++] = (struct ctf_function){function->id, function->name};
+    for (struct function *place = writer->functions, *of; place; place = place->hh.next) {
+        HASH_FIND(hh, writer->functions, &place->of, sizeof place->of, of);
+        if (!place->name && of && of->name)
+            functions[i++] = (struct ctf_function){place->id, of->name};
+    }
     for (size_t k = 0; k < writer->layout_count; k++)
         layouts[k] = (struct ctf_layout){writer->layouts[k].id, writer->layouts[k].role, writer->layouts[k].tsdl};
     ctf_metadata_print(&(struct ctf_metadata){.identity = &writer->identity,
                                               .uuid = writer->uuid,
                                               .functions = functions,
-                                              .function_count = count,
+                                              .function_count = i,
                                               .layouts = layouts,
                                               .layout_count = writer->layout_count},
                        &text);
@@ -146,7 +152,9 @@ static int write_metadata(struct trace_writer *writer)
 static int sync_files(struct trace_writer *writer, bool all, bool process)
 {
     int code = append_file(writer, ".functions", &writer->new_functions);
-    int other = append_file(writer, ".layouts", &writer->new_layouts);
+    int other = append_file(writer, ".places", &writer->new_places);
+    code = code < 0 ? code : other;
+    other = append_file(writer, ".layouts", &writer->new_layouts);
     code = code < 0 ? code : other;
     if (writer->layout_count) { /* without values nobody looks for addresses */
         other = append_file(writer, ".modules", &writer->new_modules);
@@ -281,7 +289,9 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t number, const stru
     ours.events_discarded = stream->discarded + discarded;
     ours.packet_seq = stream->packets;
     struct iovec parts[] = {{&ours, sizeof ours}, {(void *)(uintptr_t)records, size}};
-    int code = open_stream(writer, number);
+    int code = append_file(writer, ".places", &writer->new_places); /* entries cannot be read without */
+    if (code == 0)
+        code = open_stream(writer, number);
     if (code == 0)
         code = write_whole(stream->fd, parts, size ? 2 : 1, stream->bytes);
     if (code < 0) {

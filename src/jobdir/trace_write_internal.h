@@ -17,8 +17,9 @@ struct stream {
 };
 
 struct function {
-    uint32_t id;
+    uint32_t id; /* with RECORD_PLACE, a place */
     char *name;
+    uint32_t of; /* a place's: its function, whose name it has; name NULL */
     UT_hash_handle hh;
 };
 
@@ -45,7 +46,7 @@ struct trace_writer {
     size_t layout_count, layout_cap;
     struct value *values; /* problems among them */
     size_t value_count, value_cap;
-    struct buf new_functions, new_layouts, new_modules; /* lines not yet in the files */
+    struct buf new_functions, new_places, new_layouts, new_modules; /* lines not yet in the files */
     bool metadata_stale, process_stale, failed, ending;
     uint64_t metadata_bytes, metadata_ns;
 };

@@ -54,35 +54,61 @@ static bool closed_between(const struct area *area, uint64_t start, uint64_t end
     return false;
 }
 
-static bool is_good(const struct area *area, const struct area_slot *slot, uint32_t seen)
+/* An address by which a slot or a place is known. */
+struct known_address {
+    uint64_t address;
+    uint32_t born, closed; /* of that */
+};
+
+static bool is_good(const struct area *area, const struct known_address *at, uint32_t seen)
 {
-    uint64_t address = area_slot_address(slot);
-    uint32_t closes = atomic_load(&area->closes), closed = atomic_load(&slot->closed), born = atomic_load(&slot->born);
-    uint32_t last = born ? born - 1 : closes;
-    if (seen == FORMER_UNSURE || closed >= AREA_CLOSED_SEEN || (closed && closed <= seen))
+    uint32_t last = at->born ? at->born - 1 : atomic_load(&area->closes);
+    if (seen == FORMER_UNSURE || at->closed >= AREA_CLOSED_SEEN || (at->closed && at->closed <= seen))
         return false;
-    return !closed_between(area, address, address + 1, seen, last);
+    return !closed_between(area, at->address, at->address + 1, seen, last);
 }
 
-bool agent_slot_module(const struct agent *agent, uint32_t at, struct slot_module *ret_module)
+static struct known_address of_slot(const struct area_slot *slot)
 {
-    const struct area_slot *slot = &agent->view.slots[at];
-    uint64_t address = area_slot_address(slot);
+    return (struct known_address){area_slot_address(slot), atomic_load(&slot->born), atomic_load(&slot->closed)};
+}
+
+static bool module_of(const struct agent *agent, const struct known_address *at, struct slot_module *ret_module)
+{
+    uint64_t address = at->address;
     const struct module *module = module_find(agent->modules, agent->module_count, address);
     size_t i = module ? (size_t)(module - agent->modules) : 0;
-    if (module && is_good(agent->view.area, slot, agent->modules_seen[i])) {
-        *ret_module = (struct slot_module){module->name, module->key, module->bias, agent->indexes[i], module};
+    if (module && is_good(agent->view.area, at, agent->modules_seen[i])) {
+        *ret_module =
+            (struct slot_module){module->name, module->path, module->key, module->bias, agent->indexes[i], module};
         return true;
     }
     for (size_t k = 0; k < agent->former_count; k++) {
         const struct former_module *former = &agent->former[k];
-        if (address < former->start || address >= former->end || !is_good(agent->view.area, slot, former->seen))
+        if (address < former->start || address >= former->end || !is_good(agent->view.area, at, former->seen))
             continue;
-        *ret_module = (struct slot_module){former->name, former->shared ? former->shared->key : "", former->bias,
-                                           former->shared, NULL};
+        *ret_module = (struct slot_module){former->name,
+                                           former->path ? former->path : "",
+                                           former->shared ? former->shared->key : "",
+                                           former->bias,
+                                           former->shared,
+                                           NULL};
         return true;
     }
     return false;
+}
+
+bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module)
+{
+    struct known_address at = of_slot(&agent->view.slots[slot]);
+    return module_of(agent, &at, ret_module);
+}
+
+bool agent_place_module(const struct agent *agent, uint32_t place, uint64_t address, struct slot_module *ret_module)
+{
+    const struct area_place *of = &agent->view.places[place];
+    struct known_address at = {address, atomic_load(&of->born), atomic_load(&of->closed)};
+    return module_of(agent, &at, ret_module);
 }
 
 /* ---- a reading takes the place of the one before ---- */
@@ -94,6 +120,7 @@ static void former_add(struct agent *agent, size_t i)
         return;
     if (agent->former_count == FORMER_LIMIT) { /* what was called there has its names by now */
         agent_index_put(agent->agents, agent->former[0].shared);
+        free(agent->former[0].path);
         memmove(agent->former, agent->former + 1, --agent->former_count * sizeof *agent->former);
     }
     struct former_module *former = &agent->former[agent->former_count++];
@@ -101,7 +128,8 @@ static void former_add(struct agent *agent, size_t i)
                                      .end = module->end,
                                      .bias = module->bias,
                                      .seen = agent->modules_seen[i],
-                                     .shared = agent->indexes[i]};
+                                     .shared = agent->indexes[i],
+                                     .path = strdup(module->path)};
     memcpy(former->name, module->name, sizeof former->name);
     if (former->shared)
         former->shared->users++;
@@ -148,17 +176,73 @@ static void sites_give_back(struct agent *agent, const struct module *module)
     }
 }
 
-/* Slots of a library that has gone without dlclose having been called where the agent hears of it. */
+static bool is_in(const struct module *module, uint64_t address)
+{
+    return address >= module->start && address < module->end;
+}
+
+/* Slots and places of a library that has gone without dlclose having been called where the agent hears of it. */
 static void close_unheard(struct agent *agent, const struct module *module, uint32_t seen)
 {
     for (uint32_t i = 0; i <= agent->view.slot_mask; i++) {
         struct area_slot *slot = &agent->view.slots[i];
         uint64_t function = area_slot_live(slot);
+        struct known_address at = of_slot(slot);
         uint32_t none = 0;
-        if (function < module->start || function >= module->end || !is_good(agent->view.area, slot, seen))
+        if (function < module->start || function >= module->end || !is_good(agent->view.area, &at, seen))
             continue;
         atomic_compare_exchange_strong(&slot->closed, &none, AREA_CLOSED_SEEN);
         atomic_compare_exchange_strong(&slot->function, &function, function | AREA_CLOSED);
+    }
+    for (uint32_t i = 0; i < agent->view.place_end; i++) {
+        struct area_place *place = &agent->view.places[i];
+        uint64_t callsite = atomic_load(&place->callsite), hook = atomic_load(&place->hook);
+        struct known_address at = {is_in(module, callsite) ? callsite : hook, atomic_load(&place->born),
+                                   atomic_load(&place->closed)};
+        uint32_t none = 0;
+        if (!is_in(module, at.address) || (callsite & AREA_CLOSED) || !is_good(agent->view.area, &at, seen))
+            continue;
+        atomic_compare_exchange_strong(&place->closed, &none, AREA_CLOSED_SEEN);
+        atomic_compare_exchange_strong(&place->callsite, &callsite, callsite | AREA_CLOSED);
+    }
+}
+
+/* Whether what was closed is there again, as far as this address of the place says. */
+static bool is_back(const struct agent *agent, uint32_t at, uint64_t address, uint32_t seen)
+{
+    const struct module *now = module_find(agent->modules, agent->module_count, address);
+    const struct area *area = agent->view.area;
+    uint32_t closed = atomic_load(&agent->view.places[at].closed);
+    struct slot_module was;
+    if (closed >= AREA_CLOSED_SEEN || atomic_load(&area->closes) - closed >= AREA_CLOSINGS)
+        return false;
+    const _Atomic uint64_t *range = area->closings[closed % AREA_CLOSINGS];
+    if (address < atomic_load(&range[0]) || address >= atomic_load(&range[1]))
+        return true; /* it is of what was not closed */
+    return now && *now->key && agent->modules_seen[now - agent->modules] == seen &&
+           agent_place_module(agent, at, address, &was) && was.bias == now->bias && strcmp(was.key, now->key) == 0;
+}
+
+/* As slots_open, of places. */
+static void places_open(struct agent *agent, uint32_t seen)
+{
+    struct area *area = agent->view.area;
+    for (uint32_t i = 0; i < agent->view.place_end; i++) {
+        struct area_place *place = &agent->view.places[i];
+        uint64_t was = atomic_load(&place->callsite), callsite = was & ~AREA_CLOSED;
+        if (callsite == was || !is_back(agent, i, callsite, seen) ||
+            !is_back(agent, i, atomic_load(&place->hook), seen))
+            continue;
+        if (atomic_load(&area->closes) != seen || atomic_load(&area->closing))
+            return;
+        atomic_store(&place->closed, 0);
+        atomic_store(&place->born, seen + 1);
+        atomic_compare_exchange_strong(&place->callsite, &was, callsite);
+        if (atomic_load(&area->closes) == seen && !atomic_load(&area->closing))
+            continue;
+        atomic_store(&place->closed, AREA_CLOSED_UNSURE);
+        atomic_compare_exchange_strong(&place->callsite, &callsite, callsite | AREA_CLOSED);
+        return;
     }
 }
 
@@ -236,14 +320,18 @@ void agent_modules_replace(struct agent *agent, const struct modules_reading *re
     agent->indexes = reading->indexes;
     agent->modules_seen = reading->modules_seen;
     agent->module_count = reading->count;
-    if (back && sure && agent->former_count)
+    if (back && sure && agent->former_count) {
         slots_open(agent, reading->seen);
+        places_open(agent, reading->seen);
+    }
 }
 
 void agent_former_free(struct agent *agent)
 {
-    for (size_t k = 0; k < agent->former_count; k++)
+    for (size_t k = 0; k < agent->former_count; k++) {
         agent_index_put(agent->agents, agent->former[k].shared);
+        free(agent->former[k].path);
+    }
     free(agent->former);
     agent->former = NULL;
     agent->former_count = 0;

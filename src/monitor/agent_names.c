@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "jobdir/trace.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 
@@ -338,6 +339,49 @@ void agent_name_slot(struct agent *agent, uint32_t slot)
     agent->unnamed |= !found || (of.shared && of.shared->building);
 }
 
+/* A key that is a build-id (symbols/index.h), in hexadecimal digits; 0: it is not. */
+static int build_id_length(const char *key)
+{
+    const char *dash = strchr(key, '-');
+    return dash && !strchr(dash + 1, '-') ? (int)(dash - key) : 0;
+}
+
+void agent_name_place(struct agent *agent, uint32_t place)
+{
+    struct index_function function;
+    struct slot_module of;
+    place &= ~RECORD_PLACE;
+    uint32_t at = agent_known_place(&agent->view, place);
+    if (!agent->writer || place >= agent->view.place_end || (agent->named[at >> 6] >> (at & 63) & 1))
+        return;
+    const struct area_place *from = &agent->view.places[place];
+    uint32_t slot = atomic_load(&from->slot);
+    uint64_t callsite = atomic_load(&from->callsite) & ~AREA_CLOSED, hook = atomic_load(&from->hook), start = 0;
+    if (slot > agent->view.slot_mask)
+        return;
+    /* an inlined function's hook is in its caller, and says where; the return address is that one's */
+    bool known = agent_function(agent, slot, &function, &start, NULL);
+    bool inlined = known && function.size && hook - start >= function.size;
+    bool found = agent_place_module(agent, place, inlined ? hook : callsite, &of);
+    char key[INDEX_KEY_SIZE];
+    snprintf(key, sizeof key, "%.*s", found ? build_id_length(of.key) : 0, found ? of.key : "");
+    const struct trace_place line = {
+        .function = slot,
+        .address = inlined ? hook : callsite,
+        .offset = (inlined ? hook : callsite) - (found ? of.bias : 0),
+        .module = found && strncmp(of.path, "/proc/", 6) != 0 ? of.path
+                  : found                                     ? of.name
+                                                              : "",
+        .build_id = key,
+        .inlined = inlined,
+    };
+    trace_writer_place(agent->writer, place, &line);
+    if (found && known)
+        agent->named[at >> 6] |= UINT64_C(1) << (at & 63);
+    else
+        agent->unnamed = true;
+}
+
 void agent_names_again(struct agent *agent)
 {
     if (!agent->unnamed || !agent->known)
@@ -346,6 +390,11 @@ void agent_names_again(struct agent *agent)
     for (uint32_t slot = 0; slot <= agent->view.slot_mask; slot++)
         if (agent->known[slot >> 6] >> (slot & 63) & 1)
             agent_name_slot(agent, slot);
+    for (uint32_t place = 0; place < agent->view.place_end; place++) {
+        uint32_t at = agent_known_place(&agent->view, place);
+        if (agent->known[at >> 6] >> (at & 63) & 1)
+            agent_name_place(agent, place);
+    }
     if (agent->writer) /* somebody may be following it */
         trace_writer_sync(agent->writer, true);
 }

@@ -127,12 +127,12 @@ struct former_module {
     uint64_t start, end, bias;
     uint32_t seen; /* how many libraries had been closed when it was there */
     struct shared_index *shared;
-    char name[256];
+    char name[256], *path; /* path: NULL if there was no memory */
 };
 struct former_sites;
 
 struct slot_module { /* that a slot's function is of */
-    const char *name, *key;
+    const char *name, *path, *key;
     uint64_t bias;
     struct shared_index *shared;
     const struct module *module; /* NULL: it is not mapped any more */
@@ -174,8 +174,8 @@ struct agent {
     struct trace_writer *writer; /* NULL: nothing is recorded */
     struct profile *profile;
     struct collect_thread *threads;
-    uint64_t *known; /* bit set of slots that have a name in the trace, */
-    uint64_t *named; /* and of those whose name is not only their address */
+    uint64_t *known; /* bit set of slots, behind them places, that are in the trace, */
+    uint64_t *named; /* and of those that have a name, not only their address, or a module */
     uint64_t events, discarded, damaged;
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
     uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
@@ -367,8 +367,15 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent); /* 
 bool agent_module_hooked(const struct agent *agent, size_t module);
 bool agent_indexes_ready(const struct agent *agent); /* none is being built */
 void agent_name_slot(struct agent *agent, uint32_t slot);
-void agent_know(struct agent *agent, uint32_t slot); /* the same, the first time that it occurs */
-void agent_names_again(struct agent *agent);         /* indexes came */
+/* The same, the first time that it occurs; with RECORD_PLACE, of a place and its slot. */
+void agent_know(struct agent *agent, uint32_t slot);
+/* The place's bit in agent.known and agent.named. */
+static inline uint32_t agent_known_place(const struct area_view *view, uint32_t place)
+{
+    return view->slot_mask + 1 + (place & ~RECORD_PLACE);
+}
+void agent_name_place(struct agent *agent, uint32_t place); /* with or without RECORD_PLACE */
+void agent_names_again(struct agent *agent);                /* indexes came */
 void agent_modules_free(struct agent *agent);
 void agent_modules_drop(struct agent *agent); /* what is mapped now; what was stays known */
 void agent_index_put(struct agents *agents, struct shared_index *shared);
@@ -384,6 +391,8 @@ struct modules_reading {
 };
 /* false: it is not known for certain. */
 bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
+/* The same of an address by which a place is known: where it is called from, or the hook there. */
+bool agent_place_module(const struct agent *agent, uint32_t place, uint64_t address, struct slot_module *ret_module);
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
 /* Into the trace, if there is one. */
 void agent_module_write(struct agent *agent, const struct module *module);
@@ -524,6 +533,7 @@ struct walk {                /* what one packet is made into */
 struct walk_room; /* for rewriting; NULL-able only for whole packets */
 struct walk_room *walk_room_new(void);
 void walk_room_free(struct walk_room *room);
+/* A slot; with RECORD_PLACE a place. */
 typedef void walk_function_fn(void *ctx, uint32_t function);
 /* Entries and exits among the records. */
 uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size);
@@ -540,7 +550,7 @@ void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *reco
  * bytes into them. Tells the profile and, for functions not in `known`, fn. A record that is older than the one before
  * it (written in a signal's handler) is made as old. */
 void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
-                 struct walk_room *room, struct profile *profile, uint32_t slot_mask, uint64_t *known,
+                 struct walk_room *room, struct profile *profile, const struct area_view *view, uint64_t *known,
                  walk_function_fn *fn, void *ctx, struct walk *ret_walk);
 
 #endif

@@ -117,16 +117,22 @@ static void write_failed(struct agent *agent, int code)
 
 static void name_function(void *ctx, uint32_t function)
 {
-    agent_name_slot(ctx, function);
+    if (function & RECORD_PLACE)
+        agent_name_place(ctx, function);
+    else
+        agent_name_slot(ctx, function);
 }
 
 void agent_know(struct agent *agent, uint32_t slot)
 {
-    uint64_t bit = UINT64_C(1) << (slot & 63);
-    if (agent->known[slot >> 6] & bit)
+    uint32_t at = slot & RECORD_PLACE ? agent_known_place(&agent->view, slot) : slot;
+    uint64_t bit = UINT64_C(1) << (at & 63);
+    if (slot & RECORD_PLACE)
+        agent_know(agent, area_entry_slot(&agent->view, slot));
+    if (agent->known[at >> 6] & bit)
         return;
-    agent->known[slot >> 6] |= bit;
-    agent_name_slot(agent, slot);
+    agent->known[at >> 6] |= bit;
+    name_function(agent, slot);
 }
 
 /* Whether there is no room for it below the limit. What was not written counts as overwritten. */
@@ -169,7 +175,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     if (agent->layouts_lost || agent->layouts_noted)
         walk_layouts(head, latest, records, size, agent_layout_seen, agent);
     struct walk walk;
-    walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, agent->view.slot_mask,
+    walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, &agent->view,
                 agent->known, name_function, agent, &walk);
     agent_layouts_walked(agent);
     thread->partial = true;
@@ -290,7 +296,7 @@ static void skip_packet(struct agent *agent, struct collect_thread *thread, cons
         from = thread->partial_to;
     else if (thread && thread->written_to)
         from = walk_until(head, now, records, size, thread->written_to);
-    walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, agent->view.slot_mask, agent->known,
+    walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, &agent->view, agent->known,
                 name_function, agent, &walk);
     walk_unkept(head, now, records, walk.end, from, &agent->view);
     if (!thread)

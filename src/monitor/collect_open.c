@@ -45,7 +45,7 @@ struct open_calls *agent_open_counted(const struct agent *agent, uint64_t now)
     return open;
 }
 
-static void put_entry(struct buf *out, const struct agent_frame *frame, uint64_t *time)
+static void put_entry(struct buf *out, const struct agent_frame *frame, uint32_t word, uint64_t *time)
 {
     uint64_t at = frame->time > *time ? frame->time : *time;
     if ((at - *time) >> RECORD_TIME_BITS) {
@@ -55,7 +55,7 @@ static void put_entry(struct buf *out, const struct agent_frame *frame, uint64_t
     } else {
         buf_put_u32(out, (uint32_t)(at << 5) | RECORD_ENTRY);
     }
-    buf_put_u32(out, frame->slot);
+    buf_put_u32(out, word);
     *time = at;
 }
 
@@ -75,8 +75,11 @@ size_t collect_waiting(struct agent *agent, const struct area_thread *block, uin
         }
         if (!found++)
             time = ret_head->time_begin = frames[i].time > last_time ? frames[i].time : last_time;
-        put_entry(out, &frames[i], &time);
-        agent_know(agent, frames[i].slot);
+        const struct area_place *place =
+            area_place_find(&agent->view, frames[i].callsite, frames[i].site, frames[i].slot);
+        uint32_t word = place ? RECORD_PLACE | (uint32_t)(place - agent->view.places) : frames[i].slot;
+        put_entry(out, &frames[i], word, &time);
+        agent_know(agent, word);
     }
     ret_head->time_end = time;
     return found;

@@ -51,8 +51,9 @@ int collect_open(struct agent *agent, struct err *err)
                                             .start_ns = clock_wall_ns(),
                                             .ticks_per_second = agents->ticks_per_second,
                                             .tick_zero_ns = agent_clock_zero_ns(agents)};
-    agent->known = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->known);
-    agent->named = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->named);
+    size_t words = agent_known_place(&agent->view, agent->view.place_end) / 64 + 1;
+    agent->known = calloc(words, sizeof *agent->known);
+    agent->named = calloc(words, sizeof *agent->named);
     int code = agent->known && agent->named ? profile_new(&agent->profile, 0) : -ENOMEM;
     if (code < 0)
         return err_set(err, code, "out of memory");
@@ -65,6 +66,10 @@ int collect_open(struct agent *agent, struct err *err)
     code = trace_writer_new(&agent->writer, agent->job->dir, &identity, lazy, err);
     for (size_t i = 0; i < agent->module_count && code == 0; i++)
         agent_module_write(agent, &agent->modules[i]);
+    /* the monitor before this one may have been killed before it had written where the calls came from that it wrote */
+    for (uint32_t i = 0; code == 0 && agent->adopted && i < agent->view.place_end; i++)
+        if (atomic_load(&agent->view.places[i].hook))
+            agent_know(agent, RECORD_PLACE | i);
     return code;
 }
 

@@ -82,7 +82,7 @@ struct walker {
     struct walk_room *room; /* NULL: a whole packet */
     uint8_t *out;           /* in room->own */
     struct profile *profile;
-    uint32_t slot_mask;
+    const struct area_view *view;
     uint64_t *known;
     walk_function_fn *fn;
     void *ctx;
@@ -160,15 +160,31 @@ static bool next_record(struct walker *walker, struct record *ret_record)
     return true;
 }
 
+static void know(struct walker *walker, uint32_t at, uint32_t word)
+{
+    uint64_t bit = UINT64_C(1) << (at & 63);
+    if (!(walker->known[at >> 6] & bit)) {
+        walker->known[at >> 6] |= bit;
+        walker->fn(walker->ctx, word);
+    }
+}
+
 static bool check_function(struct walker *walker, uint32_t function)
 {
-    if (function > walker->slot_mask)
+    if (function > walker->view->slot_mask)
         return false;
-    uint64_t bit = UINT64_C(1) << (function & 63);
-    if (!(walker->known[function >> 6] & bit)) {
-        walker->known[function >> 6] |= bit;
-        walker->fn(walker->ctx, function);
-    }
+    know(walker, function, function);
+    return true;
+}
+
+/* The same of an entry, which may name a place. */
+static bool check_entry(struct walker *walker, uint32_t word, uint32_t *ret_function)
+{
+    *ret_function = area_entry_slot(walker->view, word);
+    if (!check_function(walker, *ret_function))
+        return false;
+    if (word & RECORD_PLACE)
+        know(walker, agent_known_place(walker->view, word), word);
     return true;
 }
 
@@ -186,7 +202,7 @@ static bool follow(struct walker *walker, const struct record *record, bool in_p
     switch (record->id) {
     case RECORD_ENTRY:
     case RECORD_ENTRY_VALUES:
-        if (!check_function(walker, first))
+        if (!check_entry(walker, first, &first))
             return false;
         walker->depth++;
         walker->walk->events += in_piece;
@@ -281,8 +297,9 @@ void walk_unkept(const struct packet_head *head, uint64_t latest, uint8_t *recor
     while (next_record(&walker, &record)) {
         walker.time = record.time;
         bool entry = record.id == RECORD_ENTRY || record.id == RECORD_ENTRY_VALUES;
-        if (entry && (size_t)(record.payload - records) >= from && get32(record.payload) <= view->slot_mask)
-            area_call_unkept(&view->slots[get32(record.payload)]);
+        uint32_t slot = entry ? area_entry_slot(view, get32(record.payload)) : UINT32_MAX;
+        if ((size_t)(record.payload - records) >= from && slot <= view->slot_mask)
+            area_call_unkept(&view->slots[slot]);
     }
 }
 
@@ -316,7 +333,7 @@ void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *reco
 }
 
 void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
-                 struct walk_room *room, struct profile *profile, uint32_t slot_mask, uint64_t *known,
+                 struct walk_room *room, struct profile *profile, const struct area_view *view, uint64_t *known,
                  walk_function_fn *fn, void *ctx, struct walk *ret_walk)
 {
     *ret_walk = (struct walk){.head = *head, .records = records};
@@ -329,7 +346,7 @@ void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *recor
                             .thread = head->thread_serial,
                             .room = room,
                             .profile = profile,
-                            .slot_mask = slot_mask,
+                            .view = view,
                             .known = known,
                             .fn = fn,
                             .ctx = ctx,

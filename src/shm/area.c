@@ -29,6 +29,8 @@ static void lay_out(struct area *area)
     at += AREA_FILTER;
     area->slots_at = at;
     at += (uint64_t)area->slot_count * sizeof(struct area_slot);
+    area->places_at = at;
+    at = whole_pages(at + ((uint64_t)area->slot_count + AREA_PLACE_PROBES - 1) * sizeof(struct area_place));
     area->sites_at = at;
     at = whole_pages(at + (uint64_t)area->site_count * sizeof(struct area_site));
     area->programs_at = at;
@@ -115,7 +117,7 @@ bool area_take(struct area_view *ret_view, void *base, uint64_t size)
         return false;
     lay_out(&own);
     if (own.size != size || shared->size != size || shared->filter_at != own.filter_at ||
-        shared->slots_at != own.slots_at || shared->sites_at != own.sites_at ||
+        shared->slots_at != own.slots_at || shared->places_at != own.places_at || shared->sites_at != own.sites_at ||
         shared->programs_at != own.programs_at || shared->threads_at != own.threads_at ||
         shared->states_at != own.states_at || shared->packets_at != own.packets_at)
         return false;
@@ -126,11 +128,14 @@ bool area_take(struct area_view *ret_view, void *base, uint64_t size)
         .base = bytes,
         .filter = bytes + own.filter_at,
         .slots = (struct area_slot *)(void *)(bytes + own.slots_at),
+        .places = (struct area_place *)(void *)(bytes + own.places_at),
         .sites = (struct area_site *)(void *)(bytes + own.sites_at),
         .programs = bytes + own.programs_at,
         .threads = bytes + own.threads_at,
         .states = (_Atomic uint64_t *)(void *)(bytes + own.states_at),
         .slot_mask = own.slot_count - 1,
+        .place_mask = own.slot_count - 1,
+        .place_end = own.slot_count + AREA_PLACE_PROBES - 1,
         .site_mask = own.site_count - 1,
         .thread_count = own.thread_count,
         .packet_size = own.packet_size,
@@ -180,4 +185,30 @@ struct area_site *area_site_find(const struct area_view *view, uint64_t address,
 {
     return (struct area_site *)(void *)entry_find((uint8_t *)view->sites, view->site_mask, sizeof(struct area_site),
                                                   address, insert);
+}
+
+struct area_place *area_place_find(const struct area_view *view, uint64_t callsite, uint64_t hook, uint32_t slot)
+{
+    struct area_place *place = &view->places[area_hash(callsite + hook) & view->place_mask];
+    for (unsigned probe = 0; callsite && hook && probe < AREA_PLACE_PROBES; probe++, place++) {
+        uint64_t found = atomic_load_explicit(&place->callsite, memory_order_relaxed);
+        if (!found && atomic_compare_exchange_strong(&place->callsite, &found, callsite)) {
+            atomic_store(&place->slot, slot);
+            atomic_store(&place->born, atomic_load(&view->area->closes) + 1);
+            atomic_store_explicit(&place->hook, hook, memory_order_release);
+            return place;
+        }
+        if (found == callsite && atomic_load_explicit(&place->hook, memory_order_acquire) == hook &&
+            atomic_load_explicit(&place->slot, memory_order_relaxed) == slot)
+            return place;
+    }
+    return NULL;
+}
+
+uint32_t area_entry_slot(const struct area_view *view, uint32_t word)
+{
+    if (!(word & RECORD_PLACE))
+        return word;
+    word &= ~RECORD_PLACE;
+    return word < view->place_end ? atomic_load_explicit(&view->places[word].slot, memory_order_relaxed) : UINT32_MAX;
 }

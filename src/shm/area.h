@@ -7,6 +7,7 @@
  *   struct area          geometry, switches (monitor writes), state and crash note (agent writes)
  *   filter               AREA_FILTER bytes by area_filter_index(function): AREA_ENTER | AREA_EXIT, 0: nothing there
  *   slots                open-addressed hash of functions: what to do at their calls, and their counts
+ *   places               hash of where functions are called from: what entries in the trace name
  *   sites                open-addressed hash of hook return addresses and call sites: what to capture there
  *   programs             capture programs (shm/capture.h) and action lists, bump-allocated by the monitor, never reused
  *   threads              one block a living thread, and beside it the outermost calls that are open on its own stack
@@ -35,14 +36,15 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 7,
+    AREA_VERSION = 8,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 2 * AREA_PAGE,
     AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread that its block has */
     AREA_SLOTS = 1 << 17,             /* functions of one process; beyond them calls are counted in functions_omitted */
     AREA_SITES = 1 << 17,
-    AREA_PROBES = 64, /* that a lookup in slots or sites looks at */
+    AREA_PLACE_PROBES = 16, /* a place is one of so many rows from its own on: hooks look at all of them */
+    AREA_PROBES = 64,       /* that a lookup in slots or sites looks at */
     AREA_THREADS = 8192,
     AREA_PROGRAMS = 32 << 20, /* bytes; sparse */
     AREA_PROGRAMS_MIN = 256 << 10,
@@ -154,6 +156,21 @@ static inline void area_call_unkept(struct area_slot *slot)
 #define AREA_CLOSED_UNSURE UINT32_MAX
 #define AREA_CLOSED_SEEN (UINT32_MAX - 1)
 _Static_assert(sizeof(struct area_slot) == 64, "a slot is a cache line");
+
+/* ---- places: where functions are called from ---- */
+
+/* Made by the agent at the first call that is recorded from there, never taken out. First `callsite` is taken by
+ * compare-and-exchange, last comes `hook`: who finds both has the rest. Of two that make the same one at once each may
+ * get its own. */
+struct area_place {
+    _Atomic uint64_t callsite; /* return address into the caller; with AREA_CLOSED: a library it was in is gone */
+    _Atomic uint64_t hook;     /* return address of the entry hook: of inlined functions it says where they are */
+    _Atomic uint32_t slot;     /* index */
+    _Atomic uint32_t born;     /* as in a slot */
+    _Atomic uint32_t closed;
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct area_place) == 32, "hooks shift by 5");
 
 /* ---- sites ---- */
 
@@ -292,7 +309,8 @@ struct area {
     uint32_t magic, version;
     /* geometry: set by the monitor before the agent sees the area, never changed */
     uint32_t header_size, slot_count, site_count, thread_count, packet_size, packet_count;
-    uint64_t filter_at, slots_at, sites_at, programs_at, programs_size, threads_at, states_at, packets_at, size;
+    uint64_t filter_at, slots_at, places_at, sites_at, programs_at, programs_size, threads_at, states_at, packets_at,
+        size;
     uint64_t serial; /* of the area, unique in the life of the runtime directory */
     int32_t pid;
     uint32_t bell; /* the doorbell's id: after the runtime directory was removed, a later monitor has another one */
@@ -394,17 +412,18 @@ struct area_view {
     uint8_t *base;
     uint8_t *filter;
     struct area_slot *slots;
+    struct area_place *places;
     struct area_site *sites;
     uint8_t *programs;
     uint8_t *threads; /* AREA_THREAD_SIZE each */
     _Atomic uint64_t *states;
-    uint32_t slot_mask, site_mask, thread_count, packet_size, packet_count;
+    uint32_t slot_mask, place_mask, place_end, site_mask, thread_count, packet_size, packet_count;
     uint64_t programs_size, packets_at, size;
-};
+}; /* places have indexes below place_end, which is more than place_mask + 1 */
 
 /* The geometry for a buffer of `buffer_bytes` (rounded down to whole packets, at least AREA_BUFFER_MIN), `slots`
- * functions and as many sites (a power of two, 1024 .. AREA_SLOTS) and `threads` (1 .. AREA_THREADS); the header of an
- * area of that size. Returns the size of the file. */
+ * functions, and as many places and sites (a power of two, 1024 .. AREA_SLOTS) and `threads` (1 .. AREA_THREADS); the
+ * header of an area of that size. Returns the size of the file. */
 uint64_t area_plan(struct area *ret_header, uint64_t buffer_bytes, uint32_t slots, uint32_t threads);
 /* The same for a program with little address space: everything together in about `most` bytes, at least
  * AREA_SMALLEST. */
@@ -414,7 +433,12 @@ bool area_take(struct area_view *ret_view, void *base, uint64_t size);
 
 /* The slot of a function, or NULL. With `insert`, a new one (mode 0) if there is none; NULL: no room. */
 struct area_slot *area_slot_find(const struct area_view *view, uint64_t function, bool insert);
+/* Where the function of a slot is called from; new, if there is none. NULL: no room. */
+struct area_place *area_place_find(const struct area_view *view, uint64_t callsite, uint64_t hook, uint32_t slot);
 struct area_site *area_site_find(const struct area_view *view, uint64_t address, bool insert);
+
+/* The slot that an entry's first word stands for (shm/record.h); UINT32_MAX: none. */
+uint32_t area_entry_slot(const struct area_view *view, uint32_t word);
 
 static inline struct area_thread *area_thread_at(const struct area_view *view, uint32_t index)
 {

@@ -20,10 +20,10 @@
 #include <stdint.h>
 
 enum record_id {
-    RECORD_ENTRY,         /* u32 function */
+    RECORD_ENTRY,         /* u32 function, or RECORD_PLACE + where it was called from */
     RECORD_EXIT,          /* - */
     RECORD_EXIT_OF,       /* u32 function; u64 entry_time: entered in an earlier packet */
-    RECORD_ENTRY_VALUES,  /* u32 function; u32 layout; u16 size; size bytes */
+    RECORD_ENTRY_VALUES,  /* u32 as in ENTRY; u32 layout; u16 size; size bytes */
     RECORD_EXIT_VALUES,   /* u32 function; u64 entry_time; u32 layout; u16 size; size bytes: instead of EXIT, EXIT_OF */
     RECORD_CALLER_VALUES, /* u32 layout; u16 size; size bytes: the caller's locals at the entry that comes next, at once
                              and in the same packet */
@@ -38,6 +38,11 @@ enum record_id {
     RECORD_IDS,
     RECORD_EXTENDED = 31,
 };
+
+/* What an entry has instead of a function: below it the number of a place, a function with where it is called from
+ * (.places of the trace, struct area_place of the area). So it takes no bytes of its own. Entries without it, whose
+ * places found no room or are not asked for (MPI has its own), and those of older traces have the function alone. */
+#define RECORD_PLACE (UINT32_C(1) << 31)
 
 enum {
     RECORD_HEAD = 4,

@@ -11,7 +11,12 @@
 #include "monitor/agents_internal.h"
 #include "shm/area.h"
 
-enum { SLOT_MASK = 1023, STACKS_LIMIT = 64, RECORDS_LIMIT = AREA_PACKET_SIZE - sizeof(struct packet_head) };
+enum {
+    SLOT_MASK = 1023,
+    PLACES = 64,
+    STACKS_LIMIT = 64,
+    RECORDS_LIMIT = AREA_PACKET_SIZE - sizeof(struct packet_head)
+};
 
 struct input {
     struct packet_head head;
@@ -23,13 +28,18 @@ struct input {
 struct outcome {
     struct walk walk;
     struct profile *profile;
-    uint64_t known[(SLOT_MASK + 1) / 64], told;
+    uint64_t known[(SLOT_MASK + 1 + PLACES) / 64], told;
 };
+
+static struct area_place places[PLACES]; /* all of the first function */
+static const struct area_view view = {.slot_mask = SLOT_MASK, .places = places, .place_end = PLACES};
 
 static void function_told(void *ctx, uint32_t function)
 {
     struct outcome *outcome = ctx;
-    fuzz_expect(function <= SLOT_MASK);
+    if (function & RECORD_PLACE)
+        function = agent_known_place(&view, function);
+    fuzz_expect(function <= SLOT_MASK + PLACES);
     fuzz_expect(outcome->known[function / 64] >> function % 64 & 1);
     outcome->told++;
 }
@@ -56,7 +66,7 @@ static uint8_t *walk(const struct input *input, size_t size, size_t from, struct
     uint8_t *records = malloc(size ? size : 1);
     fuzz_expect(records != NULL);
     memcpy(records, input->records, size);
-    walk_packet(&input->head, input->latest, records, size, from, from ? room : NULL, outcome->profile, SLOT_MASK,
+    walk_packet(&input->head, input->latest, records, size, from, from ? room : NULL, outcome->profile, &view,
                 outcome->known, function_told, outcome, &outcome->walk);
     const struct walk *walk = &outcome->walk;
     fuzz_expect(walk->end <= size && walk->damaged == (walk->end < size));

@@ -87,6 +87,10 @@ class Reused(TracerCase):
         self.assertEqual([list(each) for each in values[:4]], [["n", "text"], ["a", "b"], ["text", "n"], ["p"]])
         self.assertEqual([each["n"] for each in values if "n" in each], list(range(0, self.ROUNDS, 2)))
 
+        for call in calls:  # where they come from, too: from nowhere rather than from another one
+            if call["function"].startswith("mark"):
+                self.assertIn(call.get("from_function"), ("", call["function"].replace("mark", "plugin")))
+
     def test_their_constructors(self):
         """They run before anybody can have looked what was opened: recorded and named rightly, or not."""
         self.make("__attribute__((constructor))")
@@ -108,6 +112,9 @@ class Reused(TracerCase):
         self.make()
         calls = self.run_program(4, "--args")
         counts, marks = self.of_each(calls, "plugin"), self.of_each(calls, "mark")
+        for call in calls:
+            if call["function"].startswith("mark"):
+                self.assertIn(call.get("from_function"), ("", call["function"].replace("mark", "plugin")))
         nameless = [call for call in calls if "(library closed)" in call["function"]]
         self.assertEqual(sum(counts) + sum(marks) + len(nameless), 8 * self.ROUNDS)
         self.assertLessEqual(max(counts + marks), self.ROUNDS)
