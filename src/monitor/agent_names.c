@@ -262,6 +262,7 @@ int agent_modules_refresh(struct agent *agent)
     reading.indexes = indexes;
     agent_modules_replace(agent, &reading);
     build_missing(agent);
+    agent_names_again(agent); /* of an area that was adopted they were asked for before */
     return 0;
 }
 
