@@ -226,6 +226,11 @@ static const char *check_time(struct run_options *options, const char *value)
     return time_parse(value, &ns) ? NULL : "a time such as 500us, 2ms or 1s";
 }
 
+static const char *check_files(struct run_options *options, const char *value)
+{
+    return *value && strlen(value) <= 1000 ? NULL : "source files such as 'solver*.c,model.h', or off";
+}
+
 static const char *check_count(struct run_options *options, const char *value)
 {
     return is_count(value, UINT32_MAX) ? NULL : "a number (0: no limit)";
@@ -283,6 +288,8 @@ static const struct option_row rows[] = {
     {"args", 0, NULL, check_switch, "with the values of arguments and results",
      FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
     {"locals", 0, NULL, check_switch, "with the values of local variables", FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
+    {"statics", 0, "FILES", check_files, "with static variables of source files: GLOB,GLOB",
+     FOR_RUN | FOR_SET | FOR_MONITOR | TRACING},
     {"count-only", 0, NULL, check_switch, "count calls and times, record none singly", FOR_RUN | FOR_SET | FOR_MONITOR},
     {"depth", 0, "N", check_depth, "levels of pointers that values follow (default 1)",
      FOR_RUN | FOR_SET | FOR_MONITOR},

@@ -293,6 +293,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     buf_puts(&exporter->text, ",\"args\":{");
     bool any = put_part(exporter, "locals", true, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     any |= put_part(exporter, "result", !any, event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    any |= put_part(exporter, "statics", !any, event->layout, LAYOUT_STATICS, event->values, event->values_size);
     if (event->how != TRACE_RETURNED)
         buf_printf(&exporter->text, "%s\"ended\":\"%s\"", any ? "," : "", call_how(event->how));
     buf_puts(&exporter->text, "}}");

@@ -10,7 +10,7 @@ static int begin(struct exporter *exporter)
 {
     buf_puts(&exporter->text,
              "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
-             "from_function,from_file,from_line\r\n");
+             "from_function,from_file,from_line,statics\r\n");
     return 0;
 }
 
@@ -84,6 +84,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     buf_putc(out, ',');
     if (place && place->line)
         buf_printf(out, "%" PRIu32, place->line);
+    put_values(exporter, event, LAYOUT_STATICS);
     buf_puts(out, "\r\n");
     export_flush(exporter, false);
 }

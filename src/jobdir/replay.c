@@ -176,14 +176,14 @@ static void put_args(struct replay *replay, struct call *call, const struct trac
     cut_values(replay, &call->text, start);
 }
 
-/* `  {name = value, ...}`, or nothing if there are none. */
-static void put_group(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
-                      const void *bytes, size_t size)
+/* `  word{name = value, ...}`, or nothing if there are none. */
+static void put_group(struct replay *replay, struct buf *out, const char *word, const struct layout *layout,
+                      enum layout_part part, const void *bytes, size_t size)
 {
     if (!layout || !layout_has(layout, part))
         return;
     size_t before = out->len;
-    buf_puts(out, "  {");
+    buf_printf(out, "  %s{", word);
     size_t start = out->len;
     put_values(replay, out, layout, part, bytes, size);
     if (out->len == start)
@@ -202,11 +202,12 @@ static bool is_continued(const struct trace *trace)
 /* How the call ended: locals, result, and what is unusual. */
 static void put_end(struct replay *replay, const struct trace_event *event)
 {
-    put_group(replay, &replay->out, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    put_group(replay, &replay->out, "", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     if (event->layout && layout_has(event->layout, LAYOUT_RESULT)) {
         buf_puts(&replay->out, "  = ");
         put_values(replay, &replay->out, event->layout, LAYOUT_RESULT, event->values, event->values_size);
     }
+    put_group(replay, &replay->out, "static ", event->layout, LAYOUT_STATICS, event->values, event->values_size);
     if (event->how == TRACE_EXIT_LOST) {
         buf_puts(&replay->out, "  returned, when is not known: the record was lost");
         return;

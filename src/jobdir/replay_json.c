@@ -95,6 +95,7 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
     }
     put_json_part(out, replay->trace, "locals", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     put_json_part(out, replay->trace, "result", event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    put_json_part(out, replay->trace, "statics", event->layout, LAYOUT_STATICS, event->values, event->values_size);
     buf_puts(out, "}\n");
 }
 

@@ -148,11 +148,11 @@ static void test_continued(void **state)
     _cleanup_(freep) char *csv = exported(place, "csv");
     assert_string_equal(
         csv, "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
-             "from_function,from_file,from_line\r\n"
-             "100,100,2,step,/src/solve.c,40,0.000001200,100,returned,,,,,solve,,,,\r\n"
-             "100,100,1,solve,/src/solve.c,20,0.000001100,900,returned,,,,,main,,,,\r\n"
-             "100,100,1,solve,/src/solve.c,20,0.000002100,100,returned,,,,,main,,,,\r\n"
-             "100,100,0,main,/src/main.c,10,0.000001000,1200,open,,,,,,,,,\r\n");
+             "from_function,from_file,from_line,statics\r\n"
+             "100,100,2,step,/src/solve.c,40,0.000001200,100,returned,,,,,solve,,,,,\r\n"
+             "100,100,1,solve,/src/solve.c,20,0.000001100,900,returned,,,,,main,,,,,\r\n"
+             "100,100,1,solve,/src/solve.c,20,0.000002100,100,returned,,,,,main,,,,,\r\n"
+             "100,100,0,main,/src/main.c,10,0.000001000,1200,open,,,,,,,,,,\r\n");
     _cleanup_(freep) char *folded = exported(place, "folded");
     assert_string_equal(folded, "?;main 200\n?;main;solve 900\n?;main;solve;step 100\n");
 

@@ -37,7 +37,7 @@
 #include "symbols/layout.h"
 
 enum {
-    TRACE_VERSION = 1,
+    TRACE_VERSION = 2,   /* 1: without places and statics */
     TRACE_IDS = 1 << 22, /* ids of functions and layouts are below */
 };
 

@@ -381,6 +381,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                                      .string = settings ? settings->string_bytes : 64,
                                      .args = demanded || (settings && settings->args),
                                      .locals = demanded || (settings && settings->locals),
+                                     .statics = settings ? settings->statics : "",
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
                                      .exit_args = demanded,

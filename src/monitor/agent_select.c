@@ -30,7 +30,7 @@ static uint32_t base_mode(const struct trace_settings *settings)
     if (!settings)
         return 0;
     uint32_t mode = settings->count_only ? AREA_COUNT : AREA_RECORD;
-    if (!settings->count_only && (settings->args || settings->locals))
+    if (!settings->count_only && (settings->args || settings->locals || *settings->statics))
         mode |= AREA_VALUES;
     if (!settings->count_only && settings->locals)
         mode |= AREA_CALLER;

@@ -41,6 +41,7 @@ struct trace_settings {
     bool on;         /* no: nothing is recorded, counted or run until it is yes again */
     char *selection; /* symbols/index.h; "": the program's own compiled-in hooks */
     bool args, locals, count_only;
+    char *statics; /* source files whose static variables are recorded; "": of none */
     unsigned depth, string_bytes, array_items, value_bytes;
     uint64_t min_ns;
     unsigned max_depth, rate; /* 0: none */

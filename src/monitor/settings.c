@@ -19,6 +19,7 @@ enum {
     ARRAY_LIMIT = 1000,
     STRING_LIMIT = 3000,
     DEFAULT_STRING = 64,
+    FILES_LIMIT = 1000, /* bytes */
     DEFAULT_ARRAY = 8,
     DEFAULT_VALUES = 1024,
     MOST_VALUES = 4000, /* a little below what a record holds */
@@ -43,14 +44,16 @@ int trace_settings_init(struct trace_settings *settings)
     };
     settings->selection = strdup("");
     settings->mpi_distributions = strdup("all");
-    return settings->selection && settings->mpi_distributions ? 0 : -ENOMEM;
+    settings->statics = strdup("");
+    return settings->selection && settings->mpi_distributions && settings->statics ? 0 : -ENOMEM;
 }
 
 void trace_settings_done(struct trace_settings *settings)
 {
     free(settings->selection);
     free(settings->mpi_distributions);
-    settings->selection = settings->mpi_distributions = NULL;
+    free(settings->statics);
+    settings->selection = settings->mpi_distributions = settings->statics = NULL;
 }
 
 static bool parse_count(const char *text, uint64_t most, unsigned *ret_count)
@@ -102,7 +105,8 @@ enum setting_kind {
     SET_MPI,
     SET_METRICS,
     SET_PARTS,
-    SET_CALLS
+    SET_CALLS,
+    SET_FILES
 };
 
 static const struct setting {
@@ -116,6 +120,7 @@ static const struct setting {
     {"trace", SET_TRACE, AT(selection), 0, "a selection of functions, or off"},
     {"args", SET_SWITCH, AT(args), 0, "yes or no"},
     {"locals", SET_SWITCH, AT(locals), 0, "yes or no"},
+    {"statics", SET_FILES, AT(statics), 0, "source files such as 'solver*.c,model.h', or off"},
     {"count-only", SET_SWITCH, AT(count_only), 0, "yes or no"},
     {"depth", SET_COUNT, AT(depth), DEPTH_LIMIT, "a number of pointer levels from 0 to 16"},
     {"array-items", SET_COUNT, AT(array_items), ARRAY_LIMIT, "a number of elements from 0 to 1000"},
@@ -160,6 +165,16 @@ static bool set_calls(struct trace_settings *settings, const char *value)
         return false;
     free(settings->mpi_distributions);
     settings->mpi_distributions = copy;
+    return true;
+}
+
+static bool set_files(struct trace_settings *settings, const char *value)
+{
+    char *copy = strlen(value) <= FILES_LIMIT ? strdup(strcmp(value, "off") == 0 ? "" : value) : NULL;
+    if (!copy)
+        return false;
+    free(settings->statics);
+    settings->statics = copy;
     return true;
 }
 
@@ -211,6 +226,8 @@ static bool set_row(struct trace_settings *settings, const struct setting *row, 
         return mpi_parts_parse(value, field);
     case SET_CALLS:
         return set_calls(settings, value);
+    case SET_FILES:
+        return set_files(settings, value);
     }
     return false;
 }
@@ -316,6 +333,9 @@ void trace_settings_each(const struct trace_settings *settings,
         case SET_CALLS:
             value = settings->mpi_distributions;
             break;
+        case SET_FILES:
+            value = *settings->statics ? settings->statics : "off";
+            break;
         }
         fn(ctx, rows[i].key, value);
     }
@@ -323,13 +343,13 @@ void trace_settings_each(const struct trace_settings *settings,
 
 unsigned trace_settings_values(const struct trace_settings *settings)
 {
-    bool more = settings->array_items > DEFAULT_ARRAY || settings->string_bytes > DEFAULT_STRING;
+    bool more = settings->array_items > DEFAULT_ARRAY || settings->string_bytes > DEFAULT_STRING || *settings->statics;
     return more ? MOST_VALUES : settings->value_bytes;
 }
 
 bool trace_settings_compiled(const char *key)
 {
-    static const char *const keys[] = {"args", "locals", "depth", "array-items", "string-bytes"};
+    static const char *const keys[] = {"args", "locals", "statics", "depth", "array-items", "string-bytes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;

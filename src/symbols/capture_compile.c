@@ -105,6 +105,27 @@ static void emit_local(void *ctx, Dwarf_Die *variable, const char *name)
         emit_variable(ctx, variable, name, NULL);
 }
 
+static void emit_static(void *ctx, Dwarf_Die *variable, const char *name)
+{
+    emit_variable(ctx, variable, name, NULL);
+}
+
+static void emit_statics(struct site *site)
+{
+    struct buf *text = &site->emitter->text;
+    size_t before = text->len;
+    buf_clear(&site->used_names);
+    buf_puts(text, before > 0 ? " statics(" : "statics(");
+    size_t begin = text->len;
+    statics_each(site, emit_static);
+    if (text->len > begin) {
+        buf_putc(text, ')');
+    } else if (text->data) {
+        text->len = before;
+        text->data[before] = 0;
+    }
+}
+
 /* ---- results ---- */
 
 static void emit_result(struct site *site)
@@ -225,6 +246,8 @@ static int emit_exit(struct site *site)
     }
     if (options->result)
         emit_result(site);
+    if (options->statics)
+        emit_statics(site);
     return hand_over(site);
 }
 

@@ -15,7 +15,8 @@
 struct capture_options {
     unsigned depth, bytes, array, string; /* as in symbols/helper.h */
     bool args, locals, caller, result;
-    bool exit_args; /* at exits: the arguments as they are then */
+    bool exit_args;      /* at exits: the arguments as they are then */
+    const char *statics; /* at exits: static variables of source files that match one of these globs; NULL: none */
 };
 
 struct capture_compiler; /* one ELF file with its debug information */

@@ -562,6 +562,10 @@ struct site_entry {
 /* As capture_compiler_new(), also for files without debug information: for their call frame information. */
 int capture_compiler_open(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
                           const struct capture_options *options, struct err *err);
+/* Static variables that a function is captured with: of the source files in options.statics. */
+struct site;
+typedef void statics_fn(void *ctx, Dwarf_Die *variable, const char *name);
+void statics_each(struct site *site, statics_fn *fn); /* ctx: the site */
 /* A variable at a fixed address. */
 bool variable_is_static(Dwarf_Die *variable);
 

@@ -17,6 +17,7 @@
  *        array N           at most so many elements of an array (0 .. 4096)
  *        string N          at most so many bytes of a string (0 .. 4096)
  *        want args|locals|caller|result|exit-args  (several lines; exit-args: arguments at returns, too)
+ *        statics GLOBS     static variables of the source files that match one of them, at returns
  *        layout N          the first layout id to use
  *        module PATH BIAS
  *        function ADDRESS  in the file of the module before; several

@@ -20,7 +20,8 @@ struct helper_compile {
     pid_t pid;
     unsigned depth, bytes, array, string; /* taken into the limits of the protocol */
     bool args, locals, caller, result, exit_args;
-    uint32_t layout; /* the first id to use */
+    const char *statics; /* "": none */
+    uint32_t layout;     /* the first id to use */
 };
 
 /* Begins a request of `scry-symbols compile`; then modules, each followed by its functions; then the end. */

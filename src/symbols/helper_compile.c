@@ -32,6 +32,7 @@ struct function {
 
 struct request {
     struct capture_options options;
+    char *statics;
     uint32_t layout;
     uint64_t pid;
     struct module *modules;
@@ -50,6 +51,7 @@ static void request_done(struct request *request)
         for (unsigned j = 0; j < request->params[i].count; j++)
             free(request->params[i].texts[j]);
     free(request->modules);
+    free(request->statics);
     free(request->params);
     free(request->functions);
 }
@@ -114,6 +116,13 @@ static bool take_want(struct request *request, char **fields)
         if (strcmp(fields[0], wants[i].word) == 0)
             return *wants[i].flag = true;
     return false;
+}
+
+static bool take_statics(struct request *request, char **fields)
+{
+    free(request->statics);
+    request->options.statics = request->statics = strdup(fields[0]);
+    return request->statics != NULL;
 }
 
 static bool take_module(struct request *request, char **fields)
@@ -190,6 +199,7 @@ static const struct {
     {"array", 1, take_array, "array 0..4096"},
     {"string", 1, take_string, "string 0..4096"},
     {"want", 1, take_want, "want args|locals|caller|result|exit-args"},
+    {"statics", 1, take_statics, "statics GLOBS"},
     {"layout", 1, take_layout, "layout NUMBER"},
     {"module", 2, take_module, "module PATH 0xBIAS (at most 8192)"},
     {"param", 1, take_param, "param EXPRESSION (at most 16 for a function)"},

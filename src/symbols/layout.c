@@ -2,7 +2,7 @@
 /*
  * Reading the text of a layout. Its grammar, without blanks but one between parts:
  *
- *     layout:  part (' ' part)*          in the order args, locals, caller, result
+ *     layout:  part (' ' part)*          in the order args, locals, caller, result, statics
  *     part:    ROLE [quoted string] '(' [field (',' field)*] ')'      the string is the function it is of
  *     field:   [name] ':' type
  *     name:    letters, digits and _ $ ~ < > . or a quoted string
@@ -47,7 +47,7 @@ enum {
     COUNT_LIMIT = 65535,
 };
 
-const char *const layout_part_names[LAYOUT_PARTS] = {"args", "locals", "caller", "result"};
+const char *const layout_part_names[LAYOUT_PARTS] = {"args", "locals", "caller", "result", "statics"};
 
 struct reader {
     const char *text, *at;

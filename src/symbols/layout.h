@@ -35,7 +35,7 @@ struct layout_style {
     bool known_first;    /* of layout_format: fields that are never known come last */
 };
 
-enum layout_part { LAYOUT_ARGS, LAYOUT_LOCALS, LAYOUT_CALLER, LAYOUT_RESULT, LAYOUT_PARTS };
+enum layout_part { LAYOUT_ARGS, LAYOUT_LOCALS, LAYOUT_CALLER, LAYOUT_RESULT, LAYOUT_STATICS, LAYOUT_PARTS };
 
 /* Whether the layout has fields of that part. */
 bool layout_has(const struct layout *layout, enum layout_part part);

@@ -172,11 +172,46 @@ static bool is_function(Dwarf_Die *die)
     return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
 }
 
+/* The compilation unit of an address; where there is no .debug_aranges (clang) it is looked for among all. */
+static Dwarf_Die *unit_at(Dwfl_Module *module, uint64_t addr, Dwarf_Addr *ret_bias)
+{
+    Dwarf_Die *unit = dwfl_module_addrdie(module, addr, ret_bias);
+    if (unit)
+        return unit;
+    while ((unit = dwfl_module_nextcu(module, unit, ret_bias)))
+        if (dwarf_haspc(unit, addr - *ret_bias) == 1)
+            return unit;
+    return NULL;
+}
+
+static void set_line(Dwfl_Module *module, uint64_t addr, struct line_frame *frame)
+{
+    Dwfl_Line *line = dwfl_module_getsrc(module, addr);
+    int number = 0, column = 0;
+    if (line) {
+        const char *file = dwfl_lineinfo(line, NULL, &number, &column, NULL, NULL);
+        frame->file = full_path(dwfl_line_comp_dir(line), file);
+    } else {
+        Dwarf_Addr bias;
+        Dwarf_Attribute attr;
+        Dwarf_Die *unit = unit_at(module, addr, &bias);
+        Dwarf_Line *found = unit ? dwarf_getsrc_die(unit, addr - bias) : NULL;
+        if (!found)
+            return;
+        dwarf_lineno(found, &number);
+        dwarf_linecol(found, &column);
+        frame->file =
+            full_path(dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attr)), dwarf_linesrc(found, NULL, NULL));
+    }
+    frame->line = (unsigned)number;
+    frame->column = (unsigned)column;
+}
+
 /* The functions around the address by DWARF, innermost first, into frames whose first has its place already. */
 static size_t add_functions(Dwfl_Module *module, uint64_t addr, struct line_frame *frames)
 {
     Dwarf_Addr bias;
-    Dwarf_Die *unit = dwfl_module_addrdie(module, addr, &bias), *scopes = NULL, *around = NULL;
+    Dwarf_Die *unit = unit_at(module, addr, &bias), *scopes = NULL, *around = NULL;
     int count = unit ? dwarf_getscopes(unit, addr - bias, &scopes) : 0, inner = 0;
     while (inner < count && !is_function(&scopes[inner]))
         inner++;
@@ -211,14 +246,7 @@ int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location)
     if (!frames)
         return -ENOMEM;
     const char *main_file = NULL, *name = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &main_file, NULL);
-    Dwfl_Line *line = dwfl_module_getsrc(module, addr);
-    if (line) {
-        int number = 0, column = 0;
-        const char *file = dwfl_lineinfo(line, NULL, &number, &column, NULL, NULL);
-        frames[0].file = full_path(dwfl_line_comp_dir(line), file);
-        frames[0].line = (unsigned)number;
-        frames[0].column = (unsigned)column;
-    }
+    set_line(module, addr, &frames[0]);
     size_t count = add_functions(module, addr, frames);
     struct line_frame *outer = &frames[count ? count - 1 : 0];
     GElf_Off offset = 0;
