@@ -27,15 +27,16 @@ static const char *const parts[PARTS] = {".reserve", "snapshots", "trace", "stat
 #define FRESH "(\\.[0-9]+\\.tmp)?" /* a file that is being replaced: file_replace */
 
 /* The same name by name, directories with a slash at the end. */
-static const char written[] = "^("
-                              "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
-                              "snapshots/([0-9]+\\.json)?|"
-                              "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|modules|layouts)|"
-                              "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
-                              "stats/(sites\\.json" FRESH ")?|"
-                              "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
-                              "spool/(records\\.jsonl|reserve)?"
-                              ")$";
+static const char written[] =
+    "^("
+    "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
+    "snapshots/([0-9]+\\.json)?|"
+    "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts)|"
+    "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
+    "stats/(sites\\.json" FRESH ")?|"
+    "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
+    "spool/(records\\.jsonl|reserve)?"
+    ")$";
 
 /* ---- what is ours ---- */
 

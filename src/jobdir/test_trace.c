@@ -58,10 +58,10 @@ static void test_lines(void **state)
                                               "/.functions: offset 34: not a line of this file\n");
     trace_close(trace);
 
-    made_text(place->dir, ".process", "version\t2\n");
+    made_text(place->dir, ".process", "version\t3\n");
     struct err err = {0};
     assert_int_equal(trace_open(&trace, place->dir, NULL, NULL, &err), -EPROTO);
-    assert_non_null(strstr(err.text, "version 2"));
+    assert_non_null(strstr(err.text, "version 3"));
     assert_int_equal(trace_open(&trace, "/nowhere", NULL, NULL, &err), -ENOENT);
 }
 
