@@ -40,7 +40,6 @@ enum {
     COUNTS_PAGES_MOST = 512, /* in a ring of 2 MByte at most */
     RECORD_BYTES = 48,       /* of a FORK or an EXIT */
     READS_MISSED = 8,        /* so many ends without any READ: this kernel writes none */
-    CPUS_MAX = 8192,
 };
 /* An EXIT without its READ, or a READ without its EXIT, is held back for the next reading, but not longer. Unless a
  * ring overflowed they come within microseconds. */
@@ -96,24 +95,6 @@ static struct perf_event_attr attributes(void)
 }
 
 /* ---- opening ---- */
-/* "0-3,8" */
-static size_t online_processors(int *cpus)
-{
-    char text[4096];
-    size_t count = 0;
-    if (!node_read_text(text, sizeof text, "/sys/devices/system/cpu/online")) {
-        long online = sysconf(_SC_NPROCESSORS_CONF);
-        for (int cpu = 0; cpu < online && cpu < CPUS_MAX; cpu++)
-            cpus[count++] = cpu;
-        return count;
-    }
-    const char *at = text;
-    for (long first, last; node_next_range(&at, &first, &last);)
-        for (long cpu = first; cpu <= last && count < CPUS_MAX; cpu++)
-            cpus[count++] = (int)cpu;
-    return count;
-}
-
 static int watch_ring(const struct follow *follow, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
@@ -122,10 +103,10 @@ static int watch_ring(const struct follow *follow, int fd)
 
 static int open_rings(struct follow *follow)
 {
-    int *cpus = malloc(CPUS_MAX * sizeof *cpus);
+    int *cpus = malloc(PERF_CPUS * sizeof *cpus);
     if (!cpus)
         return -ENOMEM;
-    size_t count = online_processors(cpus);
+    size_t count = perf_processors(cpus, PERF_CPUS);
     struct perf_event_attr attr = attributes();
     follow->rings = calloc(count ? count : 1, sizeof *follow->rings);
     follow->lost = calloc(count ? count : 1, sizeof *follow->lost);

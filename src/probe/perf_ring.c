@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/node_internal.h"
+
 struct perf_event_attr perf_attr(uint64_t software_event, uint32_t wake_bytes)
 {
     return (struct perf_event_attr){
@@ -75,6 +77,24 @@ void perf_ring_begin(struct perf_ring *ring)
 {
     /* acquire: the records before data_head are written before it moves */
     ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+}
+
+/* "0-3,8" */
+size_t perf_processors(int *ret_cpus, size_t most)
+{
+    char text[4096];
+    size_t count = 0;
+    if (!node_read_text(text, sizeof text, "/sys/devices/system/cpu/online")) {
+        long online = sysconf(_SC_NPROCESSORS_CONF);
+        for (int cpu = 0; cpu < online && count < most; cpu++)
+            ret_cpus[count++] = cpu;
+        return count;
+    }
+    const char *at = text;
+    for (long first, last; node_next_range(&at, &first, &last);)
+        for (long cpu = first; cpu <= last && count < most; cpu++)
+            ret_cpus[count++] = (int)cpu;
+    return count;
 }
 
 static void copy_out(const struct perf_ring *ring, uint64_t at, void *to, size_t len)

@@ -40,6 +40,10 @@ int perf_open(const struct perf_event_attr *attr, pid_t tid, int cpu);
 int perf_ring_open(struct perf_ring *ring, const struct perf_event_attr *attr, pid_t tid, int cpu, size_t pages);
 void perf_ring_close(struct perf_ring *ring);
 
+enum { PERF_CPUS = 8192 };
+/* The processors that are online, at most so many; returns their number. */
+size_t perf_processors(int *ret_cpus, size_t most);
+
 /* Looks how far the kernel is. */
 void perf_ring_begin(struct perf_ring *ring);
 /* The next whole record, valid until the next call, or NULL. Where the rest of the ring makes no sense it is dropped,

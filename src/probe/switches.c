@@ -63,26 +63,32 @@ void switches_begin(struct switches *switches)
     perf_ring_begin(&switches->ring);
 }
 
+bool switch_decode(const struct perf_event_header *record, struct switch_record *ret_record)
+{
+    struct perf_record_id id;
+    if (record->type != PERF_RECORD_SWITCH || !perf_record_id(record, &id))
+        return false;
+    bool out = record->misc & PERF_RECORD_MISC_SWITCH_OUT;
+    *ret_record = (struct switch_record){
+        .pid = (pid_t)id.pid,
+        .tid = (pid_t)id.tid,
+        .time_ns = id.time_ns,
+        .in = !out,
+        .preempted = out && record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+    };
+    return true;
+}
+
 bool switches_next(struct switches *switches, struct switch_record *ret_record, uint64_t *inout_lost)
 {
     const struct perf_event_header *record;
     uint64_t dropped = 0;
     bool found = false;
     while (!found && (record = perf_ring_next(&switches->ring, &dropped))) {
-        struct perf_record_id id;
-        if (record->type == PERF_RECORD_LOST && record->size >= sizeof *record + 16) {
+        if (record->type == PERF_RECORD_LOST && record->size >= sizeof *record + 16)
             *inout_lost += ((const uint64_t *)(record + 1))[1];
-        } else if (record->type == PERF_RECORD_SWITCH && perf_record_id(record, &id)) {
-            bool out = record->misc & PERF_RECORD_MISC_SWITCH_OUT;
-            *ret_record = (struct switch_record){
-                .pid = (pid_t)id.pid,
-                .tid = (pid_t)id.tid,
-                .time_ns = id.time_ns,
-                .in = !out,
-                .preempted = out && record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
-            };
-            found = true;
-        }
+        else
+            found = switch_decode(record, ret_record);
     }
     *inout_lost += (dropped + SWITCH_BYTES - 1) / SWITCH_BYTES;
     return found;

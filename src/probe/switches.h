@@ -22,6 +22,10 @@ struct switch_record {
     bool preempted;   /* of a switch-out: still runnable */
 };
 
+struct perf_event_header;
+/* A record of a ring, if it is a context switch. */
+bool switch_decode(const struct perf_event_header *record, struct switch_record *ret_record);
+
 /* Watches one thread from now on. */
 int switches_open(struct switches **ret_switches, pid_t tid, struct err *err);
 /* An epoll descriptor that is readable when there are records; switches_begin makes it quiet again. It does not tell
