@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/traces.h"
 #include "jobdir/dir.h"
 #include "jobdir/export.h"
@@ -28,12 +28,6 @@ struct options {
     uint64_t from_ns, to_ns; /* after the job's start */
     bool has_from, has_to;
     struct call_filter filter;
-};
-
-/* A part of the work, for a person who waits. */
-struct progress {
-    bool shown;
-    uint64_t next_ns;
 };
 
 static void print_help(void)
@@ -151,31 +145,20 @@ static int check(const struct options *options)
 
 /* ---- messages of MPI ---- */
 
-static void show_reading(void *ctx, double share)
-{
-    struct progress *progress = ctx;
-    uint64_t now = clock_now_ns();
-    if (!progress->shown || now < progress->next_ns)
-        return;
-    progress->next_ns = now + NS_PER_SECOND / 10;
-    fprintf(stderr, "\rlooking for messages: %3.0f %%", 100 * share);
-}
-
 /* The messages and the common time line, if the format wants them and there are any. 0, or an exit status after the
  * reason was logged. */
 static int load_messages(struct mpi_messages **ret_messages, const struct export_format *format,
                          const struct job_traces *traces, const struct options *options)
 {
     struct err err = {0};
-    struct progress progress = {.shown = isatty(STDERR_FILENO) && strcmp(options->output, "-") != 0,
-                                .next_ns = clock_now_ns() + NS_PER_SECOND / 2};
+    struct progress progress;
     if (format->messages == EXPORT_NO_MESSAGES)
         return 0;
+    progress_begin(&progress, "looking for messages");
     const struct mpi_messages_options wanted = {
-        .start_ns = traces->start_ns, .stats = job_traces_stats(traces), .progress = show_reading, .ctx = &progress};
+        .start_ns = traces->start_ns, .stats = job_traces_stats(traces), .progress = progress_show, .ctx = &progress};
     int code = mpi_messages_load(ret_messages, traces->list, traces->count, &wanted, &err);
-    if (progress.shown)
-        fputs("\r\033[K", stderr);
+    progress_end(&progress);
     if (code < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
@@ -193,12 +176,9 @@ static int load_messages(struct mpi_messages **ret_messages, const struct export
 
 static void show_progress(struct progress *progress, const struct trace_cursor *cursor, size_t at, size_t count)
 {
-    uint64_t done, all, now = clock_now_ns();
-    if (!progress->shown || now < progress->next_ns)
-        return;
-    progress->next_ns = now + NS_PER_SECOND / 10;
+    uint64_t done, all;
     trace_cursor_progress(cursor, &done, &all);
-    fprintf(stderr, "\r%3.0f %%", 100 * ((double)at + (all ? (double)done / (double)all : 1)) / (double)count);
+    progress_show(progress, ((double)at + (all ? (double)done / (double)all : 1)) / (double)count);
 }
 
 /* What is asked for by the clock of the trace's host. */
@@ -264,8 +244,9 @@ static int export_all(struct exporter *exporter, const struct export_format *for
                       const struct options *options)
 {
     uint64_t events = 0, shown = 0;
-    struct progress progress = {.shown = isatty(STDERR_FILENO) && strcmp(options->output, "-") != 0,
-                                .next_ns = clock_now_ns() + NS_PER_SECOND / 2};
+    struct progress progress;
+    progress_begin(&progress, "writing");
+    progress.off |= isatty(fileno(exporter->out));
     int code = format->begin ? format->begin(exporter) : 0;
     bool all = format->messages == EXPORT_MESSAGES_ONLY;
     if (all)
@@ -280,8 +261,7 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     export_flush(exporter, true);
     if (format->done)
         format->done(exporter);
-    if (progress.shown)
-        fputs("\r\033[K", stderr);
+    progress_end(&progress);
     if (code == 0 && exporter->failed)
         code = -exporter->error;
     if (code == 0 && !events)

@@ -167,7 +167,7 @@ static void put_ranks(struct buf *out, const struct job_model *model, const stru
 /* ---- the table ---- */
 
 enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_COMMAND, COLUMNS };
-enum { COMMAND_ROOM = 20, NO_TERMINAL = 0 };
+enum { COMMAND_ROOM = 18 };
 
 static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND"};
 
@@ -179,7 +179,7 @@ struct row {
 struct table {
     struct row *rows;
     size_t count;
-    size_t columns; /* of the terminal, or NO_TERMINAL */
+    size_t columns; /* that there are for it */
 };
 
 static void table_done(struct table *table)
@@ -221,40 +221,31 @@ static void measure(const struct table *table, size_t ret_widths[COLUMNS])
         total += ret_widths[column] + 2;
     }
     for (size_t i = 0; i < sizeof least_needed / sizeof *least_needed; i++) {
-        if (table->columns == NO_TERMINAL || total + COMMAND_ROOM <= table->columns)
+        if (total + COMMAND_ROOM <= table->columns)
             break;
         total -= ret_widths[least_needed[i]] + 2;
         ret_widths[least_needed[i]] = 0;
     }
 }
 
-/* Appends lines cut to the terminal's width. */
-static void put_lines(struct buf *out, const struct table *table, const char *text)
-{
-    while (text && *text) {
-        size_t len = strcspn(text, "\n");
-        buf_append(out, text, table->columns == NO_TERMINAL ? len : text_fit(text, len, table->columns));
-        buf_putc(out, '\n');
-        text += len + (text[len] == '\n');
-    }
-}
-
 static void put_row(struct buf *out, const struct table *table, const size_t widths[COLUMNS], const char *const *cells)
 {
-    struct buf line = BUF_INIT;
+    size_t start = out->len, used = 0;
     for (size_t column = 0; column < COLUMN_COMMAND; column++) {
         bool number = column >= COLUMN_ELAPSED;
         if (!widths[column])
             continue;
         const char *cell = cells[column] ? cells[column] : "";
         if (number)
-            buf_printf(&line, "%*s  ", (int)widths[column], cell);
+            buf_printf(out, "%*s  ", (int)widths[column], cell);
         else
-            text_column(&line, cell, widths[column] + 2);
+            text_column(out, cell, widths[column] + 2);
+        used += widths[column] + 2;
     }
-    buf_puts(&line, cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : "");
-    put_lines(out, table, line.data);
-    buf_done(&line);
+    if (table->columns > used + 8)
+        text_cut(out, cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : "", table->columns - used);
+    buf_putc(out, '\n');
+    text_wrap(out, start, table->columns);
 }
 
 static void put_table(struct buf *out, const struct table *table)
@@ -264,7 +255,9 @@ static void put_table(struct buf *out, const struct table *table)
     put_row(out, table, widths, titles);
     for (size_t i = 0; i < table->count; i++) {
         put_row(out, table, widths, (const char *const *)table->rows[i].cells);
-        put_lines(out, table, table->rows[i].below.data);
+        size_t start = out->len;
+        buf_puts(out, table->rows[i].below.data ? table->rows[i].below.data : "");
+        text_wrap(out, start, table->columns);
     }
 }
 
@@ -427,7 +420,7 @@ int cmd_ps(int argc, char **argv)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
     _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
-                                                .columns = cli_columns()};
+                                                .columns = text_columns(STDOUT_FILENO)};
     if (!table.rows) {
         log_error("out of memory");
         json_decref(list);

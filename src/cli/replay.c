@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/pager.h"
+#include "cli/progress.h"
 #include "cli/traces.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
@@ -24,8 +25,9 @@
 
 enum {
     POLL_MS = 100,
-    NAMING_SECONDS = 3, /* so long a new process's functions may have no names yet */
-    VALUES_LEAST = 24,  /* characters of values that are shown on the narrowest terminal */
+    LOOK_EVERY = 1 << 14, /* events between looks at the progress */
+    NAMING_SECONDS = 3,   /* so long a new process's functions may have no names yet */
+    VALUES_LEAST = 24,    /* characters of values that are shown on the narrowest terminal */
 };
 
 struct options {
@@ -34,6 +36,7 @@ struct options {
     int32_t rank;            /* -1: all */
     uint64_t from_ns, to_ns; /* after the job's start */
     bool has_to, follow;
+    bool on_terminal; /* or in a pager */
     struct replay_options replay;
 };
 
@@ -50,6 +53,8 @@ struct track {
     size_t next_pause; /* of its pauses */
     uint64_t due_ns;   /* when to open it in follow mode */
     const struct options *options;
+    struct progress *progress;  /* of a job that is over, until there is something to see; NULL */
+    size_t number, count;       /* of so many traces */
     const struct track **shown; /* whose lines came last: a head stands where they change */
     bool open, over, wrote;
 };
@@ -241,6 +246,8 @@ static void before_lines(void *ctx)
 {
     struct track *track = ctx;
     track->wrote = true;
+    if (track->progress && track->options->on_terminal)
+        progress_end(track->progress); /* what is seen shows how far it is */
     if (*track->shown == track)
         return;
     put_head(track, track->options, !*track->shown);
@@ -276,6 +283,14 @@ static int put_pauses(struct track *track, uint64_t wall_ns)
     return code;
 }
 
+static void show_progress(const struct track *track)
+{
+    uint64_t done, all;
+    trace_cursor_progress(track->cursor, &done, &all);
+    progress_show(track->progress,
+                  ((double)track->number + (all ? (double)done / (double)all : 1)) / (double)track->count);
+}
+
 /* Shows all that is there. 0, or -errno. */
 static int track_run(struct track *track)
 {
@@ -294,6 +309,8 @@ static int track_run(struct track *track)
         if (code < 0)
             return code;
         track->over = code == 1;
+        if (track->progress && track->events % LOOK_EVERY == 0)
+            show_progress(track);
     }
     return code < 0 ? code : replay_idle(track->replay);
 }
@@ -397,11 +414,16 @@ static int show(struct job_traces *traces, const struct options *options)
     struct track track;
     struct job_history history;
     int status = 0, code = 0;
+    struct progress progress;
+    progress_begin(&progress, "reading the trace");
     job_history_open(&history, traces);
     for (size_t i = 0; i < traces->count && !status && code >= 0; i++) {
         if (!is_wanted(traces, traces->list[i], options))
             continue;
         status = track_open(&track, traces->list[i], options, traces, &history, &shown);
+        track.progress = &progress;
+        track.number = i;
+        track.count = traces->count;
         code = status ? 0 : track_run(&track);
         if (!status && code == 0 && track.events && !track.over)
             code = put_pauses(&track, job_history_end(&history, trace_pid(track.trace)));
@@ -413,6 +435,7 @@ static int show(struct job_traces *traces, const struct options *options)
             shown = &another;
         track_close(&track);
     }
+    progress_end(&progress);
     if (!status && code >= 0)
         put_rules(traces, options, &history, !shown);
     job_history_close(&history);
@@ -558,6 +581,8 @@ int cmd_replay(int argc, char **argv)
         sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     options.replay.colour = cli_color(STDOUT_FILENO);
     size_t columns = cli_columns();
+    options.on_terminal = columns != 0;
+    options.replay.columns = text_columns(STDOUT_FILENO);
     if (columns && !options.replay.full_times)
         options.replay.value_columns = columns > 3 * VALUES_LEAST ? columns / 3 : VALUES_LEAST;
     struct job_traces traces;

@@ -10,9 +10,9 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "job/mpi_names.h"
 #include "jobdir/dir.h"
 #include "jobdir/mpi_ends.h"
@@ -36,29 +36,24 @@ static void print_help(void)
            "Example: scry report @last\n");
 }
 
-/* On a terminal, when it takes long. */
-static void show_progress(void *ctx, double share)
-{
-    uint64_t *next_ns = ctx, now_ns = clock_now_ns();
-    if (*next_ns == 0)
-        *next_ns = now_ns + NS_PER_SECOND / 2;
-    if (now_ns < *next_ns)
-        return;
-    *next_ns = now_ns + NS_PER_SECOND / 10;
-    fprintf(stderr, "\rreading the trace: %3.0f %%", 100 * share);
-}
-
 static int load_functions(struct job_report *report, pid_t process, struct err *err)
 {
-    uint64_t next_ns = 0;
-    struct job_functions_options options = {.process = process, .ctx = &next_ns};
-    if (isatty(STDERR_FILENO) && isatty(STDOUT_FILENO))
-        options.progress = show_progress;
+    struct progress progress;
+    struct job_functions_options options = {.process = process, .progress = progress_show, .ctx = &progress};
+    progress_begin(&progress, "reading the trace");
     int code = job_report_load_functions(report, &options, err);
-    if (next_ns)
-        fputs("\r\033[K", stderr);
+    progress_end(&progress);
     if (code == 0 && process && !report->functions->processes)
         code = err_set(err, -ENOENT, "there is no trace of process %d in %s", (int)process, report->path);
+    return code;
+}
+
+static int load_messages(struct job_report *report, struct err *err)
+{
+    struct progress progress;
+    progress_begin(&progress, "looking for messages");
+    int code = job_report_load_messages(report, progress_show, &progress, err);
+    progress_end(&progress);
     return code;
 }
 
@@ -86,7 +81,7 @@ static bool load(const char *job, pid_t process, int rank, char *path, size_t si
     struct err err = {0};
     if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
         load_ranks(report, &err) == 0 && choose_rank(report, rank, &err) == 0 &&
-        load_functions(report, process, &err) == 0 && (rank >= 0 || job_report_load_messages(report, &err) == 0))
+        load_functions(report, process, &err) == 0 && (rank >= 0 || load_messages(report, &err) == 0))
         return true;
     cli_log_error(&err);
     job_report_done(report);

@@ -371,6 +371,7 @@ static int show(const struct why *why, bool json)
         out.failed |= !text;
     } else {
         put_text(&out, why);
+        text_wrap(&out, 0, text_columns(STDOUT_FILENO));
     }
     if (out.failed) {
         log_error("out of memory");

@@ -304,7 +304,7 @@ static void write_report(struct job *job, struct job_report *summary)
         report = &read;
         summary->failed = json_incref(read.failed);
     }
-    job_report_text(&text, report, (struct report_style){0});
+    job_report_text(&text, report, (struct report_style){.columns = 80});
     read.functions = NULL; /* lent */
     job_report_done(&read);
     if (!text.failed && text.data)

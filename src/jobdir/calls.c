@@ -175,6 +175,9 @@ static int enter(struct calls *calls, struct track *track, const struct trace_ev
         return -ENOMEM;
     track->innermost = call;
     call->from_exit = event->alone;
+    call->has_spent = event->spent && !event->alone;
+    if (call->has_spent)
+        call->spent = *event->spent;
     if (call->shown) {
         calls->open++;
         calls->shown++;
@@ -217,6 +220,20 @@ int calls_event(struct calls *calls, const struct trace_event *event)
         (event->kind != TRACE_THINNED || matches(calls, event->function)))
         calls->visitor->other(calls->visitor->ctx, track->innermost, event);
     return 0;
+}
+
+bool call_time(const struct trace *trace, const struct call *call, const struct trace_event *event,
+               struct call_time *ret_time)
+{
+    if (!call->has_spent || !event->spent || event->how == TRACE_EXIT_LOST)
+        return false;
+    uint64_t all = event->time - event->entry_time, unknown = event->spent->unknown - call->spent.unknown;
+    uint64_t waiting = event->spent->waiting - call->spent.waiting;
+    uint64_t preempted = event->spent->preempted - call->spent.preempted, off = waiting + preempted + unknown;
+    *ret_time = (struct call_time){.cpu_ns = trace_ticks_ns(trace, all > off ? all - off : 0),
+                                   .waiting_ns = trace_ticks_ns(trace, waiting),
+                                   .preempted_ns = trace_ticks_ns(trace, preempted)};
+    return unknown <= all / 100;
 }
 
 uint64_t calls_shown(const struct calls *calls)
@@ -289,6 +306,21 @@ void call_put_ns(struct buf *out, double ns)
         }
     }
     text_seconds(out, ns / 1e9);
+}
+
+void call_put_time(struct buf *out, const struct call_time *time)
+{
+    double least = (time->cpu_ns + time->waiting_ns + time->preempted_ns) / 100;
+    buf_puts(out, "cpu ");
+    call_put_ns(out, time->cpu_ns);
+    if (time->waiting_ns > least) {
+        buf_puts(out, ", waiting ");
+        call_put_ns(out, time->waiting_ns);
+    }
+    if (time->preempted_ns > least) {
+        buf_puts(out, ", preempted ");
+        call_put_ns(out, time->preempted_ns);
+    }
 }
 
 static struct layout_style style_for(const struct trace *trace)

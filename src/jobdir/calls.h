@@ -24,7 +24,9 @@ struct call {
     struct call *parent; /* the call around it, shown or not; NULL */
     struct call *around; /* the nearest around it that is shown; NULL */
     bool shown;
-    bool from_exit;                              /* its beginning is not recorded, but when that was */
+    bool from_exit; /* its beginning is not recorded, but when that was */
+    bool has_spent;
+    struct profile_spent spent;                  /* of its thread when it began (has_spent) */
     const struct layout *layout, *caller_layout; /* of its entry; NULL: none */
     /* the visitor's */
     struct buf text;                   /* empty at the beginning */
@@ -61,6 +63,14 @@ int calls_event(struct calls *calls, const struct trace_event *event); /* 0 or -
 /* Nothing more will be shown: the time is over and no shown call is open. */
 bool calls_are_over(const struct calls *calls, const struct trace_event *event);
 
+/* Of the time of a call that ends by `event`: on a processor, off it because the thread waited, and because others had
+ * it. False: that is not known, of a hundredth of it at least. */
+struct call_time {
+    double cpu_ns, waiting_ns, preempted_ns;
+};
+bool call_time(const struct trace *trace, const struct call *call, const struct trace_event *event,
+               struct call_time *ret_time);
+
 /* How many calls passed the filter so far. */
 uint64_t calls_shown(const struct calls *calls);
 
@@ -75,6 +85,8 @@ const char *call_file(const struct trace *trace, uint32_t function);
 bool call_put_place(struct buf *out, const struct trace *trace, const struct call *call, bool whole);
 /* "320 ns", "12.3 us", "4.56 ms", "1.23 s", "3 min 05 s" */
 void call_put_ns(struct buf *out, double ns);
+/* "cpu 1.20 ms, waiting 3.00 ms, preempted 12 us": what there is a hundredth of at least, but cpu always. */
+void call_put_time(struct buf *out, const struct call_time *time);
 void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
                      const void *bytes, size_t size);
 /* The same as JSON: an object, of the result its value; nothing if the layout has no such part. */

@@ -296,6 +296,11 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     any |= put_part(exporter, "statics", !any, event->layout, LAYOUT_STATICS, event->values, event->values_size);
     if (event->how != TRACE_RETURNED)
         buf_printf(&exporter->text, "%s\"ended\":\"%s\"", any ? "," : "", call_how(event->how));
+    any |= event->how != TRACE_RETURNED;
+    struct call_time time;
+    if (call_time(exporter->trace, call, event, &time))
+        buf_printf(&exporter->text, "%s\"cpu_ns\":%.0f,\"waiting_ns\":%.0f,\"preempted_ns\":%.0f", any ? "," : "",
+                   time.cpu_ns, time.waiting_ns, time.preempted_ns);
     buf_puts(&exporter->text, "}}");
     export_flush(exporter, false);
 }

@@ -10,7 +10,7 @@ static int begin(struct exporter *exporter)
 {
     buf_puts(&exporter->text,
              "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
-             "from_function,from_file,from_line,statics\r\n");
+             "from_function,from_file,from_line,statics,cpu_ns,waiting_ns,preempted_ns\r\n");
     return 0;
 }
 
@@ -85,7 +85,11 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     if (place && place->line)
         buf_printf(out, "%" PRIu32, place->line);
     put_values(exporter, event, LAYOUT_STATICS);
-    buf_puts(out, "\r\n");
+    struct call_time time;
+    if (call_time(exporter->trace, call, event, &time))
+        buf_printf(out, ",%.0f,%.0f,%.0f\r\n", time.cpu_ns, time.waiting_ns, time.preempted_ns);
+    else
+        buf_puts(out, ",,,\r\n");
     export_flush(exporter, false);
 }
 

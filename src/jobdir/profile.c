@@ -25,6 +25,7 @@ static void stack_free(struct profile *profile, struct stack *stack)
     profile->frames -= stack->room;
     profile->stacks_count--;
     free(stack->frames);
+    free(stack->spent);
     free(stack);
 }
 
@@ -129,6 +130,10 @@ static bool stack_grow(struct profile *profile, struct stack *stack)
     size_t room = stack->room ? stack->room * 2 : 32;
     if (room > PROFILE_DEPTH || profile->frames + room > PROFILE_FRAMES)
         return false;
+    struct frame_spent *spent = profile->spends ? realloc(stack->spent, room * sizeof *spent) : NULL;
+    if (profile->spends && !spent)
+        return false;
+    stack->spent = spent;
     struct frame *frames = realloc(stack->frames, room * sizeof *frames);
     if (!frames)
         return false;
@@ -145,12 +150,15 @@ static struct stack *stack_new(struct profile *profile, uint64_t key)
     struct profile_thread *thread = thread_of(profile, (uint32_t)(key >> 32));
     struct stack *stack = calloc(1, sizeof *stack);
     if (!thread || !stack || profile->stacks_count >= profile->limit || !stack_grow(profile, stack)) {
+        free(stack ? stack->spent : NULL);
         free(stack);
         return NULL;
     }
     stack->key = key;
     stack->thread = thread;
     stack->frames[0] = (struct frame){.row = PROFILE_ROOT_ROW};
+    if (stack->spent)
+        stack->spent[0] = (struct frame_spent){.begin = {0}};
     stack->depth = 1;
     stack->next = thread->stacks;
     thread->stacks = stack;
@@ -205,6 +213,8 @@ void profile_enter(struct profile *profile, uint32_t thread_number, uint32_t sta
     if (thread->nodes[node].function != function || node < 2 || context == 1)
         find_place(profile, thread, frame - 1, function, &row, &node);
     *frame = (struct frame){node, row, time, 0, thread->rows[row].total, thread->nodes[node].total};
+    if (stack->spent && thread->spent)
+        stack->spent[stack->depth - 1] = (struct frame_spent){profile->now, {0}, thread->spent[row].total};
     thread->latest = time;
     thread->nodes[node].calls++;
     thread->nodes[node].active++;
@@ -212,8 +222,45 @@ void profile_enter(struct profile *profile, uint32_t thread_number, uint32_t sta
     thread->rows[row].active++;
 }
 
+void profile_spent_now(struct profile *profile, const struct profile_spent *until_now)
+{
+    profile->spends = true;
+    profile->now = *until_now;
+}
+
+static struct profile_spent spent_between(const struct profile_spent *from, const struct profile_spent *to)
+{
+    return (struct profile_spent){to->waiting - from->waiting, to->preempted - from->preempted,
+                                  to->unknown - from->unknown};
+}
+
+/* What of the span was not spent in the calls inside. */
+static struct profile_spent spent_outside(const struct profile_spent *inner, const struct profile_spent *span)
+{
+    return (struct profile_spent){profile_span(inner->waiting, span->waiting),
+                                  profile_span(inner->preempted, span->preempted),
+                                  profile_span(inner->unknown, span->unknown)};
+}
+
+/* The call that has just been taken off the stack. */
+static void leave_spent(const struct profile *profile, struct stack *stack, uint32_t row_number, bool timed)
+{
+    struct frame_spent *frame = &stack->spent[stack->depth];
+    struct row_spent *row = &stack->thread->spent[row_number];
+    if (!timed) {
+        profile_spent_add(&frame[-1].inner, &frame->inner);
+        return;
+    }
+    struct profile_spent span = spent_between(&frame->begin, &profile->now);
+    struct profile_spent self = spent_outside(&frame->inner, &span);
+    profile_spent_add(&frame[-1].inner, &span);
+    profile_spent_add(&row->self, &self);
+    row->total = frame->row_total;
+    profile_spent_add(&row->total, &span);
+}
+
 /* Ends the innermost call. */
-static inline void leave(struct stack *stack, uint64_t time, bool timed)
+static inline void leave(const struct profile *profile, struct stack *stack, uint64_t time, bool timed)
 {
     struct profile_thread *thread = stack->thread;
     struct frame *frame = &stack->frames[--stack->depth];
@@ -221,6 +268,8 @@ static inline void leave(struct stack *stack, uint64_t time, bool timed)
     struct node *node = &thread->nodes[frame->node];
     row->active--;
     node->active--;
+    if (stack->spent && thread->spent)
+        leave_spent(profile, stack, frame->row, timed);
     if (!timed) {
         frame[-1].inner += frame->inner;
         return;
@@ -244,7 +293,7 @@ void profile_leave(struct profile *profile, uint32_t thread_number, uint32_t sta
     if (stack->beyond)
         stack->beyond--;
     else if (stack->depth > 1)
-        leave(stack, time, true);
+        leave(profile, stack, time, true);
 }
 
 /* Takes the calls that were too deep to be kept off the count. */
@@ -262,7 +311,7 @@ void profile_unwind(struct profile *profile, uint32_t thread, uint32_t stack_num
         return;
     for (count = skip_beyond(stack, count); count && stack->depth > 1; count--) {
         stack->thread->rows[stack->frames[stack->depth - 1].row].unwound++;
-        leave(stack, time, true);
+        leave(profile, stack, time, true);
     }
 }
 
@@ -272,7 +321,7 @@ void profile_lost(struct profile *profile, uint32_t thread, uint32_t stack_numbe
     if (!stack)
         return;
     for (count = skip_beyond(stack, count); count && stack->depth > 1; count--)
-        leave(stack, 0, false);
+        leave(profile, stack, 0, false);
 }
 
 void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_number, uint32_t function,
@@ -292,7 +341,7 @@ void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_n
         depth = ours ? at : depth;
     }
     while (stack->depth > depth)
-        leave(stack, 0, false);
+        leave(profile, stack, 0, false);
     stack->beyond = 0;
     if (!ours) {
         profile_enter(profile, thread, stack_number, function, entry_time);
@@ -303,8 +352,10 @@ void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_n
         uint64_t span = profile_span(entry_time, time), inner = entered[-1].inner;
         entered->inner = inner < span ? inner : span;
         entered[-1].inner -= entered->inner;
+        if (stack->spent) /* when it began is not in the trace, so what was spent until then is not known */
+            stack->spent[depth].begin.unknown -= span;
     }
-    leave(stack, time, true);
+    leave(profile, stack, time, true);
 }
 
 void profile_thread_ended(struct profile *profile, uint32_t number, uint64_t time)

@@ -19,11 +19,17 @@ enum { PROFILE_LIMIT = 1 << 17 };
 
 struct profile;
 
+/* Ticks that a thread did not have a processor: because it waited, because others had it, and why is not known. */
+struct profile_spent {
+    uint64_t waiting, preempted, unknown;
+};
+
 struct profile_row {
     uint32_t function;                     /* id; PROFILE_OTHERS */
     uint64_t calls, total, self, min, max; /* of calls that ended; calls also counts open ones */
     uint64_t unwound, open;
     uint64_t sum; /* of the times of all calls that ended, those inside a call of the same function, too */
+    struct profile_spent total_spent, self_spent; /* of the times; of calls that ended. See profile_spent_now */
 };
 struct profile_edge {
     uint32_t caller, function; /* caller PROFILE_ROOT: none recorded */
@@ -36,6 +42,9 @@ void profile_free(struct profile *profile);
 /* `thread` and `stack` name a stack of calls. Events that do not fit (an exit without entry) are ignored. */
 void profile_enter(struct profile *profile, uint32_t thread, uint32_t stack, uint32_t function, uint64_t time);
 void profile_leave(struct profile *profile, uint32_t thread, uint32_t stack, uint64_t time);
+/* What the thread of the event that is fed next had spent until then. Before each event, from the first one on; or of
+ * none. */
+void profile_spent_now(struct profile *profile, const struct profile_spent *until_now);
 void profile_unwind(struct profile *profile, uint32_t thread, uint32_t stack, uint32_t count, uint64_t time);
 /* So many innermost calls returned, but when is not known: counted, not timed. */
 void profile_lost(struct profile *profile, uint32_t thread, uint32_t stack, uint32_t count);

@@ -28,6 +28,14 @@ struct row { /* a cache line */
     uint64_t calls, total, self, min, max, unwound, sum;
 };
 
+/* What stands beside rows and frames where it is known when threads had a processor. */
+struct row_spent {
+    struct profile_spent total, self;
+};
+struct frame_spent {
+    struct profile_spent begin, inner, row_total; /* as time, inner and row_total of the frame */
+};
+
 struct node {
     uint32_t function;
     uint32_t parent;  /* index; for those beyond the limit PROFILE_FLAT | row of the caller */
@@ -52,8 +60,9 @@ struct index {
 struct profile_thread {
     uint32_t number;
     bool ended;
-    struct row *rows;   /* 0: the others */
-    struct node *nodes; /* 0: the root; 1: calls that found no place of their own */
+    struct row *rows;        /* 0: the others */
+    struct row_spent *spent; /* of the rows; NULL: it is not known */
+    struct node *nodes;      /* 0: the root; 1: calls that found no place of their own */
     size_t row_count, row_room, node_count, node_room;
     size_t flat_count; /* of the nodes, those that are edges */
     struct index by_function, by_path;
@@ -65,10 +74,11 @@ struct profile_thread {
 struct stack {
     uint64_t key; /* thread << 32 | stack */
     struct profile_thread *thread;
-    struct frame *frames; /* 0: what is around the outermost call */
-    size_t depth, room;   /* depth counts frame 0 */
-    uint64_t beyond;      /* calls deeper than there is room for, open now */
-    struct stack *next;   /* of the thread */
+    struct frame *frames;      /* 0: what is around the outermost call */
+    struct frame_spent *spent; /* of the frames; NULL */
+    size_t depth, room;        /* depth counts frame 0 */
+    uint64_t beyond;           /* calls deeper than there is room for, open now */
+    struct stack *next;        /* of the thread */
     UT_hash_handle hh;
 };
 
@@ -79,6 +89,8 @@ struct profile {
     struct stack *stacks;                     /* hash by key */
     struct stack *last;                       /* used last */
     struct profile_thread *others;            /* threads beyond the limit, and ended ones that had to make room */
+    bool spends;
+    struct profile_spent now; /* of the thread whose event comes */
 };
 
 static inline uint32_t profile_hash(uint32_t a, uint32_t b)
@@ -96,6 +108,13 @@ static inline uint64_t profile_span(uint64_t from, uint64_t to)
 uint32_t profile_row_of(struct profile *profile, struct profile_thread *thread, uint32_t function);
 uint32_t profile_node_of(struct profile *profile, struct profile_thread *thread, uint32_t context, uint32_t caller_row,
                          uint32_t row);
+
+static inline void profile_spent_add(struct profile_spent *to, const struct profile_spent *more)
+{
+    to->waiting += more->waiting;
+    to->preempted += more->preempted;
+    to->unknown += more->unknown;
+}
 
 /* A new thread's rows and nodes. NULL: no memory. */
 struct profile_thread *profile_thread_new(struct profile *profile, uint32_t number);

@@ -107,6 +107,13 @@ static int add_rows(void *ctx, const struct profile_thread *thread)
         row->open += from->active;
         row->min = from->min < row->min ? from->min : row->min;
         row->max = from->max > row->max ? from->max : row->max;
+        if (thread->spent) {
+            profile_spent_add(&row->total_spent, &thread->spent[i].total);
+            profile_spent_add(&row->self_spent, &thread->spent[i].self);
+        } else { /* nothing is known of all of it */
+            row->total_spent.unknown += from->total;
+            row->self_spent.unknown += from->self;
+        }
     }
     if (rows->now)
         add_open(rows, thread);

@@ -53,8 +53,17 @@ static uint32_t row_find(const struct profile_thread *thread, uint32_t function)
 
 static bool row_room(struct profile_thread *thread)
 {
+    size_t before = thread->row_room;
     if (!make_room((void **)&thread->rows, &thread->row_room, thread->row_count, sizeof *thread->rows))
         return false;
+    if (thread->spent && thread->row_room > before) {
+        struct row_spent *spent = realloc(thread->spent, thread->row_room * sizeof *spent);
+        if (spent)
+            memset(spent + before, 0, (thread->row_room - before) * sizeof *spent);
+        else
+            free(thread->spent); /* then it is not known */
+        thread->spent = spent;
+    }
     if (thread->row_count * 2 < thread->by_function.mask)
         return true;
     if (!index_grow(&thread->by_function, (thread->by_function.mask + 1) * 2))
@@ -174,6 +183,8 @@ struct profile_thread *profile_thread_new(struct profile *profile, uint32_t numb
         return NULL;
     thread->number = number;
     if (thread_init(thread)) {
+        if (profile->spends)
+            thread->spent = calloc(thread->row_room, sizeof *thread->spent);
         profile->rows++;
         profile->nodes += 2;
         return thread;
@@ -191,6 +202,7 @@ void profile_thread_free(struct profile *profile, struct profile_thread *thread)
         profile->nodes -= thread->node_count;
     }
     free(thread->rows);
+    free(thread->spent);
     free(thread->nodes);
     free(thread->by_function.slots);
     free(thread->by_path.slots);
@@ -236,6 +248,10 @@ void profile_thread_merge(struct profile *profile, const struct profile_thread *
     uint32_t *rows = calloc(from->row_count, sizeof *rows), *nodes = calloc(from->node_count, sizeof *nodes);
     for (size_t i = 0; i < from->row_count; i++) {
         uint32_t at = merge_row(profile, to, &from->rows[i]);
+        if (from->spent && to->spent) {
+            profile_spent_add(&to->spent[at].total, &from->spent[i].total);
+            profile_spent_add(&to->spent[at].self, &from->spent[i].self);
+        }
         if (rows)
             rows[i] = at;
     }

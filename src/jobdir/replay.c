@@ -75,10 +75,12 @@ static void put_start(struct replay *replay, uint64_t ticks, const struct trace_
         int len = snprintf(name, sizeof name, stack ? "[%u/%u]" : "[%u]", thread->tid, stack);
         buf_printf(&replay->out, "  %s%*s", name, len < 9 ? 9 - len : 0, "");
     }
-    uint32_t levels = depth < DEEPEST ? depth : DEEPEST;
+    size_t columns = replay->options.columns;
+    uint32_t deepest = columns && columns / 4 < DEEPEST ? (uint32_t)columns / 4 : DEEPEST;
+    uint32_t levels = depth < deepest ? depth : deepest;
     buf_printf(&replay->out, "%*s", (int)(2 + INDENT * levels), "");
-    if (depth > DEEPEST)
-        buf_printf(&replay->out, "(+%u) ", depth - DEEPEST);
+    if (depth > deepest)
+        buf_printf(&replay->out, "(+%u) ", depth - deepest);
 }
 
 static void put_duration(struct replay *replay, uint64_t ticks)
@@ -88,6 +90,18 @@ static void put_duration(struct replay *replay, uint64_t ticks)
         buf_printf(&replay->out, "%.0f ns", trace_ticks_ns(replay->trace, ticks));
     else
         call_put_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
+}
+
+/* That it was not on a processor all the time, if that is worth a word. */
+static void put_off(struct replay *replay, const struct call *call, const struct trace_event *event)
+{
+    struct call_time time;
+    if (!call_time(replay->trace, call, event, &time) ||
+        time.waiting_ns + time.preempted_ns < (time.cpu_ns + time.waiting_ns + time.preempted_ns) / 10)
+        return;
+    buf_puts(&replay->out, " (");
+    call_put_time(&replay->out, &time);
+    buf_putc(&replay->out, ')');
 }
 
 /* Where the function is, and where it was called; of a call of MPI only that. */
@@ -200,7 +214,7 @@ static bool is_continued(const struct trace *trace)
 }
 
 /* How the call ended: locals, result, and what is unusual. */
-static void put_end(struct replay *replay, const struct trace_event *event)
+static void put_end(struct replay *replay, const struct call *call, const struct trace_event *event)
 {
     put_group(replay, &replay->out, "", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
     if (event->layout && layout_has(event->layout, LAYOUT_RESULT)) {
@@ -220,6 +234,7 @@ static void put_end(struct replay *replay, const struct trace_event *event)
         buf_puts(&replay->out, "  still open at the end");
     if (event->how != TRACE_OPEN || event->time > event->entry_time) /* else it is not known */
         put_duration(replay, event->time - event->entry_time);
+    put_off(replay, call, event);
     if (event->alone)
         buf_puts(&replay->out, "  (its beginning was not recorded)");
 }
@@ -332,7 +347,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     }
     if (call->value > MESSAGES_SHOWN)
         buf_printf(&replay->out, "  and %" PRIu64 " more", call->value - MESSAGES_SHOWN);
-    put_end(replay, event);
+    put_end(replay, call, event);
     if (waiting || event->alone)
         put_source(replay, call);
     put_signature(replay, call, event);
@@ -460,6 +475,8 @@ static int flush(struct replay *replay, size_t least)
     if (replay->out.failed)
         return -ENOMEM;
     if (replay->out.len >= least && replay->out.len) {
+        if (!replay->options.json)
+            text_wrap(&replay->out, 0, replay->options.columns);
         if (replay->options.before)
             replay->options.before(replay->options.ctx);
         replay->failed |= fwrite(replay->out.data, 1, replay->out.len, replay->file) != replay->out.len;

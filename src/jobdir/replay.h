@@ -27,6 +27,7 @@ struct replay_options {
     bool colour;
     bool types;                /* with the declaration of each function, as far as it is known */
     struct mpi_trace *mpi;     /* of the trace, where calls of MPI come from; borrowed; NULL: not known */
+    size_t columns;            /* lines are not longer: what does not fit goes on below. 0: as long as they are */
     size_t value_columns;      /* arguments, locals and results are cut to so many characters each; 0: they are not */
     void (*before)(void *ctx); /* called each time before something is written; NULL: none */
     void *ctx;

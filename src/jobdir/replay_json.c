@@ -84,6 +84,10 @@ static void json_leave(void *ctx, struct call *call, const struct trace_event *e
         buf_puts(out, ",\"duration_ns\":null");
     else
         buf_printf(out, ",\"duration_ns\":%.0f", trace_ticks_ns(replay->trace, event->time - event->entry_time));
+    struct call_time time;
+    if (call_time(replay->trace, call, event, &time))
+        buf_printf(out, ",\"cpu_ns\":%.0f,\"waiting_ns\":%.0f,\"preempted_ns\":%.0f", time.cpu_ns, time.waiting_ns,
+                   time.preempted_ns);
     buf_printf(out, ",\"how\":\"%s\",\"beginning_recorded\":%s", call_how(event->how),
                event->alone || call->from_exit ? "false" : "true");
     buf_append(out, call->text.data ? call->text.data : "", call->text.len);

@@ -69,10 +69,13 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     return job_functions_load(&report->functions, report->path, &with_start, err);
 }
 
-int job_report_load_messages(struct job_report *report, struct err *err)
+int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,
+                             struct err *err)
 {
     const struct mpi_messages_options options = {.start_ns = report->info.started_ns,
-                                                 .stats = report->mpi ? &report->mpi->set : NULL};
+                                                 .stats = report->mpi ? &report->mpi->set : NULL,
+                                                 .progress = progress,
+                                                 .ctx = ctx};
     return mpi_messages_load_job(&report->messages, report->path, &options, err);
 }
 
@@ -135,7 +138,7 @@ const char *job_report_status(const struct job_report *report)
 struct report_style report_style_for(int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    struct report_style style = {.ascii = false};
+    struct report_style style = {.columns = text_columns(fd)};
     style.colour = isatty(fd) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
     style.ascii = !locale || strcasecmp(nl_langinfo_l(CODESET, locale), "UTF-8") != 0;

@@ -43,14 +43,16 @@ void job_report_done(struct job_report *report);
 int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
 
 /* And what the traces of its ranks tell of messages, after report->mpi: report->messages. Likewise. */
-int job_report_load_messages(struct job_report *report, struct err *err);
+int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,
+                             struct err *err);
 
 /* The values as of now: of an ended job its result, else what is known so far. */
 struct job_result job_report_result(const struct job_report *report);
 
 struct report_style {
-    bool ascii;  /* no characters beyond ASCII */
-    bool colour; /* ANSI */
+    bool ascii;     /* no characters beyond ASCII */
+    bool colour;    /* ANSI */
+    size_t columns; /* lines are not longer: what does not fit goes on below. 0: as long as they are */
 };
 /* For a stream: colours on a terminal unless NO_COLOR is set, ASCII where the locale is not UTF-8. */
 struct report_style report_style_for(int fd);

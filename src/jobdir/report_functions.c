@@ -117,6 +117,8 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
     while ((code = trace_next(cursor, &event)) == 1 && reading->code == 0) {
         reading->events++;
         reading->last_time = event.time;
+        if (event.spent)
+            profile_spent_now(reading->profile, event.spent);
         feed_profile(reading->profile, &event);
         if (event.alone)
             note_alone(reading, event.function);
@@ -175,6 +177,20 @@ static int add_to_rank(struct reading *reading, const struct job_function *funct
     return 0;
 }
 
+bool job_cpu_ns(double ns, const struct job_spent *spent, double *ret_ns)
+{
+    double cpu_ns = ns - spent->waiting_ns - spent->preempted_ns - spent->unknown_ns;
+    *ret_ns = cpu_ns > 0 ? cpu_ns : 0;
+    return spent->unknown_ns <= ns / 100;
+}
+
+static void add_spent(const struct trace *trace, struct job_spent *to, const struct profile_spent *more)
+{
+    to->waiting_ns += trace_ticks_ns(trace, more->waiting);
+    to->preempted_ns += trace_ticks_ns(trace, more->preempted);
+    to->unknown_ns += trace_ticks_ns(trace, more->unknown);
+}
+
 static int add_rows(struct reading *reading)
 {
     _cleanup_(freep) struct profile_row *rows = NULL;
@@ -196,6 +212,8 @@ static int add_rows(struct reading *reading)
         function->sum_ns += trace_ticks_ns(reading->trace, rows[i].sum);
         function->total_ns += trace_ticks_ns(reading->trace, rows[i].total);
         function->self_ns += trace_ticks_ns(reading->trace, rows[i].self);
+        add_spent(reading->trace, &function->total_spent, &rows[i].total_spent);
+        add_spent(reading->trace, &function->self_spent, &rows[i].self_spent);
         reading->all->self_ns += trace_ticks_ns(reading->trace, rows[i].self);
         if (add_to_rank(reading, function, rows[i].calls, trace_ticks_ns(reading->trace, rows[i].total),
                         trace_ticks_ns(reading->trace, rows[i].self)) < 0)
@@ -231,18 +249,36 @@ static int add_edges(struct reading *reading)
     return 0;
 }
 
-static void add_problem(void *ctx, const char *text)
+static void add_text(json_t *list, const char *text)
 {
-    struct job_functions *all = ctx;
     size_t index;
     json_t *known;
-    json_array_foreach(all->problems, index, known)
+    json_array_foreach(list, index, known)
     {
         if (strcmp(json_string_value(known), text) == 0)
             return;
     }
-    if (json_array_size(all->problems) < LIMIT_PROBLEMS)
-        json_array_append_new(all->problems, text_json(text));
+    if (json_array_size(list) < LIMIT_PROBLEMS)
+        json_array_append_new(list, text_json(text));
+}
+
+static void add_problem(void *ctx, const char *text)
+{
+    struct job_functions *all = ctx;
+    add_text(all->problems, text);
+}
+
+/* Why it is not known when the process had a processor, if that is so for some of the time. */
+static void add_unwatched(struct job_functions *all, const struct trace *trace)
+{
+    const char *why = trace_value(trace, "switches_missing"), *exe = trace_value(trace, "exe");
+    const char *slash = exe ? strrchr(exe, '/') : NULL;
+    if (!why && trace_number(trace, "switches_from"))
+        return;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s: %s", slash ? slash + 1 : exe ? exe : "?", why ? why : "its trace does not have it");
+    if (!text.failed)
+        add_text(all->unwatched, text.data);
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -270,6 +306,7 @@ static void add_counts(struct job_functions *all, const struct trace *trace)
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))
         all->max_depth = max_depth;
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
+    add_unwatched(all, trace);
     for (size_t i = 0; (text = trace_problem(trace, i)); i++)
         add_problem(all, text);
 }
@@ -336,6 +373,7 @@ static void add_count(void *ctx, const struct trace_count *count)
     function->thinned += count->thinned;
     function->open += count->open;
     function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
+    function->total_spent.unknown_ns += trace_ticks_ns(reading->trace, count->ticks);
     if (add_to_rank(reading, function, count->calls + unkept, trace_ticks_ns(reading->trace, count->ticks), 0) < 0)
         reading->code = -ENOMEM;
 }
@@ -482,11 +520,8 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
     if (code < 0)
         return code;
     struct job_functions *all = calloc(1, sizeof *all);
-    json_t *problems = json_array();
-    if (!all || !problems)
+    if (!all || !(all->problems = json_array()) || !(all->unwatched = json_array()))
         code = err_set(err, -ENOMEM, "out of memory");
-    else
-        all->problems = problems;
     for (size_t i = 0; i < count; i++) {
         if (code == 0 && paths[i] && all->incomplete)
             all->unread++;
@@ -537,5 +572,6 @@ void job_functions_free(struct job_functions *functions)
     free(functions->ranks);
     report_calls_free(functions);
     json_decref(functions->problems);
+    json_decref(functions->unwatched);
     free(functions);
 }

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "jobdir/calls.h"
 #include "jobdir/mpi_stats.h"
 
 enum {
@@ -22,6 +23,14 @@ enum {
     FUNCTIONS_SLOWEST_EACH = 3, /* of one function */
     FUNCTIONS_LAST = 8,         /* calls before a crash */
 };
+
+/* Of a function's time, what its threads did not have a processor: because they waited, because others had it, and why
+ * or whether is not known. */
+struct job_spent {
+    double waiting_ns, preempted_ns, unknown_ns;
+};
+/* The rest, on a processor. False: too much of the time is not known. */
+bool job_cpu_ns(double ns, const struct job_spent *spent, double *ret_ns);
 
 struct job_function {
     char *key; /* name, file and line as one string */
@@ -34,6 +43,7 @@ struct job_function {
     uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
     uint64_t lost;                 /* ended, and when is not known: their time counts for nothing */
     double total_ns, self_ns, min_ns, max_ns, sum_ns; /* sum_ns: of all calls, also those inside each other */
+    struct job_spent total_spent, self_spent;
     UT_hash_handle hh;
 };
 
@@ -65,6 +75,8 @@ struct job_slow_call {
     char *arguments, *result; /* as text; NULL: not recorded */
     char *where;              /* a call of MPI came from there; NULL: it is none, or that is not known */
     int32_t rank;             /* of MPI; -1 */
+    bool timed;               /* of what its time was is known: */
+    struct call_time time;
 };
 
 struct job_crash_calls {
@@ -90,8 +102,9 @@ struct job_functions {
     size_t slowest_count;
     struct job_crash_calls *crashes;
     size_t crash_count;
-    json_t *problems;                                      /* array of strings: why something is missing */
-    size_t processes;                                      /* that have traces: one of each program that they ran */
+    json_t *problems;  /* array of strings: why something is missing */
+    json_t *unwatched; /* array of strings: of what processes it is not known when they had a processor, and why */
+    size_t processes;  /* that have traces: one of each program that they ran */
     uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
     uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
     uint64_t waits_ran_out,
@@ -127,8 +140,8 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
 /* The calls that a process was in when it crashed, `most` of them (0: none), the innermost first. False: not known;
  * `functions` may be NULL. */
 bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most);
-/* The sections of the report. */
-void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings);
+/* The sections of the report, for so many columns (0: as many as it takes). */
+void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings, size_t columns);
 /* Sets .functions, .calls, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
 void job_functions_json(json_t *report, const struct job_functions *functions);
 void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What traces say, for programs: .functions, .calls, .slowest_calls, .crash_calls, .trace of
  * doc/reference/report.schema.json. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +17,39 @@ const struct job_function_rank *report_function_by_rank(const struct job_functio
     return cell;
 }
 
+/* .NAMEcpu_ns and so on; null where too much is not known. */
+static void set_spent(json_t *row, const char *prefix, double ns, const struct job_spent *spent)
+{
+    double cpu_ns;
+    bool known = job_cpu_ns(ns, spent, &cpu_ns);
+    const struct {
+        const char *name;
+        double ns;
+        bool known;
+    } values[] = {{"cpu_ns", cpu_ns, known},
+                  {"waiting_ns", spent->waiting_ns, known},
+                  {"preempted_ns", spent->preempted_ns, known},
+                  {"unknown_ns", spent->unknown_ns, true}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s%s", prefix, values[i].name);
+        json_object_set_new(row, name, values[i].known ? json_integer((json_int_t)values[i].ns) : json_null());
+    }
+}
+
 json_t *report_function_json(const struct job_function *function)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-                     text_json(function->name), "file", text_json(function->file), "line", (json_int_t)function->line,
-                     "calls", (json_int_t)function->calls, "total_ns", (json_int_t)function->total_ns, "self_ns",
-                     (json_int_t)function->self_ns, "min_ns", (json_int_t)function->min_ns, "max_ns",
-                     (json_int_t)function->max_ns, "open", (json_int_t)function->open, "unwound",
-                     (json_int_t)function->unwound, "counted", (json_int_t)function->counted, "thinned",
-                     (json_int_t)function->thinned, "end_missing", (json_int_t)function->lost, "unkept",
-                     (json_int_t)function->unkept);
+    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+                            text_json(function->name), "file", text_json(function->file), "line",
+                            (json_int_t)function->line, "calls", (json_int_t)function->calls, "total_ns",
+                            (json_int_t)function->total_ns, "self_ns", (json_int_t)function->self_ns, "min_ns",
+                            (json_int_t)function->min_ns, "max_ns", (json_int_t)function->max_ns, "open",
+                            (json_int_t)function->open, "unwound", (json_int_t)function->unwound, "counted",
+                            (json_int_t)function->counted, "thinned", (json_int_t)function->thinned, "end_missing",
+                            (json_int_t)function->lost, "unkept", (json_int_t)function->unkept);
+    set_spent(row, "total_", function->total_ns, &function->total_spent);
+    set_spent(row, "self_", function->self_ns, &function->self_spent);
+    return row;
 }
 
 static json_t *ranks_json(const struct job_functions *functions, const struct job_function *function)
@@ -50,13 +74,22 @@ static json_t *edge_json(const struct job_edge *edge)
 
 static json_t *slow_json(const struct job_slow_call *call)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o}", "name",
-                     text_json(call->function->name), "file", text_json(call->function->file), "line",
-                     (json_int_t)call->function->line, "duration_ns", (json_int_t)call->ns, "start_seconds",
-                     call->start_seconds, "pid", (int)call->pid, "thread", (json_int_t)call->tid, "how", call->how,
-                     "arguments", text_json(call->arguments), "result", text_json(call->result), "where",
-                     call->where ? text_json(call->where) : json_null(), "rank",
-                     call->rank >= 0 ? json_integer(call->rank) : json_null());
+    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o}", "name",
+                            text_json(call->function->name), "file", text_json(call->function->file), "line",
+                            (json_int_t)call->function->line, "duration_ns", (json_int_t)call->ns, "start_seconds",
+                            call->start_seconds, "pid", (int)call->pid, "thread", (json_int_t)call->tid, "how",
+                            call->how, "arguments", text_json(call->arguments), "result", text_json(call->result),
+                            "where", call->where ? text_json(call->where) : json_null(), "rank",
+                            call->rank >= 0 ? json_integer(call->rank) : json_null());
+    const struct {
+        const char *name;
+        double ns;
+    } times[] = {{"cpu_ns", call->time.cpu_ns},
+                 {"waiting_ns", call->time.waiting_ns},
+                 {"preempted_ns", call->time.preempted_ns}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        json_object_set_new(row, times[i].name, call->timed ? json_integer((json_int_t)times[i].ns) : json_null());
+    return row;
 }
 
 static json_t *lines_json(const char *lines)
@@ -100,7 +133,7 @@ void job_functions_json(json_t *report, const struct job_functions *functions)
     const struct job_functions *all = functions ? functions : &none;
     json_object_set_new(
         report, "trace",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o}", "events",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "events",
                   (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "waits_ran_out",
                   (json_int_t)all->waits_ran_out, "waits_dropped", (json_int_t)all->waits_dropped, "overwritten",
                   (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds", all->cost_seconds,
@@ -108,5 +141,6 @@ void job_functions_json(json_t *report, const struct job_functions *functions)
                   (json_int_t)all->functions_omitted, "too_deep", (json_int_t)all->too_deep, "processes",
                   (json_int_t)all->processes, "complete", !all->incomplete, "thinned", (json_int_t)all->thinned,
                   "min_time_ns", (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
-                  all->problems ? json_incref(all->problems) : json_array()));
+                  all->problems ? json_incref(all->problems) : json_array(), "unwatched",
+                  all->unwatched ? json_incref(all->unwatched) : json_array()));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What traces say, for people; and of two runs. */
+/* What traces say, for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,32 +14,32 @@
 enum {
     SUMMARY_FUNCTIONS = 4,
     SUMMARY_PROBLEMS = 3,
-    SHOWN_FUNCTIONS = 25,
     SHOWN_BY_RANK = 10,
     SHOWN_CALLERS = 12,
     SHOWN_CALLEES = 6,
     NAME_WIDTH = 44,
+    WIDE = 110,         /* columns in which all of a function's times have room */
     SHOWN_VALUES = 100, /* characters of a slow call's arguments, and of its result */
 };
 
-static const char *base_of(const char *file)
+const char *report_base_of(const char *file)
 {
     const char *slash = strrchr(file, '/');
     return slash && slash[1] ? slash + 1 : file;
 }
 
-static void put_source(struct buf *out, const struct job_function *function)
+void report_put_source(struct buf *out, const struct job_function *function)
 {
     if (!function->file[0])
         return;
     buf_puts(out, "  ");
-    text_show(out, base_of(function->file));
+    text_show(out, report_base_of(function->file));
     if (function->line)
         buf_printf(out, ":%" PRIu32, function->line);
 }
 
 /* Right-justified in so many columns. */
-static void put_time(struct buf *out, double ns, int columns)
+void report_put_time(struct buf *out, double ns, int columns)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     call_put_ns(&text, ns);
@@ -211,14 +211,14 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
             if (unknown)
                 buf_printf(out, "%8s", "?");
             else
-                put_time(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
+                report_put_time(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
             if (only_counted(function) || unknown)
                 buf_puts(out, only_counted(function) ? " in all  " : "         ");
             else
                 buf_printf(out, " %5.1f%%  ", share(function->self_ns, functions->self_ns));
             text_function(out, function->name, function->file);
             buf_printf(out, "  x %" PRIu64, function->calls);
-            put_source(out, function);
+            report_put_source(out, function);
             put_remarks(out, function);
             buf_putc(out, '\n');
         }
@@ -235,27 +235,68 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
 
 /* ---- the sections of the report ---- */
 
-static void put_row(struct buf *out, const struct job_functions *functions, const struct job_function *function)
+/* Mean, least and greatest time of a call are shown where there is room for them. */
+static void put_row(struct buf *out, const struct job_functions *functions, const struct job_function *function,
+                    bool wide)
 {
-    if (only_counted(function)) {
-        buf_printf(out, "%22s", "only counted");
-        put_time(out, function->total_ns, 11);
-        buf_printf(out, " %10" PRIu64, function->calls);
-        put_time(out, function->calls ? function->total_ns / (double)function->calls : 0, 11);
-        buf_printf(out, "%22s", "");
+    double cpu_ns, kept = (double)(function->calls - function->counted - function->unkept);
+    bool counted = only_counted(function), unknown = never_ended(function) || none_kept(function);
+    bool split = !unknown && !counted && job_cpu_ns(function->self_ns, &function->self_spent, &cpu_ns);
+    if (counted) {
+        buf_printf(out, "%16s", "only counted");
+    } else if (unknown) {
+        buf_printf(out, "%10s%6s", "?", "");
+    } else {
+        report_put_time(out, function->self_ns, 10);
+        buf_printf(out, "%5.1f%%", share(function->self_ns, functions->self_ns));
+    }
+    if (split) {
+        report_put_time(out, cpu_ns, 10);
+        report_put_time(out, function->self_spent.waiting_ns, 10);
+    } else {
+        buf_printf(out, "%10s%10s", counted ? "" : "?", counted ? "" : "?");
+    }
+    if (unknown)
+        buf_printf(out, "%10s", "?");
+    else
+        report_put_time(out, function->total_ns, 10);
+    buf_printf(out, " %9" PRIu64, function->calls);
+    if (!wide)
+        return;
+    if (unknown || counted) {
+        if (counted && function->calls)
+            report_put_time(out, function->total_ns / (double)function->calls, 10);
+        buf_printf(out, "%*s", counted && function->calls ? 20 : 30, "");
         return;
     }
-    if (never_ended(function) || none_kept(function)) {
-        buf_printf(out, "%15s %6s%11s %10" PRIu64 "%33s", "?", "", "?", function->calls, "");
+    report_put_time(out, function->sum_ns / kept, 10);
+    report_put_time(out, function->min_ns, 10);
+    report_put_time(out, function->max_ns, 10);
+}
+
+/* Others had the processor: worth a word where it is much of what it took. */
+static void put_preempted(struct buf *out, const struct job_function *function)
+{
+    double cpu_ns;
+    if (only_counted(function) || !job_cpu_ns(function->self_ns, &function->self_spent, &cpu_ns) ||
+        function->self_spent.preempted_ns < function->self_ns / 20)
         return;
+    buf_puts(out, "  (preempted ");
+    call_put_ns(out, function->self_spent.preempted_ns);
+    buf_putc(out, ')');
+}
+
+/* Why CPU times are missing. */
+static void put_unwatched(struct buf *out, const struct job_functions *functions)
+{
+    size_t index;
+    json_t *text;
+    json_array_foreach(functions->unwatched, index, text)
+    {
+        buf_puts(out, "  cpu and waiting: not known of all of ");
+        text_show(out, json_string_value(text));
+        buf_putc(out, '\n');
     }
-    put_time(out, function->self_ns, 15);
-    buf_printf(out, " %5.1f%%", share(function->self_ns, functions->self_ns));
-    put_time(out, function->total_ns, 11);
-    buf_printf(out, " %10" PRIu64, function->calls);
-    put_time(out, function->sum_ns / (double)(function->calls - function->counted - function->unkept), 11);
-    put_time(out, function->min_ns, 11);
-    put_time(out, function->max_ns, 11);
 }
 
 /* Under the title of a table in which something is missing that nobody asked to leave out. */
@@ -271,19 +312,23 @@ static void put_not_whole(struct buf *out, const struct job_functions *functions
         buf_puts(out, "  not whole: there was no room for some calls (see Tracing)\n");
 }
 
-static void put_functions(struct buf *out, const struct job_functions *functions)
+static void put_functions(struct buf *out, const struct job_functions *functions, size_t columns)
 {
+    bool wide = !columns || columns >= WIDE;
     size_t shown = 0, count = HASH_COUNT(functions->functions);
     if (!count)
         return;
-    buf_puts(out, "\nFunctions  self              total      calls       mean        min        max  function\n");
+    buf_printf(out, "\nFunctions self             cpu   waiting     total     calls%s  function\n",
+               wide ? "      mean       min       max" : "");
     put_not_whole(out, functions, true);
+    put_unwatched(out, functions);
     for (const struct job_function *function = functions->functions; function && shown < SHOWN_FUNCTIONS;
          function = function->hh.next, shown++) {
-        put_row(out, functions, function);
+        put_row(out, functions, function, wide);
         buf_puts(out, "  ");
         text_function(out, function->name, function->file);
-        put_source(out, function);
+        report_put_source(out, function);
+        put_preempted(out, function);
         put_remarks(out, function);
         buf_putc(out, '\n');
     }
@@ -309,7 +354,7 @@ static void put_by_rank(struct buf *out, const struct job_functions *functions)
             mpi_spread_title(out, "Functions by rank");
         mpi_spread_put(out, &spread);
         text_function(out, each->name, each->file);
-        put_source(out, each);
+        report_put_source(out, each);
         buf_putc(out, '\n');
     }
 }
@@ -321,7 +366,7 @@ static void put_edge(struct buf *out, const struct job_edge *edge)
     buf_puts(out, "    ");
     text_column(out, name.data ? name.data : "", NAME_WIDTH);
     buf_printf(out, " %10" PRIu64 " x", edge->calls);
-    put_time(out, edge->total_ns, 12);
+    report_put_time(out, edge->total_ns, 12);
     buf_putc(out, '\n');
 }
 
@@ -364,7 +409,7 @@ static void put_graph(struct buf *out, const struct job_functions *functions)
         }
         buf_puts(out, "  ");
         text_function(out, edge->key.caller->name, edge->key.caller->file);
-        put_source(out, edge->key.caller);
+        report_put_source(out, edge->key.caller);
         buf_putc(out, '\n');
         put_callees(out, functions, edge->key.caller);
     }
@@ -387,13 +432,17 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
     put_not_whole(out, functions, false);
     for (size_t i = 0; i < functions->slowest_count; i++) {
         const struct job_slow_call *call = &functions->slowest[i];
-        put_time(out, call->ns, 11);
+        report_put_time(out, call->ns, 11);
         buf_printf(out, "  at %.6f s  ", call->start_seconds);
         text_function(out, call->function->name, call->function->file);
         put_values(out, "(", call->arguments, ")");
         if (call->result)
             put_values(out, " = ", call->result, "");
-        put_source(out, call->function);
+        if (call->timed && call->time.cpu_ns < 0.9 * call->ns) {
+            buf_puts(out, "  ");
+            call_put_time(out, &call->time);
+        }
+        report_put_source(out, call->function);
         if (call->where)
             buf_printf(out, "  %s", call->where);
         if (strcmp(call->how, "returned") != 0)
@@ -455,12 +504,12 @@ static void put_crashes(struct buf *out, const struct job_functions *functions)
     }
 }
 
-void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings)
+void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings, size_t columns)
 {
     if (!functions)
         return;
     if (functions->processes) {
-        put_functions(out, functions);
+        put_functions(out, functions, columns);
         put_by_rank(out, functions);
         put_graph(out, functions);
         put_slowest(out, functions);
@@ -474,94 +523,4 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
         buf_puts(out, "\nTracing\n");
     }
     put_problems(out, functions, warnings, "  ", SIZE_MAX);
-}
-
-/* ---- two runs ---- */
-
-static const struct job_function *same_in(const struct job_functions *functions, const struct job_function *function)
-{
-    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
-        if (strcmp(each->name, function->name) == 0 && strcmp(base_of(each->file), base_of(function->file)) == 0)
-            return each;
-    return NULL;
-}
-
-struct pair {
-    const struct job_function *a, *b;
-};
-
-static double self_of(const struct job_function *function)
-{
-    return function ? function->self_ns : 0;
-}
-
-static int by_change(const void *left, const void *right)
-{
-    const struct pair *x = left, *y = right;
-    double dx = self_of(x->b) - self_of(x->a), dy = self_of(y->b) - self_of(y->a);
-    dx = dx < 0 ? -dx : dx;
-    dy = dy < 0 ? -dy : dy;
-    return dx > dy ? -1 : dx < dy;
-}
-
-/* The hottest functions of both, those that changed most first; malloc'ed. */
-static struct pair *pairs_of(const struct job_functions *a, const struct job_functions *b, size_t *ret_count)
-{
-    struct pair *pairs = calloc(2 * SHOWN_FUNCTIONS, sizeof *pairs);
-    size_t count = 0, seen = 0;
-    for (const struct job_function *each = a->functions; pairs && each && seen < SHOWN_FUNCTIONS;
-         each = each->hh.next, seen++)
-        pairs[count++] = (struct pair){each, same_in(b, each)};
-    seen = 0;
-    for (const struct job_function *each = b->functions; pairs && each && seen < SHOWN_FUNCTIONS;
-         each = each->hh.next, seen++) {
-        const struct job_function *other = same_in(a, each);
-        bool known = false;
-        for (size_t i = 0; i < count && other && !known; i++)
-            known = pairs[i].a == other;
-        if (!known)
-            pairs[count++] = (struct pair){other, each};
-    }
-    if (pairs)
-        qsort(pairs, count, sizeof *pairs, by_change);
-    *ret_count = pairs ? count : 0;
-    return pairs;
-}
-
-void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
-{
-    size_t count;
-    if (!a || !b || (!a->functions && !b->functions))
-        return;
-    _cleanup_(freep) struct pair *pairs = pairs_of(a, b, &count);
-    buf_puts(out, "\nFunctions, own time            A              B     change     calls A     calls B  function\n");
-    for (size_t i = 0; i < count && i < SHOWN_FUNCTIONS; i++) {
-        const struct job_function *left = pairs[i].a, *right = pairs[i].b;
-        buf_puts(out, "         ");
-        put_time(out, self_of(left), 15);
-        put_time(out, self_of(right), 15);
-        if (self_of(left) > 0)
-            buf_printf(out, " %+9.1f%%", 100 * (self_of(right) / self_of(left) - 1));
-        else
-            buf_puts(out, "        new");
-        buf_printf(out, " %10" PRIu64 " %11" PRIu64 "  ", left ? left->calls : 0, right ? right->calls : 0);
-        text_function(out, (left ? left : right)->name, (left ? left : right)->file);
-        put_source(out, left ? left : right);
-        buf_putc(out, '\n');
-    }
-}
-
-json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b)
-{
-    json_t *list = json_array();
-    size_t count = 0;
-    _cleanup_(freep) struct pair *pairs = a && b ? pairs_of(a, b, &count) : NULL;
-    for (size_t i = 0; i < count; i++) {
-        const struct job_function *one = pairs[i].a ? pairs[i].a : pairs[i].b;
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(one->name), "file",
-                                              text_json(one->file), "a",
-                                              pairs[i].a ? report_function_json(pairs[i].a) : json_null(), "b",
-                                              pairs[i].b ? report_function_json(pairs[i].b) : json_null()));
-    }
-    return list;
 }

@@ -433,20 +433,20 @@ static void put_process_line(struct buf *out, const struct job_process *process,
 {
     struct buf text = BUF_INIT;
     text_show(&text, process->name);
-    buf_printf(out, "  %8d %8d  ", process->pid, process->ppid);
-    text_column(out, text.data ? text.data : "", 16);
+    buf_printf(out, "  %8d %7d  ", process->pid, process->ppid);
+    text_column(out, text.data ? text.data : "", 15);
     buf_clear(&text);
     text_seconds(&text, process->start);
-    buf_printf(out, " %11s", text.data ? text.data : "");
+    buf_printf(out, " %10s", text.data ? text.data : "");
     buf_clear(&text);
     text_seconds(&text, (double)process->cpu_ns / 1e9);
-    buf_printf(out, " %11s", text.data ? text.data : "");
+    buf_printf(out, " %9s", text.data ? text.data : "");
     buf_clear(&text);
     if (process->peak_rss)
         text_size(&text, process->peak_rss);
     else
         buf_putc(&text, '-');
-    buf_printf(out, " %8s %7llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
+    buf_printf(out, " %8s %4llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
     put_how(out, process, report);
     buf_puts(out, "\n    ");
     if (report_command(out, process->argv, process->argv_cut, COMMAND_BYTES))
@@ -474,7 +474,7 @@ static void put_process_table(struct buf *out, const struct job_report *report)
         if (job_report_has(report, process))
             list[count++] = process;
     qsort(list, count, sizeof *list, by_process_cpu);
-    buf_puts(out, "\nProcesses      ppid  name                 started         cpu     peak threads  how\n");
+    buf_puts(out, "\nProcesses     ppid  name               started       cpu     peak  thr  how\n");
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
         put_process_line(out, list[i], report);
     if (!report->one_rank && count + model->ended_omitted > REPORT_LINES)
@@ -507,6 +507,7 @@ static void put_gaps(struct buf *out, const struct job_report *report)
 
 void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
 {
+    size_t start = out->len;
     put_head(out, report, style);
     if (report->info.json) {
         put_command_line(out, &report->info);
@@ -517,11 +518,12 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
     }
     put_body(out, report, true, style);
     put_pauses(out, report);
-    job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings));
+    job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings), style.columns);
     mpi_report_text(out, report->mpi, report->one_rank ? report->mpi_rank : -1);
     mpi_messages_text(out, report->messages); /* of all ranks, or not looked at */
     if (!report->one_rank)
         put_command_table(out, &report->model);
     put_process_table(out, report);
     put_gaps(out, report);
+    text_wrap(out, start, style.columns);
 }

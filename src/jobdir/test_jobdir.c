@@ -530,7 +530,7 @@ static void test_report_unseen_end(void **state)
         info.result = (struct job_result){.started = true, .processes = 2, .left_running = left};
         assert_int_equal(write_info(path, &info), 0);
         char line[64];
-        snprintf(line, sizeof line, "       1  %s\n", words[left]);
+        snprintf(line, sizeof line, "    1  %s\n", words[left]);
         check_report_has(path, line);
     }
     json_decref(argv);

@@ -202,6 +202,40 @@ static void test_exits_that_name_their_entry(void **state)
     assert_int_equal(row_of(p, C, 0).calls, 2);
 }
 
+/* What threads spent without a processor: of calls inside each other, of recursive ones, of threads together, and of
+ * one whose beginning is not there. */
+static void test_spent(void **state)
+{
+    struct profile *p = *state;
+    profile_spent_now(p, &(struct profile_spent){1000, 2000, 3000});
+    profile_enter(p, 0, 0, MAIN, 100);
+    profile_spent_now(p, &(struct profile_spent){1000, 2010, 3000});
+    profile_enter(p, 0, 0, A, 120);
+    profile_spent_now(p, &(struct profile_spent){1005, 2010, 3000});
+    profile_enter(p, 0, 0, A, 130);
+    profile_spent_now(p, &(struct profile_spent){1005, 2010, 3002});
+    profile_leave(p, 0, 0, 140);
+    profile_spent_now(p, &(struct profile_spent){1025, 2010, 3002});
+    profile_leave(p, 0, 0, 170);
+    profile_spent_now(p, &(struct profile_spent){5, 0, 0});
+    profile_enter(p, 1, 0, A, 175);
+    profile_spent_now(p, &(struct profile_spent){6, 0, 0});
+    profile_leave(p, 1, 0, 180);
+    profile_spent_now(p, &(struct profile_spent){1026, 2010, 3002});
+    profile_leave_of(p, 0, 0, B, 171, 190);
+    profile_spent_now(p, &(struct profile_spent){1030, 2010, 3002});
+    profile_leave(p, 0, 0, 200);
+    const struct {
+        uint32_t function;
+        struct profile_spent total, self;
+    } wanted[] = {{A, {26, 0, 2}, {26, 0, 2}}, {MAIN, {30, 10, 2}, {5, 10, 0}}, {B, {0, 0, 19}, {0, 0, 19}}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        struct profile_row row = row_of(p, wanted[i].function, 0);
+        assert_memory_equal(&row.total_spent, &wanted[i].total, sizeof row.total_spent);
+        assert_memory_equal(&row.self_spent, &wanted[i].self, sizeof row.self_spent);
+    }
+}
+
 static void test_open_calls(void **state)
 {
     struct profile *p = *state;
@@ -324,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unwound_and_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exits_that_name_their_entry, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_spent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_open_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_around_recursion, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_and_stacks, set_up, tear_down),

@@ -185,13 +185,13 @@ static void test_csv(void **state)
     assert_string_equal(
         text,
         "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
-        "from_function,from_file,from_line,statics\r\n"
-        "100,100,2,norm,,0,0.001002000,310,returned,,,,,solve,,,,,\r\n"
-        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,,before,int solve(int n),,,,\r\n"
-        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,,solve,,,,,\r\n"
-        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,,main,solve(int n),,,,\r\n"
-        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,,,,,,,\r\n"
-        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,,,\"norm(short a, short b)\",,,,\r\n");
+        "from_function,from_file,from_line,statics,cpu_ns,waiting_ns,preempted_ns\r\n"
+        "100,100,2,norm,,0,0.001002000,310,returned,,,,,solve,,,,,,,,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.001001010,12345,returned,n = 5,i = 12,13,,before,int solve(int n),,,,,,,\r\n"
+        "100,100,2,step,/src/solve.c,40,0.002000500,500,unwound,,,,,solve,,,,,,,,\r\n"
+        "100,100,1,solve,/src/solve.c,20,0.002000000,1000,unwound,n = 6,,,,main,solve(int n),,,,,,,\r\n"
+        "100,100,0,main,/src/main.c,10,0.001000000,1001000,unwound,,,,,,,,,,,,,\r\n"
+        "100,101,0,norm,,0,0.003000000,1,returned,\"a = 1, b = 2\",,,,,\"norm(short a, short b)\",,,,,,,\r\n");
 }
 
 static void test_folded(void **state)

@@ -36,7 +36,7 @@ static void test_functions(void **state)
     assert_non_null(strstr(text.data, "main  x 2  main.c:10"));
     assert_non_null(
         strstr(text.data, "80 events, 160 B of 2 processes; recording took about 3.00 ms; 14 events are missing"));
-    job_functions_text(&text, functions, NULL);
+    job_functions_text(&text, functions, NULL, 0);
     assert_non_null(strstr(text.data, "solve(n = 5) = 13  solve.c:20  pid 100"));
     buf_done(&text);
     json_t *json = json_object();
@@ -148,11 +148,11 @@ static void test_continued(void **state)
     _cleanup_(freep) char *csv = exported(place, "csv");
     assert_string_equal(
         csv, "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
-             "from_function,from_file,from_line,statics\r\n"
-             "100,100,2,step,/src/solve.c,40,0.000001200,100,returned,,,,,solve,,,,,\r\n"
-             "100,100,1,solve,/src/solve.c,20,0.000001100,900,returned,,,,,main,,,,,\r\n"
-             "100,100,1,solve,/src/solve.c,20,0.000002100,100,returned,,,,,main,,,,,\r\n"
-             "100,100,0,main,/src/main.c,10,0.000001000,1200,open,,,,,,,,,,\r\n");
+             "from_function,from_file,from_line,statics,cpu_ns,waiting_ns,preempted_ns\r\n"
+             "100,100,2,step,/src/solve.c,40,0.000001200,100,returned,,,,,solve,,,,,,,,\r\n"
+             "100,100,1,solve,/src/solve.c,20,0.000001100,900,returned,,,,,main,,,,,,,,\r\n"
+             "100,100,1,solve,/src/solve.c,20,0.000002100,100,returned,,,,,main,,,,,,,,\r\n"
+             "100,100,0,main,/src/main.c,10,0.000001000,1200,open,,,,,,,,,,,,,\r\n");
     _cleanup_(freep) char *folded = exported(place, "folded");
     assert_string_equal(folded, "?;main 200\n?;main;solve 900\n?;main;solve;step 100\n");
 
@@ -243,7 +243,7 @@ static void test_left_out(void **state)
     assert_non_null(strstr(text.data,
                            "; 2999 calls were left out to keep the rate (--rate); calls shorter than 5.00 us "
                            "are left out (--min-time); calls more than 3 deep are left out (--max-depth)"));
-    job_functions_text(&text, functions, NULL);
+    job_functions_text(&text, functions, NULL, 0);
     assert_null(strstr(text.data, " 0 ns  at"));
     buf_clear(&text);
     functions->events = 0; /* calls that are only counted are all counted */
@@ -298,8 +298,8 @@ static void test_partly_counted(void **state)
     assert_non_null(strstr(text.data, "; 1530 calls were only counted (--count-only): how much of their time was their "
                                       "own, and who called them, is not known"));
     buf_clear(&text);
-    job_functions_text(&text, functions, NULL);
-    assert_non_null(strstr(text.data, "20.0 us       1531      10 ns"));
+    job_functions_text(&text, functions, NULL, 0);
+    assert_non_null(strstr(text.data, "20.0 us      1531     10 ns"));
     assert_non_null(strstr(text.data, "norm  (1530 only counted)\n"));
     buf_done(&text);
     job_functions_free(functions);
@@ -348,8 +348,8 @@ static void test_crash_and_problems(void **state)
     assert_string_equal(functions->crashes[0].stack, "solve(n = 9)  solve.c:20\nmain()  main.c:10\n");
     assert_string_equal(functions->crashes[0].last, "norm()  took 10 ns, ended 180 ns before\n");
     struct buf text = BUF_INIT;
-    job_functions_text(&text, functions, NULL);
-    assert_non_null(strstr(text.data, "only counted    5.00 us       1000       5 ns"));
+    job_functions_text(&text, functions, NULL, 0);
+    assert_non_null(strstr(text.data, "only counted                       5.00 us      1000      5 ns"));
     assert_non_null(strstr(text.data, "Crash of process 100, thread 100: SIGSEGV"));
     buf_done(&text);
     job_functions_free(functions);
@@ -361,7 +361,7 @@ static void test_crash_and_problems(void **state)
     job_functions_free(functions);
     assert_int_equal(job_functions_load(&functions, "/nowhere", &(struct job_functions_options){0}, NULL), 0);
     text = BUF_INIT;
-    job_functions_text(&text, functions, NULL);
+    job_functions_text(&text, functions, NULL, 0);
     job_functions_summary(&text, functions, NULL);
     assert_int_equal(text.len, 0);
     job_functions_free(functions);

@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* The length of the valid UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and what lies beyond U+10FFFF are
  * invalid (RFC 3629). */
@@ -98,12 +101,154 @@ size_t text_fit(const char *text, size_t len, size_t columns)
     return fit(text, len, columns, &used);
 }
 
+/* Returns the columns taken. */
+static size_t cut(struct buf *out, const char *text, size_t columns)
+{
+    size_t used, all, len = strlen(text), keep = fit(text, len, columns, &used);
+    fit(text, len, SIZE_MAX, &all);
+    if (keep == len || columns < 8) {
+        buf_append(out, text, keep);
+        return used;
+    }
+    size_t behind = (columns - 3) / 2, before = columns - 3 - behind;
+    buf_append(out, text, fit(text, len, before, &used));
+    buf_puts(out, "...");
+    buf_puts(out, text + fit(text, len, all - behind, &used));
+    return columns;
+}
+
+void text_cut(struct buf *out, const char *text, size_t columns)
+{
+    cut(out, text, columns);
+}
+
 void text_column(struct buf *out, const char *text, size_t columns)
 {
-    size_t used, keep = fit(text, strlen(text), columns, &used);
-    buf_append(out, text, keep);
-    for (; used < columns; used++)
+    for (size_t used = cut(out, text, columns); used < columns; used++)
         buf_putc(out, ' ');
+}
+
+/* ---- lines ---- */
+
+enum { HANG_MOST = 24, HANG = 4 };
+
+/* Bytes of an escape sequence that begins there. */
+static size_t colour_at(const char *text, size_t len)
+{
+    size_t end = 2;
+    if (len < 3 || text[0] != '\033' || text[1] != '[')
+        return 0;
+    while (end < len && text[end] != 'm')
+        end++;
+    return end < len ? end + 1 : 0;
+}
+
+/* Where what follows a line's first words begins, if that is near; else a little behind its beginning. */
+static size_t hang_of(const char *line, size_t len, size_t columns)
+{
+    size_t column = 0, spaces = 0, begin = 0;
+    bool begun = false;
+    for (size_t i = 0; i < len && column <= HANG_MOST && column < columns / 2; i++) {
+        size_t colour = colour_at(line + i, len - i);
+        if (colour) {
+            i += colour - 1;
+            continue;
+        }
+        if (line[i] != ' ') {
+            if (begun && spaces > 1)
+                return column;
+            begin = begun ? begin : column;
+            begun = true;
+        }
+        spaces = line[i] == ' ' ? spaces + 1 : 0;
+        column += ((unsigned char)line[i] & 0xc0) != 0x80;
+    }
+    return begin + HANG < columns / 2 ? begin + HANG : columns / 2;
+}
+
+/* As much as fits: up to two spaces, if they are not too near, or one; of a word that is too long alone, up to a sign
+ * in it. *ret_whole: it is the rest. */
+static size_t piece(const char *line, size_t len, size_t columns, bool *ret_whole)
+{
+    size_t column = 0, space = 0, spaces = 0, sign = 0;
+    bool begun = false;
+    *ret_whole = false;
+    for (size_t i = 0; i < len; i++) {
+        size_t colour = colour_at(line + i, len - i);
+        if (colour) {
+            i += colour - 1;
+            continue;
+        }
+        bool starts = ((unsigned char)line[i] & 0xc0) != 0x80;
+        if (starts && column == columns && line[i] != ' ')
+            return spaces ? spaces : space ? space : sign ? sign : i;
+        column += starts && column < columns;
+        if (line[i] == ' ' && begun) {
+            space = i;
+            if (i && line[i - 1] == ' ' && column > columns / 2)
+                spaces = i;
+        } else if (line[i] != ' ') {
+            begun = true;
+        }
+        if (column > columns / 2 && column < columns && strchr("/,;:(_-&=", line[i]))
+            sign = i + 1;
+    }
+    *ret_whole = true;
+    return len;
+}
+
+static void wrap_line(struct buf *out, const char *line, size_t len, size_t columns)
+{
+    size_t hang = hang_of(line, len, columns), room = columns;
+    bool whole;
+    for (;; room = columns - hang) {
+        size_t fits = piece(line, len, room, &whole);
+        while (fits && line[fits - 1] == ' ' && fits < len)
+            fits--;
+        buf_append(out, line, fits);
+        line += fits;
+        len -= fits;
+        while (len && *line == ' ') {
+            line++;
+            len--;
+        }
+        if (whole || !len)
+            return;
+        buf_printf(out, "\n%*s", (int)hang, "");
+    }
+}
+
+void text_wrap(struct buf *out, size_t start, size_t columns)
+{
+    struct buf wrapped = BUF_INIT;
+    if (!columns || out->failed || !out->data)
+        return;
+    columns = columns < 20 ? 20 : columns;
+    for (size_t at = start; at < out->len;) {
+        const char *end = memchr(out->data + at, '\n', out->len - at);
+        size_t len = end ? (size_t)(end - out->data) - at : out->len - at;
+        if (len > columns)
+            wrap_line(&wrapped, out->data + at, len, columns);
+        else
+            buf_append(&wrapped, out->data + at, len);
+        if (end)
+            buf_putc(&wrapped, '\n');
+        at += len + (end != NULL);
+    }
+    out->len = start;
+    buf_append(out, wrapped.data ? wrapped.data : "", wrapped.len);
+    out->failed |= wrapped.failed;
+    buf_done(&wrapped);
+}
+
+size_t text_columns(int fd)
+{
+    struct winsize size = {0};
+    const char *columns = getenv("COLUMNS");
+    if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        return size.ws_col;
+    unsigned long number = columns && !isatty(fd) ? strtoul(columns, NULL, 10) : 0;
+    return number ? number : 80;
 }
 
 void text_size(struct buf *out, uint64_t bytes)

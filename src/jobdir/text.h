@@ -28,9 +28,16 @@ void text_show(struct buf *out, const char *text);
  * `file` may be "" or a path. */
 void text_function(struct buf *out, const char *name, const char *file);
 
-/* How many of the bytes fit into so many columns, a character each; text_column cuts and pads to just so many. */
+/* How many of the bytes fit into so many columns, a character each; text_cut cuts in the middle, so that both ends, by
+ * which long names differ, are seen; text_column also pads to just so many. */
 size_t text_fit(const char *text, size_t len, size_t columns);
+void text_cut(struct buf *out, const char *text, size_t columns);
 void text_column(struct buf *out, const char *text, size_t columns);
+/* Breaks the lines from `start` on that are longer, at a space where there is one: what comes below is indented, as far
+ * as the second column of a table or what follows a label. Colours take no room. 0 columns: leaves them. */
+void text_wrap(struct buf *out, size_t start, size_t columns);
+/* Columns for what goes to that stream: of its terminal; elsewhere of $COLUMNS, or 80. */
+size_t text_columns(int fd);
 
 /* "640 B", "12.3 MB", "2.0 GB": binary multiples, as tools for memory print them. */
 void text_size(struct buf *out, uint64_t bytes);

@@ -10,6 +10,9 @@
  *                        until (the tick up to which the process was there: when it ended, or executed another program)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
  *                        functions_omitted flight_overwritten ... problem (may repeat)
+ *                        switches_from switches_until (ticks, between which .switches is whole) switches_bytes
+ *                        switches_missing (why
+ *                        it is not, or not longer)
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
  *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID
@@ -19,6 +22,8 @@
  *     .counts            lines ID CALLS TICKS THINNED OPEN UNKEPT of functions whose calls are only counted, or not all
  *                        recorded (--rate: THINNED are missing; UNKEPT: overwritten, or beyond a limit); OPEN of the
  *                        calls have not ended, their ticks count until now; rewritten
+ *
+ *     .switches          when threads had no processor (jobdir/trace_switches.h)
  *
  * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
  * name. The readers take any bytes: what is readable is read, the rest is told by `problem`.
@@ -33,6 +38,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "jobdir/profile.h"
 #include "shm/record.h"
 #include "symbols/layout.h"
 
@@ -156,6 +162,9 @@ struct trace_event {
     uint64_t lost;
     const char *text;
     size_t text_len;
+    /* What the thread had spent without a processor until then: differences between events of the thread count. NULL:
+     * it is not known, of the whole trace; so in follow mode */
+    const struct profile_spent *spent;
     const struct record_message *message; /* its kind is a known one */
     uint64_t message_number;              /* the how-manyeth of its kind in the trace, from 0 */
 };

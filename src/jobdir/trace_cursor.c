@@ -111,6 +111,22 @@ static int look(struct trace_cursor *cursor)
     return code;
 }
 
+/* When threads had a processor in the trace that the cursor has come to. */
+static int look_at_switches(struct trace_cursor *cursor)
+{
+    const struct trace *trace = cursor->trace;
+    bool has = false;
+    for (const struct trace *part = trace; part; part = part->rest)
+        has |= trace_number(part, "switches_from") != 0;
+    if (!cursor->switches && (cursor->follow || !has))
+        return 0;
+    int code = cursor->switches ? 0 : trace_switches_new(&cursor->switches);
+    if (code == 0)
+        trace_switches_go_on(cursor->switches, trace->path, trace_number(trace, "switches_from"),
+                             trace_number(trace, "switches_until"), trace_number(trace, "switches_bytes"));
+    return code;
+}
+
 int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool follow, struct err *err)
 {
     struct trace_cursor *cursor = calloc(1, sizeof *cursor);
@@ -122,6 +138,8 @@ int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool
     int code = follow ? trace_update(trace, err) : 0;
     if (code == 0)
         code = look(cursor);
+    if (code == 0)
+        code = look_at_switches(cursor);
     if (code < 0) {
         trace_cursor_free(cursor);
         return err_errno(err, code, "cannot read the trace %s", trace->path);
@@ -161,6 +179,7 @@ void trace_cursor_free(struct trace_cursor *cursor)
         return;
     free_threads(cursor);
     free_streams(cursor);
+    trace_switches_free(cursor->switches);
     free(cursor->streams);
     free(cursor->heap);
     free(cursor);
@@ -280,6 +299,8 @@ static int go_on(struct trace_cursor *cursor)
     cursor->trace = cursor->trace->rest;
     cursor->looked = false;
     int code = cursor->followed ? trace_update(cursor->trace, &err) : 0;
+    if (code == 0)
+        code = look_at_switches(cursor);
     return code < 0 ? code : look(cursor);
 }
 
@@ -291,7 +312,7 @@ static int look_again(struct trace_cursor *cursor)
     return code < 0 ? code : look(cursor);
 }
 
-int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event)
+static int next_event(struct trace_cursor *cursor, struct trace_event *ret_event)
 {
     bool looked = false;
     for (;;) {
@@ -340,4 +361,14 @@ int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event)
         if (found)
             return 1;
     }
+}
+
+int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event)
+{
+    int code = next_event(cursor, ret_event);
+    if (code == 1 && cursor->switches) {
+        trace_switches_spent(cursor->switches, ret_event->thread->tid, ret_event->time, &cursor->spent);
+        ret_event->spent = &cursor->spent;
+    }
+    return code;
 }

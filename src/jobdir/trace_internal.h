@@ -10,6 +10,7 @@
 #include <uthash.h>
 
 #include "jobdir/trace.h"
+#include "jobdir/trace_switches.h"
 #include "shm/record.h"
 
 enum {
@@ -204,6 +205,8 @@ struct trace_cursor {
     size_t call_count, stack_count;
     uint64_t messages[MESSAGE_KINDS]; /* so many came */
     uint64_t last_time;
+    struct trace_switches *switches; /* NULL: there are none */
+    struct profile_spent spent;      /* of the last event */
     bool too_deep_told, unpaired_told;
 };
 

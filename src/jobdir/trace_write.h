@@ -51,6 +51,9 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t stream, const stru
  * head given, whose number is so much higher. Readers do not know which calls ended meanwhile. */
 int trace_writer_missing(struct trace_writer *writer, uint32_t stream, const struct packet_head *head, uint64_t packets,
                          uint64_t records);
+/* Appends to .switches (jobdir/trace_switches.h), and notes the times between which it is whole. After an error
+ * nothing more is written to it. 0 or -errno. */
+int trace_writer_switches(struct trace_writer *writer, const struct buf *entries, uint64_t from, uint64_t until);
 bool trace_writer_failed(const struct trace_writer *writer);
 
 /* Later calls for the same id win. `file` may be "". */

@@ -305,3 +305,25 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t number, const stru
     stream->packets++;
     return 0;
 }
+
+int trace_writer_switches(struct trace_writer *writer, const struct buf *entries, uint64_t from, uint64_t until)
+{
+    char path[PATH_MAX];
+    if (writer->switches_failed)
+        return -EPIPE;
+    snprintf(path, sizeof path, "%s/.switches", writer->path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), code = fd < 0 ? -errno : 0;
+    struct iovec part = {entries->data, entries->len};
+    if (code == 0 && entries->len)
+        code = entries->failed ? -ENOMEM : write_whole(fd, &part, 1, writer->switches_bytes);
+    if (fd >= 0)
+        close(fd);
+    writer->switches_failed = code < 0;
+    if (code < 0)
+        return code;
+    writer->switches_bytes += entries->len;
+    trace_writer_set(writer, "switches_from", "%" PRIu64, from);
+    trace_writer_set(writer, "switches_until", "%" PRIu64, until);
+    trace_writer_set(writer, "switches_bytes", "%" PRIu64, writer->switches_bytes);
+    return 0;
+}

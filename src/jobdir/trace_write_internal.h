@@ -47,6 +47,8 @@ struct trace_writer {
     struct value *values; /* problems among them */
     size_t value_count, value_cap;
     struct buf new_functions, new_places, new_layouts, new_modules; /* lines not yet in the files */
+    uint64_t switches_bytes;
+    bool switches_failed;
     bool metadata_stale, process_stale, failed, ending;
     uint64_t metadata_bytes, metadata_ns;
 };

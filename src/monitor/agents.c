@@ -364,6 +364,7 @@ void agents_free(struct agents *agents)
     agents->collecting++;
     while (agents->list)
         leave_agent(agents->list);
+    agents_switches_free(agents);
     agent_compiled_sets_free(agents);
     helpers_free(agents);
     agents_indexes_free(agents);

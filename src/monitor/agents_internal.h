@@ -171,7 +171,8 @@ struct agent {
     uint32_t threads_reserved; /* blocks that have memory */
     bool grow_failed;
 
-    struct trace_writer *writer; /* NULL: nothing is recorded */
+    struct trace_writer *writer;     /* NULL: nothing is recorded */
+    struct agent_switches *switches; /* NULL: when it had a processor is not recorded */
     struct profile *profile;
     struct collect_thread *threads;
     uint64_t *known; /* bit set of slots, behind them places, that are in the trace, */
@@ -275,6 +276,8 @@ struct agents {
     /* what buffers may have: as it was found at memory_ns, less what was taken since; and all that was taken */
     uint64_t memory_ns, memory_limit, memory_left, memory_taken;
 
+    struct switch_feed *switches; /* agent_switches.c; NULL: none is watched */
+
     struct shared_index *indexes;
     struct compiled_set *compiled_sets;
     uint64_t set_uses;
@@ -330,6 +333,13 @@ void agent_clock_start(struct agents *agents);
 void agent_clock_calibrate(struct agents *agents); /* the first time it takes up to 20 ms */
 uint64_t agent_clock_zero_ns(const struct agents *agents);
 uint64_t agent_clock_ticks(void);
+void agent_clock_look(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns); /* both at the same moment */
+
+/* agent_switches.c: when its threads had a processor, beside its trace */
+void agent_switches_start(struct agent *agent); /* from now on, unless it is, or cannot be: the trace says why */
+void agent_switches_write(struct agent *agent, bool all); /* what there is; it may be put off, unless `all` */
+void agent_switches_end(struct agent *agent);
+void agents_switches_free(struct agents *agents);
 
 /* agent_bell.c */
 int agent_bell_open(struct agents *agents, struct err *err);

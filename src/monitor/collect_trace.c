@@ -70,6 +70,8 @@ int collect_open(struct agent *agent, struct err *err)
     for (uint32_t i = 0; code == 0 && agent->adopted && i < agent->view.place_end; i++)
         if (atomic_load(&agent->view.places[i].hook))
             agent_know(agent, RECORD_PLACE | i);
+    if (code == 0)
+        agent_switches_start(agent);
     return code;
 }
 
@@ -284,6 +286,7 @@ void collect_finish(struct agent *agent, bool all)
         return;
     agent->synced_ns = now;
     write_counts(agent);
+    agent_switches_write(agent, all);
     if (agent->counts || agent->rated || agent->skipped || atomic_load(&agent->view.area->flight_overwritten))
         write_calls(agent);
     write_crash(agent);
@@ -313,6 +316,7 @@ void collect_close(struct agent *agent, const char *state)
     collect_until(agent);
     bool crashed = agent->view.area && atomic_load(&agent->view.area->crash.valid);
     trace_writer_set(agent->writer, "state", "%s", crashed && strcmp(state, "exited") == 0 ? "crashed" : state);
+    agent_switches_end(agent);
     collect_finish(agent, true);
     if (agent->job) {
         agent->job->events += agent->events;

@@ -102,6 +102,11 @@ int switch_rings_fd(const struct switch_rings *rings)
     return rings->epoll;
 }
 
+size_t switch_rings_count(const struct switch_rings *rings)
+{
+    return rings->count;
+}
+
 bool switch_rings_whole(const struct switch_rings *rings)
 {
     int *cpus = malloc(PERF_CPUS * sizeof *cpus);

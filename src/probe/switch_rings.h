@@ -18,6 +18,7 @@ int switch_rings_open(struct switch_rings **ret_rings, struct err *err);
 void switch_rings_close(struct switch_rings *rings); /* after all its processes */
 /* An epoll descriptor that is readable when a ring is getting full. */
 int switch_rings_fd(const struct switch_rings *rings);
+size_t switch_rings_count(const struct switch_rings *rings);
 /* False: a processor came that has no ring. What runs there is not seen. */
 bool switch_rings_whole(const struct switch_rings *rings);
 

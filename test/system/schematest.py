@@ -34,7 +34,7 @@ def violations(value, rule, where="$"):
         return
     if "enum" in rule and value not in rule["enum"]:
         yield f"{where}: {value!r} is none of {rule['enum']}"
-    if "minimum" in rule and value < rule["minimum"]:
+    if "minimum" in rule and value is not None and value < rule["minimum"]:
         yield f"{where}: {value!r} is too small"
     if isinstance(value, dict):
         properties = rule.get("properties", {})

@@ -242,6 +242,7 @@ class Sandbox:
             HOME=self.path("home"),
             TMPDIR=self.path("tmp"),
             TERM="dumb",
+            COLUMNS="10000",  # lines as long as they are; tests of that set another
             SCRY_RUNTIME_DIR=self.path("run"),
             SCRY_STATE_DIR=self.path("jobs"),
             SCRY_LIBEXEC=self.path("libexec"),

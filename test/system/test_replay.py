@@ -438,7 +438,7 @@ class Report(TraceCase):
     def test_text(self):
         self.trace("calls", 10)
         text = self.scry("report", "@last").stdout
-        for part in ("Functions  self", "Who calls whom", "Slowest calls", "Tracing\n"):
+        for part in ("Functions self", "Who calls whom", "Slowest calls", "Tracing\n"):
             self.assertIn(part, text)
         self.assertRegex(text, r" 10 .*  work  traced\.c:\d+\n")
 

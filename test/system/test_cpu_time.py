@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a function's time was on a processor, and what was waiting, in reports, replay and exports; never a wrong figure:
+where it is not known, that is said with the reason."""
+
+import csv
+import io
+import json
+import os
+import re
+
+import scrytest
+from ctracertest import TracerCase
+from schematest import schema, violations
+
+MS = 1e6
+KINDS = ("cpu", "waiting", "preempted")
+
+
+class CpuTime(TracerCase):
+    def run_it(self, *command, options=("--trace", "all")):
+        self.compile("cputime.c", "-O1")
+        self.job = self.box.path("work", f"job{len(options)}{options[-1]}")
+        done = self.scry_run("-o", self.job, *options, "--", "./cputime", *command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {row["name"]: row for row in self.report(self.job)["functions"]}, done
+
+    def check_parts(self, row, prefix, all_ns):
+        parts = [row[f"{prefix}{kind}_ns"] for kind in KINDS] + [row.get(f"{prefix}unknown_ns", 0)]
+        self.assertAlmostEqual(sum(parts), all_ns, delta=max(10, all_ns * 0.011), msg=row)
+
+    def test_split(self):
+        rows, done = self.run_it()
+        report = self.report(self.job)
+        self.assertEqual(list(violations(report, schema("report"))), [])
+        self.assertEqual(report["trace"]["unwatched"], [])
+        child = rows.pop("child")  # it may have begun before it was watched
+        self.assertGreaterEqual((child["self_waiting_ns"] or 0) + child["self_unknown_ns"], 195 * MS)
+        for row in rows.values():
+            for prefix in ("self_", "total_"):
+                self.check_parts(row, prefix, row[f"{prefix}ns"])
+        # five times ten, two times twenty
+        self.assertAlmostEqual(rows["compute"]["self_cpu_ns"], 90 * MS, delta=4 * MS)
+        self.assertLess(rows["compute"]["self_waiting_ns"], 3 * MS)
+        self.assertLess(rows["doze"]["self_cpu_ns"], 4 * MS)
+        self.assertGreaterEqual(rows["doze"]["self_waiting_ns"], 99 * MS)
+        self.assertAlmostEqual(rows["both"]["total_cpu_ns"], 50 * MS, delta=4 * MS)
+        self.assertGreaterEqual(rows["both"]["total_waiting_ns"], 99 * MS)
+        self.assertLess(rows["both"]["self_ns"], 20 * MS)
+        said = {name: (int(cpu), int(wall)) for name, cpu, wall in re.findall(r"(\w+) (\d+) (\d+)", done.stdout)}
+        calls = [json.loads(line) for line in self.scry("replay", "--json", self.job).stdout.splitlines()]
+        works = [call for call in calls if call.get("function") == "work"]
+        self.assertEqual(len(works), 2)
+        for call in works:
+            cpu, wall = said["main" if call["thread"] == call["process"] else "thread"]
+            self.assertAlmostEqual(call["cpu_ns"], cpu, delta=1.5 * MS + wall / 100)
+            self.check_parts(call, "", call["duration_ns"])
+        text = self.scry("replay", "--fn", "doze", self.job).stdout
+        self.assertRegex(text, r"doze.*  [\d.]+ ms \(cpu [\d.]+ us, waiting [\d.]+ ms\)")
+        lines = self.scry("export", "--format", "csv", "-o", "-", self.job).stdout
+        table = [row for row in csv.DictReader(io.StringIO(lines)) if row["function"] == "compute"]
+        self.assertAlmostEqual(sum(int(row["cpu_ns"]) for row in table), 90 * MS, delta=4 * MS)
+        self.scry("export", "--format", "chrome", "-o", "chrome.json", self.job)
+        with open(self.box.path("work", "chrome.json"), encoding="utf-8") as file:
+            ends = [event["args"]["waiting_ns"] for event in json.load(file)["traceEvents"]
+                    if event["ph"] == "E" and "waiting_ns" in event["args"]]
+        self.assertGreaterEqual(max(ends), 19 * MS)
+
+    def test_running(self):
+        """Of calls that have not ended, too, as far as it is on disk."""
+        program, job = self.compile("hangs.c", "-O0"), self.box.path("work", "job")
+        run = self.start_run("-q", "--trace", "all", "-o", job, "--", program, "kill", "60000")
+
+        def hang():
+            if not os.path.exists(os.path.join(job, "job.json")):
+                return None
+            row = {row["name"]: row for row in self.report(job)["functions"]}.get("hang")
+            return row if row and row["open"] and (row["total_waiting_ns"] or 0) > 200 * MS else None
+        row = scrytest.wait_until(hang)
+        self.assertLess(row["total_cpu_ns"], 50 * MS)
+        run.terminate()
+        run.wait()
+
+    def check_unknown(self, rows, name, reason):
+        for prefix in ("self_", "total_") if rows[name]["self_ns"] else ("total_",):
+            for kind in KINDS:
+                self.assertIsNone(rows[name][f"{prefix}{kind}_ns"], rows[name])
+            self.assertGreater(rows[name][f"{prefix}unknown_ns"], 0)
+        self.assertRegex(" ".join(self.report(self.job)["trace"]["unwatched"]), f"^cputime: {reason}")
+        self.assertRegex(self.scry("report", self.job).stdout, f"cpu and waiting: not known of all of cputime: {reason}")
+
+    def test_often(self):
+        """Who switches too often is left alone."""
+        rows, _ = self.run_it("100000")
+        self.check_unknown(rows, "storm", "the program switches so often")
+
+    def test_not_recorded(self):
+        rows, _ = self.run_it(options=("--trace", "all", "--count-only"))
+        self.check_unknown(rows, "compute", "calls are only counted")
+        rows, _ = self.run_it(options=("--trace", "all", "--overflow", "flight"))
+        self.check_unknown(rows, "compute", "a flight recorder keeps")
+
+
+if __name__ == "__main__":
+    scrytest.main()
