@@ -54,7 +54,7 @@ static bool is_over(const struct job_report *report)
 
 static void command_line(const struct job_report *report, struct buf *out)
 {
-    enum { SHOWN = 100 };
+    enum { SHOWN = 4096 }; /* more than any terminal has columns */
     size_t index;
     json_t *arg;
     if (report->info.name[0]) {

@@ -17,6 +17,7 @@
 #include "jobdir/dir.h"
 #include "jobdir/mpi_ends.h"
 #include "jobdir/report.h"
+#include "jobdir/text.h"
 
 static void print_help(void)
 {
@@ -141,6 +142,7 @@ static int report_two(const char *first, const char *second, bool json)
             status = print_json(job_report_diff_json(&a, &b));
         } else {
             job_report_diff_text(&text, &a, &b);
+            text_wrap(&text, 0, text_columns(STDOUT_FILENO));
             status = print_text(&text);
         }
         job_report_done(&b);

@@ -148,18 +148,18 @@ static void put_balance(struct buf *out, const struct mpi_report *report)
     }
     if (report->set.count < 2)
         return;
-    buf_puts(out, "\nBalance over ranks      least  (rank)     average        most  (rank)   most/average\n");
+    buf_puts(out, "\nBalance over ranks      least (rank)     average        most (rank)  most/average\n");
     for (int i = 0; i < BALANCES; i++) {
         const struct balance *balance = &balances[i];
         double average = balance->sum / (double)balance->count;
         buf_printf(out, "  %-15s", names[i]);
         put_value(out, i, balance->least);
-        buf_printf(out, "  %6d", balance->low->rank);
+        buf_printf(out, " %6d", balance->low->rank);
         put_value(out, i, average);
         put_value(out, i, balance->most);
-        buf_printf(out, "  %6d", balance->high->rank);
+        buf_printf(out, " %6d", balance->high->rank);
         if (average > 0)
-            buf_printf(out, "   %11.2f x", balance->most / average);
+            buf_printf(out, "  %10.2f x", balance->most / average);
         buf_putc(out, '\n');
     }
 }

@@ -31,7 +31,7 @@ static const char written[] =
     "^("
     "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
     "snapshots/([0-9]+\\.json)?|"
-    "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts)|"
+    "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
     "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
     "stats/(sites\\.json" FRESH ")?|"
     "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"

@@ -257,9 +257,9 @@ static void put_row(struct buf *out, const struct job_functions *functions, cons
         buf_printf(out, "%10s%10s", counted ? "" : "?", counted ? "" : "?");
     }
     if (unknown)
-        buf_printf(out, "%10s", "?");
+        buf_printf(out, "%11s", "?");
     else
-        report_put_time(out, function->total_ns, 10);
+        report_put_time(out, function->total_ns, 11);
     buf_printf(out, " %9" PRIu64, function->calls);
     if (!wide)
         return;
@@ -318,7 +318,7 @@ static void put_functions(struct buf *out, const struct job_functions *functions
     size_t shown = 0, count = HASH_COUNT(functions->functions);
     if (!count)
         return;
-    buf_printf(out, "\nFunctions self             cpu   waiting     total     calls%s  function\n",
+    buf_printf(out, "\nFunctions self             cpu   waiting      total     calls%s  function\n",
                wide ? "      mean       min       max" : "");
     put_not_whole(out, functions, true);
     put_unwatched(out, functions);

@@ -13,7 +13,7 @@
 #include "jobdir/text.h"
 
 enum {
-    SPARK_COLUMNS = 48,
+    SPARK_COLUMNS = 40,
     SPARK_WINDOWS = 8, /* of a quarter of a second; fewer make no picture */
     SUMMARY_COMMANDS = 5,
     SUMMARY_PAUSES = 5,

@@ -349,7 +349,7 @@ static void test_crash_and_problems(void **state)
     assert_string_equal(functions->crashes[0].last, "norm()  took 10 ns, ended 180 ns before\n");
     struct buf text = BUF_INIT;
     job_functions_text(&text, functions, NULL, 0);
-    assert_non_null(strstr(text.data, "only counted                       5.00 us      1000      5 ns"));
+    assert_non_null(strstr(text.data, "only counted                        5.00 us      1000      5 ns"));
     assert_non_null(strstr(text.data, "Crash of process 100, thread 100: SIGSEGV"));
     buf_done(&text);
     job_functions_free(functions);

@@ -99,6 +99,33 @@ class CpuTime(TracerCase):
         rows, _ = self.run_it(options=("--trace", "all", "--overflow", "flight"))
         self.check_unknown(rows, "compute", "a flight recorder keeps")
 
+    def test_width(self):
+        """Lines are not longer than there is room, and nothing is lost but the middle of names in columns."""
+        names = [f"{'a_very_long_name_' * 4}{i}_{'of_a_function_' * 3}{i}" for i in range(3)]
+        source = self.box.path("work", "long.c")
+        with open(source, "w", encoding="utf-8") as file:
+            for name, inner in zip(names, names[1:] + [""]):
+                call = f"extern void {inner}(const char *); {inner}(s);" if inner else ""
+                file.write(f"__attribute__((noinline)) void {name}(const char *s) {{ {call} }}\n")
+            file.write(f"int main(void) {{ {names[0]}(\"{'some text ' * 8}\"); return 3; }}\n")
+        program = self.compile(source, "-O0")
+        for job in ("one", "two"):
+            self.scry_run("-o", self.box.path("work", job), "--trace", "all", "--args", "--", program, "x" * 200, "last")
+        for columns in (80, 132):
+            env = {**self.box.env, "COLUMNS": str(columns)}
+            for command in (("report", "one"), ("report", "--diff", "one", "two"), ("replay", "one"), ("ps", "--all"),
+                            ("why", "one")):
+                text = self.scry(*command, env=env).stdout
+                self.assertTrue(text, command)
+                self.assertEqual([line for line in text.splitlines() if len(line) > columns], [], command)
+                joined = re.sub(r"\n +", "", text)
+                if command == ("ps", "--all"):
+                    self.assertRegex(text, r"\.\.\.x+ last\n")
+                elif command[0] != "why":
+                    for name in names:
+                        self.assertIn(name, joined, command)
+                    self.assertEqual("      mean       min" in text, columns == 132 and command == ("report", "one"))
+
 
 if __name__ == "__main__":
     scrytest.main()
