@@ -206,10 +206,12 @@ static void test_exports(void **state)
     struct fixture *fixture = *state;
     make(fixture, (const int32_t[]){2}, 1);
     _cleanup_(freep) char *csv = exported(fixture->traces[0], "csv");
+    assert_non_null(strstr(csv, ",args,locals,result,rank,caller,signature,from_function,from_file,from_line,statics,"
+                                "cpu_ns,waiting_ns,preempted_ns\r\n"));
     assert_non_null(
-        strstr(csv, ",args,locals,result,rank,caller,signature,from_function,from_file,from_line,statics\r\n"));
-    assert_non_null(strstr(csv, ",0,MPI_Send,/src/p2p.c,7,0.000010000,2000,returned,dest = 1,,,2,blocking,,,,,\r\n"));
-    assert_non_null(strstr(csv, ",0,MPI_Send,,0,0.000020000,2000,returned,\"dest = 1, site = 0x1500\",,,2,,,,,,\r\n"));
+        strstr(csv, ",0,MPI_Send,/src/p2p.c,7,0.000010000,2000,returned,dest = 1,,,2,blocking,,,,,,,,\r\n"));
+    assert_non_null(
+        strstr(csv, ",0,MPI_Send,,0,0.000020000,2000,returned,\"dest = 1, site = 0x1500\",,,2,,,,,,,,,\r\n"));
     _cleanup_(freep) char *chrome = exported(fixture->traces[0], "chrome");
     assert_non_null(strstr(chrome, "\"caller\":\"blocking\",\"source\":\"/src/p2p.c:7\"}}"));
     assert_null(strstr(chrome, "\"one\""));
