@@ -213,6 +213,41 @@ static const char *not_wanted(const struct agent *agent)
     return job->limited ? "the trace reached its limit" : NULL;
 }
 
+void agent_switches_write(struct agent *agent, bool all)
+{
+    struct agent_switches *switches = agent->switches;
+    if (!switches || !switches->watched)
+        return;
+    struct switch_feed *feed = agent->agents->switches;
+    read_feed(feed);
+    uint64_t since = switches->read_until - switches->until, whole = switches->read_until - switches->log.from;
+    if (!switches->watched ||
+        (!all && switch_log_threads(&switches->log) > THREADS_OFTEN && since < whole / SELDOM_PART))
+        return;
+    if (agent->job->limited) {
+        put(switches, true);
+        stop(switches, "the trace reached its limit");
+    } else if (!switch_rings_whole(feed->rings)) {
+        stop(switches, "a processor was added to the machine");
+    } else {
+        int code = put(switches, true);
+        if (code < 0)
+            stop(switches, strerror(-code));
+    }
+}
+
+/* The rings stay. */
+static void end(struct agent_switches *switches)
+{
+    struct agent *agent = switches->agent;
+    agent_switches_write(agent, true);
+    HASH_DEL(agent->agents->switches->by_pid, switches);
+    agent->switches = NULL;
+    switch_process_close(switches->watched);
+    switch_log_done(&switches->log);
+    free(switches);
+}
+
 void agent_switches_start(struct agent *agent)
 {
     struct agents *agents = agent->agents;
@@ -241,46 +276,17 @@ void agent_switches_start(struct agent *agent)
     note_threads(switches);
     HASH_FIND(hh, feed->by_pid, &switches->pid, sizeof switches->pid, former);
     if (former) /* it executed this program */
-        agent_switches_end(former->agent);
+        end(former);
     HASH_ADD(hh, feed->by_pid, pid, sizeof switches->pid, switches);
     agent->switches = switches;
 }
 
-void agent_switches_write(struct agent *agent, bool all)
-{
-    struct agent_switches *switches = agent->switches;
-    if (!switches || !switches->watched)
-        return;
-    struct switch_feed *feed = agent->agents->switches;
-    read_feed(feed);
-    uint64_t since = switches->read_until - switches->until, whole = switches->read_until - switches->log.from;
-    if (!switches->watched ||
-        (!all && switch_log_threads(&switches->log) > THREADS_OFTEN && since < whole / SELDOM_PART))
-        return;
-    if (agent->job->limited) {
-        put(switches, true);
-        stop(switches, "the trace reached its limit");
-    } else if (!switch_rings_whole(feed->rings)) {
-        stop(switches, "a processor was added to the machine");
-    } else {
-        int code = put(switches, true);
-        if (code < 0)
-            stop(switches, strerror(-code));
-    }
-}
-
 void agent_switches_end(struct agent *agent)
 {
-    struct agent_switches *switches = agent->switches;
-    if (!switches)
+    struct agents *agents = agent->agents;
+    if (!agent->switches)
         return;
-    struct switch_feed *feed = agent->agents->switches;
-    agent_switches_write(agent, true);
-    HASH_DEL(feed->by_pid, switches);
-    agent->switches = NULL;
-    switch_process_close(switches->watched);
-    switch_log_done(&switches->log);
-    free(switches);
-    if (!feed->by_pid)
-        agents_switches_free(agent->agents);
+    end(agent->switches);
+    if (!agents->switches->by_pid)
+        agents_switches_free(agents);
 }
