@@ -218,7 +218,7 @@ static void test_params(void **state)
     put_params();
     uint64_t there = 40;
     const struct code_insn when[] = {
-        {.op = CODE_UNLESS, .comparison = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 1000},
+        {.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 1000},
         {.op = CODE_ADD, .cell = 1, .a_kind = CODE_PARAM, .a = 1},
         {.op = CODE_ADD, .cell = 2, .a = 1},
     };
@@ -330,7 +330,7 @@ static void test_raise(void **state)
 {
     const struct capture_insn values[] = {{CAPTURE_REG, 5, 8, 0}};
     const struct code_insn filter[] = {
-        {.op = CODE_UNLESS, .comparison = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 10}};
+        {.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 10}};
     put_params();
     atomic_store(&site->values, put_capture(0, 8, 1, values));
     atomic_store(&site->layout, 42);
@@ -469,7 +469,7 @@ static void test_cost(void **state)
     const struct code_insn add[] = {{.op = CODE_ADD, .cell = 5, .a = 1}};
     const struct code_insn start[] = {{.op = CODE_TIMER_START, .cell = 1, .other = 2}};
     const struct code_insn when[] = {
-        {.op = CODE_UNLESS, .comparison = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 1000},
+        {.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 1000},
         {.op = CODE_ADD, .cell = 2, .a = 1},
     };
     put_params();
@@ -498,7 +498,7 @@ static void test_cost(void **state)
 /* Plain lists are run without all that an event may need; others are left alone. */
 static void test_short(void **state)
 {
-    const struct code_insn above[] = {{.op = CODE_UNLESS, .comparison = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 5},
+    const struct code_insn above[] = {{.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 5},
                                       {.op = CODE_ADD, .cell = 5, .a = 3}};
     struct area_action action = {.csr = 1, .enabled = 1, .program_at = put_code(2, above)};
     uint32_t list = put_list(1, &action);

@@ -566,7 +566,7 @@ int scry_lower_unless(struct scry_code *code, struct scry_call *call, size_t lef
     struct code_insn *insn = lower_insn(code, CODE_UNLESS);
     if (!insn)
         return -1;
-    insn->comparison = (uint8_t)found;
+    insn->operation = (uint8_t)found;
     insn->a_kind = a_kind;
     insn->b_kind = b_kind;
     insn->a = a;

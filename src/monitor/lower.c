@@ -119,7 +119,7 @@ static bool lower_conditions(struct scry_code *code)
         struct code_insn *insn = lower_insn(code, CODE_UNLESS);
         if (!insn)
             return false;
-        insn->comparison = CODE_NE;
+        insn->operation = CODE_NE;
         insn->a_kind = CODE_CELL;
         insn->a = csr->gate;
     }

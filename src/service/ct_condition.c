@@ -6,17 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 struct operand {
     uint8_t kind;
     int64_t value;
 };
 
-struct comparison {
+enum { DEPTH_LIMIT = 64, STRONGEST = 10 /* level: nothing is joined */ };
+enum { NODE = CODE_OPERAND_COUNT }; /* kind of an operand: value is the number of an operation */
+
+struct operation {
     struct operand a, b;
-    uint8_t how;
-    bool ends_group; /* '||' or the end follows */
+    uint8_t how; /* enum code_operation */
+};
+
+struct joint {
+    const char *token;
+    uint8_t how, level;
 };
 
 struct reader {
@@ -24,7 +29,8 @@ struct reader {
     const char *text, *at; /* NUL-terminated */
     struct err *err;
     bool at_exit;
-    struct comparison comparisons[CT_COMPARISONS];
+    unsigned depth; /* of parentheses and signs */
+    struct operation operations[CT_OPERATIONS];
     unsigned count;
     struct ct_condition *condition;
 };
@@ -123,7 +129,7 @@ static int read_expression(struct reader *reader, struct operand *ret_operand)
         reader->at++;
     if (!take_name(reader)) {
         reader->at = from;
-        return expected(reader, "an argument, as n, p->x, *q or a[3], or a number");
+        return expected(reader, "a value, as n, p->x, *q, a[3] or a number");
     }
     int code = take_rest(reader);
     if (code < 0)
@@ -196,7 +202,6 @@ static int read_character(struct reader *reader, struct operand *ret_operand)
 
 static int read_operand(struct reader *reader, struct operand *ret_operand)
 {
-    skip_space(reader);
     char c = *reader->at;
     if (c == '\'')
         return read_character(reader, ret_operand);
@@ -205,73 +210,80 @@ static int read_operand(struct reader *reader, struct operand *ret_operand)
     return read_expression(reader, ret_operand);
 }
 
-/* A number of seconds, as $duration has them, becomes one of nanoseconds. */
-static int take_seconds(const struct reader *reader, struct operand *operand)
+static int add_operation(struct reader *reader, struct operand a, uint8_t how, struct operand b,
+                         struct operand *ret_operand)
 {
-    double seconds;
-    switch (operand->kind) {
-    case CODE_IMMEDIATE_FLOATING:
-        memcpy(&seconds, &operand->value, sizeof seconds);
-        break;
-    case CODE_IMMEDIATE_UNSIGNED:
-        seconds = (double)(uint64_t)operand->value;
-        break;
-    case CODE_IMMEDIATE:
-        seconds = (double)operand->value;
-        break;
-    default:
-        return err_set(reader->err, -EINVAL,
-                       "condition: duration is compared with a number of seconds, as in "
-                       "duration > 0.001");
-    }
-    double ns = seconds * NS_PER_SECOND;
-    *operand = (struct operand){CODE_IMMEDIATE, ns >= 0x1p63 ? INT64_MAX : ns > -0x1p63 ? (int64_t)ns : INT64_MIN};
+    if (reader->count == CT_OPERATIONS)
+        return err_set(reader->err, -EINVAL, "condition: more than %d operations", CT_OPERATIONS);
+    reader->operations[reader->count] = (struct operation){a, b, how};
+    *ret_operand = (struct operand){NODE, reader->count++};
     return 0;
 }
 
-static int read_comparison(struct reader *reader)
+static int read_value(struct reader *reader, unsigned level, struct operand *ret_operand);
+
+static int read_signed(struct reader *reader, struct operand *ret_operand)
 {
     static const struct {
-        const char *token;
+        char sign;
         uint8_t how;
-    } operators[] = {{"==", CODE_EQ}, {"!=", CODE_NE}, {"<=", CODE_LE},
-                     {">=", CODE_GE}, {"<", CODE_LT},  {">", CODE_GT}};
-    struct comparison comparison = {.how = CODE_NE};
-    if (reader->count == CT_COMPARISONS)
-        return err_set(reader->err, -EINVAL, "condition: more than %d comparisons", CT_COMPARISONS);
-    bool negated = take(reader, "!");
-    int code = read_operand(reader, &comparison.a);
-    if (code < 0)
-        return code;
-    if (negated)
-        comparison.how = CODE_EQ;
-    for (size_t i = 0; !negated && i < sizeof operators / sizeof *operators; i++)
-        if (take(reader, operators[i].token)) {
-            comparison.how = operators[i].how;
-            if ((code = read_operand(reader, &comparison.b)) < 0)
-                return code;
-            break;
-        }
-    if (comparison.a.kind == CODE_DURATION && (code = take_seconds(reader, &comparison.b)) < 0)
-        return code;
-    if (comparison.b.kind == CODE_DURATION && (code = take_seconds(reader, &comparison.a)) < 0)
-        return code;
-    reader->comparisons[reader->count++] = comparison;
-    return 0;
-}
-
-static int read_condition(struct reader *reader)
-{
-    for (;;) {
-        int code = read_comparison(reader);
+        int64_t other;
+    } signs[] = {{'!', CODE_EQ, 0}, {'~', CODE_BITS_XOR, -1}, {'-', CODE_TIMES, -1}, {'+', CODE_TIMES, 1}};
+    const char *at = reader->at;
+    bool number = (*at == '-' || *at == '+') && (isdigit((unsigned char)at[1]) || at[1] == '.');
+    for (size_t i = 0; i < sizeof signs / sizeof *signs && !number; i++) {
+        if (*at != signs[i].sign)
+            continue;
+        reader->at++;
+        int code = read_value(reader, STRONGEST, ret_operand);
         if (code < 0)
             return code;
-        if (take(reader, "&&"))
-            continue;
-        reader->comparisons[reader->count - 1].ends_group = true;
-        if (!take(reader, "||"))
-            return 0;
+        return add_operation(reader, *ret_operand, signs[i].how, (struct operand){CODE_IMMEDIATE, signs[i].other},
+                             ret_operand);
     }
+    if (number || !take(reader, "("))
+        return read_operand(reader, ret_operand);
+    int code = read_value(reader, 0, ret_operand);
+    return code < 0 || take(reader, ")") ? code : expected(reader, "an operator or ')'");
+}
+
+/* C's operators, the weakest on level 0. NULL: there is none here. */
+static const struct joint *joint_here(struct reader *reader)
+{
+    static const struct joint joints[] = {
+        {"||", CODE_OR, 0},      {"&&", CODE_AND, 1},          {"|", CODE_BITS_OR, 2},
+        {"^", CODE_BITS_XOR, 3}, {"&", CODE_BITS_AND, 4},      {"==", CODE_EQ, 5},
+        {"!=", CODE_NE, 5},      {"<<", CODE_SHIFTED_LEFT, 7}, {">>", CODE_SHIFTED_RIGHT, 7},
+        {"<=", CODE_LE, 6},      {">=", CODE_GE, 6},           {"<", CODE_LT, 6},
+        {">", CODE_GT, 6},       {"+", CODE_PLUS, 8},          {"-", CODE_MINUS, 8},
+        {"*", CODE_TIMES, 9},    {"/", CODE_DIVIDED, 9},       {"%", CODE_MODULO, 9},
+    };
+    skip_space(reader);
+    for (size_t i = 0; i < sizeof joints / sizeof *joints; i++)
+        if (strncmp(reader->at, joints[i].token, strlen(joints[i].token)) == 0)
+            return &joints[i];
+    return NULL;
+}
+
+/* What operators of that level or stronger ones join. */
+static int read_value(struct reader *reader, unsigned level, struct operand *ret_operand)
+{
+    const struct joint *joint;
+    struct operand right;
+    if (reader->depth == DEPTH_LIMIT)
+        return err_set(reader->err, -EINVAL, "condition: more than %d parentheses and signs in each other",
+                       DEPTH_LIMIT);
+    reader->depth++;
+    skip_space(reader);
+    int code = read_signed(reader, ret_operand);
+    while (code == 0 && (joint = joint_here(reader)) && joint->level >= level) {
+        reader->at += strlen(joint->token);
+        code = read_value(reader, joint->level + 1, &right);
+        if (code == 0)
+            code = add_operation(reader, *ret_operand, joint->how, right, ret_operand);
+    }
+    reader->depth--;
+    return code;
 }
 
 static int read_more_params(struct reader *reader)
@@ -285,31 +297,46 @@ static int read_more_params(struct reader *reader)
     return 0;
 }
 
-/* One instruction a comparison. In the last group each one that fails ends the program; in the groups before, it leads
- * to the next group, and the last one that holds to the end of the condition. */
-static void emit(const struct reader *reader, struct code_program *program)
+/* ---- instructions ---- */
+
+/* Leaves it where an instruction finds it; what has to be calculated in the temporary number `temp`. */
+static int emit_operand(const struct reader *reader, struct code_program *program, struct operand operand,
+                        unsigned temp, uint8_t *ret_kind, int64_t *ret_value)
 {
-    unsigned last_group = 0;
-    for (unsigned i = 0; i + 1 < reader->count; i++)
-        if (reader->comparisons[i].ends_group)
-            last_group = i + 1;
-    for (unsigned i = 0; i < reader->count; i++) {
-        const struct comparison *comparison = &reader->comparisons[i];
-        struct code_insn *insn = &program->insns[program->count++];
-        *insn = (struct code_insn){.op = CODE_UNLESS,
-                                   .comparison = comparison->how,
-                                   .a_kind = comparison->a.kind,
-                                   .a = comparison->a.value,
-                                   .b_kind = comparison->b.kind,
-                                   .b = comparison->b.value};
-        if (i >= last_group)
-            continue;
-        unsigned next = i;
-        while (!reader->comparisons[next].ends_group)
-            next++;
-        insn->op = comparison->ends_group ? CODE_SKIP_IF : CODE_SKIP_UNLESS;
-        insn->other = comparison->ends_group ? reader->count - i - 1 : next - i;
+    *ret_kind = operand.kind == NODE ? CODE_TEMP : operand.kind;
+    *ret_value = operand.kind == NODE ? temp : operand.value;
+    if (operand.kind != NODE)
+        return 0;
+    if (temp == CODE_TEMPS)
+        return err_set(reader->err, -EINVAL, "condition: more than %d results to keep; write it with fewer parentheses",
+                       CODE_TEMPS);
+    const struct operation *operation = &reader->operations[operand.value];
+    struct code_insn insn = {.op = CODE_CALCULATE, .operation = operation->how, .other = temp};
+    int code = emit_operand(reader, program, operation->a, temp, &insn.a_kind, &insn.a);
+    if (code == 0)
+        code = emit_operand(reader, program, operation->b, temp + (operation->a.kind == NODE), &insn.b_kind, &insn.b);
+    if (code == 0)
+        program->insns[program->count++] = insn;
+    return code;
+}
+
+/* The program ends unless it holds. What && joins is looked at from left to right, and the rest no more. */
+static int emit_check(const struct reader *reader, struct code_program *program, struct operand value)
+{
+    struct operation operation = {value, {CODE_IMMEDIATE, 0}, CODE_NE};
+    if (value.kind == NODE)
+        operation = reader->operations[value.value];
+    if (operation.how == CODE_AND) {
+        int code = emit_check(reader, program, operation.a);
+        return code < 0 ? code : emit_check(reader, program, operation.b);
     }
+    struct code_insn insn = {.op = CODE_UNLESS, .operation = operation.how};
+    int code = emit_operand(reader, program, operation.a, 0, &insn.a_kind, &insn.a);
+    if (code == 0)
+        code = emit_operand(reader, program, operation.b, operation.a.kind == NODE, &insn.b_kind, &insn.b);
+    if (code == 0)
+        program->insns[program->count++] = insn;
+    return code;
 }
 
 int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, struct ct_condition *ret_condition,
@@ -323,16 +350,19 @@ int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, st
     if (!reader.text)
         return err_set(err, -ENOMEM, "out of memory");
     skip_space(&reader);
-    int code = *reader.at && *reader.at != ';' ? read_condition(&reader) : 0;
+    bool empty = !*reader.at || *reader.at == ';';
+    struct operand value;
+    int code = empty ? 0 : read_value(&reader, 0, &value);
     bool more = code == 0 && take(&reader, ";");
     if (more)
         code = read_more_params(&reader);
     skip_space(&reader);
     if (code == 0 && *reader.at)
-        code = expected(&reader, more ? "',' and another expression" : "a comparison, && or ||, or ';'");
+        code = expected(&reader, more ? "',' and another expression" : "an operator, as == or &&, or ';'");
+    if (code == 0 && !empty)
+        code = emit_check(&reader, &condition.program, value);
     if (code < 0)
         return code;
-    emit(&reader, &condition.program);
     *ret_condition = condition;
     return 0;
 }

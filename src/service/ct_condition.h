@@ -3,13 +3,13 @@
  * Conditions of ct_function_called and ct_function_returned: compiled to instructions (shm/code.h) that run where the
  * event happens.
  *
- *     condition  ::= [ and { '||' and } ] [ ';' expression { ',' expression } ]
- *     and        ::= comparison { '&&' comparison }
- *     comparison ::= operand [ ( '==' | '!=' | '<' | '<=' | '>' | '>=' ) operand ] | '!' operand
+ *     condition  ::= [ value ] [ ';' expression { ',' expression } ]
+ *     value      ::= operand | '!' value | '~' value | '-' value | '+' value | '(' value ')' | value operator value
+ *     operator   ::= '*' '/' '%' '+' '-' '<<' '>>' '<' '<=' '>' '>=' '==' '!=' '&' '^' '|' '&&' '||' -- C's precedence
  *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr' | 'duration'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name }
  *
- * 'duration', how long the call took, is there at returns, and is compared with a number of seconds.
+ * 'duration', how long the call took, in seconds, is there at returns.
  *
  * The expressions, each once, in the order in which they first stand there, are the parameters par0, par1, ...; those
  * behind the semicolon are only parameters.
@@ -22,7 +22,7 @@
 #include "base/span.h"
 #include "shm/code.h"
 
-enum { CT_COMPARISONS = 32 }; /* of one condition */
+enum { CT_OPERATIONS = 32 }; /* of one condition */
 
 struct ct_condition {
     struct code_program program; /* passes if the condition holds */

@@ -1,36 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shm/code.h"
 
-static bool operand_ok(uint8_t kind, int64_t value, uint32_t cell_count)
+/* `set`: a bit for each temporary number that was calculated. */
+static bool operand_ok(uint8_t kind, int64_t value, uint32_t cell_count, uint32_t set)
 {
     switch (kind) {
     case CODE_PARAM:
         return value >= 0 && value < CODE_PARAMS;
     case CODE_CELL:
         return value >= 0 && value < (int64_t)cell_count;
+    case CODE_TEMP:
+        return value >= 0 && value < CODE_TEMPS && set >> value & 1;
     default:
         return kind < CODE_OPERAND_COUNT;
     }
 }
 
-static bool other_ok(const struct code_program *program, uint32_t at, uint32_t cell_count)
-{
-    const struct code_insn *insn = &program->insns[at];
-    if (insn->op == CODE_SKIP_IF || insn->op == CODE_SKIP_UNLESS)
-        return insn->other < program->count - at; /* at the furthest to the end */
-    return insn->other < cell_count;
-}
-
 bool code_check(const struct code_program *program, uint32_t cell_count)
 {
+    uint32_t set = 0;
     if (program->count > CODE_INSN_LIMIT)
         return false;
     for (uint32_t i = 0; i < program->count; i++) {
         const struct code_insn *insn = &program->insns[i];
-        if (insn->op >= CODE_OP_COUNT || insn->comparison >= CODE_COMPARISON_COUNT || insn->cell >= cell_count ||
-            !other_ok(program, i, cell_count) || !operand_ok(insn->a_kind, insn->a, cell_count) ||
-            !operand_ok(insn->b_kind, insn->b, cell_count))
+        if (insn->op >= CODE_OP_COUNT || insn->operation >= CODE_OPERATION_COUNT || insn->cell >= cell_count ||
+            insn->other >= (insn->op == CODE_CALCULATE ? CODE_TEMPS : cell_count) ||
+            !operand_ok(insn->a_kind, insn->a, cell_count, set) || !operand_ok(insn->b_kind, insn->b, cell_count, set))
             return false;
+        if (insn->op == CODE_CALCULATE)
+            set |= UINT32_C(1) << insn->other;
     }
     return true;
 }
@@ -40,47 +38,36 @@ struct number {
     uint8_t type;
 };
 
-static struct number operand(uint8_t kind, int64_t value, const struct code_event *event, code_cell *cells)
+static const struct number missing = {0, CODE_MISSING};
+
+static struct number whole(__int128 value)
 {
-    switch (kind) {
-    case CODE_PARAM:
-        if ((uint64_t)value >= event->param_count)
-            return (struct number){0, CODE_SIGNED};
-        return (struct number){event->params[value], event->types[value]};
-    case CODE_TIME:
-        return (struct number){(int64_t)event->time_ns, CODE_SIGNED};
-    case CODE_DURATION:
-        return (struct number){(int64_t)event->duration_ns, CODE_SIGNED};
-    case CODE_IMMEDIATE_UNSIGNED:
-        return (struct number){value, CODE_UNSIGNED};
-    case CODE_IMMEDIATE_FLOATING:
-        return (struct number){value, CODE_FLOATING};
-    case CODE_CELL:
-        return (struct number){atomic_load_explicit(&cells[value], memory_order_acquire), CODE_SIGNED};
-    default:
-        return (struct number){value, CODE_SIGNED};
-    }
+    if (value >= INT64_MIN && value <= INT64_MAX)
+        return (struct number){(int64_t)value, CODE_SIGNED};
+    return value > 0 && value <= UINT64_MAX ? (struct number){(int64_t)(uint64_t)value, CODE_UNSIGNED} : missing;
+}
+
+static __int128 worth(struct number integer)
+{
+    return integer.type == CODE_UNSIGNED ? (__int128)(uint64_t)integer.bits : integer.bits;
 }
 
 static bool compare_integers(uint8_t comparison, struct number a, struct number b)
 {
-    /* huge: above every signed number; where only one is, that one is greater */
-    bool a_huge = a.type == CODE_UNSIGNED && a.bits < 0, b_huge = b.type == CODE_UNSIGNED && b.bits < 0;
-    bool less = a_huge != b_huge ? b_huge : a.bits < b.bits;
-    bool equal = a_huge == b_huge && a.bits == b.bits;
+    __int128 x = worth(a), y = worth(b);
     switch (comparison) {
     case CODE_EQ:
-        return equal;
+        return x == y;
     case CODE_NE:
-        return !equal;
+        return x != y;
     case CODE_LT:
-        return less;
+        return x < y;
     case CODE_LE:
-        return less || equal;
+        return x <= y;
     case CODE_GT:
-        return !less && !equal;
+        return x > y;
     default:
-        return !less;
+        return x >= y;
     }
 }
 
@@ -132,15 +119,156 @@ static bool compare_doubles(uint8_t comparison, uint64_t a, uint64_t b)
     return compare_integers(comparison, first, second);
 }
 
-static bool compare(const struct code_insn *insn, const struct code_event *event, code_cell *cells)
+/* By the vector unit, whose registers and modes are the program's: it gets them back as they were. */
+static uint64_t calculate_doubles(uint8_t operation, uint64_t a, uint64_t b)
 {
-    struct number a = operand(insn->a_kind, insn->a, event, cells);
-    struct number b = operand(insn->b_kind, insn->b, event, cells);
+#ifdef __x86_64__
+    uint8_t kept[32];
+    uint32_t kept_modes, modes = 0x1f80; /* to the nearest, nothing traps */
+#define BY(instruction) \
+    __asm__ volatile("stmxcsr %1; ldmxcsr %2; movups %%xmm0, (%3); movups %%xmm1, 16(%3);" \
+                     "movq %0, %%xmm0; movq %4, %%xmm1;" instruction " %%xmm1, %%xmm0; movq %%xmm0, %0;" \
+                     "movups (%3), %%xmm0; movups 16(%3), %%xmm1; ldmxcsr %1" \
+                     : "+r"(a), "=m"(kept_modes) \
+                     : "m"(modes), "r"(kept), "r"(b) \
+                     : "memory")
+    switch (operation) {
+    case CODE_PLUS:
+        BY("addsd");
+        break;
+    case CODE_MINUS:
+        BY("subsd");
+        break;
+    case CODE_TIMES:
+        BY("mulsd");
+        break;
+    default:
+        BY("divsd");
+    }
+#undef BY
+    return a;
+#else
+#error "how this processor's vector registers are kept is to be written"
+#endif
+}
+
+/* ---- operations ---- */
+
+static struct number whole_of(bool negative, unsigned __int128 size)
+{
+    return size > UINT64_MAX ? missing : whole(negative ? -(__int128)size : (__int128)size);
+}
+
+static struct number calculate_integers(uint8_t operation, struct number a, struct number b)
+{
+    __int128 x = worth(a), y = worth(b);
+    uint64_t x_size = (uint64_t)(x < 0 ? -x : x),
+             y_size = (uint64_t)(y < 0 ? -y : y); /* no library divides 128 bits here */
+    bool negative = (x < 0) != (y < 0), shifts = y >= 0 && y < 64;
+    /* of bits: what is above 64 is as the sign */
+    uint8_t of_bits = (a.type == CODE_UNSIGNED && a.bits < 0) || (b.type == CODE_UNSIGNED && b.bits < 0) ? CODE_UNSIGNED
+                                                                                                         : CODE_SIGNED;
+    switch (operation) {
+    case CODE_PLUS:
+        return whole(x + y);
+    case CODE_MINUS:
+        return whole(x - y);
+    case CODE_TIMES:
+        return whole_of(negative, (unsigned __int128)x_size * y_size);
+    case CODE_DIVIDED:
+        return y ? whole_of(negative, x_size / y_size) : missing;
+    case CODE_MODULO:
+        return y ? whole_of(x < 0, x_size % y_size) : missing;
+    case CODE_SHIFTED_LEFT:
+        return shifts ? whole(x * ((__int128)1 << y)) : missing;
+    case CODE_SHIFTED_RIGHT:
+        return shifts ? whole(x >> y) : missing;
+    case CODE_BITS_AND:
+        return (struct number){a.bits & b.bits, of_bits};
+    case CODE_BITS_OR:
+        return (struct number){a.bits | b.bits, of_bits};
+    case CODE_BITS_XOR:
+        return (struct number){a.bits ^ b.bits, of_bits};
+    default:
+        return missing;
+    }
+}
+
+/* 0, 1, or -1: it is missing. */
+static int truth(struct number number)
+{
+    if (number.type >= CODE_MISSING)
+        return -1;
+    return number.type == CODE_FLOATING ? ((uint64_t)number.bits & ~DOUBLE_SIGN) != 0 : number.bits != 0;
+}
+
+static struct number join(uint8_t operation, struct number a, struct number b)
+{
+    int decides = operation == CODE_OR; /* alone */
+    if (truth(a) == decides || truth(b) == decides)
+        return (struct number){decides, CODE_SIGNED};
+    return truth(a) < 0 || truth(b) < 0 ? missing : (struct number){!decides, CODE_SIGNED};
+}
+
+static struct number calculate(uint8_t operation, struct number a, struct number b)
+{
+    if (operation == CODE_AND || operation == CODE_OR)
+        return join(operation, a, b);
     if (a.type >= CODE_MISSING || b.type >= CODE_MISSING)
-        return false;
-    if (a.type == CODE_FLOATING || b.type == CODE_FLOATING)
-        return compare_doubles(insn->comparison, to_double(a), to_double(b));
-    return compare_integers(insn->comparison, a, b);
+        return missing;
+    bool floating = a.type == CODE_FLOATING || b.type == CODE_FLOATING;
+    if (operation < CODE_COMPARISON_COUNT)
+        return (struct number){floating ? compare_doubles(operation, to_double(a), to_double(b))
+                                        : compare_integers(operation, a, b),
+                               CODE_SIGNED};
+    if (!floating)
+        return calculate_integers(operation, a, b);
+    if (operation > CODE_DIVIDED)
+        return missing;
+    return (struct number){(int64_t)calculate_doubles(operation, to_double(a), to_double(b)), CODE_FLOATING};
+}
+
+/* ---- programs ---- */
+
+struct run {
+    const struct code_event *event;
+    code_cell *cells;
+    struct number temps[CODE_TEMPS];
+};
+
+static struct number operand(const struct run *run, uint8_t kind, int64_t value)
+{
+    static const struct number second = {1000000000, CODE_SIGNED};
+    const struct code_event *event = run->event;
+    switch (kind) {
+    case CODE_PARAM:
+        if ((uint64_t)value >= event->param_count)
+            return (struct number){0, CODE_SIGNED};
+        return (struct number){event->params[value], event->types[value]};
+    case CODE_TIME:
+        return (struct number){(int64_t)event->time_ns, CODE_SIGNED};
+    case CODE_DURATION:
+        return (struct number){
+            (int64_t)calculate_doubles(CODE_DIVIDED,
+                                       double_of_integer((struct number){(int64_t)event->duration_ns, CODE_SIGNED}),
+                                       double_of_integer(second)),
+            CODE_FLOATING};
+    case CODE_TEMP:
+        return run->temps[value];
+    case CODE_IMMEDIATE_UNSIGNED:
+        return (struct number){value, CODE_UNSIGNED};
+    case CODE_IMMEDIATE_FLOATING:
+        return (struct number){value, CODE_FLOATING};
+    case CODE_CELL:
+        return (struct number){atomic_load_explicit(&run->cells[value], memory_order_acquire), CODE_SIGNED};
+    default:
+        return (struct number){value, CODE_SIGNED};
+    }
+}
+
+static struct number result(const struct run *run, const struct code_insn *insn)
+{
+    return calculate(insn->operation, operand(run, insn->a_kind, insn->a), operand(run, insn->b_kind, insn->b));
 }
 
 static void timer_stop(code_cell *started_cell, code_cell *total, int64_t now)
@@ -153,6 +281,9 @@ static void timer_stop(code_cell *started_cell, code_cell *total, int64_t now)
 unsigned code_run(const struct code_program *program, const struct code_event *event, code_cell *cells)
 {
     unsigned outcome = 0;
+    struct run run;
+    run.event = event;
+    run.cells = cells;
     for (uint32_t i = 0; i < program->count; i++) {
         const struct code_insn *insn = &program->insns[i];
         code_cell *cell = &cells[insn->cell];
@@ -160,7 +291,7 @@ unsigned code_run(const struct code_program *program, const struct code_event *e
         struct number a;
         switch (insn->op) {
         case CODE_ADD:
-            a = operand(insn->a_kind, insn->a, event, cells);
+            a = operand(&run, insn->a_kind, insn->a);
             if (a.type <= CODE_UNSIGNED)
                 atomic_fetch_add_explicit(cell, a.bits, memory_order_relaxed);
             break;
@@ -171,16 +302,14 @@ unsigned code_run(const struct code_program *program, const struct code_event *e
             timer_stop(cell, &cells[insn->other], now);
             break;
         case CODE_UNLESS:
-            if (!compare(insn, event, cells))
+            if (truth(result(&run, insn)) <= 0)
                 return outcome;
             break;
-        case CODE_SKIP_IF:
-        case CODE_SKIP_UNLESS:
-            if (compare(insn, event, cells) == (insn->op == CODE_SKIP_IF))
-                i += insn->other;
+        case CODE_CALCULATE:
+            run.temps[insn->other] = result(&run, insn);
             break;
         case CODE_SET:
-            a = operand(insn->a_kind, insn->a, event, cells);
+            a = operand(&run, insn->a_kind, insn->a);
             atomic_store_explicit(cell, a.bits, memory_order_release);
             break;
         case CODE_POST:

@@ -2,11 +2,12 @@
 /*
  * Lowered action lists: a small bytecode, run where the event happens (in the tracer and in the agent) by one
  * interpreter, over 64-bit cells in shared memory. Freestanding, no allocation, async-signal-safe, and safe on any
- * program: code_check refuses what code_run could not run. Jumps only go forward: a program cannot loop.
+ * program: code_check refuses what code_run could not run. There are no jumps: a program cannot loop.
  *
- * Numbers carry their type, because one condition is used for functions whose parameters differ: integers compare by
- * their value whatever their signs, with a floating number beside them as floating numbers do (nan != nan); what is
- * missing compares false with everything, itself included.
+ * Numbers carry their type, because one condition is used for functions whose parameters differ. Integers are what they
+ * are worth, whatever their signs, beside a floating number they become one (nan != nan). What cannot be said is
+ * missing: what an operation on something missing comes to (but of `0 && missing` and `1 || missing`), a result that
+ * needs more than 64 bits, a division of integers by 0. Only what is there and not 0 is true.
  */
 #ifndef SCRY_SHM_CODE_H
 #define SCRY_SHM_CODE_H
@@ -20,15 +21,15 @@ enum {
     CODE_INSN_LIMIT = 64, /* of one program */
     CODE_CELLS = 65536,   /* of one monitor */
     CODE_PARAMS = 8,      /* par0 .. par7 */
+    CODE_TEMPS = 8,       /* of a run of a program */
 };
 
 enum code_op {
     CODE_ADD,         /* cell += a; nothing if a is no integer */
     CODE_TIMER_START, /* if cell == 0: cell = time */
     CODE_TIMER_STOP,  /* if cell != 0: other += time - cell, cell = 0 */
-    CODE_UNLESS,      /* end unless a `comparison` b */
-    CODE_SKIP_IF,     /* skip the next `other` instructions if a `comparison` b */
-    CODE_SKIP_UNLESS, /* skip them unless */
+    CODE_UNLESS,      /* end unless a `operation` b is true */
+    CODE_CALCULATE,   /* temporary number `other` = a `operation` b */
     CODE_SET,         /* cell = a */
     CODE_POST,        /* cell += 1, and the monitor is to be rung (CODE_POSTED) */
     CODE_OP_COUNT,
@@ -41,17 +42,41 @@ enum code_operand {
     CODE_IMMEDIATE_UNSIGNED,
     CODE_IMMEDIATE_FLOATING, /* the bits of a double */
     CODE_CELL,               /* value: index of a cell; signed */
-    CODE_DURATION,           /* of the call that returns, in nanoseconds; signed */
+    CODE_DURATION,           /* of the call that returns, in seconds; floating */
+    CODE_TEMP,               /* value: which; calculated before */
     CODE_OPERAND_COUNT
 };
-enum code_comparison { CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_GT, CODE_GE, CODE_COMPARISON_COUNT };
+
+/* As those of C; `and` and `or` of truth values look at both. Of bits only integers have an operation. */
+enum code_operation {
+    CODE_EQ,
+    CODE_NE,
+    CODE_LT,
+    CODE_LE,
+    CODE_GT,
+    CODE_GE,
+    CODE_COMPARISON_COUNT, /* those before compare */
+    CODE_PLUS = CODE_COMPARISON_COUNT,
+    CODE_MINUS,
+    CODE_TIMES,
+    CODE_DIVIDED,
+    CODE_MODULO,
+    CODE_SHIFTED_LEFT,
+    CODE_SHIFTED_RIGHT,
+    CODE_BITS_AND,
+    CODE_BITS_OR,
+    CODE_BITS_XOR,
+    CODE_AND,
+    CODE_OR,
+    CODE_OPERATION_COUNT
+};
 
 /* What the 64 bits of a number are. */
 enum code_type { CODE_SIGNED, CODE_UNSIGNED, CODE_FLOATING /* double */, CODE_MISSING };
 
 struct code_insn {
-    uint8_t op, comparison, a_kind, b_kind;
-    uint32_t cell, other; /* indices of cells; `other` of skips: how many instructions */
+    uint8_t op, operation, a_kind, b_kind;
+    uint32_t cell, other; /* indices of cells; `other` of CODE_CALCULATE: of the temporary number */
     int64_t a, b;
 };
 
@@ -69,7 +94,7 @@ struct code_event { /* what happened */
 
 typedef _Atomic int64_t code_cell;
 
-/* True if every operation, operand, jump and cell index is one that code_run can run. */
+/* True if every operation, operand and index is one that code_run can run. */
 bool code_check(const struct code_program *program, uint32_t cell_count);
 
 enum code_outcome {

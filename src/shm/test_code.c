@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static void refuses_what_it_could_not_run(void **state)
     } while (0)
     REFUSED(op, CODE_OP_COUNT);
     REFUSED(op, UINT8_MAX);
-    REFUSED(comparison, CODE_COMPARISON_COUNT);
+    REFUSED(operation, CODE_OPERATION_COUNT);
     REFUSED(cell, CELLS);
     REFUSED(cell, UINT32_MAX);
     REFUSED(other, CELLS);
@@ -76,15 +77,15 @@ static void random_programs_stay_in_their_cells(void **state)
     uint64_t random = 1;
     unsigned accepted = 0;
     for (int i = 0; i < 200000; i++) {
-        struct code_program program = {.count = 2};
+        struct code_program program = {.count = 3};
         struct code_event event = {.time_ns = random, .param_count = random >> 60};
         for (uint32_t k = 0; k < program.count; k++) {
             random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
             struct code_insn *insn = &program.insns[k];
             insn->op = random >> 20 & 7;
-            insn->comparison = random >> 23 & 7;
-            insn->a_kind = random >> 26 & 3;
-            insn->b_kind = random >> 28 & 3;
+            insn->operation = random >> 46 & 31;
+            insn->a_kind = random >> 23 & 7;
+            insn->b_kind = random >> 26 & 7;
             insn->cell = random >> 30 & 15;
             insn->other = random >> 34 & 15;
             insn->a = (int64_t)(random >> 38 & 15) - 2;
@@ -107,7 +108,7 @@ static void runs(void **state)
         .insns = {{.op = CODE_ADD, .cell = 0, .a = 3},
                   {.op = CODE_ADD, .cell = 1, .a_kind = CODE_PARAM, .a = 1},
                   {.op = CODE_ADD, .cell = 2, .a_kind = CODE_TIME},
-                  {.op = CODE_UNLESS, .comparison = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 10},
+                  {.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 10},
                   {.op = CODE_ADD, .cell = 3, .a = 1}}};
     struct code_event event = {.time_ns = 1000, .params = {10, 20}, .param_count = 2};
     code_run(&program, &event, cells);
@@ -150,7 +151,7 @@ static void compares(void **state)
         for (uint8_t c = 0; c < CODE_COMPARISON_COUNT; c++) {
             code_cell cells[1] = {0};
             struct code_program program = {
-                .count = 2, .insns = {{.op = CODE_UNLESS, .comparison = c, .a = a, .b = b}, {.op = CODE_ADD, .a = 1}}};
+                .count = 2, .insns = {{.op = CODE_UNLESS, .operation = c, .a = a, .b = b}, {.op = CODE_ADD, .a = 1}}};
             struct code_event event = {0};
             code_run(&program, &event, cells);
             assert_int_equal(cells[0], expected[c]);
@@ -197,7 +198,7 @@ static void compares_by_type(void **state)
         for (uint8_t c = 0; c < CODE_COMPARISON_COUNT; c++) {
             struct code_program program = {
                 .count = 1,
-                .insns = {{.op = CODE_UNLESS, .comparison = c, .a_kind = CODE_PARAM, .b_kind = CODE_PARAM, .b = 1}}};
+                .insns = {{.op = CODE_UNLESS, .operation = c, .a_kind = CODE_PARAM, .b_kind = CODE_PARAM, .b = 1}}};
             struct code_event event = {
                 .params = {all[l].bits, all[r].bits}, .types = {all[l].type, all[r].type}, .param_count = 2};
             assert_int_equal(code_run(&program, &event, NULL), floating ? as_doubles[c] : as_integers[c]);
@@ -207,39 +208,158 @@ static void compares_by_type(void **state)
     }
 }
 
-/* (par0 == 1 && par1 == 1) || par2 == 1, then an addition and a post. */
-static void skips(void **state)
+static struct code_event pair(int64_t a, uint8_t a_type, int64_t b, uint8_t b_type)
 {
-    const struct code_program program = {
-        .count = 5,
-        .insns = {{.op = CODE_SKIP_UNLESS, .a_kind = CODE_PARAM, .b = 1, .other = 1},
-                  {.op = CODE_SKIP_IF, .a_kind = CODE_PARAM, .a = 1, .b = 1, .other = 1},
-                  {.op = CODE_UNLESS, .a_kind = CODE_PARAM, .a = 2, .b = 1},
-                  {.op = CODE_SET, .cell = 1, .a_kind = CODE_CELL, .a = 0},
-                  {.op = CODE_POST}}};
-    assert_true(code_check(&program, 2));
-    for (int i = 0; i < 8; i++) {
-        code_cell cells[2] = {41, 0};
-        struct code_event event = {.params = {i & 1, i >> 1 & 1, i >> 2 & 1}, .param_count = 3};
-        bool passes = (i & 3) == 3 || (i & 4);
-        assert_int_equal(code_run(&program, &event, cells), passes ? CODE_PASSED | CODE_POSTED : 0);
-        assert_int_equal(cells[0], passes ? 42 : 41);
-        assert_int_equal(cells[1], passes ? 41 : 0);
+    return (struct code_event){.params = {a, b}, .types = {a_type, b_type}, .param_count = 2};
+}
+
+/* Whether par0 `operation` par1 is the expected number, of the same type. */
+static bool comes_to(uint8_t operation, const struct code_event *operands, int64_t expected, uint8_t type)
+{
+    struct code_event event = *operands;
+    event.params[2] = expected, event.types[2] = type, event.param_count = 3;
+    struct code_program program = {
+        .count = 2,
+        .insns = {{.op = CODE_CALCULATE,
+                   .operation = operation,
+                   .other = 3,
+                   .a_kind = CODE_PARAM,
+                   .b_kind = CODE_PARAM,
+                   .b = 1},
+                  {.op = CODE_UNLESS, .a_kind = CODE_TEMP, .a = 3, .b_kind = CODE_PARAM, .b = 2}}};
+    assert_true(code_check(&program, 1));
+    if (type == CODE_MISSING) { /* equal to nothing, and different from nothing */
+        event.params[2] = 0, event.types[2] = CODE_SIGNED;
+        unsigned equal = code_run(&program, &event, NULL);
+        program.insns[1].operation = CODE_NE;
+        return !equal && !code_run(&program, &event, NULL);
     }
-    struct code_program beyond = program;
-    beyond.insns[4] = (struct code_insn){.op = CODE_SKIP_IF, .other = 1};
-    assert_false(code_check(&beyond, 2));
-    beyond.insns[4].other = 0;
-    assert_true(code_check(&beyond, 2));
-    beyond.insns[0].other = UINT32_MAX;
-    assert_false(code_check(&beyond, 2));
+    return code_run(&program, &event, NULL) == CODE_PASSED;
+}
+
+static void calculates_integers(void **state)
+{
+    static const struct {
+        uint8_t operation;
+        int64_t a, b, expected;
+        uint8_t type;
+    } rows[] = {
+        {CODE_PLUS, 3, -5, -2, CODE_SIGNED},
+        {CODE_PLUS, INT64_MAX, 1, INT64_MIN, CODE_UNSIGNED}, /* 2^63 */
+        {CODE_PLUS, INT64_MIN, -1, 0, CODE_MISSING},
+        {CODE_MINUS, 3, 5, -2, CODE_SIGNED},
+        {CODE_TIMES, -3, 5, -15, CODE_SIGNED},
+        {CODE_TIMES, INT64_C(1) << 62, 2, INT64_MIN, CODE_UNSIGNED},
+        {CODE_TIMES, INT64_C(1) << 62, 4, 0, CODE_MISSING},
+        {CODE_TIMES, INT64_MIN, 1, INT64_MIN, CODE_SIGNED},
+        {CODE_DIVIDED, -7, 2, -3, CODE_SIGNED},
+        {CODE_DIVIDED, 7, 0, 0, CODE_MISSING},
+        {CODE_DIVIDED, INT64_MIN, -1, INT64_MIN, CODE_UNSIGNED},
+        {CODE_MODULO, -7, 2, -1, CODE_SIGNED},
+        {CODE_MODULO, 7, -2, 1, CODE_SIGNED},
+        {CODE_MODULO, 7, 0, 0, CODE_MISSING},
+        {CODE_SHIFTED_LEFT, 1, 63, INT64_MIN, CODE_UNSIGNED},
+        {CODE_SHIFTED_LEFT, 1, 64, 0, CODE_MISSING},
+        {CODE_SHIFTED_LEFT, 1, -1, 0, CODE_MISSING},
+        {CODE_SHIFTED_RIGHT, -8, 1, -4, CODE_SIGNED},
+        {CODE_BITS_AND, -1, 255, 255, CODE_SIGNED},
+        {CODE_BITS_OR, 5, 10, 15, CODE_SIGNED},
+        {CODE_BITS_XOR, 5, -1, -6, CODE_SIGNED},
+        {CODE_LT, -1, 0, 1, CODE_SIGNED},
+        {CODE_AND, 5, 0, 0, CODE_SIGNED},
+        {CODE_OR, 5, 0, 1, CODE_SIGNED},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct code_event operands = pair(rows[i].a, CODE_SIGNED, rows[i].b, CODE_SIGNED);
+        if (!comes_to(rows[i].operation, &operands, rows[i].expected, rows[i].type))
+            fail_msg("row %zu", i);
+    }
+    struct code_event huge = pair(-1, CODE_UNSIGNED, 1, CODE_SIGNED);
+    assert_true(comes_to(CODE_PLUS, &huge, 0, CODE_MISSING));
+    assert_true(comes_to(CODE_DIVIDED, &huge, -1, CODE_UNSIGNED));
+    assert_true(comes_to(CODE_SHIFTED_RIGHT, &huge, INT64_MAX, CODE_SIGNED));
+}
+
+static void calculates_doubles_as_the_processor(void **state)
+{
+    uint64_t random = 1;
+    for (int i = 0; i < 20000; i++) {
+        double a, b;
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        uint64_t a_bits = random, b_bits = random << 13 ^ random >> 17; /* also tiny ones and infinities */
+        memcpy(&a, &a_bits, sizeof a);
+        memcpy(&b, &b_bits, sizeof b);
+        const double expected[] = {a + b, a - b, a * b, a / b};
+        for (uint8_t k = 0; k < 4; k++) {
+            struct code_event operands = pair((int64_t)a_bits, CODE_FLOATING, (int64_t)b_bits, CODE_FLOATING);
+            int64_t bits;
+            memcpy(&bits, &expected[k], sizeof bits);
+            if (expected[k] == expected[k]) /* a number */
+                assert_true(comes_to(CODE_PLUS + k, &operands, bits, CODE_FLOATING));
+        }
+    }
+    double half = 0.5, sum = 3.5;
+    struct code_event mixed = pair(3, CODE_SIGNED, 0, CODE_FLOATING);
+    memcpy(&mixed.params[1], &half, sizeof half);
+    int64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    assert_true(comes_to(CODE_PLUS, &mixed, bits, CODE_FLOATING));
+    assert_true(comes_to(CODE_MODULO, &mixed, 0, CODE_MISSING)); /* as of bits: of integers only */
+    assert_true(comes_to(CODE_BITS_AND, &mixed, 0, CODE_MISSING));
+}
+
+/* The way it rounds, and what it remembers of former operations, are the program's. */
+static void leaves_the_vector_unit_alone(void **state)
+{
+    struct code_event operands =
+        pair(INT64_C(1) << 52 /* the smallest normal double */, CODE_FLOATING, 3, CODE_FLOATING);
+    const struct code_program program = {
+        .count = 1,
+        .insns = {{.op = CODE_CALCULATE, .operation = CODE_TIMES, .a_kind = CODE_PARAM, .b_kind = CODE_PARAM, .b = 1}}};
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    feclearexcept(FE_ALL_EXCEPT);
+    assert_int_equal(code_run(&program, &operands, NULL), CODE_PASSED);
+    assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+}
+
+/* What is missing decides nothing, unless the other one decides it. */
+static void missing_is_neither_true_nor_false(void **state)
+{
+    for (int value = 0; value < 2; value++) {
+        struct code_event operands = pair(value, CODE_SIGNED, 0, CODE_MISSING);
+        assert_true(comes_to(CODE_AND, &operands, 0, value ? CODE_MISSING : CODE_SIGNED));
+        assert_true(comes_to(CODE_OR, &operands, 1, value ? CODE_SIGNED : CODE_MISSING));
+        assert_true(comes_to(CODE_PLUS, &operands, 0, CODE_MISSING));
+        assert_true(comes_to(CODE_EQ, &operands, 0, CODE_MISSING));
+    }
+}
+
+static void temporary_numbers_are_set_before_they_are_read(void **state)
+{
+    struct code_program program = {.count = 2,
+                                   .insns = {{.op = CODE_CALCULATE, .operation = CODE_PLUS, .other = 1, .a = 1},
+                                             {.op = CODE_ADD, .a_kind = CODE_TEMP, .a = 1}}};
+    assert_true(code_check(&program, 1));
+    program.insns[1].a = 0;
+    assert_false(code_check(&program, 1));
+    program.insns[1].a = CODE_TEMPS;
+    assert_false(code_check(&program, 1));
+    program.insns[1].a = 1;
+    program.insns[0].other = CODE_TEMPS;
+    assert_false(code_check(&program, 1));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compares_by_type),
-        cmocka_unit_test(skips),
+        cmocka_unit_test(calculates_integers),
+        cmocka_unit_test(calculates_doubles_as_the_processor),
+        cmocka_unit_test(leaves_the_vector_unit_alone),
+        cmocka_unit_test(missing_is_neither_true_nor_false),
+        cmocka_unit_test(temporary_numbers_are_set_before_they_are_read),
         cmocka_unit_test(refuses_what_it_could_not_run),
         cmocka_unit_test(bounds_the_length),
         cmocka_unit_test(random_programs_stay_in_their_cells),
