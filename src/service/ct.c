@@ -474,8 +474,8 @@ const struct scry_service ct_services[] = {
      "\"stacks\", \"variables\", \"tree\" (all if none is given), \"memory\", address, length."},
     {"ct_function_called", SCRY_EVENT, PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "... }",
      SCRY_OPTIONAL, NULL,
-     "A function of the selection was called, and the condition on its arguments holds; par0, par1 ... are the "
-     "condition's expressions.",
+     "A function of the selection was called, and the condition on its arguments and on static variables, as in C, "
+     "holds; par0, par1 ... are the condition's variables.",
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
      PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS

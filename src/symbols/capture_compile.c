@@ -158,6 +158,16 @@ static void match_local(void *ctx, Dwarf_Die *variable, const char *name)
     }
 }
 
+/* In the function, in its unit, anywhere in the file. */
+static bool find_static(struct site *site, const char *name, size_t length, Dwarf_Die *ret_die)
+{
+    struct capture_compiler *compiler = site->job->compiler;
+    Dwarf_Die unit;
+    return statics_find_in(&site->scope, name, length, ret_die) ||
+           (dwarf_diecu(&site->function, &unit, NULL, NULL) && statics_find(compiler, &unit, name, length, ret_die)) ||
+           statics_find(compiler, NULL, name, length, ret_die);
+}
+
 static bool find_number(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
                         struct place *ret_place)
 {
@@ -177,7 +187,9 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
         site_locate_result(site, emitter, ret_place);
         return true;
     }
-    if (!lookup.found || !type_of(&die, ret_type))
+    if (!lookup.found && !find_static(site, name, length, &die))
+        return false;
+    if (!type_of(&die, ret_type))
         return false;
     site_locate_variable(&variable, emitter, ret_place);
     return true;
@@ -390,13 +402,55 @@ static int compile_call(struct job *job, uint64_t returns)
 
 static int compile_callers(struct job *job)
 {
-    const struct call_site *calls;
+    const struct code_site *calls;
     size_t count = elf_code_calls(&job->compiler->code, job->address, &calls);
     int r = 0;
     for (size_t i = 0; i < count && r == 0; i++)
-        r = compile_call(job, calls[i].returns);
+        r = compile_call(job, calls[i].behind);
     for (size_t i = 0; i < job->code.indirect_count && r == 0; i++)
         r = compile_call(job, job->code.indirect[i]);
+    return r;
+}
+
+/* ---- functions ---- */
+
+static bool is_in(const struct address_range *ranges, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (address >= ranges[i].low && address < ranges[i].high)
+            return true;
+    return false;
+}
+
+static bool is_other_function(struct capture_compiler *compiler, uint64_t address)
+{
+    Dwarf_Die function;
+    return scopes_function(compiler, address, &function) && scopes_entry(compiler, &function) == address;
+}
+
+/* The hooks of the function in others that it was inlined in: they are told of its address. */
+static int compile_inlined(const struct job *function, const struct address_range *own, size_t own_count)
+{
+    struct capture_compiler *compiler = function->compiler;
+    const struct code_site *sites;
+    size_t count = elf_code_addresses(&compiler->code, function->address, &sites);
+    struct address_range ranges[RANGES_MAX];
+    size_t range_count = 0;
+    int r = 0;
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct job job = *function;
+        uint64_t at = sites[i].behind - 1;
+        if (is_in(own, own_count, at) || is_in(ranges, range_count, at) ||
+            !scopes_function(compiler, at, &job.function))
+            continue; /* its own, or of the function that was just done */
+        range_count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
+        job.code = (struct function_code){0};
+        r = function_code_read(&job.code, &compiler->code, ranges, range_count);
+        for (size_t k = 0; k < job.code.hook_count && r == 0; k++)
+            if (job.code.hooks[k].function == job.address)
+                r = compile_hook(&job, &job.code.hooks[k]);
+        function_code_done(&job.code);
+    }
     return r;
 }
 
@@ -431,8 +485,13 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         function_code_done(&job.code);
         return 0;
     }
-    for (size_t i = 0; i < job.code.hook_count && r == 0; i++)
-        r = compile_hook(&job, &job.code.hooks[i]);
+    for (size_t i = 0; i < job.code.hook_count && r == 0; i++) {
+        uint64_t told = job.code.hooks[i].function; /* others were inlined, and are compiled with their own function */
+        if (!told || told == address || !is_other_function(compiler, told))
+            r = compile_hook(&job, &job.code.hooks[i]);
+    }
+    if (r == 0)
+        r = compile_inlined(&job, ranges, count);
     if (r == 0 && compiler->options.caller)
         r = compile_callers(&job);
     function_code_done(&job.code);

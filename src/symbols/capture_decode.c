@@ -16,7 +16,7 @@
 enum {
     SITES_MAX = 4096, /* hooks in one function */
     ACCESSES_MAX = 1 << 18,
-    CALLS_MAX = 1 << 24,
+    SITES_OF_FILE_MAX = 1 << 24,
     FUNCTION_MAX = 1 << 24, /* bytes; corrupt debug information has larger ones */
     RBP = 6,                /* DWARF numbers */
     RSP = 7,
@@ -209,7 +209,8 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
 void elf_code_done(struct elf_code *code)
 {
     free(code->slots);
-    free(code->calls);
+    free(code->calls.items);
+    free(code->addresses.items);
     free(code->clones);
     *code = (struct elf_code){0};
 }
@@ -318,64 +319,88 @@ static int insn_hook(const struct elf_code *code, const struct insn *insn)
     return insn_rip_address(insn, 0, &address) ? elf_code_hook_slot(code, address) : -1;
 }
 
-/* ---- calls of the whole file ---- */
+/* ---- calls and addresses of the whole file ---- */
 
-static int compare_calls(const void *a, const void *b)
+static int compare_sites(const void *a, const void *b)
 {
-    const struct call_site *x = a, *y = b;
-    return x->target != y->target     ? x->target < y->target ? -1 : 1
-           : x->returns != y->returns ? x->returns < y->returns ? -1 : 1
-                                      : 0;
+    const struct code_site *x = a, *y = b;
+    return x->target != y->target   ? x->target < y->target ? -1 : 1
+           : x->behind != y->behind ? x->behind < y->behind ? -1 : 1
+                                    : 0;
 }
 
-/* Every byte that looks like `call rel32` into the code: one that is not an instruction does no harm, as no hook is
- * ever called with such a return address. */
-static void read_calls(struct elf_code *code)
+/* If it is code. */
+static bool add_site(const struct elf_code *code, struct code_sites *sites, uint64_t behind, uint64_t target)
 {
-    size_t room = 0;
-    code->calls_known = true;
+    size_t left;
+    if (!elf_code_at(code, target, &left) || sites->count == SITES_OF_FILE_MAX)
+        return true;
+    if ((sites->count & (sites->count - 1)) == 0) {
+        struct code_site *more = realloc(sites->items, (sites->count ? 2 * sites->count : 1) * sizeof *more);
+        if (!more)
+            return false;
+        sites->items = more;
+    }
+    sites->items[sites->count++] = (struct code_site){behind, target};
+    return true;
+}
+
+/* Every byte that looks like the beginning of `call rel32`, `lea r64, [rip + disp32]`, or `mov r32, imm32`: one that is
+ * not an instruction does no harm, as no hook is ever called with such a return address. */
+static void read_sites(struct elf_code *code)
+{
+    bool ok = true;
+    code->sites_known = true;
     for (size_t s = 0; s < code->section_count; s++) {
         const struct code_section *section = &code->sections[s];
-        for (size_t i = 0; i + 5 <= section->size; i++) {
-            if (section->bytes[i] != 0xe8)
+        const uint8_t *bytes = section->bytes;
+        for (size_t i = 0; i + 7 <= section->size && ok; i++) {
+            bool lea = (bytes[i] & 0xfb) == 0x48 && bytes[i + 1] == 0x8d && (bytes[i + 2] & 0xc7) == 5;
+            if (bytes[i] != 0xe8 && !lea && (bytes[i] & 0xf8) != 0xb8)
                 continue;
-            int32_t displacement;
-            memcpy(&displacement, section->bytes + i + 1, 4);
-            uint64_t returns = section->address + i + 5, target = returns + (uint64_t)(int64_t)displacement;
-            size_t left;
-            if (!elf_code_at(code, target, &left) || code->call_count == CALLS_MAX)
-                continue;
-            if (code->call_count == room) {
-                room = room ? 2 * room : 1024;
-                struct call_site *more = realloc(code->calls, room * sizeof *more);
-                if (!more)
-                    return;
-                code->calls = more;
-            }
-            code->calls[code->call_count++] = (struct call_site){returns, target};
+            size_t length = lea ? 7 : 5;
+            int32_t number;
+            memcpy(&number, bytes + i + length - 4, 4);
+            uint64_t behind = section->address + i + length;
+            uint64_t target = lea || bytes[i] == 0xe8 ? behind + (uint64_t)(int64_t)number : (uint32_t)number;
+            ok = add_site(code, bytes[i] == 0xe8 ? &code->calls : &code->addresses, behind, target);
         }
     }
-    if (code->call_count > 0)
-        qsort(code->calls, code->call_count, sizeof *code->calls, compare_calls);
+    if (code->calls.count)
+        qsort(code->calls.items, code->calls.count, sizeof *code->calls.items, compare_sites);
+    if (code->addresses.count)
+        qsort(code->addresses.items, code->addresses.count, sizeof *code->addresses.items, compare_sites);
 }
 
-size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct call_site **ret_calls)
+static size_t find_sites(const struct code_sites *sites, uint64_t target, const struct code_site **ret_sites)
 {
-    if (!code->calls_known)
-        read_calls(code);
-    size_t low = 0, high = code->call_count;
+    size_t low = 0, high = sites->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (code->calls[middle].target < target)
+        if (sites->items[middle].target < target)
             low = middle + 1;
         else
             high = middle;
     }
     size_t end = low;
-    while (end < code->call_count && code->calls[end].target == target)
+    while (end < sites->count && sites->items[end].target == target)
         end++;
-    *ret_calls = code->calls + low;
+    *ret_sites = sites->items + low;
     return end - low;
+}
+
+size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct code_site **ret_calls)
+{
+    if (!code->sites_known)
+        read_sites(code);
+    return find_sites(&code->calls, target, ret_calls);
+}
+
+size_t elf_code_addresses(struct elf_code *code, uint64_t target, const struct code_site **ret_addresses)
+{
+    if (!code->sites_known)
+        read_sites(code);
+    return find_sites(&code->addresses, target, ret_addresses);
 }
 
 /* ---- one function ---- */

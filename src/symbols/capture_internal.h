@@ -237,8 +237,14 @@ struct hook_site {
     bool exit, jump;
 };
 
-struct call_site {
-    uint64_t returns, target;
+struct code_site {
+    uint64_t behind; /* the instruction */
+    uint64_t target;
+};
+
+struct code_sites { /* by target */
+    struct code_site *items;
+    size_t count;
 };
 
 struct stack_access { /* an instruction that looks at [base + offset] */
@@ -280,9 +286,9 @@ struct elf_code {
     uint64_t enter, exit;     /* addresses of hooks that are in the file itself; 0: none */
     struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
     size_t clone_count;
-    struct call_site *calls; /* all direct calls, by target; read at first need */
-    size_t call_count;
-    bool calls_known;
+    struct code_sites calls;     /* all direct calls; read at first need, as the next */
+    struct code_sites addresses; /* where an address of code is loaded, other than from memory */
+    bool sites_known;
 };
 
 int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
@@ -299,7 +305,9 @@ const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, 
 int elf_code_hook(const struct elf_code *code, uint64_t target);
 int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
 /* The direct calls of a function in the whole file. */
-size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct call_site **ret_calls);
+size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct code_site **ret_calls);
+/* Where its address is loaded, as the hooks' first argument is. */
+size_t elf_code_addresses(struct elf_code *code, uint64_t target, const struct code_site **ret_addresses);
 
 struct function_code { /* what decoding a function's ranges found */
     struct hook_site *hooks;
@@ -470,6 +478,7 @@ struct capture_compiler {
     size_t unit_count;
     bool units_known;
     struct type_index types;
+    struct static_entry *statics;
     struct layout_entry *layouts;
     struct site_entry *call_sites;    /* that were given out */
     struct function_code caller_code; /* of the caller that was looked at last */
@@ -568,5 +577,15 @@ typedef void statics_fn(void *ctx, Dwarf_Die *variable, const char *name);
 void statics_each(struct site *site, statics_fn *fn); /* ctx: the site */
 /* A variable at a fixed address. */
 bool variable_is_static(Dwarf_Die *variable);
+
+/* ---- dwarf_statics.c ---- */
+
+bool die_is_named(Dwarf_Die *die, const char *name, size_t length);
+/* The static variable NAME, file.c:NAME or function:NAME, of the unit, or of all units (NULL); NAME may have scopes. */
+bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, const char *name, size_t length,
+                  Dwarf_Die *ret_die);
+/* The static variable of a function. */
+bool statics_find_in(Dwarf_Die *function, const char *name, size_t length, Dwarf_Die *ret_die);
+void statics_done(struct capture_compiler *compiler);
 
 #endif

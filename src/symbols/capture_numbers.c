@@ -193,7 +193,7 @@ static int element(struct parser *parser, struct resolved *at)
         while (*end == ' ')
             end++;
         if (end == parser->at + 1 || *end != ']' || errno)
-            return bad(parser, "no integer as index");
+            return bad(parser, "no such element: the index is no integer");
         parser->at = end + 1;
         if (__builtin_mul_overflow(index, i > 0 ? (int64_t)counts[i] : 1, &index) ||
             __builtin_add_overflow(index, number, &index))

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding variables by name: in the frames of a thread, innermost first, then among those at fixed addresses. */
+/* Finding variables by name: in the frames of a thread, innermost first, then among the static ones. */
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "symbols/capture_site.h"
 #include "symbols/variable_internal.h"
-
-enum { NEST_LIMIT = 32 };
 
 struct capture_compiler *variable_compiler(struct variable_job *job, struct variable_module *module)
 {
@@ -79,17 +77,11 @@ struct lookup {
     bool found;
 };
 
-static bool is_named(Dwarf_Die *die, const char *name, size_t length)
-{
-    const char *there = die_name(die);
-    return there && strlen(there) == length && memcmp(there, name, length) == 0;
-}
-
 static void match(void *ctx, Dwarf_Die *die, const char *name)
 {
     (void)name;
     struct lookup *lookup = ctx;
-    if (!is_named(die, lookup->name, lookup->length))
+    if (!die_is_named(die, lookup->name, lookup->length))
         return;
     *lookup->ret_die = *die;
     lookup->found = true;
@@ -118,113 +110,22 @@ static bool find_in_frames(struct variable_job *job, const char *name, size_t le
 
 /* ---- at fixed addresses ---- */
 
-struct search {
-    const char *name, *function; /* function: only static variables in it */
-    size_t length, function_length;
-    Dwarf_Die *ret_die;
-};
-
-static bool search_function(const struct search *search, Dwarf_Die *scope, unsigned nest)
-{
-    Dwarf_Die child;
-    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
-        return false;
-    do {
-        int tag = dwarf_tag(&child);
-        if (tag == DW_TAG_variable && is_named(&child, search->name, search->length) && variable_is_static(&child)) {
-            *search->ret_die = child;
-            return true;
-        }
-        if (tag == DW_TAG_lexical_block && search_function(search, &child, nest + 1))
-            return true;
-    } while (dwarf_siblingof(&child, &child) == 0);
-    return false;
-}
-
-static bool search_scope(const struct search *search, Dwarf_Die *scope, const char *name, size_t length, unsigned nest)
-{
-    Dwarf_Die child;
-    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
-        return false;
-    do {
-        int tag = dwarf_tag(&child);
-        if (!search->function && tag == DW_TAG_variable && is_named(&child, name, length) &&
-            variable_is_static(&child)) {
-            *search->ret_die = child;
-            return true;
-        }
-        if (search->function && tag == DW_TAG_subprogram &&
-            is_named(&child, search->function, search->function_length) && search_function(search, &child, 0))
-            return true;
-        if (tag != DW_TAG_namespace)
-            continue;
-        const char *own = dwarf_diename(&child);
-        size_t n = own ? strlen(own) : 0;
-        bool prefix = n && length > n + 2 && memcmp(name, own, n) == 0 && memcmp(name + n, "::", 2) == 0;
-        if (search_scope(search, &child, prefix ? name + n + 2 : name, prefix ? length - n - 2 : length, nest + 1))
-            return true;
-    } while (dwarf_siblingof(&child, &child) == 0);
-    return false;
-}
-
-static bool file_matches(Dwarf_Die *unit, const char *file, size_t length)
-{
-    const char *name = dwarf_diename(unit);
-    size_t n = name ? strlen(name) : 0;
-    return n >= length && memcmp(name + n - length, file, length) == 0 && (n == length || name[n - length - 1] == '/');
-}
-
-static bool search_module(struct variable_job *job, struct variable_module *module, const struct search *search,
-                          const char *file, size_t file_length)
-{
-    struct capture_compiler *compiler = module->agent ? NULL : variable_compiler(job, module);
-    Dwarf_CU *cu = NULL;
-    Dwarf_Die unit;
-    while (compiler && compiler->dwarf && dwarf_get_units(compiler->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
-        if ((!file || file_matches(&unit, file, file_length)) &&
-            search_scope(search, &unit, search->name, search->length, 0))
-            return true;
-    return false;
-}
-
-static bool search_modules(struct variable_job *job, const struct search *search, const char *file, size_t file_length,
-                           struct variable_found *found)
-{
-    for (int program = 1; program >= 0; program--) /* the program's own first */
-        for (size_t i = 0; i < job->module_count; i++)
-            if (job->modules[i].program == program && search_module(job, &job->modules[i], search, file, file_length)) {
-                found->module = &job->modules[i];
-                found->frame = NULL;
-                found->pc = 0;
-                return true;
-            }
-    return false;
-}
-
 bool variable_find(struct variable_job *job, const char *name, size_t length, struct variable_found *ret_found)
 {
-    struct search search = {.name = name, .length = length, .ret_die = &ret_found->die};
-    const char *colon = NULL;
-    for (size_t i = 1; i + 1 < length; i++)
-        if (name[i] == ':' && name[i - 1] != ':' && name[i + 1] != ':')
-            colon = name + i;
-    if (colon) {
-        size_t before = (size_t)(colon - name);
-        search.name = colon + 1;
-        search.length = length - before - 1;
-        if (search_modules(job, &search, name, before, ret_found))
-            return true;
-        search.function = name;
-        search.function_length = before;
-        return search_modules(job, &search, NULL, 0, ret_found);
-    }
-    if (find_in_frames(job, name, length, ret_found) || search_modules(job, &search, NULL, 0, ret_found))
+    if (find_in_frames(job, name, length, ret_found))
         return true;
-    for (size_t i = length; i > 2; i--) /* a class's static member is defined outside of it */
-        if (name[i - 1] == ':' && name[i - 2] == ':') {
-            search.name = name + i;
-            search.length = length - i;
-            return search_modules(job, &search, NULL, 0, ret_found);
+    for (int program = 1; program >= 0; program--) /* the program's own first */
+        for (size_t i = 0; i < job->module_count; i++) {
+            struct variable_module *module = &job->modules[i];
+            if (module->program != program || module->agent)
+                continue;
+            struct capture_compiler *compiler = variable_compiler(job, module);
+            if (!compiler || !statics_find(compiler, NULL, name, length, &ret_found->die))
+                continue;
+            ret_found->module = module;
+            ret_found->frame = NULL;
+            ret_found->pc = 0;
+            return true;
         }
     return false;
 }
