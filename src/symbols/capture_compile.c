@@ -286,6 +286,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                           .code = &job->code,
                           .emitter = &emitter};
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
+    emitter.memo = &compiler->memo;
     emitter.here = site->returns;
     site_at_hook(site, hook);
     if (job->param_count > 0)
@@ -331,6 +332,7 @@ static int emit_caller(struct site *site, uint64_t here)
     site->emitter = &emitter;
     site_judge(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
+    emitter.memo = &compiler->memo;
     emitter.here = here;
     buf_puts(&emitter.text, "caller");
     put_function_name(&emitter.text, &site->scope);

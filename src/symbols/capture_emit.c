@@ -10,8 +10,12 @@
 #include "symbols/capture_internal.h"
 
 enum {
-    FIELD_TEXT = 32768, /* bytes */
+    FIELD_TEXT = 32768, /* bytes, at most */
     FIELD_CODE = 8192,
+    FIELD_TEXT_LEAST = 512, /* also of a field that comes late */
+    FIELD_CODE_LEAST = 128,
+    RECORD_TEXT = 16, /* bytes for all fields, for each byte of a record: more of them would hardly ever be filled */
+    RECORD_CODE = 4,
     LAYOUT_LIMIT = 200000,
     OFF_LIMIT = 1 << 30,
     DIRECT_ABOVE = 1024, /* bytes */
@@ -420,13 +424,20 @@ static void field_once(struct emitter *emitter, const char *name, Dwarf_Die *typ
         emit_block_end(emitter, block);
 }
 
+/* Where a field has to end that begins at `from`. */
+static size_t end_of_field(size_t from, size_t most, size_t least, size_t record)
+{
+    size_t room = record > from ? record - from : 0;
+    return from + (room > most ? most : room > least ? room : least);
+}
+
 /* True if it fits. */
 static bool field_at_depth(struct emitter *emitter, const char *name, Dwarf_Die *type, unsigned depth,
                            emit_locate_fn *locate, void *ctx)
 {
     struct emitter_mark mark = emitter_mark(emitter);
-    emitter->text_limit = mark.text + FIELD_TEXT;
-    emitter->code_limit = mark.code + FIELD_CODE;
+    emitter->text_limit = end_of_field(mark.text, FIELD_TEXT, FIELD_TEXT_LEAST, emitter->options->bytes * RECORD_TEXT);
+    emitter->code_limit = end_of_field(mark.code, FIELD_CODE, FIELD_CODE_LEAST, emitter->options->bytes * RECORD_CODE);
     emitter->doubtful = false;
     field_once(emitter, name, type, false, depth, locate, ctx);
     if (emitter->doubtful) {

@@ -89,6 +89,7 @@ void capture_compiler_free(struct capture_compiler *compiler)
     function_code_done(&compiler->caller_code);
     scopes_done(compiler);
     statics_done(compiler);
+    memo_done(&compiler->memo);
     type_index_done(&compiler->types);
     elf_code_done(&compiler->code);
     if (compiler->dwfl)

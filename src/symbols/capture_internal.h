@@ -15,6 +15,7 @@
  *     capture_scopes   functions, inlined instances, variables in scope
  *     capture_places, capture_result   where variables and results are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
+ *     capture_memo     what pointers lead to, compiled once
  *     capture_numbers  expressions of conditions
  *     capture_compile  all of them together
  */
@@ -152,10 +153,18 @@ struct place;
 typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
                               const struct place *object);
 
+/* The pieces of programs of one compiler, for all emitters with its options. */
+struct memo {
+    struct memo_entry *entries;
+    size_t used; /* bytes */
+};
+void memo_done(struct memo *memo);
+
 struct emitter {
     const struct capture_options *options;
-    struct buf code; /* head and instructions */
-    struct buf text; /* layout */
+    struct memo *memo; /* NULL: nothing is kept */
+    struct buf code;   /* head and instructions */
+    struct buf text;   /* layout */
     unsigned minimum;
     unsigned blocks;
     unsigned temps, scratch; /* next free */
@@ -165,6 +174,7 @@ struct emitter {
     unsigned fixup_count;
     bool wants_xmm, direct;
     bool failed;   /* too much for one program */
+    bool trimmed;  /* elements were left out that would have been too much */
     bool doubtful; /* memory is read that may not be there: only inside blocks */
     uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
     struct type_index *types;      /* NULL: none */
@@ -214,6 +224,8 @@ void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit
 
 /* capture_types.c. depth: levels of pointers that are followed; nest: what it is inside of. */
 void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth, unsigned nest);
+/* A block for what v[value] points to. */
+void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, unsigned depth, unsigned nest);
 /* The bytes of a scalar as they are. */
 void emit_bytes(struct emitter *emitter, const struct place *place, uint64_t size);
 /* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
@@ -479,6 +491,7 @@ struct capture_compiler {
     bool units_known;
     struct type_index types;
     struct static_entry *statics;
+    struct memo memo;
     struct layout_entry *layouts;
     struct site_entry *call_sites;    /* that were given out */
     struct function_code caller_code; /* of the caller that was looked at last */

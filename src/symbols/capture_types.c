@@ -183,12 +183,8 @@ void emit_pointer(struct emitter *emitter, Dwarf_Die *pointee, bool there_is_one
     if (kind == POINTEE_STRING && !reference)
         emit_expecting(emitter, CAPTURE_STRING, (unsigned)value,
                        CAPTURE_STRING_N(emitter->options->string, type_wide(pointee)));
-    else {
-        struct place target = {.kind = PLACE_MEMORY, .base = (uint8_t)value};
-        struct emitter_block block = emit_block_begin(emitter, CAPTURE_FOLLOW, (unsigned)value, NULL);
-        emit_type(emitter, pointee, &target, depth > 0 ? depth - 1 : 0, nest + 1);
-        emit_block_end(emitter, block);
-    }
+    else
+        emit_followed(emitter, pointee, (unsigned)value, depth > 0 ? depth - 1 : 0, nest + 1);
     emitter->temps = temps;
 }
 
