@@ -66,7 +66,7 @@ static void says_what_is_wrong(void **state)
         "OMIS_PARAMETER_ERROR=condition: MPI_Send has no 'cnt' when it starts: it has par1 buf, par2 count, par3 "
         "datatype, par4 dest, par5 tag, par6 comm, par7 (the message), par8 (its length), peer, tag, comm, bytes");
     test_has_text(problem_of(tool, "thread_has_started_lib_call([], \"MPI_Send\", \"count >\") : print([1])"),
-                  "OMIS_PARAMETER_ERROR=condition: expected an argument");
+                  "OMIS_PARAMETER_ERROR=condition: expected a value");
     test_has_text(problem_of(tool, "thread_has_started_lib_call([], \"MPI_Send\", \"result != 0\") : print([1])"),
                   "the result is there when the call has ended");
     test_has_text(problem_of(tool, "thread_has_started_lib_call([], \"MPI_Send\") : print([$par0])"),

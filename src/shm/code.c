@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shm/code.h"
+#include "shm/capture_code.h"
 
 /* `set`: a bit for each temporary number that was calculated. */
 static bool operand_ok(uint8_t kind, int64_t value, uint32_t cell_count, uint32_t set)
@@ -119,37 +120,10 @@ static bool compare_doubles(uint8_t comparison, uint64_t a, uint64_t b)
     return compare_integers(comparison, first, second);
 }
 
-/* By the vector unit, whose registers and modes are the program's: it gets them back as they were. */
 static uint64_t calculate_doubles(uint8_t operation, uint64_t a, uint64_t b)
 {
-#ifdef __x86_64__
-    uint8_t kept[32];
-    uint32_t kept_modes, modes = 0x1f80; /* to the nearest, nothing traps */
-#define BY(instruction) \
-    __asm__ volatile("stmxcsr %1; ldmxcsr %2; movups %%xmm0, (%3); movups %%xmm1, 16(%3);" \
-                     "movq %0, %%xmm0; movq %4, %%xmm1;" instruction " %%xmm1, %%xmm0; movq %%xmm0, %0;" \
-                     "movups (%3), %%xmm0; movups 16(%3), %%xmm1; ldmxcsr %1" \
-                     : "+r"(a), "=m"(kept_modes) \
-                     : "m"(modes), "r"(kept), "r"(b) \
-                     : "memory")
-    switch (operation) {
-    case CODE_PLUS:
-        BY("addsd");
-        break;
-    case CODE_MINUS:
-        BY("subsd");
-        break;
-    case CODE_TIMES:
-        BY("mulsd");
-        break;
-    default:
-        BY("divsd");
-    }
-#undef BY
-    return a;
-#else
-#error "how this processor's vector registers are kept is to be written"
-#endif
+    static const uint8_t kinds[] = {CAPTURE_FLOAT_ADD, CAPTURE_FLOAT_SUB, CAPTURE_FLOAT_MUL, CAPTURE_FLOAT_DIV};
+    return capture_compute_float(kinds[operation - CODE_PLUS], a, b);
 }
 
 /* ---- operations ---- */
