@@ -144,7 +144,7 @@ struct mpi_message_rank {
     bool from_start;              /* MPI_Init is in the trace */
     uint64_t lost;                /* records that are missing; counts of single ones need not be known: at least 1 */
     uint64_t freed;               /* of these, receives that were given up by MPI_Request_free */
-    bool stopped;                 /* it came to MPI_Finalize, but its trace does not: recording was switched off */
+    bool stopped;                 /* it called MPI when recording was switched off, and no more when it was on */
     bool thinned;                 /* calls were left out (--min-time, --rate, --max-depth), but not their messages */
     uint64_t certain;             /* what has an order below is certain; UINT64_MAX: all is */
     int64_t begin, finish;        /* of the first and last that is known of it */

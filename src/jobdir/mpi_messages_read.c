@@ -533,9 +533,7 @@ int mpi_messages_read(struct mpi_messages *messages, struct mpi_message_rank *ra
     rank->thinned |= calls_left_out(trace);
     /* MPI_Init may be one of those; had others gone by before, a record would say so */
     rank->from_start |= rank->thinned && rank->gap_end == INT64_MIN && !rank->lost;
-    /* MPI_Finalize may be too short for --min-time, or have been lost */
-    rank->stopped = rank->stats && rank->stats->state == MPIA_ENDED && rank->final_begin == INT64_MIN &&
-                    !rank->thinned && !rank->lost;
+    rank->stopped = rank->stats && rank->stats->unrecorded;
     reader_done(&reader);
     return code;
 }

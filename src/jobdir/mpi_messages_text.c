@@ -86,8 +86,9 @@ static void tell_missing(const struct telling *telling, struct buf *line)
     }
     if (stopped) {
         buf_printf(line,
-                   "the trace of %" PRIu64 " rank%s ends before MPI_Finalize: what has no other end up to there is "
-                   "ambiguous",
+                   "recording of %" PRIu64
+                   " rank%s was switched off before the last calls of MPI: what has no other end up "
+                   "to there is ambiguous",
                    stopped, plural(stopped));
         tell(telling, line);
     }

@@ -262,25 +262,38 @@ static void put_tool(struct buf *out, const struct mpi_report *report)
              "program calls of it (as a shared library, by LD_PRELOAD, it would be the other way round)\n");
 }
 
-static void put_errors(struct buf *out, const struct mpi_report *report)
+static uint64_t errors_of(const struct mpi_stats *stats)
 {
     uint64_t errors = 0;
+    for (size_t i = 0; i < stats->thread_count; i++)
+        errors += stats->threads[i].errors;
+    return errors;
+}
+
+/* Nobody sees their completion. */
+static uint64_t freed_of(const struct mpi_stats *stats)
+{
+    return stats->receives_freed;
+}
+
+/* How many of them on which ranks, if any. */
+static void put_many(struct buf *out, const struct mpi_report *report, uint64_t (*of)(const struct mpi_stats *stats),
+                     const char *one, const char *several, const char *rest)
+{
+    uint64_t sum = 0;
     size_t used = 0;
     _cleanup_(freep) int32_t *ranks = calloc(report->set.count + 1, sizeof *ranks);
     for (size_t i = 0; i < report->set.count && ranks; i++) {
-        uint64_t own = 0;
-        for (size_t k = 0; k < report->set.ranks[i].thread_count; k++)
-            own += report->set.ranks[i].threads[k].errors;
-        errors += own;
+        uint64_t own = of(&report->set.ranks[i]);
+        sum += own;
         if (own)
             ranks[used++] = report->set.ranks[i].rank;
     }
-    if (!errors)
+    if (!sum)
         return;
-    buf_printf(out, "  %" PRIu64 " call%s returned an error, on rank%s ", errors, errors == 1 ? "" : "s",
-               used == 1 ? "" : "s");
+    buf_printf(out, "  %" PRIu64 " %s, on rank%s ", sum, sum == 1 ? one : several, used == 1 ? "" : "s");
     mpi_text_ranks(out, ranks, used);
-    buf_putc(out, '\n');
+    buf_puts(out, rest);
 }
 
 /* Who asks for that gets it from all ranks, as a rule. */
@@ -354,7 +367,10 @@ void mpi_report_put_problems(struct buf *out, const struct mpi_report *report)
             put_problems_of(out, &shown, &report->set.ranks[i]);
     if (shown > SHOWN_PROBLEMS)
         buf_printf(out, "  ... and %zu more such ranks\n", shown - SHOWN_PROBLEMS);
-    put_errors(out, report);
+    put_many(out, report, errors_of, "call returned an error", "calls returned an error", "\n");
+    put_many(out, report, freed_of, "receive was given up by MPI_Request_free",
+             "receives were given up by MPI_Request_free",
+             ": what they got is not known, and in none of these numbers\n");
     put_resets(out, report);
     put_paused(out, report);
     put_tool(out, report);

@@ -89,6 +89,7 @@ static json_t *rank_json(const struct mpi_report *report, size_t index)
     json_object_set_new(json, "abort_code", stats->aborted ? json_integer(stats->abort_code) : json_null());
     json_object_set_new(json, "fault", stats->fault && *stats->fault ? text_json(stats->fault) : json_null());
     json_object_set_new(json, "omitted", number(stats->omitted));
+    json_object_set_new(json, "receives_freed", number(stats->receives_freed));
     json_object_set_new(json, "resets", number(stats->resets));
     json_object_set_new(json, "reset_ns", stats->resets ? number(stats->reset_ns) : json_null());
     json_object_set_new(json, "paused_ns", number(stats->paused_ns));

@@ -166,6 +166,8 @@ struct mpi_stats {
     uint64_t omitted;                   /* calls, requests, bytes of the pool that found no room: > 0 is said */
     bool late;                          /* MPI ran before its calls were watched: how many there were is not known; not
                                            in the file */
+    uint64_t receives_freed;            /* given up by MPI_Request_free: what they got is in no number */
+    bool unrecorded;                    /* its last calls are not in its trace: recording was not, or no more, on */
     bool open_added;                    /* its rows and sites have what its threads are in; not in the file */
     struct mpi_stats_end end;           /* likewise */
     struct mpi_stats_row *rows, *spans; /* calls that occurred, summed over threads */

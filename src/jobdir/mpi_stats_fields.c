@@ -39,6 +39,8 @@ const struct mpi_field mpi_stats_fields[] = {
     F(init_ns, FIELD_U64),
     F(finalize_ns, FIELD_U64),
     F(omitted, FIELD_U64),
+    F(receives_freed, FIELD_U64),
+    F(unrecorded, FIELD_BOOL),
     F(resets, FIELD_U64),
     F(reset_ns, FIELD_U64),
     F(paused_ns, FIELD_U64),

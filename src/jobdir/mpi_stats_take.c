@@ -369,6 +369,7 @@ static int take_threads(struct take *take, struct mpi_stats *stats)
         stats->omitted = take_plus(stats->omitted, ONCE(live->sites_omitted));
         stats->omitted = take_plus(stats->omitted, ONCE(live->peers_omitted));
         stats->omitted = take_plus(stats->omitted, ONCE(live->requests_omitted));
+        stats->receives_freed = take_plus(stats->receives_freed, ONCE(live->receives_freed));
     }
     return 0;
 }
@@ -437,6 +438,7 @@ static void take_head(struct take *take, struct mpi_stats *stats)
         .spawned = ONCE(area->parent_world) != 0,
         .uncounted = !ORDERED(area->on) || ORDERED(area->pcontrol),
         .late = ONCE(area->late) != 0,
+        .unrecorded = ORDERED(area->unrecorded) != 0,
         .started_wall_ns = ONCE(area->init_wall_ns),
         .omitted = ORDERED(area->pool_refused),
     };

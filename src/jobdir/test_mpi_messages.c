@@ -135,11 +135,11 @@ static void test_freed(void **state)
 
 static void find_switched_off(void *ctx, const char *line)
 {
-    *(bool *)ctx |= strstr(line, "the trace of 1 rank ends before MPI_Finalize") != NULL;
+    *(bool *)ctx |= strstr(line, "recording of 1 rank was switched off before the last calls of MPI") != NULL;
 }
 
-/* A rank that came to MPI_Finalize, which is not in its trace: recording was switched off before. What it was sent, it
- * may have received since, and what others received of it, it may have sent since. */
+/* A rank whose recording was switched off before its last calls, whether it came to MPI_Finalize or was killed: what it
+ * was sent, it may have received since, and what others received of it, it may have sent since. */
 static void test_switched_off(void **state)
 {
     struct fixture *fixture = *state;
@@ -160,7 +160,8 @@ static void test_switched_off(void **state)
                                       .pid = atoi(strrchr(fixture->ranks[i].dir, '/') + 1),
                                       .rank = (int32_t)i,
                                       .world_size = 2,
-                                      .state = MPIA_ENDED};
+                                      .state = MPIA_RUNNING,
+                                      .unrecorded = i == 1};
     const struct mpi_messages *messages = load_with(fixture, 2, 0, &set);
     assert_int_equal(messages->matched, 1);
     assert_int_equal(messages->unreceived + messages->unsent, 0);

@@ -247,6 +247,19 @@ static void test_resets(void **state)
     mpi_report_free(report);
 }
 
+static void test_freed(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    report->set.ranks[1].receives_freed = 2;
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "  2 receives were given up by MPI_Request_free, on rank 1: what they got is not known, and in none "
+              "of these numbers\n");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
 /* What is sent and received stands with the calls, and is not known of the time from begin to completion. */
 static void test_completions(void **state)
 {
@@ -487,13 +500,19 @@ static void test_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads), cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_merged),        cmocka_unit_test(test_resets),
-        cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
-        cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
-        cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided),
-        cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
+                                       cmocka_unit_test(test_one_thread),
+                                       cmocka_unit_test(test_merged),
+                                       cmocka_unit_test(test_resets),
+                                       cmocka_unit_test(test_freed),
+                                       cmocka_unit_test(test_completions),
+                                       cmocka_unit_test(test_deaths),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_death_later_than_the_records),
+                                       cmocka_unit_test(test_paused),
+                                       cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_one_sided),
+                                       cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,6 @@ void message_note_kind(struct mpi_self *self, enum message_kind kind, const stru
 void message_gap(const struct mpi_self *self, bool unseen);
 /* The call of the thread is the first that is recorded after such ones: what was sent and received before. */
 void message_begin(struct mpi_self *self);
-extern _Atomic uint32_t message_gap_open;
 /* Is told with the call's begin or end; flush: at once, when there are too many for that, or it has begun. */
 void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
                     uint64_t time);

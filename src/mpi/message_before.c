@@ -7,7 +7,6 @@
 #include "mpi/comm.h"
 #include "mpi/message.h"
 
-_Atomic uint32_t message_gap_open;
 static _Atomic uint32_t uncounted; /* messages were neither recorded nor counted; it stays */
 static _Atomic uint64_t last_post; /* when the gap opened */
 
@@ -16,7 +15,7 @@ void COLD message_gap(const struct mpi_self *self, bool unseen)
     const uint32_t needed = MPIA_METRIC_PEERS | MPIA_METRIC_REQUESTS;
     if (unseen || !self->counts || (self->metrics & needed) != needed || self->reset_seen)
         atomic_store(&uncounted, 1);
-    if (!atomic_exchange(&message_gap_open, 1))
+    if (!atomic_exchange(&mpi_hot.area->unrecorded, 1))
         atomic_store(&last_post, message_posts());
 }
 
@@ -38,7 +37,7 @@ static void say(struct mpi_self *self, enum message_kind kind, const struct mpi_
 
 void COLD message_begin(struct mpi_self *self)
 {
-    if (!(self->metrics & MPIA_METRIC_TELL) || !atomic_exchange(&message_gap_open, 0))
+    if (!(self->metrics & MPIA_METRIC_TELL) || !atomic_exchange(&mpi_hot.area->unrecorded, 0))
         return;
     bool exact = is_exact(self);
     const struct message_about about = {

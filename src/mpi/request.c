@@ -264,6 +264,15 @@ void request_complete(struct mpi_self *self, uint64_t handle, const MPI_Status *
         entry_free(entry);
 }
 
+void request_seen(struct mpi_self *self, uint64_t handle, const MPI_Status *status)
+{
+    struct mpi_request *entry = mpi_hot.area && handle > HANDLE_BUSY ? find(self, handle) : NULL;
+    if (!entry)
+        return;
+    finish(self, entry, status, self->counts ? self->leave : ticks_now());
+    entry->flags |= MPIA_REQUEST_INACTIVE;
+}
+
 /* ---- beginning ---- */
 
 void request_begin(struct mpi_self *self, MPI_Request request, const struct request_about *about)
@@ -371,6 +380,8 @@ void request_freed(struct mpi_self *self, uint64_t handle)
         tell_kind(self, entry, private_of(entry), MESSAGE_FREED);
         channel_lost(self, private_of(entry)->post);
         private_of(entry)->post = 0;
+        if (self->counts && entry->flags & MPIA_REQUEST_RECEIVE && entry->peer != MPIA_RANK_NULL)
+            self_add(self, &self->thread->receives_freed, 1);
         entry->flags = (entry->flags | MPIA_REQUEST_FREED) & ~(uint32_t)MPIA_REQUEST_PERSISTENT;
     }
 }

@@ -32,10 +32,13 @@ struct request_about {
 void request_begin(struct mpi_self *self, MPI_Request request, const struct request_about *about);
 /* MPI_Start of a persistent one. */
 void request_start(struct mpi_self *self, MPI_Request request);
+/* MPI_Request_free: that of a receive which is not known to be complete is counted, as what it gets is not seen. */
 void request_freed(struct mpi_self *self, uint64_t handle);
 /* It is among those that have completed together, which are looked at one by one: whom it got its message from. Only
  * where messages are numbered. */
 void request_known(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
+/* It is complete, and still there (MPI_Request_get_status): what comes for it later finds nothing more to count. */
+void request_seen(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
 /* It is complete; `status` NULL: not known. */
 void request_complete(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
 

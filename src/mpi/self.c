@@ -155,6 +155,7 @@ static COLD void self_reset(struct mpi_self *self, uint32_t reset)
     }
     site_tables_clear(self);
     thread->errors = thread->sites_omitted = thread->peers_omitted = thread->requests_omitted = 0;
+    thread->receives_freed = 0;
     if (self->outermost->first) {
         uint32_t seq = atomic_load_explicit(&self->now->seq, memory_order_relaxed);
         atomic_store_explicit(&self->now->seq, seq + 1, memory_order_relaxed);

@@ -75,10 +75,13 @@ ALWAYS void shape_test_after(struct mpi_self *self, struct mpi_args *args, int r
 ALWAYS void shape_request_get_status_before(struct mpi_self *self, struct mpi_args *args)
 {
     wait_begin_one(self, args, HANDLE_OF(args->request_value));
+    wait_status_provide(self, args);
 }
 
 ALWAYS void shape_request_get_status_after(struct mpi_self *self, struct mpi_args *args, int result)
 {
+    if (result == MPI_SUCCESS && *args->flag)
+        request_seen(self, self->own_handles[0], args->status);
 }
 
 #define HAVE_SHAPE_cancel

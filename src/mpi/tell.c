@@ -141,7 +141,7 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
     if (channels.shared)
         channel_call_begins(self, told);
     prepare(self, told);
-    bool begun = UNLIKELY(atomic_load_explicit(&message_gap_open, memory_order_relaxed));
+    bool begun = UNLIKELY(atomic_load_explicit(&mpi_hot.area->unrecorded, memory_order_relaxed));
     if (begun) { /* that may be many */
         begin(self, told, 0);
         message_begin(self);

@@ -35,7 +35,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 7,
+    MPIA_AREA_VERSION = 8,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -287,6 +287,7 @@ struct mpi_thread {
     uint64_t errors;             /* calls that returned another than MPI_SUCCESS */
     uint64_t sites_omitted, peers_omitted; /* calls that found no room in a table */
     uint64_t requests_omitted;             /* operations that found no room among the requests */
+    uint64_t receives_freed; /* given up by MPI_Request_free before they were complete: what they got is in no number */
     char name[16];
     _Alignas(64) struct mpi_now now;
     _Alignas(64) struct mpi_outermost outermost;
@@ -332,7 +333,7 @@ enum mpi_request_flag {
     MPIA_REQUEST_INACTIVE = 2, /* persistent, not started */
     MPIA_REQUEST_RECEIVE = 4,
     MPIA_REQUEST_SEND = 8,
-    MPIA_REQUEST_FREED = 16, /* MPI_Request_free: when it completes is not seen */
+    MPIA_REQUEST_FREED = 16, /* MPI_Request_free before it was seen to be complete: when it completes is not seen */
 };
 
 struct mpi_request { /* one cache line; MPICH hands out one handle for several completed sends: handles may repeat */
@@ -416,6 +417,7 @@ struct mpi_area {
     uint32_t late;                /* 1: MPI ran before its calls were watched */
     _Atomic uint32_t taken;       /* the interposer has it; else it had given up waiting for it */
     _Atomic uint64_t reset_at;    /* ticks, of the last time that `reset` grew; 0: never */
+    _Atomic uint32_t unrecorded;  /* calls have gone by untold since the last one that was told (MPIA_METRIC_TELL) */
 };
 _Static_assert(sizeof(struct mpi_area) <= 4096, "the header is a page");
 

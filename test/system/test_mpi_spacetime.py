@@ -318,8 +318,8 @@ class Thinned(Traced):
 class Switched(Traced):
     """Tracing is switched on while messages are under way."""
 
-    def waiting(self, *options):
-        job = self.start_job(2, self.target("switched.c"), self.box.path("work", "go"), options=options)
+    def waiting(self, *options, how=()):
+        job = self.start_job(2, self.target("switched.c"), self.box.path("work", "go"), *how, options=options)
         for _ in range(2):
             job.stdout.readline()
         return job
@@ -362,6 +362,17 @@ class Switched(Traced):
             pass
         self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         self.assertEqual({row["state"] for row in self.messages()}, {"ambiguous"})
+
+    def test_off_and_killed(self):
+        """So it is where the ranks do not come to MPI_Finalize."""
+        job = self.waiting("--mpi", "trace", how=("kill",))
+        self.set("mpi=stats")
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertNotEqual(job.wait(60 * scrytest.SCALE), 0)
+        self.assertEqual({row["state"] for row in self.messages()}, {"ambiguous"})
+        text = self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout
+        self.assertIn("was switched off before the last calls of MPI: what has no other end", text)
 
 
 class Nothing(scrytest.TestCase):

@@ -231,13 +231,26 @@ static void cancelled(void)
     W(MPI_Send)(&out, 1, MPI_INT, right, TAG, MPI_COMM_WORLD);
     CHECK_EQUAL(count_pending(), 0);
     CHECK_EQUAL(ROW(MPI_Request_free).count, 1);
+    CHECK_EQUAL(mpi_thread_at(area, 0)->receives_freed, 1);
+    CHECK_EQUAL(count_peer(0, left, CALL_NONE).got_count, 0);
+    /* given up when it is known to be complete: it has got what it got, once */
+    W(MPI_Irecv)(&in, 1, MPI_INT, left, TAG + 1, MPI_COMM_WORLD, &request);
+    W(MPI_Send)(&out, 1, MPI_INT, right, TAG + 1, MPI_COMM_WORLD);
+    for (flag = 0; !flag;)
+        W(MPI_Request_get_status)(request, &flag, MPI_STATUS_IGNORE);
+    W(MPI_Request_get_status)(request, &flag, &status);
+    CHECK_EQUAL(count_pending(), 0);
+    W(MPI_Request_free)(&request);
+    CHECK_EQUAL(mpi_thread_at(area, 0)->receives_freed, 1);
+    CHECK_EQUAL(count_peer(0, left, CALL_NONE).got_bytes, 4);
+    CHECK_EQUAL(ROW(MPI_Irecv).got_bytes, 4);
     /* errors count as such, and move nothing */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     uint64_t errors = mpi_thread_at(area, 0)->errors;
     CHECK(W(MPI_Send)(&out, 1, MPI_INT, size + 5, TAG, MPI_COMM_WORLD) != MPI_SUCCESS);
     CHECK_EQUAL(mpi_thread_at(area, 0)->errors, errors + 1);
-    CHECK_EQUAL(ROW(MPI_Send).count, 2);
-    CHECK_EQUAL(ROW(MPI_Send).sent_bytes, 4);
+    CHECK_EQUAL(ROW(MPI_Send).count, 3);
+    CHECK_EQUAL(ROW(MPI_Send).sent_bytes, 8);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switched FILE: two ranks; when they have said so, messages are under way and receives are posted, and they wait until
- * FILE is there. Then these are received, and as many once more are sent and received one by one. Each is of another
- * size. */
+/* switched FILE [kill]: two ranks; when they have said so, messages are under way and receives are posted, and they
+ * wait until FILE is there. Then these are received, and as many once more are sent and received one by one. Each is of
+ * another size. With `kill` the ranks are killed before MPI_Finalize. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,6 +53,8 @@ int main(int argc, char **argv)
             MPI_Send(room[1], 400 + i, MPI_CHAR, 0, 4, MPI_COMM_WORLD);
             receive(1);
         }
+    if (argc > 2)
+        raise(SIGKILL);
     MPI_Finalize();
     return 0;
 }
