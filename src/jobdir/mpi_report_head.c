@@ -370,7 +370,7 @@ void mpi_report_put_problems(struct buf *out, const struct mpi_report *report)
     put_many(out, report, errors_of, "call returned an error", "calls returned an error", "\n");
     put_many(out, report, freed_of, "receive was given up by MPI_Request_free",
              "receives were given up by MPI_Request_free",
-             ": what they got is not known, and in none of these numbers\n");
+             ": what was received is not known, and in none of these numbers\n");
     put_resets(out, report);
     put_paused(out, report);
     put_tool(out, report);

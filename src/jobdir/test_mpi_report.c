@@ -254,7 +254,7 @@ static void test_freed(void **state)
     report->set.ranks[1].receives_freed = 2;
     struct buf text = text_of(report, -1);
     check_has(&text,
-              "  2 receives were given up by MPI_Request_free, on rank 1: what they got is not known, and in none "
+              "  2 receives were given up by MPI_Request_free, on rank 1: what was received is not known, and in none "
               "of these numbers\n");
     buf_done(&text);
     mpi_report_free(report);
