@@ -10,11 +10,20 @@
 
 enum { NS_PER_MS = 1000000 };
 
+/* What is still to be written of a process that has ended may need the symbols of its modules: names that are numbers
+ * so far, those of functions that were only counted, and where it crashed. Calls of MPI have their names. */
+static bool needs_names(const struct agent *agent)
+{
+    const struct area *area = agent->view.area;
+    return agent->unnamed || agent->counts || agent->rated || agent->skipped ||
+           (area && (atomic_load(&area->crash.valid) || atomic_load(&area->flight_overwritten)));
+}
+
 static bool collect_done(struct agent *agent)
 {
     /* names are worth a little waiting for: the process was too short for its index to be built */
     return agent->ended && !agent->more &&
-           (agent_indexes_ready(agent) ||
+           (!needs_names(agent) || agent_indexes_ready(agent) ||
             clock_now_ns() - agent->ended_ns > wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS);
 }
 

@@ -66,6 +66,26 @@ class Trace(mpitest.MpiCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    def test_symbols_are_not_waited_for(self):
+        """Calls of MPI have their names: their traces are complete before the symbols of any library are read."""
+        helper = self.box.path("libexec", "scry-symbols")
+        whole, gate = os.path.realpath(helper), self.box.path("work", "gate")
+        os.mkfifo(gate)
+        os.unlink(helper)
+        with open(helper, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nread -r line < "{gate}"\nexec "{whole}" "$@"\n')
+        os.chmod(helper, 0o755)
+        try:
+            self.traced(2, "messages", options=("--trace", "off"))
+            text = self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout
+            self.assertNotIn("not complete", text)
+            self.assertNotIn("not written to its end", text)
+            self.assertIn("MPI_Send(", self.replayed())
+        finally:
+            os.unlink(helper)
+            os.symlink(whole, helper)
+            os.close(os.open(gate, os.O_RDWR | os.O_NONBLOCK))
+
     @mpitest.both
     def test_messages(self):
         self.traced(2, "messages")
