@@ -193,7 +193,7 @@ static bool take_entry(struct trace_cursor *cursor, struct trace_stream *stream,
     }
     event_init(event, TRACE_ENTRY, stream->time, stream->thread, stack);
     event->function = function;
-    if (!trace_function(cursor->first, function))
+    if (function != UINT32_MAX && !trace_function(cursor->first, function))
         tell_unknown(cursor, &cursor->function_told, ".functions", "function", function);
     event->entry_time = stream->time;
     stack->calls[stack->depth++] = (struct trace_call){{function}, stream->packet_number, stream->time};
@@ -221,14 +221,16 @@ static bool take_exit(struct trace_cursor *cursor, struct trace_stream *stream, 
     return true;
 }
 
-/* How many calls stay open when the call with this entry ends. *ret_known: it is among the open ones. */
+/* How many calls stay open when the call with this entry ends. *ret_known: it is among the open ones. Of one
+ * whose entry names a place that is not in its file the function is not known. */
 static size_t depth_of(const struct trace_stack *stack, uint32_t function, uint64_t entry_time, bool *ret_known)
 {
     size_t depth = stack->depth;
     while (depth && stack->calls[depth - 1].entry_time > entry_time)
         depth--;
     for (size_t at = depth; at && stack->calls[at - 1].entry_time == entry_time; at--)
-        if (stack->calls[at - 1].function == function && !is_unknown(&stack->calls[at - 1])) {
+        if ((stack->calls[at - 1].function == function || stack->calls[at - 1].function == UINT32_MAX) &&
+            !is_unknown(&stack->calls[at - 1])) {
             *ret_known = true;
             return at - 1;
         }
@@ -295,6 +297,8 @@ static bool take_entry_of(struct trace_cursor *cursor, struct trace_stream *stre
     uint32_t word = trace_u32(stream->payload), place = word & RECORD_PLACE ? word & ~RECORD_PLACE : UINT32_MAX;
     if (place != UINT32_MAX)
         word = trace_place_function(cursor->first, place, (uint64_t)stream->index << 44 ^ (stream->packet_at + 1));
+    if (word == UINT32_MAX)
+        tell_unknown(cursor, &cursor->place_told, ".places", "the place of calls", place);
     if (!take_entry(cursor, stream, word, event))
         return false;
     event->place = place;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "jobdir/trace_internal.h"
@@ -111,6 +112,17 @@ static int look(struct trace_cursor *cursor)
     return code;
 }
 
+static void check_switches(const struct trace_cursor *cursor)
+{
+    char path[PATH_MAX];
+    struct stat st = {0};
+    uint64_t written = trace_number(cursor->trace, "switches_bytes");
+    snprintf(path, sizeof path, "%s/.switches", cursor->trace->path);
+    if (!cursor->followed && (stat(path, &st) < 0 || (uint64_t)st.st_size < written) && written)
+        trace_tell(cursor->trace, "%s: only %" PRIu64 " bytes are left of %" PRIu64, path, (uint64_t)st.st_size,
+                   written);
+}
+
 /* When threads had a processor in the trace that the cursor has come to. */
 static int look_at_switches(struct trace_cursor *cursor)
 {
@@ -121,6 +133,7 @@ static int look_at_switches(struct trace_cursor *cursor)
     if (!cursor->switches && (cursor->follow || !has))
         return 0;
     int code = cursor->switches ? 0 : trace_switches_new(&cursor->switches);
+    check_switches(cursor);
     if (code == 0)
         trace_switches_go_on(cursor->switches, trace->path, trace_number(trace, "switches_from"),
                              trace_number(trace, "switches_until"), trace_number(trace, "switches_bytes"));

@@ -189,8 +189,8 @@ struct trace_cursor {
     struct trace *first; /* that the cursor is of */
     struct trace *trace; /* the one of those that follow each other that is read */
     bool follow, looked, look_once_more, closing;
-    bool function_told, layout_told; /* that one is not in the trace's files */
-    bool followed;                   /* it began in follow mode: files may have grown since they were looked at */
+    bool function_told, layout_told, place_told; /* that one is not in the trace's files */
+    bool followed; /* it began in follow mode: files may have grown since they were looked at */
     struct trace_stream **streams;
     size_t stream_count;
     struct trace_stream **heap; /* streams that are not at their end, by time; as much room as streams */

@@ -101,14 +101,18 @@ void trace_write_field(struct buf *out, const char *text)
     }
 }
 
+/* The state comes last: what lacks it is not whole. */
 static int write_process(struct trace_writer *writer)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    for (size_t i = 0; i < writer->value_count; i++) {
-        buf_printf(&text, "%s\t", writer->values[i].key);
-        trace_write_field(&text, writer->values[i].text);
-        buf_putc(&text, '\n');
-    }
+    for (int last = 0; last <= 1; last++)
+        for (size_t i = 0; i < writer->value_count; i++) {
+            if ((strcmp(writer->values[i].key, "state") == 0) != last)
+                continue;
+            buf_printf(&text, "%s\t", writer->values[i].key);
+            trace_write_field(&text, writer->values[i].text);
+            buf_putc(&text, '\n');
+        }
     int code = replace_file(writer, ".process", &text);
     if (code == 0)
         writer->process_stale = false;

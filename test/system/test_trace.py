@@ -175,8 +175,16 @@ class Values(TraceCase):
                 self.assertRegex(self.replay(), r'leaf\(n = 1, text = [^)]*"text"')
 
     def test_depth(self):
-        self.traced("calls", 1, options=["--trace", "fn:leaf", "--args", "--depth", "0"])
-        self.assertNotIn('"text"', self.replay())
+        """Pointers are followed so often; texts are shown at any depth."""
+        source, program = self.box.path("work", "depth.c"), self.box.path("work", "depth")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("struct node { struct node *next; const char *text; } a = {0, \"inner\"}, b = {&a, \"outer\"};\n"
+                       "int look(struct node *at, const char *text) { return at && text; }\n"
+                       "int main(void) { return look(&b, \"text\") - 1; }\n")
+        subprocess.run(["gcc", "-g", "-finstrument-functions", "-o", program, source], check=True)
+        for depth, shown in (("0", ("text",)), ("1", ("text", "outer")), ("2", ("text", "outer", "inner"))):
+            self.scry_run("-q", "--trace", "fn:look", "--args", "--depth", depth, program)
+            self.assertEqual({text for text in ("text", "outer", "inner") if f'"{text}"' in self.replay()}, set(shown))
 
 
 class Opened(TraceCase):
