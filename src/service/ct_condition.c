@@ -164,6 +164,8 @@ static int read_number(struct reader *reader, struct operand *ret_operand)
     errno = 0;
     if (floating) {
         double number = strtod(from, &end);
+        if (*end == 'f' || *end == 'F')
+            number = (double)(float)number;
         ret_operand->kind = CODE_IMMEDIATE_FLOATING;
         memcpy(&ret_operand->value, &number, sizeof number);
     } else {

@@ -98,6 +98,7 @@ static void conditions_mean_what_they_mean_in_c(void **state)
     assert_true(holds("a < 18446744073709551615", -1, 0, 0, 0)); /* by their values */
     assert_true(holds("a == -9223372036854775808", INT64_MIN, 0, 0, 0));
     assert_true(holds("x > -1.5e300 && x<1e-3f", 0, 0, 0, 0));
+    assert_true(holds("x == 0.1f && y == 0.1", 0, 0, (double)0.1f, 0.1));
 }
 
 /* In seconds, where there is one. */
