@@ -93,7 +93,7 @@ static bool parse_flags(Omis_flags *flags, const char *text)
     for (;; text++) {
         size_t i = 0, prefix = strncasecmp(text, "omis_", 5) == 0 ? 5 : 0, len = strcspn(text += prefix, ",");
         while (i < sizeof names / sizeof *names &&
-               (strlen(names[i].name) != len || strncasecmp(names[i].name, text, len)))
+               (strlen(names[i].name) != len || strncasecmp(names[i].name, text, len) != 0))
             i++;
         if (i == sizeof names / sizeof *names)
             return false;

@@ -108,7 +108,8 @@ static bool is_known(const struct omis_value *list, size_t index)
 
 static json_t *json_count_at(const struct omis_value *list, size_t index, uint64_t unit)
 {
-    return is_known(list, index) ? json_integer((json_int_t)(count_at(list, index) * unit)) : json_null();
+    uint64_t count = is_known(list, index) ? count_at(list, index) * unit : 0;
+    return is_known(list, index) ? json_integer((json_int_t)count) : json_null();
 }
 
 static json_t *json_text_at(const struct omis_value *list, size_t index)

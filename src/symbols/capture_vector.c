@@ -76,28 +76,30 @@ struct computation {
     enum shape shape;
 };
 
-#define BOTH(name) \
-    case ZYDIS_MNEMONIC_##name: \
-    case ZYDIS_MNEMONIC_V##name
-#define SCALAR_OF(name, how) \
-    BOTH(name##SD) : *ret = (struct computation){how, 8, SHAPE_SCALAR}; \
-    return true; \
-    BOTH(name##SS) : *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_SCALAR}; \
+/* clang-format off */
+#define BOTH(name) ZYDIS_MNEMONIC_##name: case ZYDIS_MNEMONIC_V##name
+#define IS(...) \
+    *ret = (struct computation){__VA_ARGS__}; \
     return true
+#define SCALAR_OF(name, how) \
+    case BOTH(name##SD): \
+        IS(how, 8, SHAPE_SCALAR); \
+    case BOTH(name##SS): \
+        IS(how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_SCALAR)
 #define FLOATS_OF(name, how) \
     SCALAR_OF(name, how); \
-    BOTH(name##PD) : *ret = (struct computation){how, 8, SHAPE_HALVES}; \
-    return true; \
-    BOTH(name##PS) : *ret = (struct computation){how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_LANES}; \
-    return true
+    case BOTH(name##PD): \
+        IS(how, 8, SHAPE_HALVES); \
+    case BOTH(name##PS): \
+        IS(how + CAPTURE_SINGLES - CAPTURE_FLOATS, 4, SHAPE_LANES)
 #define BITS_OF(name, how) \
-    BOTH(name##PD) : BOTH(name##PS) : *ret = (struct computation){how, 8, SHAPE_HALVES}; \
-    return true
+    case BOTH(name##PD): \
+    case BOTH(name##PS): \
+        IS(how, 8, SHAPE_HALVES)
 #define WHOLE_OF(name, how, size, shape) \
-    BOTH(name) : *ret = (struct computation){how, size, shape}; \
-    return true
+    case BOTH(name): \
+        IS(how, size, shape)
 
-/* clang-format off */
 static bool computation_of(const struct insn *insn, struct computation *ret)
 {
     switch (insn->zydis.mnemonic) {
@@ -174,16 +176,17 @@ static bool convert(struct track *track, const struct insn *insn, const struct s
     unsigned size = sources->b->size / 8, how;
     struct tracked value;
     switch (insn->zydis.mnemonic) {
-        BOTH(CVTSD2SS)
-            : set_scalar(track, sources, 4,
-                         low_of(converted(track, CAPTURE_FLOAT_TO_OTHER, 8, track_operand(track, sources->b, 8)), 4));
+    case BOTH(CVTSD2SS):
+        set_scalar(track, sources, 4,
+                   low_of(converted(track, CAPTURE_FLOAT_TO_OTHER, 8, track_operand(track, sources->b, 8)), 4));
         return true;
-        BOTH(CVTSS2SD)
-            : value =
-                  track_compute(track, TRACK_ZERO_EXTEND, 8, track_operand(track, sources->b, 4), track_constant(4));
+    case BOTH(CVTSS2SD):
+        value = track_compute(track, TRACK_ZERO_EXTEND, 8, track_operand(track, sources->b, 4), track_constant(4));
         set_scalar(track, sources, 8, converted(track, CAPTURE_FLOAT_TO_OTHER + SINGLE, 8, value));
         return true;
-        BOTH(CVTSI2SD) : BOTH(CVTSI2SS) : how = CAPTURE_FLOAT_OF_INT64;
+    case BOTH(CVTSI2SD):
+    case BOTH(CVTSI2SS):
+        how = CAPTURE_FLOAT_OF_INT64;
         value =
             track_compute(track, TRACK_SIGN_EXTEND, 8, track_operand(track, sources->b, size), track_constant(size));
         if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTSI2SS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTSI2SS)
@@ -191,28 +194,29 @@ static bool convert(struct track *track, const struct insn *insn, const struct s
         else
             set_scalar(track, sources, 8, converted(track, how, 8, value));
         return true;
-        BOTH(CVTTSD2SI) : BOTH(CVTTSS2SI) :
-        {
-            bool single =
-                insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTTSS2SI || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTTSS2SI;
-            how = (sources->to->size == 64 ? CAPTURE_FLOAT_TO_INT64 : CAPTURE_FLOAT_TO_INT32) + (single ? SINGLE : 0);
-            value = track_operand(track, sources->b, single ? 4 : 8);
-            value = track_compute(track, TRACK_ZERO_EXTEND, 8, value, track_constant(single ? 4 : 8));
-            track_set_operand(track, sources->to, sources->to->size / 8, converted(track, how, 8, value));
-            return true;
-        }
-        BOTH(UCOMISD) : BOTH(COMISD) : BOTH(UCOMISS) : BOTH(COMISS) :
-        {
-            bool single =
-                insn->zydis.mnemonic == ZYDIS_MNEMONIC_UCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_COMISS ||
-                insn->zydis.mnemonic == ZYDIS_MNEMONIC_VUCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCOMISS;
-            track->flags.size = single ? 4 : 8;
-            track->flags.a = track_operand(track, sources->to, track->flags.size);
-            track->flags.b = track_operand(track, sources->b, track->flags.size);
-            bool known = track->flags.a.kind != TRACK_UNKNOWN && track->flags.b.kind != TRACK_UNKNOWN;
-            track->flags.kind = known ? FLAGS_FLOATS : FLAGS_UNKNOWN;
-            return true;
-        }
+    case BOTH(CVTTSD2SI):
+    case BOTH(CVTTSS2SI): {
+        bool single =
+            insn->zydis.mnemonic == ZYDIS_MNEMONIC_CVTTSS2SI || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCVTTSS2SI;
+        how = (sources->to->size == 64 ? CAPTURE_FLOAT_TO_INT64 : CAPTURE_FLOAT_TO_INT32) + (single ? SINGLE : 0);
+        value = track_operand(track, sources->b, single ? 4 : 8);
+        value = track_compute(track, TRACK_ZERO_EXTEND, 8, value, track_constant(single ? 4 : 8));
+        track_set_operand(track, sources->to, sources->to->size / 8, converted(track, how, 8, value));
+        return true;
+    }
+    case BOTH(UCOMISD):
+    case BOTH(COMISD):
+    case BOTH(UCOMISS):
+    case BOTH(COMISS): {
+        bool single = insn->zydis.mnemonic == ZYDIS_MNEMONIC_UCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_COMISS ||
+                      insn->zydis.mnemonic == ZYDIS_MNEMONIC_VUCOMISS || insn->zydis.mnemonic == ZYDIS_MNEMONIC_VCOMISS;
+        track->flags.size = single ? 4 : 8;
+        track->flags.a = track_operand(track, sources->to, track->flags.size);
+        track->flags.b = track_operand(track, sources->b, track->flags.size);
+        bool known = track->flags.a.kind != TRACK_UNKNOWN && track->flags.b.kind != TRACK_UNKNOWN;
+        track->flags.kind = known ? FLAGS_FLOATS : FLAGS_UNKNOWN;
+        return true;
+    }
     default:
         return false;
     }
@@ -258,37 +262,60 @@ static bool move(struct track *track, const struct insn *insn, const struct sour
     const ZydisDecodedOperand *a = sources->a, *b = sources->b;
     bool store = sources->to->type == ZYDIS_OPERAND_TYPE_MEMORY;
     switch (insn->zydis.mnemonic) {
-        BOTH(MOVSD) : return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? move_low(track, sources, 8) : false;
-        BOTH(MOVSS) : return move_low(track, sources, 4);
-        BOTH(MOVD) : return move_low(track, sources, 4);
-        BOTH(MOVQ) : if (store || insn_register(sources->to->reg.value) < XMM0) return false;
+    case BOTH(MOVSD):
+        return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? move_low(track, sources, 8) : false;
+    case BOTH(MOVSS):
+        return move_low(track, sources, 4);
+    case BOTH(MOVD):
+        return move_low(track, sources, 4);
+    case BOTH(MOVQ):
+        if (store || insn_register(sources->to->reg.value) < XMM0)
+            return false;
         set_both(track, sources, track_operand(track, b, 8), track_constant(0));
         return true;
-        BOTH(MOVLPS) : BOTH(MOVLPD) : if (store) track_set_half(track, sources->to, 0, track_half(track, b, 0));
-        else set_both(track, sources, track_half(track, b, 0), track_half(track, a, 1));
+    case BOTH(MOVLPS):
+    case BOTH(MOVLPD):
+        if (store)
+            track_set_half(track, sources->to, 0, track_half(track, b, 0));
+        else
+            set_both(track, sources, track_half(track, b, 0), track_half(track, a, 1));
         return true;
-        BOTH(MOVHPS) : BOTH(MOVHPD) : if (store) track_set_half(track, sources->to, 0, track_half(track, b, 1));
-        else set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
+    case BOTH(MOVHPS):
+    case BOTH(MOVHPD):
+        if (store)
+            track_set_half(track, sources->to, 0, track_half(track, b, 1));
+        else
+            set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
         return true;
-        BOTH(MOVLHPS)
-            : BOTH(UNPCKLPD)
-            : BOTH(PUNPCKLQDQ) : set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
+    case BOTH(MOVLHPS):
+    case BOTH(UNPCKLPD):
+    case BOTH(PUNPCKLQDQ):
+        set_both(track, sources, track_half(track, a, 0), track_half(track, b, 0));
         return true;
-        BOTH(MOVHLPS) : set_both(track, sources, track_half(track, b, 1), track_half(track, a, 1));
+    case BOTH(MOVHLPS):
+        set_both(track, sources, track_half(track, b, 1), track_half(track, a, 1));
         return true;
-        BOTH(UNPCKHPD) : BOTH(PUNPCKHQDQ) : set_both(track, sources, track_half(track, a, 1), track_half(track, b, 1));
+    case BOTH(UNPCKHPD):
+    case BOTH(PUNPCKHQDQ):
+        set_both(track, sources, track_half(track, a, 1), track_half(track, b, 1));
         return true;
-        BOTH(UNPCKLPS) : BOTH(PUNPCKLDQ) : interleave(track, sources, 0);
+    case BOTH(UNPCKLPS):
+    case BOTH(PUNPCKLDQ):
+        interleave(track, sources, 0);
         return true;
-        BOTH(UNPCKHPS) : BOTH(PUNPCKHDQ) : interleave(track, sources, 2);
+    case BOTH(UNPCKHPS):
+    case BOTH(PUNPCKHDQ):
+        interleave(track, sources, 2);
         return true;
-        BOTH(SHUFPS) : shuffle(track, sources, a, b);
+    case BOTH(SHUFPS):
+        shuffle(track, sources, a, b);
         return true;
-        BOTH(PSHUFD) : shuffle(track, sources, b, b);
+    case BOTH(PSHUFD):
+        shuffle(track, sources, b, b);
         return true;
-        BOTH(SHUFPD)
-            : set_both(track, sources, track_half(track, a, sources->immediate & 1),
-                       track_half(track, b, sources->immediate >> 1 & 1));
+    case BOTH(SHUFPD):
+        set_both(track, sources, track_half(track, a, sources->immediate & 1),
+                 track_half(track, b, sources->immediate >> 1 & 1));
         return true;
     default:
         return false;
