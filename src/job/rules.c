@@ -18,7 +18,10 @@ static void fail(struct rule *rule, Omis_reply reply)
     struct rules *rules = rule->owner;
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     while (!rule->optional && !rules->err.code && omis_reader_next(reader))
-        if (omis_reader_status(reader) >= OMIS_FIRST_ERROR)
+        if (omis_reader_status(reader) == OMIS_INTERNAL_ERROR)
+            rules->lost =
+                true; /* the monitor, and with it this rule until there is another: nothing is wrong with it */
+        else if (omis_reader_status(reader) >= OMIS_FIRST_ERROR)
             err_set(&rules->err, omis_reader_status(reader) == OMIS_UNKNOWN_SERVICE ? -ENOSYS : -EINVAL,
                     "rule '%s': %s", rule->text, omis_reader_error(reader));
 }
@@ -63,6 +66,7 @@ static void on_event(Omis_reply reply, void *param)
 void rules_arm(struct rules *rules)
 {
     rules->err = (struct err){0};
+    rules->lost = false;
     rules->arming = (int)rules->count;
     for (size_t i = 0; i < rules->count; i++)
         client_request(span_str(rules->list[i].text), on_event, &rules->list[i], OMIS_DONT_RETURN_EN_DIS);

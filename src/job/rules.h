@@ -31,6 +31,7 @@ struct rules {
     struct rule list[RULES_LIMIT];
     size_t count;
     int arming;     /* requests under way; when 0, all are in force or failed */
+    bool lost;      /* the monitor went away while they were being armed */
     struct err err; /* the first that failed */
     rules_fired_fn *fired;
     void *ctx;

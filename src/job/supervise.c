@@ -243,6 +243,8 @@ static void warn_late(struct job *job)
     if (watch->rules.arming > 0 && job->options->rule_count)
         recorder_warn(&job->recorder, "rule", "not in force from the start: the monitor was not ready for that in %d s",
                       START_WAIT_MS / 1000);
+    else if (watch->rules.lost && job->options->rule_count)
+        recorder_warn(&job->recorder, "rule", "not in force from the start: the monitor was lost just then");
 }
 
 /* The monitor follows the held child, or the job is run without it. */
@@ -259,7 +261,7 @@ static void start_watching(struct job *job)
     } else {
         watch_create(watch);
         bool ready = watch_wait(watch, START_WAIT_MS);
-        if (!ready && watch->phase == WATCH_IDLE)
+        if ((!ready && watch->phase == WATCH_IDLE) || watch->rules.lost)
             warn_late(job);
         if (ready || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
             return;
