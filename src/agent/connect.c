@@ -399,7 +399,8 @@ void agent_connect(int how)
     static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
-    unsigned constructed = flags && how == CONNECT_START && !early_was_first() ? agent_constructed() : 0;
+    bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !early_was_first());
+    unsigned constructed = flags && behind ? agent_constructed(NULL) : 0;
     if (constructed)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
     if (converse(how, flags | (flags && by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {

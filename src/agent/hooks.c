@@ -5,6 +5,7 @@
  * in leave.c, their values in hook_values.c.
  */
 #include "agent/hooks.h"
+#include "agent/modules.h"
 #include "agent/moves.h"
 #include "agent/valgrind.h"
 #include "shm/mpi_told.h"
@@ -180,6 +181,8 @@ static struct area_slot *slot_new(struct area *area, uint64_t function)
 struct area_slot *hook_slot(struct area *area, uint64_t function, uint32_t *ret_mode)
 {
     struct area_slot *slot = area_slot_find(&agent_hot.view, function, false);
+    if (!slot && modules_came(area)) /* the library may have been here before, and its functions have slots */
+        slot = area_slot_find(&agent_hot.view, function, false);
     if (!slot && !(slot = slot_new(area, function)))
         return NULL;
     *ret_mode = atomic_load_explicit(&slot->mode, memory_order_acquire);

@@ -161,6 +161,15 @@ bool agent_imports_hooks(uint64_t *ret_changes)
     return dl_iterate_phdr(look_at, ret_changes) == 1;
 }
 
+bool agent_object_has(const struct dl_phdr_info *info, uint64_t address)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            return true;
+    return false;
+}
+
 /* A lazily bound hook that nobody has called leads back to the object itself. */
 static bool has_called(const struct dl_phdr_info *info, const struct object *object)
 {
@@ -169,29 +178,33 @@ static bool has_called(const struct dl_phdr_info *info, const struct object *obj
             !is_hook(object, &object->symbols[ELF64_R_SYM(object->plt[i].r_info)]))
             continue;
         uint64_t leads_to = *(const uint64_t *)(info->dlpi_addr + object->plt[i].r_offset);
-        for (unsigned k = 0; k < info->dlpi_phnum; k++)
-            if (info->dlpi_phdr[k].p_type == PT_LOAD &&
-                leads_to - info->dlpi_addr - info->dlpi_phdr[k].p_vaddr < info->dlpi_phdr[k].p_memsz)
-                return false;
+        if (agent_object_has(info, leads_to))
+            return false;
     }
     return true;
 }
 
 /* The program's own come after ours; and one of a library is the compiler's. */
+struct constructed {
+    bool (*matters)(const struct dl_phdr_info *info);
+    unsigned count;
+};
+
 static int add_constructed(struct dl_phdr_info *info, size_t size, void *ctx)
 {
+    struct constructed *constructed = ctx;
     struct object object;
     if (info->dlpi_name && *info->dlpi_name && object_take(info, &object) && object.constructors > 1 &&
-        calls_hooks(info) && has_called(info, &object))
-        ++*(unsigned *)ctx;
+        calls_hooks(info) && has_called(info, &object) && (!constructed->matters || constructed->matters(info)))
+        constructed->count++;
     return 0;
 }
 
-unsigned agent_constructed(void)
+unsigned agent_constructed(bool (*matters)(const struct dl_phdr_info *info))
 {
-    unsigned count = 0;
-    dl_iterate_phdr(add_constructed, &count);
-    return count;
+    struct constructed constructed = {.matters = matters};
+    dl_iterate_phdr(add_constructed, &constructed);
+    return constructed.count;
 }
 
 uint64_t agent_object_name(const struct dl_phdr_info *info)

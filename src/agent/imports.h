@@ -10,13 +10,13 @@ bool agent_imports_hooks(uint64_t *ret_changes);
 /* All objects that do, as one number; 0: none. */
 uint64_t agent_importers(void);
 
-/* Of the agent's constructor: how many libraries have had their turn before it, whose constructors may have called
- * hooks.
- */
-unsigned agent_constructed(void);
-
 struct dl_phdr_info;
 
+/* How many libraries have had their turn, whose constructors may have called hooks; `matters`: of those for which it
+ * says so. */
+unsigned agent_constructed(bool (*matters)(const struct dl_phdr_info *info));
+
+bool agent_object_has(const struct dl_phdr_info *info, uint64_t address);
 bool agent_object_imports_hooks(const struct dl_phdr_info *info);
 uint64_t agent_object_name(const struct dl_phdr_info *info); /* a hash of it */
 

@@ -32,6 +32,7 @@ enum { PATIENCE = 3 }; /* waits in vain, then there are no more; a monitor that 
 
 static _Atomic bool opened; /* dlopen was called since we looked */
 static _Thread_local bool opened_here __attribute__((tls_model("initial-exec"))); /* by this thread */
+static _Thread_local bool unseen_here __attribute__((tls_model("initial-exec"))); /* and no function of it was called */
 static _Atomic uint32_t timeouts;
 
 /* The C library's own dlsym, which ours cannot be used to find. */
@@ -98,7 +99,7 @@ static bool changed(void)
     return atomic_exchange(&seen_changes, now) != now;
 }
 
-void modules_wait_seen(struct area *area, uint32_t number)
+static void wait_seen(struct area *area, uint32_t number)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_SEEN];
     uint64_t since_ns = agent_now_ns();
@@ -117,9 +118,42 @@ void modules_wait_seen(struct area *area, uint32_t number)
     }
 }
 
+void modules_look(struct area *area)
+{
+    uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
+    agent_ring();
+    wait_seen(area, number);
+}
+
 /* The objects with hooks for which was waited last, and how many had been closed: only when there are others is waited
  * again. A program may open dozens of libraries that have none. */
 static _Atomic uint64_t waited_for;
+
+/* ---- constructors that nobody could choose in time ---- */
+
+static bool has_chosen(const struct dl_phdr_info *object)
+{
+    for (uint32_t i = 0; i <= agent_hot.slot_mask; i++) {
+        const struct area_slot *slot = &agent_hot.slots[i];
+        uint64_t function = area_slot_live(slot);
+        if (function && atomic_load_explicit(&slot->mode, memory_order_relaxed) && agent_object_has(object, function))
+            return true;
+    }
+    return false;
+}
+
+/* As modules_look. Functions that are chosen by name get their slots then: what constructors called before, with no
+ * slot of theirs there, nobody has seen. */
+static void look_at_opened(struct area *area)
+{
+    static const char text[] = "calls may be missing: the constructors of a library that it opened ran before "
+                               "functions of it could be chosen";
+    bool by_name = !atomic_load_explicit(&area->unknown_mode, memory_order_relaxed) && !area->fault[0];
+    unsigned before = by_name ? agent_constructed(has_chosen) : 0;
+    modules_look(area);
+    if (by_name && !area->fault[0] && agent_constructed(has_chosen) > before)
+        raw_copy(area->fault, text, sizeof text);
+}
 
 static void look_again(bool wait)
 {
@@ -138,18 +172,29 @@ static void look_again(bool wait)
     }
     if (!area || !(anew || waits))
         return;
-    uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
-    agent_ring();
     if (waits) {
-        modules_wait_seen(area, number);
+        look_at_opened(area);
         atomic_store(&waited_for, hooked);
+    } else {
+        atomic_fetch_add(&area->modules, 1);
+        agent_ring();
     }
+}
+
+/* Only the monitor is asked, and no lock of the dynamic linker's taken: this may be a signal's handler, too. */
+bool modules_came(struct area *area)
+{
+    if (!unseen_here)
+        return false;
+    unseen_here = false;
+    modules_look(area);
+    return true;
 }
 
 static void catch_up(void)
 {
     bool here = opened_here;
-    opened_here = false;
+    opened_here = unseen_here = false;
     if ((atomic_load_explicit(&opened, memory_order_relaxed) && atomic_exchange(&opened, false)) || here)
         look_again(true);
 }
@@ -158,7 +203,7 @@ static void will_open(void)
 {
     catch_up();
     closing_wait();
-    opened_here = true;
+    opened_here = unseen_here = true;
     atomic_store(&opened, true);
     agent_mpi_opens();
 }

@@ -3,6 +3,7 @@
 #ifndef SCRY_AGENT_MODULES_H
 #define SCRY_AGENT_MODULES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
 
@@ -14,8 +15,11 @@ void *modules_dlsym(void *handle, const char *name);
 void *modules_makecontext(const ucontext_t *context);
 void *modules_syscall(long number, long operation);
 
-/* Lets the monitor see what `number` (area.modules) stands for, and put the selection for it in place, before the
- * program goes on; not for long, and not if it never answers. */
-void modules_wait_seen(struct area *area, uint32_t number);
+/* Lets the monitor see what is there now, and put the selection for it in place, before the program goes on; not for
+ * long, and not if it never answers. */
+void modules_look(struct area *area);
+/* At a call of a function that has no slot: whether this thread has called dlopen, and none has been asked for since.
+ * Then it is mostly in there, calling constructors, and the monitor looked before this returns. Signal-safe. */
+bool modules_came(struct area *area);
 
 #endif

@@ -81,8 +81,6 @@ bool agent_mpi_tell(bool on)
         return false;
     if (!on || atomic_exchange(&area->mpi, 1))
         return true;
-    uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
-    agent_ring();
-    modules_wait_seen(area, number);
+    modules_look(area);
     return true;
 }

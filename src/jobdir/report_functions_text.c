@@ -140,8 +140,9 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->threads_omitted)
         buf_printf(out, "; %" PRIu64 " threads were too many and are missing", functions->threads_omitted);
     if (functions->functions_omitted)
-        buf_printf(out, "; %" PRIu64 " calls of functions that were too many are missing",
-                   functions->functions_omitted);
+        buf_printf(out,
+                   "; %" PRIu64 " call%s missing: the table of functions, with those of closed libraries, had no room",
+                   functions->functions_omitted, functions->functions_omitted == 1 ? " is" : "s are");
     if (functions->too_deep)
         buf_printf(out, "; %" PRIu64 " calls were too deep and are missing", functions->too_deep);
     if (functions->thinned)
@@ -309,7 +310,7 @@ static void put_not_whole(struct buf *out, const struct job_functions *functions
     else if (functions->incomplete)
         buf_puts(out, "  not whole: only a part of the trace was read\n");
     else if (functions->functions_omitted || functions->threads_omitted || functions->too_deep)
-        buf_puts(out, "  not whole: there was no room for some calls (see Tracing)\n");
+        buf_puts(out, "  not whole: some calls are missing (see Tracing)\n");
 }
 
 static void put_functions(struct buf *out, const struct job_functions *functions, size_t columns)

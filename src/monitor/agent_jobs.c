@@ -362,7 +362,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     len = strlen(ret_state->note);
     if (job->constructed && ret_state->events)
         snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%scalls may be missing: the constructors of %u linked librar%s ran before recording could begin",
+                 "%scalls may be missing: the constructors of %u librar%s ran before recording could begin",
                  len ? "; " : "", job->constructed, job->constructed == 1 ? "y" : "ies (of all processes together)");
     len = strlen(ret_state->note);
     if (job->unreachable)

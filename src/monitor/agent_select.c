@@ -120,10 +120,12 @@ static void set_unknown(struct agent *agent, uint32_t mode, const bool *wants)
         atomic_store(&area->ranges[count][1], agent->modules[i].end);
         count++;
     }
-    bool any = agent->module_count == 0;
-    for (size_t i = 0; i < agent->module_count; i++)
+    bool any = agent->module_count == 0, each = true;
+    for (size_t i = 0; i < agent->module_count; i++) {
         any |= wants[i];
-    atomic_store(&area->range_count, count);
+        each &= wants[i];
+    }
+    atomic_store(&area->range_count, each ? 0 : count); /* of what comes, the constructors are called before we know */
     atomic_store(&area->unknown_mode, any ? mode : 0);
 }
 
@@ -170,7 +172,8 @@ void agent_filter_update(struct agent *agent)
     if (all)
         memset(wanted, AREA_ENTER | AREA_EXIT, AREA_FILTER);
     for (uint32_t slot = 0; on && !all && slot <= view->slot_mask; slot++) {
-        uint64_t function = area_slot_live(&view->slots[slot]);
+        /* also of a library that was closed: when it comes back, its constructors are called before we know */
+        uint64_t function = area_slot_address(&view->slots[slot]);
         if (function && !mpi_function_is(function) &&
             atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
             wanted[area_filter_index(function)] = AREA_ENTER | AREA_EXIT;
