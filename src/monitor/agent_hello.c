@@ -242,8 +242,8 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
             close(pidfd);
         if (job && (pidfd < 0 || err.code == -ESRCH || err.code == -ENOENT)) /* it did not wait, and is gone */
             job_note_late(job);
-        else if (job && !job->refused++)
-            snprintf(job->refused_why, sizeof job->refused_why, "%.*s", (int)sizeof job->refused_why - 1, err.text);
+        else if (job)
+            job_note_refused(job, peer->pid, err.text);
         log_warning("pid %d is not traced: %s", peer->pid, *err.text ? err.text : "it has ended");
         send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
         return;

@@ -149,6 +149,12 @@ void job_put(struct agents *agents, struct trace_job *job)
     trace_settings_done(&job->settings);
     for (size_t i = 0; i < job->noted_count; i++)
         free(job->noted[i].exe);
+    struct refused_process *refused, *next;
+    HASH_ITER(hh, job->refused_list, refused, next)
+    {
+        HASH_DEL(job->refused_list, refused);
+        free(refused);
+    }
     free(job->dir);
     free(job);
 }
@@ -344,8 +350,9 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     describe_hold(agents, job, ret_state);
     describe_selected(agents, job, ret_state);
     if (job->refused)
-        snprintf(ret_state->note, sizeof ret_state->note, "%u process%s not traced: %s", job->refused,
-                 job->refused == 1 ? " was" : "es were", job->refused_why);
+        snprintf(ret_state->note, sizeof ret_state->note, "%s%u process%s not traced: %s",
+                 job->refused == REFUSED_LIMIT ? "at least " : "", job->refused, job->refused == 1 ? " was" : "es were",
+                 job->refused_why);
     size_t len = job->refused ? strlen(ret_state->note) : 0;
     if (job->late)
         snprintf(ret_state->note + len, sizeof ret_state->note - len,
@@ -384,6 +391,21 @@ void job_note_late(struct trace_job *job)
 {
     if (job && !job->settings.off)
         job->late++;
+}
+
+void job_note_refused(struct trace_job *job, pid_t pid, const char *why)
+{
+    struct refused_process *known, key = {.key = {.pid = pid}};
+    struct proc_stat stat;
+    if (proc_stat_read(pid, 0, &stat) == 0)
+        key.key.start_ticks = stat.start_ticks;
+    HASH_FIND(hh, job->refused_list, &key.key, sizeof key.key, known);
+    if (known || job->refused == REFUSED_LIMIT || !(known = calloc(1, sizeof *known)))
+        return;
+    known->key = key.key;
+    HASH_ADD(hh, job->refused_list, key, sizeof known->key, known);
+    if (!job->refused++)
+        snprintf(job->refused_why, sizeof job->refused_why, "%.*s", (int)sizeof job->refused_why - 1, why);
 }
 
 /* A program that calls no hooks: worth a word if nothing else of the job does. */

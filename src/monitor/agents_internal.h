@@ -78,7 +78,9 @@ struct trace_job {
     uint64_t mpi_room;    /* what that leaves the first */
     unsigned constructed; /* libraries whose constructors ran too early to be traced */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
-    unsigned refused;     /* those that could not be traced for another reason, */
+    struct refused_process
+        *refused_list; /* those that could not be traced for another reason, each once however often */
+    unsigned refused;  /* it asked, up to REFUSED_LIMIT */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */
     char problem[PROBLEM_SIZE];
     char unmatched[PROBLEM_SIZE]; /* worth a word if nothing was recorded at all */
@@ -107,6 +109,15 @@ struct collect_thread { /* by thread_serial */
     bool partial, whole;                      /* partial: there was one; whole: it came when it was full */
     uint64_t missing_packets, missing_events; /* overwritten or left out since what was written last */
     bool lives;                               /* it has a block; only looked at when an area is adopted */
+    UT_hash_handle hh;
+};
+
+enum { REFUSED_LIMIT = 1 << 16 };
+struct refused_process {
+    struct {
+        uint64_t start_ticks;
+        int64_t pid;
+    } key;
     UT_hash_handle hh;
 };
 
@@ -319,6 +330,7 @@ void agent_free(struct agent *agent);
 
 void job_note_program(struct trace_job *job, const char *exe);
 void job_note_late(struct trace_job *job); /* a process that was to be traced did not wait any longer; NULL: nothing */
+void job_note_refused(struct trace_job *job, pid_t pid, const char *why); /* why: an err.text */
 
 /* agent_hello.c */
 int agent_hello_listen(struct agents *agents, struct err *err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -259,6 +260,39 @@ static void test_ends_at_once(void **state)
     assert_non_null(strstr(job_state.problem, "limit of open files"));
     assert_string_equal(job_state.note, "");
     step_until(agents_count(agents) == 0);
+}
+
+static void ask_in_vain(void)
+{
+    static struct agent_hello hello;
+    int fd = hello_dial();
+    size_t size = hello_fill(&hello, AGENT_HAS_HOOKS, NULL);
+    assert_int_equal(send(fd, &hello, size, 0), size);
+    step_until_readable(fd);
+    close(fd);
+}
+
+/* A process that is refused asks again when it opens libraries: it is one process. */
+static void test_refused_again(void **state)
+{
+    (void)state;
+    struct agents_job_state job_state;
+    struct rlimit before, little = {.rlim_cur = 8192};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    little.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0); /* no room for areas */
+    for (unsigned i = 0; i < 5; i++)
+        ask_in_vain();
+    struct child child = child_new(fake_agent);
+    child_send(&child, 'c', 0);
+    step_until_readable(child.fd);
+    child_heard(&child, '!');
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    if (!strstr(job_state.note, "2 processes were not traced: no room for the trace buffer"))
+        fail_msg("%s", job_state.note);
+    child_end(&child, 0);
 }
 
 /* A program that writes over the area loses its trace, nothing else. */
@@ -664,6 +698,7 @@ int main(void)
         ROW(test_long_texts),
         ROW(test_no_hooks),
         ROW(test_ends_at_once),
+        ROW(test_refused_again),
         ROW(test_garbage),
         ROW(test_restart),
         ROW(test_restart_lets_go),
