@@ -359,8 +359,8 @@ void finish(struct job *job, int exit_code, struct buf *text)
             report.path = ""; /* not even from the start: there is nothing for scry report to read */
         job_info_done(&kept);
         report.model = recorder->model;
-        load_functions(job, &report);
         load_mpi(job, &report);
+        load_functions(job, &report); /* programs are counted as in the statistics */
         write_report(job, &report);
     }
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "jobdir/mpi_text.h"
 #include "jobdir/text.h"
 
 enum { SLACK_SECONDS = 1 }; /* of clocks: a process is not its predecessor of the same number */
@@ -186,10 +187,13 @@ void mpi_end_text(struct buf *out, const struct mpi_stats *stats)
 
 void mpi_ends_text(struct buf *out, const struct mpi_stats_set *set, const char *indent)
 {
+    bool several = set->count && end_of_world(set, 0) < set->count;
+    uint32_t program = 0;
     for (size_t from = 0, to; from < set->count; from = to) {
         const struct mpi_stats *first = NULL, *only = NULL;
         size_t bad = 0;
         to = end_of_world(set, from);
+        program++;
         for (size_t i = from; i < to; i++) {
             const struct mpi_stats *stats = &set->ranks[i];
             bad += mpi_ended_badly(stats);
@@ -201,12 +205,16 @@ void mpi_ends_text(struct buf *out, const struct mpi_stats_set *set, const char 
         buf_puts(out, indent);
         first = bad == 1 ? only : first;
         if (first) {
-            buf_printf(out, "rank %d ", first->rank);
+            mpi_text_who(out, (struct mpi_who){first->rank, several ? program : 0});
+            buf_putc(out, ' ');
             put_end(out, first, "was ");
             if (bad > 1)
                 buf_printf(out, ", the first of %zu ranks that ended without MPI_Finalize", bad);
         } else {
-            buf_printf(out, "%zu ranks ended without MPI_Finalize", bad);
+            buf_printf(out, "%zu ranks ", bad);
+            if (several)
+                buf_printf(out, "of program %u ", program);
+            buf_puts(out, "ended without MPI_Finalize");
         }
         buf_putc(out, '\n');
     }

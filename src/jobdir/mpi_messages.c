@@ -26,24 +26,6 @@ static bool has_calls(const struct trace *trace)
     return false;
 }
 
-struct worlds {
-    char *names[256]; /* more are taken for the last */
-    uint32_t generation[256], count;
-};
-
-static uint32_t world_of(struct worlds *worlds, const char *name)
-{
-    for (uint32_t i = worlds->count; i; i--)
-        if (strcmp(worlds->names[i - 1], name) == 0)
-            return i - 1;
-    if (worlds->count < sizeof worlds->names / sizeof *worlds->names) {
-        char *copy = strdup(name);
-        if (copy)
-            worlds->names[worlds->count++] = copy;
-    }
-    return worlds->count ? worlds->count - 1 : 0;
-}
-
 static bool is_taken(const struct mpi_messages *messages, uint32_t world, int32_t rank)
 {
     for (size_t i = 0; i < messages->rank_count; i++)
@@ -53,19 +35,20 @@ static bool is_taken(const struct mpi_messages *messages, uint32_t world, int32_
 }
 
 /* Where two programs that ran one after the other cannot be told apart by their name, the second is a world, too. */
-static uint32_t free_world(struct worlds *worlds, const struct mpi_messages *messages, const char *name, int32_t rank)
+static uint32_t free_world(struct mpi_programs *worlds, const struct mpi_messages *messages, const char *name,
+                           int32_t rank)
 {
     char other[512];
-    uint32_t world = world_of(worlds, name);
+    uint32_t world = mpi_programs_number(worlds, name);
     for (unsigned i = 2; is_taken(messages, world, rank) && i < 256; i++) {
         snprintf(other, sizeof other, "%.480s\n%u", name, i);
-        world = world_of(worlds, other);
+        world = mpi_programs_number(worlds, other);
     }
     return world;
 }
 
-static int add_rank(struct mpi_messages *messages, struct worlds *worlds, const struct trace *trace, size_t number,
-                    const struct mpi_stats_set *set)
+static int add_rank(struct mpi_messages *messages, struct mpi_programs *worlds, const struct trace *trace,
+                    size_t number, const struct mpi_stats_set *set)
 {
     const struct mpi_stats *stats = mpi_trace_stats(set, trace);
     int32_t rank = mpi_trace_rank(trace, stats);
@@ -107,16 +90,14 @@ static int by_rank(const void *a, const void *b)
 static int find_ranks(struct mpi_messages *messages, struct trace *const *traces, size_t count,
                       const struct mpi_stats_set *set)
 {
-    struct worlds worlds = {0};
+    struct mpi_programs worlds;
     int code = 0;
-    for (size_t i = 0; set && i < set->count; i++) /* programs are counted as in the report */
-        world_of(&worlds, set->ranks[i].namespace);
+    mpi_programs_init(&worlds, set);
     for (size_t i = 0; code == 0 && i < count; i++)
         if (has_calls(traces[i]))
             code = add_rank(messages, &worlds, traces[i], i, set);
     messages->worlds = worlds.count;
-    for (uint32_t i = 0; i < worlds.count; i++)
-        free(worlds.names[i]);
+    mpi_programs_done(&worlds);
     if (messages->rank_count)
         qsort(messages->ranks, messages->rank_count, sizeof *messages->ranks, by_rank);
     return code;

@@ -26,9 +26,7 @@ void mpi_messages_place(struct buf *out, const struct mpi_messages *messages, ui
 
 static void put_rank(struct buf *out, const struct mpi_messages *messages, uint32_t world, int32_t rank)
 {
-    mpi_text_rank(out, rank);
-    if (messages->worlds > 1)
-        buf_printf(out, " of program %" PRIu32, world + 1);
+    mpi_text_who(out, (struct mpi_who){rank, messages->worlds > 1 ? world + 1 : 0});
 }
 
 /* ---- what is missing, what was corrected ---- */

@@ -252,7 +252,8 @@ static int add_sites(struct mpi_report *report)
         struct mpi_report_site *into = &report->sites[report->site_count - 1];
         if (first || list[i - 1].rank != list[i].rank) {
             into->ranks++;
-            *by_rank++ = (struct mpi_report_site_rank){.rank = report->set.ranks[list[i].rank].rank};
+            *by_rank++ =
+                (struct mpi_report_site_rank){.index = list[i].rank, .rank = report->set.ranks[list[i].rank].rank};
         }
         by_rank[-1].count += site->count;
         by_rank[-1].total_ns += site->total_ns;

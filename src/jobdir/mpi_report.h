@@ -14,8 +14,10 @@
 #include "base/err.h"
 #include "jobdir/mpi_matrix.h"
 #include "jobdir/mpi_stats.h"
+#include "jobdir/mpi_text.h"
 
 struct mpi_report_site_rank {
+    size_t index; /* in the set */
     int32_t rank;
     uint64_t count, total_ns, open_ns;
 };
@@ -78,10 +80,10 @@ const char *mpi_report_fate(const struct mpi_stats *stats);
 struct mpi_spread {
     size_t count;
     double sum, least, most;
-    int32_t low, high;
+    struct mpi_who low, high;
 };
-void mpi_spread_add(struct mpi_spread *spread, int32_t rank, double value);
-void mpi_spread_title(struct buf *out, const char *title);
+void mpi_spread_add(struct mpi_spread *spread, struct mpi_who who, double value);
+void mpi_spread_title(struct buf *out, const char *title, bool programs);
 void mpi_spread_put(struct buf *out, const struct mpi_spread *spread);
 
 /* The line of the summary; nothing where there are no ranks. `report` may be NULL. */

@@ -48,6 +48,16 @@ double mpi_report_share(const struct mpi_stats *stats)
 
 /* ---- the head ---- */
 
+static void put_ends(struct buf *out, const struct mpi_report *report, const struct mpi_stats *low,
+                     const struct mpi_stats *high)
+{
+    buf_printf(out, " (%.1f %% ", mpi_report_share(low));
+    mpi_text_who(out, mpi_report_who(report, low));
+    buf_printf(out, " to %.1f %% ", mpi_report_share(high));
+    mpi_text_who(out, mpi_report_who(report, high));
+    buf_putc(out, ')');
+}
+
 static void put_share(struct buf *out, const struct mpi_report *report)
 {
     const struct mpi_stats *low = NULL, *high = NULL;
@@ -65,8 +75,7 @@ static void put_share(struct buf *out, const struct mpi_report *report)
     buf_printf(out, "%.1f %% of the ranks' time in MPI",
                mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns));
     if (low && high && low != high)
-        buf_printf(out, " (%.1f %% rank %d to %.1f %% rank %d)", mpi_report_share(low), low->rank,
-                   mpi_report_share(high), high->rank);
+        put_ends(out, report, low, high);
 }
 
 /* The commonest mistake of all. */
@@ -188,11 +197,14 @@ void mpi_report_put_head(struct buf *out, const struct mpi_report *report)
 
 /* ---- problems ---- */
 
-static void put_problem(struct buf *out, size_t *shown, const struct mpi_stats *stats, const char *text)
+static void put_problem(struct buf *out, size_t *shown, const struct mpi_report *report, const struct mpi_stats *stats,
+                        const char *text)
 {
     if ((*shown)++ >= SHOWN_PROBLEMS)
         return;
-    buf_printf(out, "  rank %d (", stats->rank);
+    buf_puts(out, "  ");
+    mpi_text_who(out, mpi_report_who(report, stats));
+    buf_puts(out, " (");
     text_show(out, stats->node);
     buf_printf(out, ", process %d): ", stats->pid);
     text_show(out, text);
@@ -280,19 +292,28 @@ static uint64_t freed_of(const struct mpi_stats *stats)
 static void put_many(struct buf *out, const struct mpi_report *report, uint64_t (*of)(const struct mpi_stats *stats),
                      const char *one, const char *several, const char *rest)
 {
+    const struct mpi_stats_set *set = &report->set;
     uint64_t sum = 0;
-    size_t used = 0;
-    _cleanup_(freep) int32_t *ranks = calloc(report->set.count + 1, sizeof *ranks);
-    for (size_t i = 0; i < report->set.count && ranks; i++) {
-        uint64_t own = of(&report->set.ranks[i]);
-        sum += own;
-        if (own)
-            ranks[used++] = report->set.ranks[i].rank;
-    }
-    if (!sum)
+    _cleanup_(freep) int32_t *ranks = calloc(set->count + 1, sizeof *ranks);
+    for (size_t i = 0; i < set->count; i++)
+        sum += of(&set->ranks[i]);
+    if (!sum || !ranks)
         return;
-    buf_printf(out, "  %" PRIu64 " %s, on rank%s ", sum, sum == 1 ? one : several, used == 1 ? "" : "s");
-    mpi_text_ranks(out, ranks, used);
+    buf_printf(out, "  %" PRIu64 " %s, on", sum, sum == 1 ? one : several);
+    const char *between = " ";
+    for (size_t i = 0, next; i < set->count; i = next) { /* a program */
+        size_t used = 0;
+        for (next = i; next < set->count && report->world_of[next] == report->world_of[i]; next++)
+            if (of(&set->ranks[next]))
+                ranks[used++] = set->ranks[next].rank;
+        if (!used)
+            continue;
+        buf_printf(out, "%srank%s ", between, used == 1 ? "" : "s");
+        mpi_text_ranks(out, ranks, used);
+        if (report->worlds > 1)
+            buf_printf(out, " of program %u", report->world_of[i] + 1);
+        between = ", ";
+    }
     buf_puts(out, rest);
 }
 
@@ -334,7 +355,8 @@ static void put_death(struct buf *out, const struct mpi_stats *stats)
         buf_printf(out, ", %.3f s after the start%s", stats->end.seconds, stats->end.first ? ": the first" : "");
 }
 
-static void put_problems_of(struct buf *out, size_t *shown, const struct mpi_stats *stats)
+static void put_problems_of(struct buf *out, size_t *shown, const struct mpi_report *report,
+                            const struct mpi_stats *stats)
 {
     _cleanup_(buf_done) struct buf end = BUF_INIT;
     char text[256];
@@ -342,15 +364,15 @@ static void put_problems_of(struct buf *out, size_t *shown, const struct mpi_sta
     if (end.len && mpi_ended_badly(stats))
         put_death(&end, stats);
     if (end.len && !end.failed)
-        put_problem(out, shown, stats, end.data);
+        put_problem(out, shown, report, stats, end.data);
     if (stats->fault && *stats->fault)
-        put_problem(out, shown, stats, stats->fault);
+        put_problem(out, shown, report, stats, stats->fault);
     if (stats->omitted) {
         snprintf(text, sizeof text,
                  "%" PRIu64 " calls, requests or bytes found no room in its 8 MB: its sites, "
                  "peers or distributions are incomplete",
                  stats->omitted);
-        put_problem(out, shown, stats, text);
+        put_problem(out, shown, report, stats, text);
     }
 }
 
@@ -361,10 +383,10 @@ void mpi_report_put_problems(struct buf *out, const struct mpi_report *report)
     mpi_ends_text(out, &report->set, "  ");
     for (size_t i = 0; i < report->set.count; i++)
         if (report->set.ranks[i].end.first)
-            put_problems_of(out, &shown, &report->set.ranks[i]);
+            put_problems_of(out, &shown, report, &report->set.ranks[i]);
     for (size_t i = 0; i < report->set.count; i++)
         if (!report->set.ranks[i].end.first)
-            put_problems_of(out, &shown, &report->set.ranks[i]);
+            put_problems_of(out, &shown, report, &report->set.ranks[i]);
     if (shown > SHOWN_PROBLEMS)
         buf_printf(out, "  ... and %zu more such ranks\n", shown - SHOWN_PROBLEMS);
     put_many(out, report, errors_of, "call returned an error", "calls returned an error", "\n");

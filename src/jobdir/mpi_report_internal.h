@@ -16,6 +16,9 @@ double mpi_report_percent(uint64_t part, uint64_t whole);
 const struct mpi_stats_clock *mpi_report_clock(const struct mpi_stats *stats, bool blocking);
 double mpi_report_share(const struct mpi_stats *stats); /* percent of its run time in MPI */
 
+/* One of the set's. */
+struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_stats *stats);
+
 void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
 void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
 

@@ -104,12 +104,13 @@ static json_t *rank_json(const struct mpi_report *report, size_t index)
     return json;
 }
 
-static json_t *site_ranks_json(const struct mpi_report_site *site)
+static json_t *site_ranks_json(const struct mpi_report *report, const struct mpi_report_site *site)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < site->ranks; i++)
         json_array_append_new(list,
-                              json_pack("{s:i, s:o, s:o, s:o}", "rank", site->by_rank[i].rank, "calls",
+                              json_pack("{s:i, s:i, s:o, s:o, s:o}", "rank", site->by_rank[i].rank, "world",
+                                        (int)report->world_of[site->by_rank[i].index], "calls",
                                         number(site->by_rank[i].count), "total_ns", number(site->by_rank[i].total_ns),
                                         "open_ns", number(site->by_rank[i].open_ns)));
     return list;
@@ -123,17 +124,17 @@ static json_t *sites_json(const struct mpi_report *report)
         const struct mpi_stats_site *names = site->site;
         bool file = names->file && *names->file;
         json_array_append_new(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-                      mpi_text_call(site->call), "function",
-                      names->function && *names->function ? text_json(names->function) : json_null(), "file",
-                      file ? text_json(names->file) : json_null(), "line",
-                      names->line ? json_integer(names->line) : json_null(), "module",
-                      text_json(names->module ? names->module : ""), "offset", number(names->offset), "ranks",
-                      (int)site->ranks, "calls", number(site->count), "bytes", number(site->args_bytes), "total_ns",
-                      number(site->total_ns), "min_ns", number(site->min_ns), "max_ns", number(site->max_ns),
-                      "other_threads_calls", number(site->others_count), "other_threads_ns", number(site->others_ns),
-                      "open", number(site->open), "open_ns", number(site->open_ns), "by_rank", site_ranks_json(site)));
+            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                            "name", mpi_text_call(site->call), "function",
+                            names->function && *names->function ? text_json(names->function) : json_null(), "file",
+                            file ? text_json(names->file) : json_null(), "line",
+                            names->line ? json_integer(names->line) : json_null(), "module",
+                            text_json(names->module ? names->module : ""), "offset", number(names->offset), "ranks",
+                            (int)site->ranks, "calls", number(site->count), "bytes", number(site->args_bytes),
+                            "total_ns", number(site->total_ns), "min_ns", number(site->min_ns), "max_ns",
+                            number(site->max_ns), "other_threads_calls", number(site->others_count), "other_threads_ns",
+                            number(site->others_ns), "open", number(site->open), "open_ns", number(site->open_ns),
+                            "by_rank", site_ranks_json(report, site)));
     }
     return list;
 }

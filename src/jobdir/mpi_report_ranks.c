@@ -22,31 +22,39 @@ int mpi_report_only(struct mpi_report *report, int32_t rank)
     return mpi_report_add_up(report);
 }
 
-void mpi_spread_add(struct mpi_spread *spread, int32_t rank, double value)
+struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_stats *stats)
+{
+    size_t index = (size_t)(stats - report->set.ranks);
+    return (struct mpi_who){stats->rank, report->worlds > 1 ? report->world_of[index] + 1 : 0};
+}
+
+void mpi_spread_add(struct mpi_spread *spread, struct mpi_who who, double value)
 {
     if (!spread->count || value < spread->least) {
         spread->least = value;
-        spread->low = rank;
+        spread->low = who;
     }
     if (!spread->count || value > spread->most) {
         spread->most = value;
-        spread->high = rank;
+        spread->high = who;
     }
     spread->sum += value;
     spread->count++;
 }
 
-void mpi_spread_title(struct buf *out, const char *title)
+void mpi_spread_title(struct buf *out, const char *title, bool programs)
 {
-    buf_printf(out, "\n%-18s  least (rank)     average        most (rank)  most/average\n", title);
+    const char *column = mpi_text_who_title(programs);
+    buf_printf(out, "\n%-18s  least%s     average        most%s  most/average\n", title, column, column);
 }
 
 void mpi_spread_put(struct buf *out, const struct mpi_spread *spread)
 {
     double average = spread->sum / (double)spread->count;
     mpi_report_put_time(out, spread->least, 25);
-    buf_printf(out, "%7" PRId32, spread->low);
+    mpi_text_who_cell(out, spread->low);
     mpi_report_put_time(out, average, 12);
     mpi_report_put_time(out, spread->most, 12);
-    buf_printf(out, "%7" PRId32 "%12.2f x  ", spread->high, average > 0 ? spread->most / average : 1.0);
+    mpi_text_who_cell(out, spread->high);
+    buf_printf(out, "%12.2f x  ", average > 0 ? spread->most / average : 1.0);
 }

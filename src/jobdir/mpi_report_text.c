@@ -65,11 +65,16 @@ static int by_share(const void *a, const void *b)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
+static void put_ranks_title(struct buf *out, const struct mpi_report *report)
+{
+    buf_printf(out, "\n%sRank   host                pid    run time computation communication   in MPI  blocking\n",
+               report->worlds > 1 ? "Prog " : "");
+}
+
 static void put_ranks(struct buf *out, const struct mpi_report *report)
 {
     size_t count = report->set.count;
-    buf_printf(out, "\n%sRank   host                pid    run time computation communication   in MPI  blocking\n",
-               report->worlds > 1 ? "Prog " : "");
+    put_ranks_title(out, report);
     if (count <= SHOWN_RANKS) {
         for (size_t i = 0; i < count; i++)
             put_rank(out, report, i);
@@ -148,16 +153,17 @@ static void put_balance(struct buf *out, const struct mpi_report *report)
     }
     if (report->set.count < 2)
         return;
-    buf_puts(out, "\nBalance over ranks      least (rank)     average        most (rank)  most/average\n");
+    const char *column = mpi_text_who_title(report->worlds > 1);
+    buf_printf(out, "\nBalance over ranks      least%s     average        most%s  most/average\n", column, column);
     for (int i = 0; i < BALANCES; i++) {
         const struct balance *balance = &balances[i];
         double average = balance->sum / (double)balance->count;
         buf_printf(out, "  %-15s", names[i]);
         put_value(out, i, balance->least);
-        buf_printf(out, " %6d", balance->low->rank);
+        mpi_text_who_cell(out, mpi_report_who(report, balance->low));
         put_value(out, i, average);
         put_value(out, i, balance->most);
-        buf_printf(out, " %6d", balance->high->rank);
+        mpi_text_who_cell(out, mpi_report_who(report, balance->high));
         if (average > 0)
             buf_printf(out, "  %10.2f x", balance->most / average);
         buf_putc(out, '\n');
@@ -421,6 +427,8 @@ static void put_comms(struct buf *out, const struct mpi_report *report)
             mpi_report_put_size(out, comm->one_sided, 11);
         buf_puts(out, "  ");
         put_members(out, comm->stats, own);
+        if (report->worlds > 1)
+            buf_printf(out, " of program %u", mpi_report_who(report, comm->stats).program);
         buf_putc(out, '\n');
     }
     if (report->comm_count > SHOWN_COMMS)
@@ -437,10 +445,11 @@ static void put_sites_by_rank(struct buf *out, const struct mpi_report *report)
         if (report->set.count < 2 || mpi_report_is_outside(site->call) || !site->total_ns)
             continue;
         if (!shown++)
-            mpi_spread_title(out, "Call sites by rank");
+            mpi_spread_title(out, "Call sites by rank", report->worlds > 1);
         for (size_t k = 0, at = 0; k < report->set.count; k++) {
-            bool here = at < site->ranks && site->by_rank[at].rank == report->set.ranks[k].rank;
-            mpi_spread_add(&spread, report->set.ranks[k].rank, here ? (double)site->by_rank[at].total_ns : 0);
+            bool here = at < site->ranks && site->by_rank[at].index == k;
+            mpi_spread_add(&spread, mpi_report_who(report, &report->set.ranks[k]),
+                           here ? (double)site->by_rank[at].total_ns : 0);
             at += here;
         }
         mpi_spread_put(out, &spread);
@@ -472,7 +481,7 @@ static void put_one(struct buf *out, const struct mpi_report *report, size_t ind
     const struct mpi_stats *stats = &report->set.ranks[index];
     uint64_t others_count, others_ns;
     mpi_report_others(stats, &others_count, &others_ns);
-    buf_puts(out, "\nRank   host                pid    run time computation communication   in MPI  blocking\n");
+    put_ranks_title(out, report);
     put_rank(out, report, index);
     put_calls(out, stats->rows, stats->row_count, stats->spans, stats->span_count, mpi_report_clock(stats, false),
               mpi_report_clock(stats, true), stats->state == MPIA_ENDED, others_count, others_ns);

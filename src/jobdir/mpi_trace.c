@@ -50,6 +50,33 @@ const char *mpi_trace_world(const struct trace *trace, const struct mpi_stats *s
     return world ? world : stats && stats->namespace ? stats->namespace : "";
 }
 
+uint32_t mpi_programs_number(struct mpi_programs *programs, const char *name)
+{
+    for (uint32_t i = programs->count; i; i--)
+        if (strcmp(programs->names[i - 1], name) == 0)
+            return i - 1;
+    if (programs->count < sizeof programs->names / sizeof *programs->names) {
+        char *copy = strdup(name);
+        if (copy)
+            programs->names[programs->count++] = copy;
+    }
+    return programs->count ? programs->count - 1 : 0;
+}
+
+void mpi_programs_init(struct mpi_programs *programs, const struct mpi_stats_set *set)
+{
+    programs->count = 0;
+    for (size_t i = 0; set && i < set->count; i++)
+        mpi_programs_number(programs, set->ranks[i].namespace);
+}
+
+void mpi_programs_done(struct mpi_programs *programs)
+{
+    for (uint32_t i = 0; i < programs->count; i++)
+        free(programs->names[i]);
+    programs->count = 0;
+}
+
 struct placed {
     struct trace *trace;
     const char *world;

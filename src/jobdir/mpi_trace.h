@@ -24,6 +24,15 @@ void mpi_layout_sites_free(struct mpi_layout_site **sites);
 /* Which program it is a rank of, as its launcher calls it; "". */
 const char *mpi_trace_world(const struct trace *trace, const struct mpi_stats *stats);
 
+/* The MPI programs of a job by these names, counted from 0: those of the statistics as in the report, then as met. */
+struct mpi_programs {
+    char *names[256]; /* more are taken for the last */
+    uint32_t count;
+};
+void mpi_programs_init(struct mpi_programs *programs, const struct mpi_stats_set *set); /* set may be NULL */
+uint32_t mpi_programs_number(struct mpi_programs *programs, const char *name);
+void mpi_programs_done(struct mpi_programs *programs);
+
 /* Puts them in the order of their ranks, those of a program at the place of its first one; others stay where they are.
  * 0 or -ENOMEM. */
 int mpi_trace_order(struct trace **traces, size_t count, const struct mpi_stats_set *set);

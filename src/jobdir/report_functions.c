@@ -14,6 +14,7 @@
 enum {
     LOOK_EVERY = 1 << 16, /* events between looks at the clock */
     LIMIT_PROBLEMS = 100,
+    UNWATCHED_NAMES = 3,
 };
 
 /* ---- functions by name ---- */
@@ -139,20 +140,40 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
     return code < 0 ? code : reading->code;
 }
 
+struct mpi_who report_who(struct reading *reading)
+{
+    int32_t rank = mpi_trace_number(reading->mpi);
+    if (rank < 0)
+        return (struct mpi_who){.rank = -1};
+    if (!reading->who.program) {
+        const struct mpi_stats *stats = mpi_trace_stats(reading->options->stats, reading->trace);
+        const char *name = mpi_trace_world(reading->trace, stats);
+        reading->who = (struct mpi_who){rank, mpi_programs_number(&reading->all->programs, name) + 1};
+    }
+    return reading->who;
+}
+
+static int compare_ranks(struct mpi_who a, struct mpi_who b)
+{
+    if (a.program != b.program)
+        return a.program < b.program ? -1 : 1;
+    return a.rank < b.rank ? -1 : a.rank > b.rank;
+}
+
 static int note_rank(struct reading *reading)
 {
     struct job_functions *all = reading->all;
-    int32_t rank = mpi_trace_number(reading->mpi);
+    struct mpi_who who = report_who(reading);
     size_t at = 0;
-    while (at < all->rank_count && all->ranks[at] < rank)
+    while (at < all->rank_count && compare_ranks(all->ranks[at], who) < 0)
         at++;
-    if (rank < 0 || (at < all->rank_count && all->ranks[at] == rank))
+    if (who.rank < 0 || (at < all->rank_count && compare_ranks(all->ranks[at], who) == 0))
         return 0;
-    int32_t *grown = realloc(all->ranks, (all->rank_count + 1) * sizeof *grown);
+    struct mpi_who *grown = realloc(all->ranks, (all->rank_count + 1) * sizeof *grown);
     if (!grown)
         return -ENOMEM;
     memmove(grown + at + 1, grown + at, (all->rank_count++ - at) * sizeof *grown);
-    grown[at] = rank;
+    grown[at] = who;
     all->ranks = grown;
     return 0;
 }
@@ -160,8 +181,8 @@ static int note_rank(struct reading *reading)
 static int add_to_rank(struct reading *reading, const struct job_function *function, uint64_t calls, double total_ns,
                        double self_ns)
 {
-    struct job_function_rank *cell, key = {.key = {function, mpi_trace_number(reading->mpi)}};
-    if (key.key.rank < 0 || !calls)
+    struct job_function_rank *cell, key = {.key = {function, report_who(reading)}};
+    if (key.key.who.rank < 0 || !calls)
         return 0;
     HASH_FIND(hh, reading->all->by_rank, &key.key, sizeof key.key, cell);
     if (!cell) {
@@ -268,17 +289,57 @@ static void add_problem(void *ctx, const char *text)
     add_text(all->problems, text);
 }
 
+/* Whether the name is in the list "a, b". */
+static bool has_name(const char *names, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)); at += len)
+        if ((at == names || at[-1] == ' ') && (!at[len] || at[len] == ','))
+            return true;
+    return false;
+}
+
+static int add_unwatched_for(struct job_functions *all, const char *why, const char *name)
+{
+    struct job_unwatched *known;
+    HASH_FIND_STR(all->unwatched_for, why, known);
+    if (!known) {
+        known = calloc(1, sizeof *known);
+        if (!known || !(known->why = strdup(why)) || !(known->names = strdup(name))) {
+            free(known ? known->why : NULL);
+            free(known);
+            return -ENOMEM;
+        }
+        HASH_ADD_KEYPTR(hh, all->unwatched_for, known->why, strlen(known->why), known);
+        known->programs = 1;
+    } else if (known->programs <= UNWATCHED_NAMES && !has_name(known->names, name)) {
+        char *names;
+        const char *more = known->programs++ == UNWATCHED_NAMES ? "..." : name;
+        if (asprintf(&names, "%s, %s", known->names, more) < 0)
+            return -ENOMEM;
+        free(known->names);
+        known->names = names;
+    }
+    known->processes++;
+    return 0;
+}
+
 /* Why it is not known when the process had a processor, if that is so for some of the time. */
-static void add_unwatched(struct job_functions *all, const struct trace *trace)
+static int add_unwatched(struct job_functions *all, const struct trace *trace)
 {
     const char *why = trace_value(trace, "switches_missing"), *exe = trace_value(trace, "exe");
-    const char *slash = exe ? strrchr(exe, '/') : NULL;
+    const char *slash = exe ? strrchr(exe, '/') : NULL, *name = slash ? slash + 1 : exe ? exe : "?";
     if (!why && trace_number(trace, "switches_from"))
-        return;
+        return 0;
+    char gone[64];
+    snprintf(gone, sizeof gone, "process %d is gone", (int)trace_pid(trace));
+    why = why ? why : "its trace does not have it";
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_printf(&text, "%s: %s", slash ? slash + 1 : exe ? exe : "?", why ? why : "its trace does not have it");
-    if (!text.failed)
-        add_text(all->unwatched, text.data);
+    buf_printf(&text, "%s: %s", name, why);
+    if (text.failed)
+        return -ENOMEM;
+    add_text(all->unwatched, text.data);
+    return add_unwatched_for(all, strcmp(why, gone) == 0 ? "gone before they could be watched" : why, name);
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -287,7 +348,7 @@ static uint64_t max_count(uint64_t a, uint64_t b)
 }
 
 /* What the writer counted; of a trace that goes on, or was damaged, what was read counts. */
-static void add_counts(struct job_functions *all, const struct trace *trace)
+static int add_counts(struct job_functions *all, const struct trace *trace)
 {
     const char *text;
     all->events += trace_number(trace, "events");
@@ -306,9 +367,9 @@ static void add_counts(struct job_functions *all, const struct trace *trace)
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))
         all->max_depth = max_depth;
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
-    add_unwatched(all, trace);
     for (size_t i = 0; (text = trace_problem(trace, i)); i++)
         add_problem(all, text);
+    return add_unwatched(all, trace);
 }
 
 struct job_traced {
@@ -341,7 +402,8 @@ static void add_all_counts(struct reading *reading)
     struct job_functions *all = reading->all;
     uint64_t events = all->events, discarded = all->discarded, overwritten = all->overwritten;
     for (const struct trace *trace = reading->trace; trace; trace = trace_rest(trace))
-        add_counts(all, trace);
+        if (add_counts(all, trace) < 0)
+            reading->code = -ENOMEM;
     if (all->events == events)
         all->events += reading->events;
     if (all->discarded == discarded)
@@ -434,6 +496,8 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
     if (code == 0)
         add_all_counts(reading);
     if (code == 0)
+        code = reading->code;
+    if (code == 0)
         code = reading_finish(reading);
     trace_cursor_free(cursor);
     calls_free(reading->calls);
@@ -522,6 +586,8 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
     struct job_functions *all = calloc(1, sizeof *all);
     if (!all || !(all->problems = json_array()) || !(all->unwatched = json_array()))
         code = err_set(err, -ENOMEM, "out of memory");
+    if (code == 0)
+        mpi_programs_init(&all->programs, options->stats);
     for (size_t i = 0; i < count; i++) {
         if (code == 0 && paths[i] && all->incomplete)
             all->unread++;
@@ -563,6 +629,14 @@ void job_functions_free(struct job_functions *functions)
         free(traced->key);
         free(traced);
     }
+    struct job_unwatched *unwatched, *next_unwatched;
+    HASH_ITER(hh, functions->unwatched_for, unwatched, next_unwatched)
+    {
+        HASH_DEL(functions->unwatched_for, unwatched);
+        free(unwatched->why);
+        free(unwatched->names);
+        free(unwatched);
+    }
     struct job_function_rank *cell, *next_cell;
     HASH_ITER(hh, functions->by_rank, cell, next_cell)
     {
@@ -570,6 +644,7 @@ void job_functions_free(struct job_functions *functions)
         free(cell);
     }
     free(functions->ranks);
+    mpi_programs_done(&functions->programs);
     report_calls_free(functions);
     json_decref(functions->problems);
     json_decref(functions->unwatched);

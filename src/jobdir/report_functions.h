@@ -17,6 +17,8 @@
 #include "base/err.h"
 #include "jobdir/calls.h"
 #include "jobdir/mpi_stats.h"
+#include "jobdir/mpi_text.h"
+#include "jobdir/mpi_trace.h"
 
 enum {
     FUNCTIONS_SLOWEST = 10,
@@ -50,7 +52,7 @@ struct job_function {
 struct job_function_rank { /* of MPI, over all threads of the process */
     struct {               /* without padding: hashed as bytes */
         const struct job_function *function;
-        int64_t rank;
+        struct mpi_who who; /* its program always, also if it is the only one */
     } key;
     uint64_t calls;
     double total_ns, self_ns;
@@ -74,7 +76,7 @@ struct job_slow_call {
     const char *how;          /* "returned", "unwound", "open" */
     char *arguments, *result; /* as text; NULL: not recorded */
     char *where;              /* a call of MPI came from there; NULL: it is none, or that is not known */
-    int32_t rank;             /* of MPI; -1 */
+    struct mpi_who who;       /* of MPI, as in job_function_rank; rank -1 */
     bool timed;               /* of what its time was is known: */
     struct call_time time;
 };
@@ -89,6 +91,12 @@ struct job_crash_calls {
     char *last;  /* calls that ended last, the latest first, one a line */
 };
 
+struct job_unwatched { /* by reason */
+    char *why, *names; /* of a few of its programs */
+    size_t processes, programs;
+    UT_hash_handle hh;
+};
+
 struct job_traced;
 
 struct job_functions {
@@ -96,7 +104,8 @@ struct job_functions {
     struct job_function *functions;    /* hash by key; sorted by self time after the load */
     struct job_edge *edges;            /* sorted by total time */
     struct job_function_rank *by_rank; /* hash by key */
-    int32_t *ranks;                    /* that were traced, in their order */
+    struct mpi_who *ranks;             /* that were traced, in their order */
+    struct mpi_programs programs;
     size_t rank_count;
     struct job_slow_call slowest[FUNCTIONS_SLOWEST];
     size_t slowest_count;
@@ -104,7 +113,8 @@ struct job_functions {
     size_t crash_count;
     json_t *problems;  /* array of strings: why something is missing */
     json_t *unwatched; /* array of strings: of what processes it is not known when they had a processor, and why */
-    size_t processes;  /* that have traces: one of each program that they ran */
+    struct job_unwatched *unwatched_for;                   /* the same by reasons */
+    size_t processes;                                      /* that have traces: one of each program that they ran */
     uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
     uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
     uint64_t waits_ran_out,

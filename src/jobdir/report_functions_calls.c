@@ -114,7 +114,7 @@ static void keep_slow(struct reading *reading, const struct call *call, const st
                                                  .arguments = arguments.len ? strdup(arguments.data) : NULL,
                                                  .result = result.len ? strdup(result.data) : NULL,
                                                  .where = where.len ? strdup(where.data) : NULL,
-                                                 .rank = mpi_trace_number(reading->mpi)};
+                                                 .who = report_who(reading)};
     all->slowest[place].timed = call_time(reading->trace, call, event, &all->slowest[place].time);
     reading->least_slow_ns = all->slowest_count == FUNCTIONS_SLOWEST ? all->slowest[FUNCTIONS_SLOWEST - 1].ns : 0;
 }

@@ -29,6 +29,7 @@ struct reading {
     const struct job_functions_options *options;
     struct trace *trace;
     struct mpi_trace *mpi;
+    struct mpi_who who; /* program 0: not known yet */
     struct profile *profile;
     struct calls *calls;
     struct recent *recent; /* by thread */
@@ -45,6 +46,9 @@ struct reading {
 /* A function by its id in the trace. NULL: out of memory, and reading->code is set. */
 struct job_function *report_function(struct reading *reading, uint32_t id);
 
+/* Which rank it is of which program, as far as is known by now. */
+struct mpi_who report_who(struct reading *reading);
+
 /* What a struct call_visitor calls; ctx is the reading. */
 void report_call_begins(void *ctx, struct call *call, const struct trace_event *event);
 void report_call_ends(void *ctx, struct call *call, const struct trace_event *event);
@@ -60,6 +64,6 @@ void report_put_source(struct buf *out, const struct job_function *function);
 /* report_functions_json.c: one function as JSON, and what one rank did in it (NULL: it was not there). */
 json_t *report_function_json(const struct job_function *function);
 const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
-                                                        const struct job_function *function, int32_t rank);
+                                                        const struct job_function *function, struct mpi_who who);
 
 #endif

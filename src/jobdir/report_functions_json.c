@@ -10,9 +10,9 @@
 #include "jobdir/text.h"
 
 const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
-                                                        const struct job_function *function, int32_t rank)
+                                                        const struct job_function *function, struct mpi_who who)
 {
-    struct job_function_rank *cell, key = {.key = {function, rank}};
+    struct job_function_rank *cell, key = {.key = {function, who}};
     HASH_FIND(hh, functions->by_rank, &key.key, sizeof key.key, cell);
     return cell;
 }
@@ -58,7 +58,8 @@ static json_t *ranks_json(const struct job_functions *functions, const struct jo
     for (size_t i = 0; i < functions->rank_count; i++) {
         const struct job_function_rank *cell = report_function_by_rank(functions, function, functions->ranks[i]);
         if (cell)
-            json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:I}", "rank", functions->ranks[i], "calls",
+            json_array_append_new(list, json_pack("{s:i, s:i, s:I, s:I, s:I}", "rank", functions->ranks[i].rank,
+                                                  "world", (int)functions->ranks[i].program - 1, "calls",
                                                   (json_int_t)cell->calls, "total_ns", (json_int_t)cell->total_ns,
                                                   "self_ns", (json_int_t)cell->self_ns));
     }
@@ -74,13 +75,14 @@ static json_t *edge_json(const struct job_edge *edge)
 
 static json_t *slow_json(const struct job_slow_call *call)
 {
-    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o}", "name",
+    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "name",
                             text_json(call->function->name), "file", text_json(call->function->file), "line",
                             (json_int_t)call->function->line, "duration_ns", (json_int_t)call->ns, "start_seconds",
                             call->start_seconds, "pid", (int)call->pid, "thread", (json_int_t)call->tid, "how",
                             call->how, "arguments", text_json(call->arguments), "result", text_json(call->result),
                             "where", call->where ? text_json(call->where) : json_null(), "rank",
-                            call->rank >= 0 ? json_integer(call->rank) : json_null());
+                            call->who.rank >= 0 ? json_integer(call->who.rank) : json_null(), "world",
+                            call->who.program ? json_integer((json_int_t)call->who.program - 1) : json_null());
     const struct {
         const char *name;
         double ns;

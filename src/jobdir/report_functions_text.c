@@ -290,12 +290,13 @@ static void put_preempted(struct buf *out, const struct job_function *function)
 /* Why CPU times are missing. */
 static void put_unwatched(struct buf *out, const struct job_functions *functions)
 {
-    size_t index;
-    json_t *text;
-    json_array_foreach(functions->unwatched, index, text)
-    {
+    for (const struct job_unwatched *each = functions->unwatched_for; each; each = each->hh.next) {
         buf_puts(out, "  cpu and waiting: not known of all of ");
-        text_show(out, json_string_value(text));
+        if (each->processes > 1)
+            buf_printf(out, "%zu processes (", each->processes);
+        text_show(out, each->names);
+        buf_puts(out, each->processes > 1 ? "): " : ": ");
+        text_show(out, each->why);
         buf_putc(out, '\n');
     }
 }
@@ -337,6 +338,12 @@ static void put_functions(struct buf *out, const struct job_functions *functions
         buf_printf(out, "  ... and %zu more with less time of their own (--json lists all)\n", count - shown);
 }
 
+/* For people: its program only if there are several. */
+static struct mpi_who shown_who(const struct job_functions *functions, struct mpi_who who)
+{
+    return (struct mpi_who){who.rank, functions->programs.count > 1 ? who.program : 0};
+}
+
 /* Own times; of functions that are only counted all of it. */
 static void put_by_rank(struct buf *out, const struct job_functions *functions)
 {
@@ -347,12 +354,12 @@ static void put_by_rank(struct buf *out, const struct job_functions *functions)
         for (size_t i = 0; i < functions->rank_count; i++) {
             const struct job_function_rank *cell = report_function_by_rank(functions, each, functions->ranks[i]);
             double ns = !cell ? 0 : only_counted(each) ? cell->total_ns : cell->self_ns;
-            mpi_spread_add(&spread, functions->ranks[i], ns);
+            mpi_spread_add(&spread, shown_who(functions, functions->ranks[i]), ns);
         }
         if (spread.most <= 0)
             continue;
         if (!shown++)
-            mpi_spread_title(out, "Functions by rank");
+            mpi_spread_title(out, "Functions by rank", functions->programs.count > 1);
         mpi_spread_put(out, &spread);
         text_function(out, each->name, each->file);
         report_put_source(out, each);
@@ -448,8 +455,9 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
             buf_printf(out, "  %s", call->where);
         if (strcmp(call->how, "returned") != 0)
             buf_printf(out, "  %s", strcmp(call->how, "open") == 0 ? "still open at the end" : call->how);
-        if (call->rank >= 0)
-            buf_printf(out, "  rank %d", (int)call->rank);
+        buf_puts(out, call->who.rank >= 0 ? "  " : "");
+        if (call->who.rank >= 0)
+            mpi_text_who(out, shown_who(functions, call->who));
         else if (functions->processes > 1 || call->tid != (uint32_t)call->pid)
             buf_printf(out, "  pid %d", (int)call->pid);
         if (call->tid != (uint32_t)call->pid)

@@ -384,6 +384,11 @@ static void test_programs(void **state)
         stats->exe = i == 1 ? "/bin/viewer" : stats->exe;
         stats->spawned = i < 2;
         stats->started_wall_ns = i < 2 ? 2 * (uint64_t)SECOND : SECOND;
+        stats->rank = i < 2 ? (int32_t)i : 1;
+        stats->threads[0].outermost.communicate_ns += i * MS;
+        stats->sites[0].total_ns += i * MS;
+        stats->site_count = i == 2 ? 0 : 1;
+        stats->threads[0].errors = i;
         stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
         stats->peer_count = 1;
         stats->peers[0] = (struct mpi_stats_peer){.peer = MPIA_RANK_FOREIGN,
@@ -396,10 +401,18 @@ static void test_programs(void **state)
     check_has(&text,
               "\nMPI: 3 ranks of 2 programs\n  program 1: 1 rank of solver under MPICH, MPI_THREAD_SINGLE\n"
               "  program 2: 2 ranks of solver, viewer under MPICH, MPI_THREAD_SINGLE, started by MPI_Comm_spawn\n");
-    assert_non_null(strstr(line_of(&text, "   1      2  n  "), "     102 "));
+    assert_non_null(strstr(line_of(&text, "   1      1  n  "), "     102 "));
     assert_non_null(strstr(line_of(&text, "   2      0  n  "), "     100 "));
     check_has(&text, "\nMessages to other programs: 4 of 400 B; from other programs: 4 of 400 B\n");
     check_has_not(&text, "from (down) to (across)");
+    check_has(&text, " (10.0 % rank 0 of program 2 to 10.2 % rank 1 of program 1)");
+    check_has(&text, "\n  3 calls returned an error, on rank 1 of program 1, rank 1 of program 2\n");
+    check_has(&text, "\nBalance over ranks      least (prog rank)     average        most (prog rank)  most/average\n");
+    check_has(&text, "\n  communication        100 ms     2     0      101 ms      102 ms     1     1        1.01 x\n");
+    check_has(&text, "\nCall sites by rank  least (prog rank) ");
+    check_has(&text,
+              "\n                     0 ns     1     1     67.0 ms      101 ms     2     1        1.51 x  MPI_Barrier");
+    check_has(&text, "  all of program 2\n");
     assert_int_equal(report->world_of[0], 0);
     assert_int_equal(report->set.ranks[0].pid, 102);
     buf_done(&text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What reports make of made traces. */
+#include "jobdir/test_mpi_trace.h"
 #include "jobdir/test_replay.h"
 
 static void test_functions(void **state)
@@ -367,6 +368,64 @@ static void test_crash_and_problems(void **state)
     job_functions_free(functions);
 }
 
+/* Ranks of two MPI programs, of which one has started the other: both have a rank 0 and a rank 1. */
+static void test_ranks_of_programs(void **state)
+{
+    struct place *place = *state;
+    struct made_rank ranks[4];
+    struct job_functions *functions;
+    for (int32_t i = 0; i < 4; i++) {
+        made_rank_begin(&ranks[i], place->root, "node", i % 2, i < 2 ? "a" : "b", 1000);
+        made_call(&ranks[i], CALL_MPI_Barrier, 2000, 2100 + 100 * (uint64_t)i);
+        made_rank_end(&ranks[i]);
+    }
+    load_all(place, &functions);
+    struct buf text = BUF_INIT;
+    job_functions_text(&text, functions, NULL, 0);
+    assert_non_null(strstr(text.data, "\nFunctions by rank   least (prog rank)     average        most (prog rank)"));
+    assert_non_null(
+        strstr(text.data, "100 ns     1     0      250 ns      400 ns     2     1        1.60 x  MPI_Barrier"));
+    assert_non_null(strstr(text.data, "MPI_Barrier()  rank 1 of program 2\n"));
+    assert_non_null(strstr(text.data, "MPI_Barrier()  rank 1 of program 1\n"));
+    buf_done(&text);
+    json_t *json = json_object();
+    job_functions_json(json, functions);
+    json_t *cells = json_object_get(json_array_get(json_object_get(json, "functions"), 0), "ranks");
+    assert_int_equal(json_array_size(cells), 4);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(cells, 3), "world")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(cells, 3), "total_ns")), 400);
+    json_decref(json);
+    job_functions_free(functions);
+}
+
+/* A line for each reason, whatever the number of processes; programs have all of them. */
+static void test_unwatched(void **state)
+{
+    struct place *place = *state;
+    struct job_functions *functions;
+    make_solver(place);
+    for (int pid = 200; pid < 213; pid++) {
+        char other[256], process[256];
+        made_trace(place->root, pid, other);
+        snprintf(process, sizeof process,
+                 "version\t1\npid\t%d\nnode\tnode\nexe\t/bin/%s\nticks_per_second\t1000000000\nstate\texited\n"
+                 "switches_missing\tprocess %d is gone\n",
+                 pid, pid < 210 ? "short" : "brief", pid);
+        made_text(other, ".process", process);
+    }
+    load_all(place, &functions);
+    struct buf text = BUF_INIT;
+    job_functions_text(&text, functions, NULL, 0);
+    assert_non_null(strstr(text.data, "\n  cpu and waiting: not known of all of solver: its trace does not have it\n"));
+    assert_non_null(strstr(text.data,
+                           "\n  cpu and waiting: not known of all of 13 processes (short, brief): gone before "
+                           "they could be watched\n"));
+    assert_null(strstr(text.data, " is gone"));
+    buf_done(&text);
+    assert_int_equal(json_array_size(functions->unwatched), 14);
+    job_functions_free(functions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +436,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partly_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_executed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ranks_of_programs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unwatched, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_crash_and_problems, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("report-functions", tests, NULL, NULL);
