@@ -413,10 +413,9 @@ static void add_all_counts(struct reading *reading)
     const char *state = trace_value(reading->trace, "state");
     if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
         char unwritten[160];
-        snprintf(unwritten, sizeof unwritten,
-                 "the trace of process %d was not written to its end: is the monitor still at it, was it killed, or "
-                 "the disk full?",
-                 (int)trace_pid(reading->trace));
+        snprintf(unwritten, sizeof unwritten, UNFINISHED "%d was" UNFINISHED_WHY, (int)trace_pid(reading->trace),
+                 "its end");
+        all->unfinished++;
         add_problem(all, unwritten);
     }
 }

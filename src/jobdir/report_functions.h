@@ -123,8 +123,10 @@ struct job_functions {
     bool min_time_partly;                     /* min_time_ns was not in force all the time */
     double cost_seconds, self_ns;             /* self_ns: of all functions together */
     bool cost_bounded;                        /* cost_seconds cannot be true: it is cut to what the job used */
-    bool incomplete;                          /* there was no time to read all of them: functions are missing */
-    size_t unread; /* processes of which then nothing was looked at, nor what the monitor counted */
+    size_t unfinished; /* traces that do not say that their process ended, which it did: counts are too low; a problem
+                          each */
+    bool incomplete;   /* there was no time to read all of them: functions are missing */
+    size_t unread;     /* processes of which then nothing was looked at, nor what the monitor counted */
 };
 
 struct job_functions_options {

@@ -158,7 +158,10 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     if (functions->max_depth && !only_counted)
         buf_printf(out, "; calls more than %" PRIu64 " deep are left out (--max-depth)", functions->max_depth);
     if (functions->overwritten)
-        buf_printf(out, "; %" PRIu64 " others were counted but not kept (flight recorder)", functions->overwritten);
+        buf_printf(out, "; %s%" PRIu64 " others were counted but not kept%s", functions->unfinished ? "at least " : "",
+                   functions->overwritten, functions->unfinished ? "" : " (flight recorder)");
+    if (functions->unfinished)
+        buf_printf(out, "; how many %sare missing is not known", functions->overwritten ? "more " : "");
 }
 
 static bool is_said(const json_t *warnings, const char *text)
@@ -180,9 +183,15 @@ static void put_problems(struct buf *out, const struct job_functions *functions,
 {
     size_t index, shown = 0, more = 0;
     json_t *problem;
+    if (functions->unfinished > 1) { /* one line for all of them */
+        buf_printf(out, "%s%zu traces were" UNFINISHED_WHY "\n", label, functions->unfinished, "their ends");
+        shown++;
+    }
     json_array_foreach(functions->problems, index, problem)
     {
-        if (is_said(warnings, json_string_value(problem)))
+        const char *said = json_string_value(problem);
+        bool summed = functions->unfinished > 1 && strncmp(said, UNFINISHED, strlen(UNFINISHED)) == 0;
+        if (summed || is_said(warnings, said))
             continue;
         if (shown == most) {
             more++;

@@ -175,15 +175,24 @@ static void test_unfinished(void **state)
 {
     struct place *place = *state;
     made_text(place->dir, ".process",
-              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\trunning\n");
+              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\trunning\noverwritten\t6\n");
+    char other[256];
+    made_trace(place->root, 200, other);
+    made_text(other, ".process", "version\t1\npid\t200\nnode\tnode\nticks_per_second\t1000000000\nstate\trunning\n");
     for (unsigned ended = 0; ended < 2; ended++) {
         struct job_functions *functions;
         const struct job_functions_options options = {.all_ended = ended};
         assert_int_equal(job_functions_load(&functions, place->root, &options, NULL), 0);
-        assert_int_equal(json_array_size(functions->problems), ended);
+        assert_int_equal(json_array_size(functions->problems), 2 * ended);
         struct buf text = BUF_INIT;
         job_functions_summary(&text, functions, NULL);
-        assert_int_equal(strstr(text.data, "the trace of process 100 was not written to its end") != NULL, ended);
+        assert_int_equal(strstr(text.data, "; at least 6 others were counted but not kept; how many more are "
+                                           "missing is not known\n") != NULL,
+                         ended);
+        assert_int_equal(strstr(text.data, "\n  tracing    2 traces were not written to their ends: is the "
+                                           "monitor still at it, was it killed, or the disk full?\n") != NULL,
+                         ended);
+        assert_null(strstr(text.data, "process 100"));
         buf_done(&text);
         job_functions_free(functions);
     }
