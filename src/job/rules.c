@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/pause.h"
 #include "client/client.h"
 
 void rules_add(struct rules *rules, const char *text, bool optional)
@@ -68,6 +69,8 @@ void rules_arm(struct rules *rules)
     rules->err = (struct err){0};
     rules->lost = false;
     rules->arming = (int)rules->count;
+    pause_at("rules.arm");
     for (size_t i = 0; i < rules->count; i++)
         client_request(span_str(rules->list[i].text), on_event, &rules->list[i], OMIS_DONT_RETURN_EN_DIS);
+    pause_at("rules.asked");
 }

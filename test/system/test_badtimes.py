@@ -249,6 +249,25 @@ class TracerDies(ServiceTest):
         self.assertEqual(target.do("hit 3"), "3")
         target.quit()
 
+    def test_stopped_at_its_start(self):
+        """By its name, and the monitor killed: the guard is not stopped with it, and without a guard it ends as well."""
+        for point in ("guard.begun", "tracer.before-guard"):
+            omis, target = self.tool(), self.target()
+            process = self.attach(target, omis)
+            with self.subTest(point), self.box.pause(point) as pause:
+                omis.send(f": thread_stop([{process}])")
+                pause.reached()
+                names = {pid: scrytest.process_status(pid)["Name"] for pid in self.box.processes("scry-tracer")}
+                tracers = [pid for pid, name in names.items() if name == "job-tracer"]
+                self.assertEqual(len(tracers), 1, names)
+                os.kill(tracers[0], signal.SIGSTOP)
+                scrytest.wait_until(lambda: scrytest.process_state(tracers[0]) == "T")
+                pause.release()
+                self.box.stop_monitor(signal.SIGKILL)
+                scrytest.wait_until(lambda: scrytest.process_gone(tracers[0]))
+                self.assertEqual(tracer_of(target.pid), 0)
+                target.quit()
+
     def test_stopped(self):
         """Its guard lets it go on, also while the monitor is stopped: neither threads nor new processes wait longer."""
         target = self.target()

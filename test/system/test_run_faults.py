@@ -16,7 +16,7 @@ import time
 import unittest
 
 import scrytest
-from jobtest import JobCase
+from jobtest import JobCase, target
 from scrytest import children, process_gone, wait_until
 
 
@@ -185,6 +185,20 @@ class Deaths(FaultCase):
         self.assertFalse(process_gone(second), "the new monitor outlives the job")
         self.assertNotEqual(os.getpgid(second), os.getpgid(os.getpid()))
         self.assertTrue(any(warning["kind"] == "gap" for warning in report["warnings"]))
+
+    def test_monitor_killed_with_a_rule(self):
+        """Before it has answered to it: nothing is wrong with the rule, which the next monitor gets."""
+        for point in ("rules.arm", "rules.asked"):
+            with self.subTest(point), self.box.pause(point) as pause:
+                run = self.start_run("-q", "--rule", 'ct_function_called([], "leaf") : print(["seen"])', "--", target(), "calls",
+                                     "1")
+                pause.reached()
+                monitor = self.box.monitor_pid()
+                os.kill(monitor, signal.SIGSTOP)
+                pause.release()
+                os.kill(monitor, signal.SIGKILL)
+                out, _ = run.communicate(timeout=20 * scrytest.SCALE)
+                self.assertEqual((run.returncode, "calls work 1" in out), (0, True), out)
 
 
 class Wanting(FaultCase):

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,7 @@ static int call_result(struct tracer *tracer, struct wire_message message, const
 
 static void run_tracer(const char *path, int fd, int cells_fd)
 {
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one would not notice that the monitor is gone; nothing to others */
     /* both may lie on each other's places */
     int socket_fd = fcntl(fd, F_DUPFD, SAFE_FD), cells_copy = cells_fd < 0 ? -1 : fcntl(cells_fd, F_DUPFD, SAFE_FD);
     if (socket_fd < 0 || dup2(socket_fd, WIRE_SOCKET_FD) < 0)

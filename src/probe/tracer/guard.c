@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pause.h"
 #include "base/process_names.h"
 #include "base/wait_world.h"
 #include "probe/tracer/tracee.h"
@@ -125,7 +126,7 @@ static int guard_main(void *arg)
 {
     pid_t tracer = *(const pid_t *)arg;
     struct sigaction wake = {.sa_handler = on_orphaned};
-    prctl(PR_SET_NAME, GUARD_PROCESS_NAME);
+    pause_at("guard.begun");
     signal(SIGIO, SIG_IGN);
     signal(SIGALRM, SIG_IGN);
     sigaction(SIGURG, &wake, NULL);
@@ -145,7 +146,9 @@ static void start_guard(void)
     static _Alignas(16) char stack[STACK_SIZE]; /* each process has its own */
     static pid_t self;
     self = getpid();
+    prctl(PR_SET_NAME, GUARD_PROCESS_NAME); /* from its start: who stops the tracer by its name stops one of them */
     guard_pid = clone(guard_main, stack + sizeof stack, CLONE_FILES | SIGCHLD, &self);
+    prctl(PR_SET_NAME, TRACER_PROCESS_NAME);
 }
 
 /* ---- the tracer ---- */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pause.h"
 #include "base/process_names.h"
 #include "probe/tracer/tracee.h"
 
@@ -402,6 +403,7 @@ int main(void)
         perror("scry-tracer: socket");
         return 1;
     }
+    pause_at("tracer.before-guard");
     guard_start();
     struct wire_message hello = {.size = sizeof hello, .kind = WIRE_HELLO, .a = WIRE_VERSION};
     send_message(&hello, NULL, 0);
