@@ -32,6 +32,7 @@
 #include "daemon/reference.h"
 #include "monitor/agents.h"
 #include "monitor/monitor.h"
+#include "monitor/mpi.h"
 #include "service/service.h"
 #include "wire/local.h"
 
@@ -110,7 +111,7 @@ static int daemon_start(struct daemon *daemon, struct err *err)
     if (code < 0)
         return code;
     struct err why = {0};
-    if (agents_new(&daemon->agents, daemon->monitor, daemon->home.dir, &why) < 0) {
+    if (agents_new(&daemon->agents, daemon->monitor, daemon->home.dir, &agents_mpi, &why) < 0) {
         log_error("programs cannot be traced: %s", why.text);
     } else {
         daemon->monitor->agents = daemon->agents;

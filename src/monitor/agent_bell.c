@@ -19,7 +19,6 @@
 #include "monitor/agents_internal.h"
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
 enum { SLICE_NS = 100000, RINGER_STACK = 64 << 10, TOLD_AGAIN_NS = 10 * 1000 * 1000 };
@@ -89,8 +88,7 @@ static void rung(void *ctx, int fd, uint32_t events)
     }
     if (agents->on_ring)
         agents->on_ring(agents->ring_ctx);
-    if (agents->monitor->mpi)
-        mpi_registry_rung(agents->monitor->mpi);
+    agents->mpi->rung(agents);
     agents->collecting--;
     collect_soon(agents);
 }

@@ -23,8 +23,8 @@
 #include "monitor/agents_internal.h"
 #include "monitor/cells.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
+#include "shm/mpi_area.h"
 
 enum { TURN_NS = 20 * 1000 * 1000 };
 
@@ -204,7 +204,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         send_welcome(fd, NULL, -EPROTO, wrong);
         return;
     }
-    mpi_exec_seen(agents, peer->pid, hello->exe);
+    agents->mpi->exec_seen(agents, peer->pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
         if (job && !job->mpi_no_room++)
@@ -272,7 +272,7 @@ static void take_any(struct agents *agents, int fd, union any_hello *hello, ssiz
     if (peer && agents->monitor->on_hello)
         agents->monitor->on_hello(agents->monitor, peer->pid);
     if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
-        mpi_hello_take(agents, fd, &hello->mpi, size, peer);
+        agents->mpi->hello(agents, fd, &hello->mpi, size, peer);
     else
         take_hello(agents, fd, &hello->agent, (size_t)size, peer);
 }

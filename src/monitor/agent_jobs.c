@@ -19,7 +19,6 @@
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
 enum { START_EXACT_NS = 30 * 1000000 }; /* when a process started is known to a tick of the system */
@@ -85,7 +84,7 @@ static void job_leave(struct agents *agents, struct trace_job *job)
     HASH_DELETE(hh, agents->jobs, job);
     job->replaced = job->ended = true;
     job->agents++;
-    mpi_job_leave(agents, job);
+    agents->mpi->job_leave(agents, job);
     job->agents--;
     job_put(agents, job);
 }
@@ -175,7 +174,7 @@ static int job_set_mpi(struct agents *agents, struct trace_job *job, bool tells)
         if (agent->job == job && !agent->ended && agent_mpi_tells(agent))
             agent_apply(agent);
     }
-    mpi_apply(agents, job);
+    agents->mpi->apply(agents, job);
     return 0;
 }
 
@@ -219,8 +218,7 @@ void agents_job_end(struct agents *agents, const char *dir)
     if (!job)
         return;
     job->ended = true;
-    if (agents->monitor->mpi)
-        mpi_past_free(agents->monitor->mpi, dir);
+    agents->mpi->job_end(agents, dir);
     job_put(agents, job);
 }
 
@@ -332,7 +330,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         ret_state->events += agent->events;
         ret_state->discarded += agent->discarded;
     }
-    mpi_job_state(agents, job, ret_state);
+    agents->mpi->job_state(agents, job, ret_state);
     if (agent_hello_waits(agents)) /* perhaps of this job; if it did not wait any longer, that is still to be counted */
         ret_state->living++;
     if (*job->problem)

@@ -12,8 +12,8 @@
 
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 #include "shm/capture.h"
+#include "shm/mpi_area.h"
 
 enum { FIELDS = 24, TEXT_SIZE = 512, STRING_MOST = 64, SIDES = 2 /* entry, exit */ };
 
@@ -205,15 +205,9 @@ static const struct recipe *recipe_for(uint32_t call, unsigned side)
 
 /* ---- names ---- */
 
-static struct mpi_process *process_of(const struct agent *agent)
-{
-    return mpi_process_find(agent->agents->monitor->mpi, agent->pid);
-}
-
 static uint32_t library_of(const struct agent *agent)
 {
-    const struct mpi_process *process = process_of(agent);
-    return process ? mpi_process_head(process)->library : 0;
+    return agent->agents->mpi->library(agent);
 }
 
 const char *agent_mpi_library(const struct agent *agent)
@@ -262,39 +256,6 @@ bool agent_mpi_name(struct agent *agent, uint32_t slot)
             agent_layout_used(agent, atomic_load(&site->layout));
     }
     return true;
-}
-
-static void describe(struct agent *agent, const struct mpi_process *process)
-{
-    const struct mpi_area *head = process->head;
-    char world[sizeof head->namespace + 1] = "";
-    if (agent->mpi_described || !agent->writer || !head || atomic_load(&head->state) < MPIA_RUNNING || head->rank < 0)
-        return;
-    memcpy(world, head->namespace, sizeof head->namespace);
-    trace_writer_set(agent->writer, "mpi_rank", "%d", head->rank);
-    trace_writer_set(agent->writer, "mpi_size", "%d", head->world_size);
-    trace_writer_set(agent->writer, "mpi_world", "%s", world);
-    agent->mpi_described = true;
-}
-
-static bool is_same(const struct agent *agent, const struct mpi_process *process)
-{
-    return process->pid == agent->pid && process->start_ticks == agent->start_ticks;
-}
-
-void agent_mpi_describe(struct agent *agent)
-{
-    const struct mpi_registry *registry = agent->agents->monitor->mpi;
-    for (const struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
-        if (is_same(agent, process))
-            describe(agent, process);
-}
-
-void agent_mpi_known(const struct mpi_process *process)
-{
-    for (struct agent *agent = process->registry->agents->list; agent; agent = agent->next)
-        if (is_same(agent, process))
-            describe(agent, process);
 }
 
 /* ---- slots and captures ---- */

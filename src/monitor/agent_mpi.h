@@ -39,9 +39,6 @@ bool agent_mpi_records(const struct agent *agent);
 void agent_mpi_apply(struct agent *agent);
 /* The name and the layouts of an MPI call for the trace; false: the slot is another function's. */
 bool agent_mpi_name(struct agent *agent, uint32_t slot);
-/* Rank and world of the process, for its trace, as soon as they are known. */
-void agent_mpi_describe(struct agent *agent);
-void agent_mpi_known(const struct mpi_process *process);
 /* Of an area that a former monitor made: a layout that a site has. */
 void agent_mpi_adopt(struct agent *agent, uint64_t site, uint32_t layout);
 

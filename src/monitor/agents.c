@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 #include "probe/proc.h"
 
 /* ---- problems, for people ---- */
@@ -219,7 +218,7 @@ void agent_came(struct agent *agent, const struct agent *parent)
 
 unsigned agents_count(const struct agents *agents)
 {
-    return agents->count + mpi_registry_count(agents->monitor->mpi);
+    return agents->count + agents->mpi->count(agents);
 }
 
 struct agent *agents_find(struct agents *agents, pid_t pid)
@@ -291,12 +290,14 @@ void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
 
 /* ---- start and end ---- */
 
-int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err)
+int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir,
+               const struct agents_mpi *mpi, struct err *err)
 {
     struct agents *agents = calloc(1, sizeof *agents);
     if (!agents)
         return err_set(err, -ENOMEM, "out of memory");
     agents->monitor = monitor;
+    agents->mpi = mpi;
     agents->memory = MEMORY_DIR_INIT;
     agents->listen_fd = agents->listen_file = agents->bell_fd = agents->ring_fd = -1;
     agent_clock_start(agents);
@@ -312,7 +313,7 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
         return code;
     }
     agent_area_adopt_all(agents);
-    code = mpi_start(agents, err);
+    code = agents->mpi->start(agents, err);
     if (code < 0) {
         agents_free(agents);
         return code;
@@ -360,7 +361,7 @@ void agents_free(struct agents *agents)
     agents->on_change = NULL;
     agents->on_ring = NULL;
     agent_hello_close(agents);
-    mpi_stop(agents); /* first: files have the numbers of traces that are open */
+    agents->mpi->stop(agents); /* first: files have the numbers of traces that are open */
     agents->collecting++;
     while (agents->list)
         leave_agent(agents->list);

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -66,9 +67,34 @@ int trace_settings_set(struct trace_settings *settings, const char *key, const c
 void trace_settings_each(const struct trace_settings *settings,
                          void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
 
+/* ---- MPI ---- */
+
+struct agents_job_state;
+struct mpi_hello;
+struct trace_job;
+
+/* The MPI part of processes, as the agents need it (monitor/mpi.h has it: agents_mpi). Called from the loop. */
+struct agents_mpi {
+    int (*start)(struct agents *agents, struct err *err); /* with what a monitor before this one has left */
+    void (*stop)(struct agents *agents);
+    unsigned (*count)(const struct agents *agents); /* of processes that are there */
+    void (*rung)(struct agents *agents);            /* the doorbell was: they may have something to tell */
+    /* What came over the socket of a new process; peer is NULL if that is not one of ours. */
+    void (*hello)(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size, const struct ucred *peer);
+    /* A program that said hello as an agent: if it is another than that of the area, that one has ended. */
+    void (*exec_seen)(struct agents *agents, pid_t pid, const char *exe);
+    uint32_t (*library)(const struct agent *agent); /* MPIA_LIBRARY_...; 0: not known */
+    void (*describe)(struct agent *agent);          /* writes rank and world into its trace, if they are known */
+    void (*apply)(struct agents *agents, struct trace_job *job);     /* settings changed */
+    void (*job_leave)(struct agents *agents, struct trace_job *job); /* its processes belong to none */
+    void (*job_state)(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
+    void (*job_end)(struct agents *agents, const char *dir);
+};
+
 /* ---- the registry ---- */
 
-int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir, struct err *err);
+int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir,
+               const struct agents_mpi *mpi, struct err *err);
 void agents_free(struct agents *agents);
 
 /* Where agents reach this monitor. */

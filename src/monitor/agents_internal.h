@@ -250,6 +250,7 @@ struct agent_connection {
 
 struct agents {
     struct monitor *monitor;
+    const struct agents_mpi *mpi;
     char *runtime;
     char *rings;              /* where the doorbell and the areas are */
     char *spill;              /* a folder on disk for areas if there is no room in memory; NULL: there is none */

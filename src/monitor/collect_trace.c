@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
 #include "monitor/node.h"
@@ -125,7 +124,7 @@ static void write_counts(struct agent *agent)
     struct area *area = agent->view.area;
     struct agent_counts counts;
     agent_counts(agent, &counts);
-    agent_mpi_describe(agent);
+    agent->agents->mpi->describe(agent);
     trace_writer_set(writer, "events", "%" PRIu64, counts.events);
     trace_writer_set(writer, "discarded", "%" PRIu64, counts.discarded);
     trace_writer_set(writer, "bytes", "%" PRIu64, counts.bytes);

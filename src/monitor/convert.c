@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "monitor/execute.h"
-#include "monitor/mpi_messages.h"
+#include "monitor/messages.h"
 #include "monitor/node.h"
 
 static bool class_is(const char *name, const char *wanted)
@@ -50,16 +50,15 @@ bool convert_class_can(const char *from, const char *to, bool in_list)
 /* The queue that a message is in, or will be. */
 static struct scry_object *queue_of_message(const struct message *message, struct err *err)
 {
-    struct mpi_registry *registry = message->object.monitor->mpi;
+    struct monitor *monitor = message->object.monitor;
     const struct message_id *id = &message->id;
-    struct process *process = message->held ? NULL : mpi_rank_process(registry, id->world, id->to);
+    struct process *process = message->held ? NULL : message_rank(monitor, id->world, id->to);
     struct message_queue *queue = process ? message_queue_of(process) : NULL;
-    struct mpi_queued about;
     if (message->held)
         err_set(err, -ESRCH, "%s is held: it is in no queue", message->object.token);
     else if (!queue)
         err_set(err, -ESRCH, "%s is in no queue any more: the process it was sent to has ended", message->object.token);
-    else if (mpi_message_look(registry, id, &about) == MPI_MESSAGE_RECEIVED)
+    else if (monitor->message_source->state(monitor, id) == MESSAGE_IS_RECEIVED)
         err_set(err, -ESRCH, "%s is in no queue any more: it was received", message->object.token);
     else
         return &queue->object;
@@ -212,22 +211,22 @@ static int know_messages(struct scry_call *call, struct message_queue *queue, st
     for (*ret_messages = execution->messages; *ret_messages; *ret_messages = (*ret_messages)->next)
         if ((*ret_messages)->queue == queue)
             return 0;
-    struct mpi_queue info = {0};
-    const struct mpi_process *mpi = mpi_process_find(call->monitor->mpi, queue->process->pid);
-    bool running = mpi && atomic_load(&mpi_process_head(mpi)->state) == MPIA_RUNNING; /* else none are sent to it */
-    int code = running ? mpi_queue_certain(queue->process, &info, &execution->arena, err) : 0;
+    struct message_id *ids = NULL;
+    size_t count = 0;
+    const struct message_source *source = call->monitor->message_source;
+    int code = source ? source->queued(queue->process, &ids, &count, &execution->arena, err) : 0;
     if (code < 0)
         return code;
     struct queue_messages *messages = arena_alloc(&execution->arena, sizeof *messages);
-    struct message **items = arena_alloc(&execution->arena, (info.count + 1) * sizeof(struct message *));
+    struct message **items = arena_alloc(&execution->arena, (count + 1) * sizeof(struct message *));
     if (!messages || !items)
         return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < info.count; i++) {
-        items[i] = message_named(call->monitor, &info.items[i].id);
+    for (size_t i = 0; i < count; i++) {
+        items[i] = message_named(call->monitor, &ids[i]);
         if (!items[i])
             return err_set(err, -ENOMEM, "out of memory");
     }
-    *messages = (struct queue_messages){queue, items, info.count, execution->messages};
+    *messages = (struct queue_messages){queue, items, count, execution->messages};
     execution->messages = *ret_messages = messages;
     return 0;
 }
@@ -340,8 +339,8 @@ static Omis_status check_message_scope(struct scry_call *call, const struct mess
     const struct message_id *id = &message->id;
     if (message->held)
         return OMIS_OK;
-    struct process *to = mpi_rank_process(call->monitor->mpi, id->world, id->to);
-    struct process *from = mpi_rank_process(call->monitor->mpi, id->world, id->from);
+    struct process *to = message_rank(call->monitor, id->world, id->to);
+    struct process *from = message_rank(call->monitor, id->world, id->from);
     if ((to && tool_attachment(call->tool, to)) || (from && tool_attachment(call->tool, from)))
         return OMIS_OK;
     if (to)

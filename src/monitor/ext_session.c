@@ -216,6 +216,41 @@ static void take_turn(void *ctx)
         queue_turn(session);
 }
 
+/* ---- the end ---- */
+
+/* What was requested for the tool ends, and every callback that is still owed a reply gets the last one. */
+static void end(struct tool *tool)
+{
+    struct ext_session *session = tool->ext;
+    session->ending = true;
+    loop_remove(session->turn);
+    session->turn = NULL;
+    execute_cancel(&session->session);
+    for (struct scry_object *object = tool->owned, *next; object; object = next) {
+        next = object->next_owned;
+        if (object_is(object, "c") && ((struct csr *)object)->session == &session->session)
+            csr_delete((struct csr *)object); /* its callback is told */
+    }
+    struct ext_request *request, *next;
+    HASH_ITER(hh, session->requests, request, next)
+    {
+        if (!request->ended && request->callback)
+            reply_take(session, request,
+                       local_reply_new(OMIS_UNKNOWN_OBJECT, "the tool has gone before the request was done"), true);
+    }
+    while (session->replies)
+        deliver(session);
+    HASH_ITER(hh, session->requests, request, next)
+    {
+        request_free(session, request);
+    }
+    tool->ext = NULL;
+    tool->on_end = NULL;
+    free(session);
+}
+
+/* ---- requests ---- */
+
 static struct ext_session *session_of(struct tool *tool)
 {
     struct monitor *monitor = tool->monitor;
@@ -228,6 +263,7 @@ static struct ext_session *session_of(struct tool *tool)
     session->session =
         (struct session){.tool = tool, .peer_pid = asking ? asking->peer_pid : 0, .reply = on_reply, .error = on_error};
     tool->ext = session;
+    tool->on_end = end;
     return session;
 }
 
@@ -278,7 +314,7 @@ Omis_reply ext_request(struct monitor *monitor, struct span text, void (*callbac
     struct ext_session *session = session_of(tool);
     if (session && session->ending)
         return local_reply_new(OMIS_UNKNOWN_OBJECT, "the tool has gone: nothing can be requested for it any more");
-    if (now && monitor->nested >= EXT_NESTED_LIMIT)
+    if (now && monitor->nested >= NESTED_LIMIT)
         return local_reply_new(OMIS_UNSPECIFIED_ERROR,
                                "no request can be waited for here: 16 wait for each other already, as when a service "
                                "requests itself, or a list is being compiled");
@@ -300,37 +336,4 @@ Omis_reply ext_request(struct monitor *monitor, struct span text, void (*callbac
         return NULL;
     request_free(session, request);
     return local_reply_no_memory();
-}
-
-/* ---- the end ---- */
-
-void ext_session_end(struct tool *tool)
-{
-    struct ext_session *session = tool->ext;
-    if (!session)
-        return;
-    session->ending = true;
-    loop_remove(session->turn);
-    session->turn = NULL;
-    execute_cancel(&session->session);
-    for (struct scry_object *object = tool->owned, *next; object; object = next) {
-        next = object->next_owned;
-        if (object_is(object, "c") && ((struct csr *)object)->session == &session->session)
-            csr_delete((struct csr *)object); /* its callback is told */
-    }
-    struct ext_request *request, *next;
-    HASH_ITER(hh, session->requests, request, next)
-    {
-        if (!request->ended && request->callback)
-            reply_take(session, request,
-                       local_reply_new(OMIS_UNKNOWN_OBJECT, "the tool has gone before the request was done"), true);
-    }
-    while (session->replies)
-        deliver(session);
-    HASH_ITER(hh, session->requests, request, next)
-    {
-        request_free(session, request);
-    }
-    tool->ext = NULL;
-    free(session);
 }

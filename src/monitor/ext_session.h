@@ -21,7 +21,6 @@ struct monitor;
 struct tool;
 
 enum {
-    EXT_NESTED_LIMIT = 16,      /* handlers that wait for requests whose handlers wait for requests ... */
     EXT_REQUESTS_LIMIT = 10000, /* with callbacks, of a tool, that were not executed yet */
 };
 
@@ -37,8 +36,5 @@ struct tool *ext_tool(struct monitor *monitor);
 struct execution;
 void ext_enter(struct execution *execution, struct tool *tool);
 void ext_leave(struct execution *execution);
-
-/* The tool goes: what was requested for it ends, and every callback that is still owed a reply gets the last one. */
-void ext_session_end(struct tool *tool);
 
 #endif

@@ -38,6 +38,12 @@ static void became_ready(void *ctx, int fd, uint32_t events)
     ext_leave(&execution);
 }
 
+static void end_all(struct scry_object *object)
+{
+    while (object->watches)
+        ext_watch_end(object->watches);
+}
+
 static struct scry_watch *watch_new(struct scry_object *object)
 {
     struct scry_watch *watch = object->gone || !object->owner ? NULL : calloc(1, sizeof *watch);
@@ -46,6 +52,7 @@ static struct scry_watch *watch_new(struct scry_object *object)
     watch->object = object;
     watch->next = object->watches;
     object->watches = watch;
+    object->on_end = end_all;
     return watch;
 }
 
@@ -87,10 +94,4 @@ void ext_watch_end(struct scry_watch *watch)
     *at = watch->next;
     loop_remove(watch->source);
     free(watch);
-}
-
-void ext_watch_end_all(struct scry_object *object)
-{
-    while (object->watches)
-        ext_watch_end(object->watches);
 }

@@ -14,7 +14,4 @@ struct scry_watch *ext_watch_fd(struct scry_object *object, int fd, uint32_t eve
                                 void (*fn)(struct scry_object *object, int fd, unsigned events));
 void ext_watch_end(struct scry_watch *watch);
 
-/* The object ends. */
-void ext_watch_end_all(struct scry_object *object);
-
 #endif

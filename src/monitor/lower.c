@@ -12,7 +12,6 @@
 #include "monitor/convert.h"
 #include "monitor/event.h"
 #include "monitor/execute.h"
-#include "monitor/ext_session.h"
 
 struct code_insn *lower_insn(struct scry_code *code, enum code_op op)
 {
@@ -190,7 +189,7 @@ struct code_program *lower_csr(struct csr *csr)
     execution.id = ++monitor->last_execution;
     execution.outer = monitor->running;
     monitor->running = &execution;
-    monitor->nested += EXT_NESTED_LIMIT; /* an extension's request could change the requests that we are at */
+    monitor->nested += NESTED_LIMIT; /* an extension's request could change the requests that we are at */
     reply_begin(&execution.reply);
     bool ok = lower_conditions(code);
     for (size_t i = 0; ok && i < csr->request.action_count; i++) {
@@ -209,7 +208,7 @@ struct code_program *lower_csr(struct csr *csr)
         /* an action that would fail now is left to the monitor, which reports errors when the event happens */
         ok = convert_objects(&call) && call.answers == 0 && csr->actions[i]->row->lower(&call, code) == 0;
     }
-    monitor->nested -= EXT_NESTED_LIMIT;
+    monitor->nested -= NESTED_LIMIT;
     monitor->running = execution.outer;
     if (ok && code_check(&code->program, CODE_CELLS)) {
         program = malloc(sizeof *program);

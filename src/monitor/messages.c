@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "monitor/monitor.h"
-#include "monitor/mpi_messages.h"
 
 enum { MANY = 16384 };
 
@@ -13,8 +12,13 @@ enum { MANY = 16384 };
 
 bool message_has_queue(const struct process *process)
 {
-    const struct monitor *monitor = process->object.monitor;
-    return monitor->has_queue && monitor->has_queue(monitor, process->pid);
+    const struct message_source *source = process->object.monitor->message_source;
+    return source && source->has_queue(process);
+}
+
+struct process *message_rank(struct monitor *monitor, uint64_t world, int32_t rank)
+{
+    return monitor->message_source ? monitor->message_source->rank(monitor, world, rank) : NULL;
 }
 
 struct message_queue *message_queue_of(struct process *process)
@@ -77,9 +81,9 @@ void messages_sweep(struct monitor *monitor)
     struct message *message, *next;
     HASH_ITER(hh, monitor->messages, message, next)
     {
-        struct mpi_queued about;
-        enum mpi_message_state state = mpi_message_look(monitor->mpi, &message->id, &about);
-        if (state == MPI_MESSAGE_RECEIVED || state == MPI_MESSAGE_UNKNOWN)
+        const struct message_source *source = monitor->message_source;
+        enum message_state state = source ? source->state(monitor, &message->id) : MESSAGE_IS_UNKNOWN;
+        if (state == MESSAGE_IS_RECEIVED || state == MESSAGE_IS_UNKNOWN)
             message_end(message);
     }
 }

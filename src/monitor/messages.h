@@ -7,6 +7,7 @@
 #ifndef SCRY_MONITOR_MESSAGES_H
 #define SCRY_MONITOR_MESSAGES_H
 
+#include "base/arena.h"
 #include "monitor/object.h"
 #include "monitor/process.h"
 
@@ -35,8 +36,28 @@ struct message {
     UT_hash_handle hh; /* of monitor->messages, by id, if it is not held */
 };
 
-/* Whether it has one: messages sent to it are seen. As monitor->has_queue says; false where nobody does. */
+/* How far a message is. */
+enum message_state {
+    MESSAGE_IS_UNKNOWN, /* its sender or its receiver is not here */
+    MESSAGE_IS_TO_COME, /* not sent yet */
+    MESSAGE_IS_QUEUED,
+    MESSAGE_IS_MATCHED, /* by a receive that is posted; it may be complete */
+    MESSAGE_IS_RECEIVED,
+};
+
+/* Who sees the messages of processes: monitor->message_source, NULL while nobody does. */
+struct message_source {
+    bool (*has_queue)(const struct process *process);
+    struct process *(*rank)(struct monitor *monitor, uint64_t world, int32_t rank); /* NULL: it is not here */
+    enum message_state (*state)(struct monitor *monitor, const struct message_id *id);
+    /* What is in the queue of the process, the oldest first, from the arena. 0; -errno with err: it is not certain. */
+    int (*queued)(struct process *process, struct message_id **ret_ids, size_t *ret_count, struct arena *arena,
+                  struct err *err);
+};
+
+/* As the source says; without one: no process has a queue, and none is a rank. */
 bool message_has_queue(const struct process *process);
+struct process *message_rank(struct monitor *monitor, uint64_t world, int32_t rank);
 
 /* The queue of a process, made when it is first asked for. NULL: out of memory. */
 struct message_queue *message_queue_of(struct process *process);

@@ -19,6 +19,7 @@
 struct agent_command;
 struct agents;
 struct message;
+struct message_source;
 struct mpi_registry;
 struct node;
 struct process;
@@ -28,6 +29,8 @@ struct tracer;
 struct event;
 struct raised_event;
 struct execution;
+
+enum { NESTED_LIMIT = 16 }; /* handlers that wait for requests whose handlers wait for requests ... */
 
 struct monitor {
     struct loop *loop; /* borrowed */
@@ -48,9 +51,9 @@ struct monitor {
     bool tracing_off;
 
     struct cell_memory *cells;
-    struct agents *agents;    /* of traced processes, set by the daemon; NULL: there are none */
-    struct mpi_registry *mpi; /* MPI processes; comes and goes with agents */
-    bool (*has_queue)(const struct monitor *monitor, pid_t pid); /* set with mpi: a process of those; NULL */
+    struct agents *agents;                       /* of traced processes, set by the daemon; NULL: there are none */
+    struct mpi_registry *mpi;                    /* MPI processes; comes and goes with agents */
+    const struct message_source *message_source; /* set with mpi (messages.h) */
     void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
                                                            * lives, and waits for an answer; NULL */
     void (*on_command)(struct monitor *monitor, const struct agent_command *command); /* likewise: what one said */
@@ -64,9 +67,9 @@ struct monitor {
     bool programs_stale;             /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
-    unsigned nested;                 /* requests that extensions wait for, one in the other (ext_session.h) */
-    unsigned mistakes;               /* of extensions, in their calls */
-    unsigned cascade;                /* user events raised by user events since the queue was empty */
+    unsigned nested;   /* less than NESTED_LIMIT: requests that extensions wait for, one in the other (ext_session.h) */
+    unsigned mistakes; /* of extensions, in their calls */
+    unsigned cascade;  /* user events raised by user events since the queue was empty */
     struct watched_thread *switched; /* whose context switches are to be read (switching.c) */
     struct loop_source *switch_turn;
     struct process *unsettled; /* processes whose need of the tracer may have changed */

@@ -415,11 +415,6 @@ void mpi_registry_rung(struct mpi_registry *registry)
     }
 }
 
-unsigned mpi_registry_count(const struct mpi_registry *registry)
-{
-    return registry ? registry->count : 0;
-}
-
 int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents)
 {
     struct mpi_registry *registry = calloc(1, sizeof *registry);

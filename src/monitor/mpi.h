@@ -21,6 +21,9 @@
 struct monitor;
 struct mpi_process;
 struct mpi_registry; /* monitor->mpi; NULL: there are no agents */
+struct agents_mpi;
+
+extern const struct agents_mpi agents_mpi; /* for agents_new() */
 
 /* ---- living processes ---- */
 

@@ -39,7 +39,7 @@ static void apply(const struct mpi_process *process)
     atomic_store(&area->on, (uint32_t)(settings->mpi != TRACE_MPI_OFF));
 }
 
-void mpi_apply(struct agents *agents, struct trace_job *job)
+static void apply_all(struct agents *agents, struct trace_job *job)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     for (struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
@@ -47,7 +47,7 @@ void mpi_apply(struct agents *agents, struct trace_job *job)
             apply(process);
 }
 
-void mpi_job_state(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state)
+static void job_state(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     for (struct mpi_process *process = registry ? registry->list : NULL, *next; process; process = next) {
@@ -63,7 +63,7 @@ void mpi_job_state(struct agents *agents, const struct trace_job *job, struct ag
     }
 }
 
-void mpi_exec_seen(struct agents *agents, pid_t pid, const char *exe)
+static void exec_seen(struct agents *agents, pid_t pid, const char *exe)
 {
     struct mpi_process *process = mpi_process_find(agents->monitor->mpi, pid);
     if (process && !mpi_same_exe(process, exe))
@@ -110,7 +110,7 @@ static void set_job(struct mpi_process *process, const char *dir)
         process->job->agents++;
 }
 
-void mpi_job_leave(struct agents *agents, struct trace_job *job)
+static void job_leave(struct agents *agents, struct trace_job *job)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     if (registry)
@@ -205,10 +205,45 @@ static void tell_spawner(const struct mpi_process *child)
     }
 }
 
+/* ---- rank and world of a process, for its trace, as soon as they are known ---- */
+
+static void describe_as(struct agent *agent, const struct mpi_process *process)
+{
+    const struct mpi_area *head = process->head;
+    char world[sizeof head->namespace + 1] = "";
+    if (agent->mpi_described || !agent->writer || !head || atomic_load(&head->state) < MPIA_RUNNING || head->rank < 0)
+        return;
+    memcpy(world, head->namespace, sizeof head->namespace);
+    trace_writer_set(agent->writer, "mpi_rank", "%d", head->rank);
+    trace_writer_set(agent->writer, "mpi_size", "%d", head->world_size);
+    trace_writer_set(agent->writer, "mpi_world", "%s", world);
+    agent->mpi_described = true;
+}
+
+static bool is_same(const struct agent *agent, const struct mpi_process *process)
+{
+    return process->pid == agent->pid && process->start_ticks == agent->start_ticks;
+}
+
+static void describe(struct agent *agent)
+{
+    const struct mpi_registry *registry = agent->agents->monitor->mpi;
+    for (const struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
+        if (is_same(agent, process))
+            describe_as(agent, process);
+}
+
+static void known(const struct mpi_process *process)
+{
+    for (struct agent *agent = process->registry->agents->list; agent; agent = agent->next)
+        if (is_same(agent, process))
+            describe_as(agent, process);
+}
+
 /* ---- taking hellos ---- */
 
-void mpi_hello_take(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size,
-                    const struct ucred *peer)
+static void take_hello(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size,
+                       const struct ucred *peer)
 {
     const char *wrong = peer ? check_hello(hello, size) : "only processes of the monitor's own user are looked at";
     if (!wrong && !agents->monitor->mpi)
@@ -254,29 +289,98 @@ static int adopt(struct mpi_process *process, const char *dir)
     return 0;
 }
 
-static bool has_queue(const struct monitor *monitor, pid_t pid)
+static bool has_queue(const struct process *process)
 {
-    return mpi_process_find(monitor->mpi, pid) != NULL;
+    return mpi_process_find(process->object.monitor->mpi, process->pid) != NULL;
 }
 
-int mpi_start(struct agents *agents, struct err *err)
+static struct process *rank(struct monitor *monitor, uint64_t world, int32_t rank)
+{
+    return mpi_rank_process(monitor->mpi, world, rank);
+}
+
+static enum message_state state(struct monitor *monitor, const struct message_id *id)
+{
+    struct mpi_queued about;
+    return mpi_message_look(monitor->mpi, id, &about);
+}
+
+static int queued(struct process *process, struct message_id **ret_ids, size_t *ret_count, struct arena *arena,
+                  struct err *err)
+{
+    struct mpi_queue queue = {0};
+    const struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
+    bool running = mpi && atomic_load(&mpi_process_head(mpi)->state) == MPIA_RUNNING; /* else none are sent to it */
+    int code = running ? mpi_queue_certain(process, &queue, arena, err) : 0;
+    if (code < 0)
+        return code;
+    *ret_ids = arena_alloc(arena, (queue.count + 1) * sizeof **ret_ids);
+    if (!*ret_ids)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < queue.count; i++)
+        (*ret_ids)[i] = queue.items[i].id;
+    *ret_count = queue.count;
+    return 0;
+}
+
+static const struct message_source message_source = {has_queue, rank, state, queued};
+
+static int start(struct agents *agents, struct err *err)
 {
     struct mpi_registry *registry;
     if (mpi_registry_new(&registry, agents) < 0)
         return err_set(err, -ENOMEM, "out of memory");
     registry->job_free = job_free;
-    registry->known = agent_mpi_known;
+    registry->known = known;
     agents->monitor->mpi = registry;
-    agents->monitor->has_queue = has_queue;
+    agents->monitor->message_source = &message_source;
     mpi_message_files_remove(agents);
     mpi_area_adopt_all(registry, adopt);
     return 0;
 }
 
-void mpi_stop(struct agents *agents)
+static void stop(struct agents *agents)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     agents->monitor->mpi = NULL;
-    agents->monitor->has_queue = NULL;
+    agents->monitor->message_source = NULL;
     mpi_registry_free(registry);
 }
+
+static unsigned count(const struct agents *agents)
+{
+    return agents->monitor->mpi ? agents->monitor->mpi->count : 0;
+}
+
+static void rung(struct agents *agents)
+{
+    if (agents->monitor->mpi)
+        mpi_registry_rung(agents->monitor->mpi);
+}
+
+static void job_end(struct agents *agents, const char *dir)
+{
+    if (agents->monitor->mpi)
+        mpi_past_free(agents->monitor->mpi, dir);
+}
+
+static uint32_t library(const struct agent *agent)
+{
+    const struct mpi_process *process = mpi_process_find(agent->agents->monitor->mpi, agent->pid);
+    return process ? process->head->library : 0;
+}
+
+const struct agents_mpi agents_mpi = {
+    .start = start,
+    .stop = stop,
+    .count = count,
+    .rung = rung,
+    .hello = take_hello,
+    .exec_seen = exec_seen,
+    .library = library,
+    .describe = describe,
+    .apply = apply_all,
+    .job_leave = job_leave,
+    .job_state = job_state,
+    .job_end = job_end,
+};

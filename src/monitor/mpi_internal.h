@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "monitor/agents_internal.h"
 #include "monitor/mpi.h"
+#include "monitor/mpi_settings.h"
 #include "shm/mpi_area.h"
 
 enum { MPI_LIMIT = 16384 /* processes at once */ };
@@ -63,7 +64,6 @@ struct mpi_registry {
 /* mpi.c */
 int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents);
 void mpi_registry_free(struct mpi_registry *registry); /* living ones keep their areas, for the next monitor */
-unsigned mpi_registry_count(const struct mpi_registry *registry);
 void mpi_registry_rung(struct mpi_registry *registry); /* the doorbell was */
 struct mpi_process *mpi_process_new(struct mpi_registry *registry, pid_t pid, const char *exe);
 void mpi_process_came(struct mpi_process *process); /* from here on it is watched */
@@ -86,25 +86,6 @@ bool mpi_same_exe(const struct mpi_process *process, const char *exe);
 void mpi_area_close(struct mpi_process *process);
 /* Those of a monitor before this one: calls fn with what is known of each, its area mapped; -1 removes it. */
 void mpi_area_adopt_all(struct mpi_registry *registry, int (*fn)(struct mpi_process *process, const char *job));
-
-/* mpi_hello.c */
-void mpi_hello_take(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size,
-                    const struct ucred *peer);
-int mpi_start(struct agents *agents, struct err *err); /* the registry, with what is found */
-void mpi_stop(struct agents *agents);
-void mpi_apply(struct agents *agents, struct trace_job *job); /* its settings changed */
-/* A program that said hello as an agent: if it is another than that of the area, that one has ended. */
-void mpi_exec_seen(struct agents *agents, pid_t pid, const char *exe);
-/* Its directory is another job's now: its processes belong to none. */
-void mpi_job_leave(struct agents *agents, struct trace_job *job);
-void mpi_job_state(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
-
-/* mpi_settings.c */
-enum { MPI_SELECTED = (CALL_COUNT + 63) / 64 };
-bool mpi_metrics_parse(const char *text, uint32_t *ret_metrics);
-void mpi_metrics_print(uint32_t metrics, char *ret_text, size_t size);
-bool mpi_parts_parse(const char *text, unsigned *ret_bits);
-bool mpi_calls_parse(const char *text, uint64_t ret_selected[MPI_SELECTED]); /* false: a pattern chooses none */
 
 /* mpi_find.c: what tells MPI jobs apart where the launcher set nothing: unchanged if there already is something. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);

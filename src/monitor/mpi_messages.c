@@ -180,15 +180,15 @@ static void fill(struct mpi_queued *about, struct mpi_process *sender, const str
     about->age_ns = sent->time < now && second ? (uint64_t)((double)(now - sent->time) / (double)second * 1e9) : 0;
 }
 
-enum mpi_message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
-                                        struct mpi_queued *ret_about)
+enum message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
+                                    struct mpi_queued *ret_about)
 {
     struct mpi_process *sender = mpi_world_rank(registry, id->world, id->from);
     struct mpi_process *receiver = mpi_world_rank(registry, id->world, id->to);
     struct mpim *from = sender ? mpi_messages_of(sender) : NULL, *to = receiver ? mpi_messages_of(receiver) : NULL;
     *ret_about = (struct mpi_queued){.id = *id, .bytes = UINT64_MAX, .comm = UINT32_MAX};
     if (!to)
-        return MPI_MESSAGE_UNKNOWN;
+        return MESSAGE_IS_UNKNOWN;
     struct counts counts = counts_of(from, to, id);
     struct mpim_sent sent;
     ret_about->doubts = counts.doubts;
@@ -197,8 +197,8 @@ enum mpi_message_state mpi_message_look(struct mpi_registry *registry, const str
     if (from && id->k <= counts.sent && log_find(from, counts.last, id->k, &sent))
         fill(ret_about, sender, &sent);
     if (id->k <= counts.got)
-        return counts.got == counts.done ? MPI_MESSAGE_RECEIVED : MPI_MESSAGE_MATCHED;
-    return !from ? MPI_MESSAGE_UNKNOWN : id->k > counts.sent ? MPI_MESSAGE_TO_COME : MPI_MESSAGE_QUEUED;
+        return counts.got == counts.done ? MESSAGE_IS_RECEIVED : MESSAGE_IS_MATCHED;
+    return !from ? MESSAGE_IS_UNKNOWN : id->k > counts.sent ? MESSAGE_IS_TO_COME : MESSAGE_IS_QUEUED;
 }
 
 /* ---- a queue ---- */
@@ -501,7 +501,7 @@ int mpi_message_tag(struct mpi_registry *registry, const struct message_id *id, 
     if (!block)
         return err_set(err, -EOPNOTSUPP,
                        "rank %d, which it is sent to, is not on this node, or its messages are not counted", id->to);
-    enum mpi_message_state state = mpi_message_look(registry, id, &about);
+    enum message_state state = mpi_message_look(registry, id, &about);
     if (about.doubts) {
         struct buf text = BUF_INIT;
         mpi_doubts_print(about.doubts, &text);
@@ -511,7 +511,7 @@ int mpi_message_tag(struct mpi_registry *registry, const struct message_id *id, 
         return -EOPNOTSUPP;
     }
     struct mpim_tag *tag = tag_find(block, id);
-    if (!tag && state == MPI_MESSAGE_RECEIVED)
+    if (!tag && state == MESSAGE_IS_RECEIVED)
         return err_set(err, -ESRCH, "it was received already");
     if (!tag)
         tag = tag_take(block);

@@ -50,16 +50,9 @@ int mpi_doubts_check(uint32_t doubts, struct err *err);
 struct mpi_process *mpi_world_rank(struct mpi_registry *registry, uint64_t world, int32_t rank);
 struct process *mpi_rank_process(struct mpi_registry *registry, uint64_t world, int32_t rank);
 uint64_t mpi_process_world(const struct mpi_process *process);
-/* How far a message is. */
-enum mpi_message_state {
-    MPI_MESSAGE_UNKNOWN, /* its sender or its receiver is not here */
-    MPI_MESSAGE_TO_COME, /* not sent yet */
-    MPI_MESSAGE_QUEUED,
-    MPI_MESSAGE_MATCHED, /* by a receive that is posted; it may be complete */
-    MPI_MESSAGE_RECEIVED,
-};
-enum mpi_message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
-                                        struct mpi_queued *ret_about);
+/* How far a message is, and what is known of it. */
+enum message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
+                                    struct mpi_queued *ret_about);
 /* The thread that sent it, as a token; the undefined one if that is not known. */
 void mpi_message_sender(struct mpi_registry *registry, const struct message_id *id, pid_t tid,
                         char ret_token[TOKEN_TEXT_SIZE]);

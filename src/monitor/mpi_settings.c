@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/mpi_internal.h"
+#include "monitor/mpi_settings.h"
 
 enum { WORD_SIZE = 64 };
 

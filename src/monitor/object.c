@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "lang/token.h"
-#include "monitor/ext_watch.h"
 #include "monitor/monitor.h"
 #include "monitor/tool.h"
 
@@ -86,7 +85,8 @@ void object_end(struct scry_object *object)
     HASH_DELETE(hh, monitor->objects, object);
     /* its cells may become another object's; user events are posted by programs */
     monitor->programs_stale |= !object->class->builtin || object_is(object, "e");
-    ext_watch_end_all(object);
+    if (object->on_end)
+        object->on_end(object);
     disown(object);
     object->next_grave = monitor->graveyard;
     monitor->graveyard = object;

@@ -43,11 +43,12 @@ struct scry_object {
     struct object_class *class;
     uint64_t serial;
     char token[TOKEN_TEXT_SIZE];
-    struct tool *owner;         /* of monitor objects: who created it; NULL for system objects */
-    void *data;                 /* of extensions' objects */
-    struct scry_watch *watches; /* likewise */
-    uint64_t gathered;          /* monitor->last_gather that found it (convert.c) */
-    bool gone;                  /* no longer in the table; freed when no execution can refer to it */
+    struct tool *owner;                         /* of monitor objects: who created it; NULL for system objects */
+    void *data;                                 /* of extensions' objects */
+    struct scry_watch *watches;                 /* likewise; on_end ends them */
+    void (*on_end)(struct scry_object *object); /* NULL: nothing to do */
+    uint64_t gathered;                          /* monitor->last_gather that found it (convert.c) */
+    bool gone;                                  /* no longer in the table; freed when no execution can refer to it */
     struct scry_object *next_owned, *previous_owned; /* list of the owner */
     struct scry_object *next_grave;
     void (*free)(struct scry_object *object); /* of built-in objects, called at the end; NULL: free() */

@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "monitor/agents.h"
 #include "monitor/agents_internal.h"
-#include "monitor/mpi_internal.h"
+#include "monitor/mpi_settings.h"
 
 enum {
     DEPTH_LIMIT = 16,

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/dirs.h"
+#include "monitor/mpi.h"
 
 char dir[64], job[128];
 struct loop *loop;
@@ -33,7 +34,7 @@ static int register_nothing(struct monitor *unused)
 void fixture_agents(void)
 {
     struct err err = {0};
-    if (agents_new(&agents, monitor, dir, &err) < 0)
+    if (agents_new(&agents, monitor, dir, &agents_mpi, &err) < 0)
         fail_msg("%s", err.text);
     attach_agents();
     assert_int_equal(agents_job_set(agents, job, NULL, NULL, &err), 0);

@@ -10,7 +10,6 @@
 #include "lang/reply.h"
 #include "monitor/csr.h"
 #include "monitor/execute.h"
-#include "monitor/ext_session.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
 
@@ -58,7 +57,8 @@ static void drop_csrs(struct tool *tool, const struct session *session)
 
 static void release(struct tool *tool)
 {
-    ext_session_end(tool); /* their code may still look at what the tool has */
+    if (tool->on_end)
+        tool->on_end(tool); /* the code of extensions may still look at what the tool has */
     while (tool->attachments)
         process_detach(tool, tool->attachments->process);
     while (tool->owned)

@@ -32,9 +32,10 @@ struct tool {
     bool node_attached;
     struct attachment *attachments, *last_attachment;
     size_t attachment_count;
-    struct scry_object *owned; /* its user events, conditional requests, extension objects */
-    struct ext_session *ext;   /* what extensions request for it; NULL: nothing yet */
-    struct tool_data *data;    /* what they keep about it (tool_set_data) */
+    struct scry_object *owned;         /* its user events, conditional requests, extension objects */
+    struct ext_session *ext;           /* what extensions request for it; NULL: nothing yet */
+    void (*on_end)(struct tool *tool); /* ends that, before all others; NULL: nothing to do */
+    struct tool_data *data;            /* what they keep about it (tool_set_data) */
     UT_hash_handle hh;
 };
 

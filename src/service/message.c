@@ -192,11 +192,11 @@ static void message_destroy(struct scry_call *call)
     for (size_t i = 0; i < call->object_count; i++) {
         struct message *message = message_at(call, i);
         struct mpi_queued about;
-        enum mpi_message_state state =
-            message->held ? MPI_MESSAGE_RECEIVED : mpi_message_look(call->monitor->mpi, &message->id, &about);
+        enum message_state state =
+            message->held ? MESSAGE_IS_RECEIVED : mpi_message_look(call->monitor->mpi, &message->id, &about);
         if (message->held && message->object.owner && message->object.owner != call->tool) {
             call_fail(call, &message->object, OMIS_NO_PERMISSION, "%s belongs to another tool", message->object.token);
-        } else if (state == MPI_MESSAGE_QUEUED || state == MPI_MESSAGE_TO_COME || state == MPI_MESSAGE_MATCHED) {
+        } else if (state == MESSAGE_IS_QUEUED || state == MESSAGE_IS_TO_COME || state == MESSAGE_IS_MATCHED) {
             call_fail(call, &message->object, OMIS_UNSUPPORTED_SERVICE,
                       "%s is in a message queue: take it out with message_queue_remove first", message->object.token);
         } else {
@@ -364,9 +364,9 @@ static void message_queue_remove(struct scry_call *call)
         call_fail_errno(call, &queue->object, -EOPNOTSUPP, &err);
         return;
     }
-    enum mpi_message_state state =
-        message->held ? MPI_MESSAGE_UNKNOWN : mpi_message_look(call->monitor->mpi, &message->id, &about);
-    if (state != MPI_MESSAGE_QUEUED || message->id.world != mpi_process_world(process) ||
+    enum message_state state =
+        message->held ? MESSAGE_IS_UNKNOWN : mpi_message_look(call->monitor->mpi, &message->id, &about);
+    if (state != MESSAGE_IS_QUEUED || message->id.world != mpi_process_world(process) ||
         message->id.to != mpi_process_head(process)->rank) {
         call_fail(call, &queue->object, OMIS_UNKNOWN_OBJECT, "%s is not in %s", message->object.token,
                   queue->object.token);
