@@ -5,7 +5,7 @@
  *
  * If there is a file $SCRY_TEST_PAUSES/NAME, the first process that comes creates NAME.here beside it, with its number,
  * and waits until NAME is removed, at most half a minute; while NAME.here is there, others pass. Points are named
- * ROOM-OR-PROGRAM.WHERE, "why.between-looks".
+ * ROOM-OR-PROGRAM.WHERE, "info.between-looks".
  */
 #ifndef SCRY_BASE_PAUSE_H
 #define SCRY_BASE_PAUSE_H

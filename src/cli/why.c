@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/pause.h"
 #include "cli/cli.h"
 #include "cli/why_locks.h"
 #include "cli/why_processes.h"
@@ -23,8 +22,6 @@
 #include "job/where.h"
 #include "jobdir/dir.h"
 #include "jobdir/mpi_ends.h"
-#include "jobdir/mpi_look.h"
-#include "jobdir/mpi_polls.h"
 #include "jobdir/mpi_why.h"
 #include "jobdir/mpi_why_json.h"
 #include "jobdir/report.h"
@@ -35,7 +32,7 @@
 
 enum {
     WHERE_RANKS = 4, /* that others wait for and that compute: it is looked where */
-    LOOKS = 3,       /* at most, until it is known of all stopped threads who stopped them */
+    ASKS = 3,        /* at most, until the record is what the monitor wrote then */
 };
 
 struct why {
@@ -74,8 +71,8 @@ static void print_help(void)
 
 /* ---- what the ranks are in ---- */
 
-/* The monitor writes what the ranks are in to the job directory. */
-static int flush(const char *path, struct err *err)
+/* The monitor looks at the ranks, and writes what it sees to the job directory. */
+static int ask(const char *path, struct err *err)
 {
     char name[] = "scry-why", option[] = "--omis-no-start";
     char *arguments[] = {name, option, NULL}, **argv = arguments;
@@ -86,7 +83,9 @@ static int flush(const char *path, struct err *err)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_puts(&text, ":mpi_flush(");
     value_print_string(&text, span_str(path));
-    buf_putc(&text, ')');
+    buf_puts(&text, ") mpi_get_wait_graph(");
+    value_print_string(&text, span_str(path));
+    buf_puts(&text, ", 1)");
     Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
     for (size_t i = 0; reply && reply[i]; i++)
         if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
@@ -104,22 +103,15 @@ static bool is_here(const struct why *why)
     return strcmp(host, why->report.info.host) == 0;
 }
 
-/* Ranks of programs that are over are no part of the question while others run. */
-static void forget_ended_programs(struct mpi_stats_set *set)
+/* It was written again since they were looked at. */
+static bool is_overwritten(const struct why *why)
 {
-    bool any = false;
-    size_t used = 0;
-    for (size_t i = 0; i < set->count; i++)
-        any |= set->ranks[i].running;
-    for (size_t i = 0, next; i < set->count && any; i = next) {
-        bool runs = false;
-        for (next = i; next < set->count && strcmp(set->ranks[next].namespace, set->ranks[i].namespace) == 0; next++)
-            runs |= set->ranks[next].running;
-        for (size_t k = i; k < next && runs; k++)
-            set->ranks[used++] = set->ranks[k];
+    for (size_t i = 0; i < why->set.count; i++) {
+        const struct mpi_stats *stats = &why->set.ranks[i];
+        if (stats->running && stats->rank >= 0 && !stats->looked && strcmp(stats->node, why->report.info.host) == 0)
+            return true;
     }
-    if (any)
-        set->count = used;
+    return false;
 }
 
 /* ---- where the ranks compute that others wait for ---- */
@@ -187,45 +179,18 @@ static void find_wheres(struct why *why)
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 
-/* Of ranks that wait it matters whether they look. What they are in is read again behind that. */
-static int look_twice(struct why *why, const char *path, struct err *err)
-{
-    struct mpi_look *look;
-    struct mpi_stats_set again;
-    struct err unread = {0};
-    int code = mpi_look_begin(&look, &why->set, why->report.info.host);
-    if (code < 0)
-        return err_set(err, code, "out of memory");
-    mpi_look_wait(look);
-    flush(path, &why->note);
-    code = mpi_stats_read(&again, path, &unread);
-    if (code < 0 || !again.count) { /* as the first time, then */
-        if (code >= 0)
-            mpi_stats_set_done(&again);
-        mpi_look_end(look, NULL);
-        return 0;
-    }
-    mpi_polls_find(&again, &why->set);
-    mpi_stats_set_done(&why->set);
-    why->set = again;
-    if (mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns) < 0) {
-        mpi_look_end(look, NULL);
-        return err_set(err, -ENOMEM, "out of memory");
-    }
-    forget_ended_programs(&why->set);
-    pause_at("why.between-looks");
-    mpi_look_end(look, &why->set);
-    return 0;
-}
-
 static int look_at_mpi(struct why *why, struct err *err)
 {
     struct err unnamed = {0};
     const char *path = why->report.path;
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
-    if (runs)
-        flush(path, &why->note);
-    int code = mpi_stats_read(&why->set, path, err);
+    int code = 0;
+    for (int i = 0; i == 0 || (runs && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
+        if (runs)
+            ask(path, &why->note);
+        mpi_stats_set_done(&why->set);
+        code = mpi_stats_read(&why->set, path, err);
+    }
     if (code == -ENOENT || (code >= 0 && !why->set.count)) {
         why->note = (struct err){0};
         return 0;
@@ -237,10 +202,7 @@ static int look_at_mpi(struct why *why, struct err *err)
     code = mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns);
     if (code < 0)
         return err_set(err, code, "out of memory");
-    forget_ended_programs(&why->set);
-    for (int i = 0; runs && is_here(why) && i < LOOKS && (i == 0 || mpi_look_is_unsaid(&why->set)); i++)
-        if ((code = look_twice(why, path, err)) < 0)
-            return code;
+    mpi_stats_set_forget_ended(&why->set);
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
     struct mpi_why_options options = {.settled_ns = why->settled_ns};
     code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);

@@ -30,7 +30,6 @@ struct process { /* all threads of one, as they were first seen */
 };
 
 struct mpi_look {
-    char *node;
     uint64_t when_ns;
     struct sample *samples; /* in the order of their numbers */
     size_t count;
@@ -56,9 +55,9 @@ static struct sample sample_of(int32_t pid, int32_t tid)
     return (struct sample){.pid = pid, .tid = tid, .thread = wait_look_thread(pid, tid)};
 }
 
-static bool is_here(const struct mpi_stats *stats, const char *node)
+static bool is_here(const struct mpi_stats *stats)
 {
-    return stats->running && stats->pid > 0 && (!node || (stats->node && strcmp(stats->node, node) == 0));
+    return stats->running && stats->pid > 0;
 }
 
 /* Its monitor has traps in it, perhaps: each stops a thread for the moment that the monitor needs. */
@@ -96,11 +95,11 @@ static enum mpi_attends stopped_how(const struct mpi_stats_thread *thread, const
 }
 
 /* Who is stopped. */
-static void look_once(struct mpi_stats_set *set, const char *node)
+static void look_once(struct mpi_stats_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
-        for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++) {
+        for (size_t k = 0; k < stats->thread_count && is_here(stats); k++) {
             struct mpi_stats_thread *thread = &stats->threads[k];
             if (!thread->ended && thread->tid > 0)
                 thread->attends = waits_is_stopped(wait_look_thread(stats->pid, thread->tid).state)
@@ -125,24 +124,22 @@ static void look_free(struct mpi_look *look)
     if (look) {
         free(look->processes);
         free(look->samples);
-        free(look->node);
     }
     free(look);
 }
 
-int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node)
+int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set)
 {
     struct mpi_look *look = calloc(1, sizeof *look);
     size_t count = 0;
     *ret_look = NULL;
     for (size_t i = 0; i < set->count; i++)
-        count += is_here(&set->ranks[i], node) ? set->ranks[i].thread_count : 0;
+        count += is_here(&set->ranks[i]) ? set->ranks[i].thread_count : 0;
     if (look) {
         look->samples = calloc(count + 1, sizeof *look->samples);
         look->processes = calloc(set->count + 1, sizeof *look->processes);
-        look->node = node ? strdup(node) : NULL;
     }
-    if (!look || !look->samples || !look->processes || (node && !look->node)) {
+    if (!look || !look->samples || !look->processes) {
         look_free(look);
         return -ENOMEM;
     }
@@ -150,11 +147,11 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, 
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         struct process *process = &look->processes[look->process_count];
-        if (is_here(stats, node) && threads_look(&process->threads, &process->count, stats->pid) == 0) {
+        if (is_here(stats) && threads_look(&process->threads, &process->count, stats->pid) == 0) {
             process->pid = stats->pid;
             look->process_count++;
         }
-        for (size_t k = 0; k < stats->thread_count && is_here(stats, node); k++)
+        for (size_t k = 0; k < stats->thread_count && is_here(stats); k++)
             if (!stats->threads[k].ended && stats->threads[k].tid > 0) {
                 struct sample *sample = &look->samples[look->count++];
                 *sample = sample_of(stats->pid, stats->threads[k].tid);
@@ -192,15 +189,10 @@ static bool any_starves(const struct mpi_look *look)
     return false;
 }
 
-void mpi_look_wait(const struct mpi_look *look)
+bool mpi_look_goes_on(const struct mpi_look *look)
 {
-    const struct wait_policy *policy = &wait_policies[WAIT_RANKS];
-    struct wait_seen seen = {.state = 0};
-    do {
-        wait_poll(NULL, 0, (int)policy->look_ms);
-        seen.passed_ns = wait_now_ns() - look->when_ns;
-        seen.state = any_starves(look) ? 'R' : 'S';
-    } while (waits_judge(policy, &seen) == WAIT_ON);
+    const struct wait_seen seen = {.passed_ns = wait_now_ns() - look->when_ns, .state = any_starves(look) ? 'R' : 'S'};
+    return waits_judge(&wait_policies[WAIT_RANKS], &seen) == WAIT_ON;
 }
 
 bool mpi_look_is_unsaid(const struct mpi_stats_set *set)
@@ -238,9 +230,11 @@ static void look_at_all(const struct mpi_look *look, struct mpi_stats *stats, st
 static void look_again(const struct mpi_look *look, struct mpi_stats_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (is_here(&set->ranks[i], look->node))
+        if (is_here(&set->ranks[i])) {
+            set->ranks[i].looked = true;
             look_at_all(look, &set->ranks[i], set->arena);
-    look_once(set, look->node);
+        }
+    look_once(set);
 }
 
 void mpi_look_end_at_once(struct mpi_look *look, struct mpi_stats_set *set)
@@ -256,7 +250,7 @@ void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
         look_again(look, set);
     for (size_t i = 0; look && set && i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
-        for (size_t k = 0; k < stats->thread_count && is_here(stats, look->node); k++) {
+        for (size_t k = 0; k < stats->thread_count && is_here(stats); k++) {
             struct mpi_stats_thread *thread = &stats->threads[k];
             const struct sample key = {.pid = stats->pid, .tid = thread->tid};
             const struct sample *before = bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);

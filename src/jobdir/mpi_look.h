@@ -5,7 +5,7 @@
  * wait for others themselves (jobdir/thread_wait.h). From /proc, nothing is stopped.
  *
  * Two looks, with some time between, tell who had a processor (or sleeps in the kernel, which wakes it when something
- * comes). The statistics are to be read again between them: what a thread is in then it was in all the time, and at
+ * comes). The statistics are to be taken again between them: what a thread is in then it was in all the time, and at
  * that moment all waited that wait at both looks.
  */
 #ifndef SCRY_JOBDIR_MPI_LOOK_H
@@ -15,13 +15,13 @@
 
 struct mpi_look;
 
-/* The first look, at the running ranks of `node`, which is this one; NULL: all are. 0 or -ENOMEM. */
-int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set, const char *node);
-/* Waits until the second would tell of all threads that they attend, or that they cannot (stopped, ended), by
- * the row WAIT_RANKS. */
-void mpi_look_wait(const struct mpi_look *look);
-/* The second, into `attends` of the threads of `set`, and `seen`; the set may be read anew since. Frees; NULL is fine.
- */
+/* The first look, at the running ranks, all of which are of this machine. 0 or -ENOMEM. */
+int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set);
+/* Whether to wait on, for so long as the row WAIT_RANKS says, until it is asked again: else the second look tells of
+ * all threads that they attend, or that they cannot (stopped, ended). */
+bool mpi_look_goes_on(const struct mpi_look *look);
+/* The second, into `attends` of the threads of `set`, `seen` and `looked`; the set may be taken anew since. Frees; NULL
+ * is fine. */
 void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set);
 /* The same for who cannot wait: with no time between, two looks tell who is stopped, and what threads outside of MPI
  * wait for, but not who had a processor. */

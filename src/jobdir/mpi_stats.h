@@ -121,8 +121,8 @@ struct mpi_stats_thread {
     struct mpi_stats_now now;
     struct mpi_stats_now last; /* while it computes: the call that it has come out of; CALL_NONE: not known */
     uint64_t errors;
-    enum mpi_attends attends; /* not in the file */
-    bool polls;               /* with `last` (jobdir/mpi_polls.h). This and what follows: likewise */
+    enum mpi_attends attends; /* this and what follows: if the process was looked at */
+    bool polls;               /* with `last` (jobdir/mpi_polls.h) */
     uint64_t polls_ns;        /* for so long nothing came of it */
     double polls_per_second;
 };
@@ -182,8 +182,9 @@ struct mpi_stats {
     size_t request_count;
     struct mpi_stats_thread *threads;
     size_t thread_count;
-    const struct thread_seen *seen; /* all of its threads but those of the MPI library, when it was looked at them */
-    size_t seen_count;              /* (jobdir/mpi_look.h); 0: nobody has. Not in the file */
+    bool looked;                    /* it was looked at its threads when this was taken (jobdir/mpi_look.h) */
+    const struct thread_seen *seen; /* then: all of them but those of the MPI library; */
+    size_t seen_count;              /* 0: that was not possible */
     struct mpi_stats_distribution *distributions;
     size_t distribution_count;
 };
@@ -208,10 +209,16 @@ void mpi_stats_print(const struct mpi_stats *stats, struct buf *out);
  * such files). */
 struct mpi_stats_set {
     struct mpi_stats *ranks;
-    size_t count;
+    size_t count, room;
     struct arena *arena; /* owns all of it */
 };
 int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err *err);
+/* Room for one more, behind the last one; the caller fills it and adds 1 to `count`. NULL: no memory. An empty set
+ * ({0}) gets its arena. */
+struct mpi_stats *mpi_stats_set_next(struct mpi_stats_set *set);
+void mpi_stats_set_sort(struct mpi_stats_set *set); /* by (namespace, rank, pid) */
+/* Of a sorted one: programs all of whose ranks have ended are no part of it while others run. */
+void mpi_stats_set_forget_ended(struct mpi_stats_set *set);
 void mpi_stats_set_done(struct mpi_stats_set *set);
 
 /* One process from the bytes of its file. 0, -EBADMSG or -ENOMEM with err. */

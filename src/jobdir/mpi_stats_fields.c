@@ -14,7 +14,9 @@ const char *const *mpi_field_words(enum mpi_field_kind kind)
 {
     static const char *const states[] = {"loaded", "running", "ended", "off", NULL};
     static const char *const kinds[] = {"", "intra", "inter", "window", "file", NULL};
-    return kind == FIELD_STATE ? states : kinds;
+    static const char *const attends[] = {"unknown", "attends", "starved", "stopped", "unsaid", NULL};
+    static const char *const waits[] = {"none", "owner", "end", "others", "ended", NULL};
+    return kind == FIELD_STATE ? states : kind == FIELD_KIND ? kinds : kind == FIELD_ATTENDS ? attends : waits;
 }
 
 const struct mpi_field mpi_stats_fields[] = {
@@ -41,6 +43,7 @@ const struct mpi_field mpi_stats_fields[] = {
     F(omitted, FIELD_U64),
     F(receives_freed, FIELD_U64),
     F(unrecorded, FIELD_BOOL),
+    F(looked, FIELD_BOOL),
     F(resets, FIELD_U64),
     F(reset_ns, FIELD_U64),
     F(paused_ns, FIELD_U64),
@@ -95,6 +98,16 @@ const struct mpi_field mpi_thread_fields[] = {
     F(name, FIELD_TEXT),
     F(held, FIELD_TEXT),
     F(errors, FIELD_U64),
+#undef F
+    END,
+};
+
+const struct mpi_field mpi_look_fields[] = {
+#define F(member, kind) FIELD(mpi_stats_thread, member, #member, kind)
+    F(attends, FIELD_ATTENDS),
+    F(polls, FIELD_BOOL),
+    F(polls_ns, FIELD_U64),
+    F(polls_per_second, FIELD_REAL),
 #undef F
     END,
 };
@@ -188,6 +201,19 @@ static const struct mpi_field request_fields[] = {
     END,
 };
 
+static const struct mpi_field seen_fields[] = {
+#define F(member, name, kind) FIELD(thread_seen, member, name, kind)
+    F(tid, "tid", FIELD_I32),
+    F(name, "name", FIELD_CHARS),
+    F(wait.kind, "wait", FIELD_WAIT),
+    F(wait.tid, "waits_for", FIELD_I32),
+    F(wait.word, "word", FIELD_U64),
+    F(wait.limited, "limited", FIELD_BOOL),
+    F(wait.unseen, "unseen", FIELD_BOOL),
+#undef F
+    END,
+};
+
 #define TABLE(name, fields, type, rows, count) \
     { \
         name, fields, sizeof(struct type), offsetof(struct mpi_stats, rows), offsetof(struct mpi_stats, count) \
@@ -200,4 +226,5 @@ const struct mpi_table mpi_tables[MPI_TABLES] = {
     TABLE("sites", site_fields, mpi_stats_site, sites, site_count),
     TABLE("peers", peer_fields, mpi_stats_peer, peers, peer_count),
     TABLE("requests", request_fields, mpi_stats_request, requests, request_count),
+    [MPI_TABLE_SEEN] = TABLE("seen", seen_fields, thread_seen, seen, seen_count),
 };

@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +109,11 @@ static const char *expected_of(enum mpi_field_kind kind)
         return "loaded, running, ended or off";
     case FIELD_KIND:
         return "intra, inter, window or file";
+    case FIELD_ATTENDS:
+    case FIELD_WAIT:
+        return "a word that is known";
     case FIELD_TEXT:
+    case FIELD_CHARS:
         return "a string";
     case FIELD_CALL:
         return "the name of a call, or null";
@@ -140,6 +145,8 @@ static int parse_value(const json_t *value, enum mpi_field_kind kind, void *at, 
         return code;
     case FIELD_STATE:
     case FIELD_KIND:
+    case FIELD_ATTENDS:
+    case FIELD_WAIT:
         return parse_word(value, kind, at);
     case FIELD_I32:
         code = parse_integer(value, INT32_MIN, INT32_MAX, &number);
@@ -163,6 +170,12 @@ static int parse_value(const json_t *value, enum mpi_field_kind kind, void *at, 
         return parse_group(value, arena, &comm->remote_size, &comm->remote_ranks);
     case FIELD_WAITS:
         return parse_waits(value, at);
+    case FIELD_REAL:
+        *(double *)at = json_number_value(value);
+        return json_is_number(value) ? 0 : -EBADMSG;
+    case FIELD_CHARS:
+        snprintf(at, MPI_FIELD_CHARS, "%s", json_is_string(value) ? json_string_value(value) : "");
+        return json_is_string(value) ? 0 : -EBADMSG;
     }
     return -EBADMSG;
 }
@@ -271,7 +284,9 @@ static int parse_thread(const json_t *object, struct mpi_stats_thread *thread, s
                             "threads.blocking", err);
     if (code == 0)
         code = parse_object(json_object_get(object, "now"), mpi_now_fields, &thread->now, arena, "threads.now", err);
-    const json_t *last = json_object_get(object, "last");
+    const json_t *last = json_object_get(object, "last"), *look = json_object_get(object, "look");
+    if (code == 0 && look)
+        code = parse_object(look, mpi_look_fields, thread, arena, "threads.look", err);
     if (code == 0 && last)
         code = parse_object(last, mpi_now_fields, &thread->last, arena, "threads.last", err);
     thread->now.site.call = thread->now.call;

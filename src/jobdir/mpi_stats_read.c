@@ -16,7 +16,6 @@
 
 struct reading {
     struct mpi_stats_set set;
-    size_t room;
     int unreadable;
     struct err *err; /* of the first */
 };
@@ -45,17 +44,9 @@ static int read_one(struct reading *reading, const char *path, const char *name)
     _cleanup_(freep) char *bytes = NULL;
     size_t size;
     struct err why = {.text = ""};
-    if (set->count == reading->room) {
-        size_t room = reading->room ? 2 * reading->room : 64;
-        struct mpi_stats *grown = arena_alloc(set->arena, room * sizeof *grown);
-        if (!grown)
-            return -ENOMEM;
-        if (set->count)
-            memcpy(grown, set->ranks, set->count * sizeof *grown);
-        set->ranks = grown;
-        reading->room = room;
-    }
-    struct mpi_stats *stats = &set->ranks[set->count];
+    struct mpi_stats *stats = mpi_stats_set_next(set);
+    if (!stats)
+        return -ENOMEM;
     int code = file_read(path, &bytes, &size);
     if (code == 0)
         code = mpi_stats_parse(stats, bytes, size, set->arena, &why);
@@ -86,17 +77,6 @@ static int read_node(struct reading *reading, const char *dir, const char *node)
     return code;
 }
 
-static int by_rank(const void *a, const void *b)
-{
-    const struct mpi_stats *one = a, *other = b;
-    int order = strcmp(one->namespace, other->namespace);
-    if (order == 0)
-        order = one->rank < other->rank ? -1 : one->rank > other->rank;
-    if (order == 0)
-        order = one->pid < other->pid ? -1 : one->pid > other->pid;
-    return order ? order : strcmp(one->name, other->name);
-}
-
 int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err *err)
 {
     char path[PATH_MAX];
@@ -107,9 +87,6 @@ int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err
     if (!nodes)
         return err_errno(err, -errno, "%s", path);
     int code = 0;
-    reading.set.arena = calloc(1, sizeof *reading.set.arena);
-    if (!reading.set.arena)
-        code = -ENOMEM;
     for (struct dirent *entry; code == 0 && (entry = readdir(nodes));)
         if (entry->d_name[0] != '.')
             code = read_node(&reading, path, entry->d_name);
@@ -118,18 +95,9 @@ int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err
         mpi_stats_set_done(&reading.set);
         return err_set(err, code, "out of memory");
     }
-    if (reading.set.count)
-        qsort(reading.set.ranks, reading.set.count, sizeof *reading.set.ranks, by_rank);
+    mpi_stats_set_sort(&reading.set);
     *ret_set = reading.set;
     return reading.unreadable;
-}
-
-void mpi_stats_set_done(struct mpi_stats_set *set)
-{
-    if (set->arena)
-        arena_done(set->arena);
-    free(set->arena);
-    *set = (struct mpi_stats_set){0};
 }
 
 /* ---- distributions ---- */

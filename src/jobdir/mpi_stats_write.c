@@ -89,17 +89,19 @@ static void put_field(struct buf *out, const struct mpi_field *field, const void
 {
     const char *at = (const char *)record + field->offset;
     const struct mpi_stats_comm *comm = record;
-    uint32_t number = 0;
+    uint32_t number = 0, word = 0;
     switch (field->kind) {
     case FIELD_U32:
         put_uint(out, *(const uint32_t *)(const void *)at);
         break;
     case FIELD_STATE:
     case FIELD_KIND:
+    case FIELD_ATTENDS:
+    case FIELD_WAIT:
         number = *(const uint32_t *)(const void *)at;
-        if (number > (field->kind == FIELD_STATE ? (uint32_t)MPIA_OFF : (uint32_t)MPIA_COMM_FILE))
-            number = 0;
-        buf_printf(out, "\"%s\"", mpi_field_words(field->kind)[number]);
+        while (word < number && mpi_field_words(field->kind)[word])
+            word++;
+        buf_printf(out, "\"%s\"", mpi_field_words(field->kind)[mpi_field_words(field->kind)[word] ? word : 0]);
         break;
     case FIELD_INDEX:
         number = *(const uint32_t *)(const void *)at;
@@ -136,6 +138,12 @@ static void put_field(struct buf *out, const struct mpi_field *field, const void
     case FIELD_WAITS:
         put_waits(out, (const uint64_t *)(const void *)at);
         break;
+    case FIELD_REAL:
+        buf_printf(out, "%.3f", *(const double *)(const void *)at);
+        break;
+    case FIELD_CHARS:
+        put_text(out, at);
+        break;
     }
 }
 
@@ -167,7 +175,7 @@ static void put_table(struct buf *out, const struct mpi_table *table, const stru
     buf_puts(out, "]}");
 }
 
-static void put_thread(struct buf *out, const struct mpi_stats_thread *thread)
+static void put_thread(struct buf *out, const struct mpi_stats_thread *thread, bool looked)
 {
     buf_putc(out, '{');
     put_members(out, mpi_thread_fields, thread, ",");
@@ -177,6 +185,10 @@ static void put_thread(struct buf *out, const struct mpi_stats_thread *thread)
     put_members(out, mpi_clock_fields, &thread->blocking, ",");
     buf_puts(out, "},\n \"now\":{");
     put_members(out, mpi_now_fields, &thread->now, ",");
+    if (looked) {
+        buf_puts(out, "},\n \"look\":{");
+        put_members(out, mpi_look_fields, thread, ",");
+    }
     if (thread->last.call != CALL_NONE) {
         buf_puts(out, "},\n \"last\":{");
         put_members(out, mpi_now_fields, &thread->last, ",");
@@ -191,10 +203,10 @@ void mpi_stats_print(const struct mpi_stats *stats, struct buf *out)
     buf_puts(out, ",\n\"threads\":[");
     for (size_t i = 0; i < stats->thread_count; i++) {
         buf_puts(out, i ? ",\n" : "\n");
-        put_thread(out, &stats->threads[i]);
+        put_thread(out, &stats->threads[i], stats->looked);
     }
     buf_putc(out, ']');
-    for (size_t i = 0; i < MPI_TABLES; i++)
+    for (size_t i = 0; i < (size_t)MPI_TABLES - !stats->looked; i++)
         put_table(out, &mpi_tables[i], stats);
     buf_puts(out, "}\n");
 }

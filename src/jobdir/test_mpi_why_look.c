@@ -13,6 +13,7 @@
 #include "base/test_wait_world.h"
 #include "jobdir/mpi_look.h"
 #include "jobdir/test_mpi_why.h"
+#include "shm/waits.h"
 
 /* Rank 1 sent a message to 0 and waits for the answer; 0 is in a receive that may take it, or not. */
 static struct scene answer_awaited(int32_t from, int32_t tag, enum mpi_attends attends)
@@ -187,7 +188,7 @@ static enum mpi_attends attends_after(pid_t pid, long ms)
     struct mpi_stats_set set = look_at(&stats, &thread, pid);
     struct mpi_look *look;
     const struct timespec pause = {.tv_nsec = ms * 1000000};
-    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    assert_int_equal(mpi_look_begin(&look, &set), 0);
     nanosleep(&pause, NULL);
     mpi_look_end(look, &set);
     return thread.attends;
@@ -211,13 +212,9 @@ static void test_processes(void **state)
     assert_int_equal(attends_after(pid, 1), MPI_STOPPED);
     struct mpi_stats_set set = look_at(&stats, &thread, pid);
     struct mpi_look *look;
-    assert_int_equal(mpi_look_begin(&look, &set, NULL), 0);
+    assert_int_equal(mpi_look_begin(&look, &set), 0);
     mpi_look_end_at_once(look, &set);
     assert_int_equal(thread.attends, MPI_STOPPED);
-    set = look_at(&stats, &thread, pid);
-    assert_int_equal(mpi_look_begin(&look, &set, "elsewhere"), 0);
-    mpi_look_end(look, &set);
-    assert_int_equal(thread.attends, MPI_ATTENDS_UNKNOWN);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     assert_int_equal(attends_after(pid, 1), MPI_ATTENDS_UNKNOWN);
@@ -282,7 +279,7 @@ static void test_stopped_for_a_moment(void **state)
         struct mpi_stats_set set = look_at(&stats, &thread, pid);
         assert_false(mpi_look_is_unsaid(&set));
         thread.held = cases[i].held;
-        assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+        assert_int_equal(mpi_look_begin(&look, &set), 0);
         assert_int_equal(write(order, &byte, 1), 1);
         assert_int_equal(read(answer, &byte, 1), 1);
         mpi_look_end(look, &set);
@@ -296,6 +293,13 @@ static void test_stopped_for_a_moment(void **state)
     }
 }
 
+static void look_wait(const struct mpi_look *look)
+{
+    do
+        wait_poll(NULL, 0, (int)wait_policies[WAIT_RANKS].look_ms);
+    while (mpi_look_goes_on(look));
+}
+
 /* How long is waited for a second look, in ms, if the thread gets a processor after so many. */
 static uint64_t looks_for(char letter, uint64_t runs_after_ms, enum mpi_attends *ret_attends)
 {
@@ -306,8 +310,8 @@ static uint64_t looks_for(char letter, uint64_t runs_after_ms, enum mpi_attends 
     uint64_t since_ns = wait_now_ns();
     test_world.runs_at_ns = runs_after_ms ? since_ns + runs_after_ms * 1000000 : 0;
     struct mpi_stats_set set = look_at(&stats, &thread, getpid());
-    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
-    mpi_look_wait(look);
+    assert_int_equal(mpi_look_begin(&look, &set), 0);
+    look_wait(look);
     mpi_look_end(look, &set);
     *ret_attends = thread.attends;
     uint64_t took_ms = (wait_now_ns() - since_ns) / 1000000;
@@ -341,7 +345,7 @@ static void test_at_once(void **state)
     struct mpi_look *look;
     test_world_begin('R');
     struct mpi_stats_set set = look_at(&stats, &thread, getpid());
-    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    assert_int_equal(mpi_look_begin(&look, &set), 0);
     wait_poll(NULL, 0, 500);
     mpi_look_end_at_once(look, &set);
     test_world_end();
@@ -366,8 +370,8 @@ static void test_one_that_polls(void **state)
     struct mpi_stats_set set = look_at(&stats, &thread, pid);
     struct mpi_look *look;
     for (int i = 0; i < 10 && (i == 0 || attends != MPI_ATTENDS); i++) {
-        assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
-        mpi_look_wait(look);
+        assert_int_equal(mpi_look_begin(&look, &set), 0);
+        look_wait(look);
         mpi_look_end(look, &set);
         attends = thread.attends;
     }

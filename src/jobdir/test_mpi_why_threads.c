@@ -224,7 +224,7 @@ static void test_look(void **state)
     struct mpi_stats_set set = {.ranks = &stats, .count = 1, .arena = &arena};
     struct mpi_look *look;
     size_t circle[64];
-    assert_int_equal(mpi_look_begin(&look, &set, "here"), 0);
+    assert_int_equal(mpi_look_begin(&look, &set), 0);
     mpi_look_end(look, &set);
     assert_int_equal(stats.seen_count, WAYS + 1);
     for (int i = 0; i < WAYS; i++) {

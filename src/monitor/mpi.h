@@ -43,7 +43,9 @@ int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, s
 /* Only what it is in (mpi_stats_take_now). */
 int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
                          struct err *err);
-/* Writes its files. 0 or -errno with err; of no job: -ENOENT. */
+/* Writes what was taken of it. 0 or -errno with err; of no job: -ENOENT. */
+int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stats, struct err *err);
+/* Takes and writes. Likewise. */
 int mpi_process_flush(struct mpi_process *process, struct err *err);
 /* Its counts begin anew, each thread's with its next call. */
 void mpi_process_reset(struct mpi_process *process);

@@ -210,22 +210,28 @@ static bool is_nothing(const struct mpi_stats *stats)
     return stats->state == MPIA_LOADED && stats->rank < 0 && stats->row_count == 0;
 }
 
-int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)
+int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stats, struct err *err)
 {
     char dir[PATH_MAX];
+    int code = directory_of(process, dir, err);
+    if (code < 0 || is_nothing(stats))
+        return code;
+    if (process->incarnation < 0)
+        choose_incarnation(process, dir);
+    return mpi_stats_write(stats, dir, (uint32_t)process->incarnation, err);
+}
+
+int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)
+{
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
     bool in_call;
     uint64_t mark = mpi_process_mark(process, &in_call);
-    int code = directory_of(process, dir, err);
-    if (code == 0)
-        code = mpi_process_take(process, &stats, &arena, err);
-    if (code == 0 && !is_nothing(&stats)) {
-        if (process->incarnation < 0)
-            choose_incarnation(process, dir);
+    int code = mpi_process_take(process, &stats, &arena, err);
+    if (code == 0) {
         if (!distributions)
             stats.distribution_count = 0;
-        code = mpi_stats_write(&stats, dir, (uint32_t)process->incarnation, err);
+        code = mpi_process_record(process, &stats, err);
     }
     if (code == 0)
         process->written_mark = mark;

@@ -559,10 +559,12 @@ const struct scry_service mpi_services[] = {
      "window or file, bytes, requests waited for, file and address of the call, ns of computation and of "
      "communication."},
     {"mpi_get_wait_graph", SCRY_INFORMATION,
-     "[string job] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }", SCRY_OPTIONAL,
-     mpi_get_wait_graph,
+     "[string job], [integer record] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }",
+     SCRY_OPTIONAL, mpi_get_wait_graph,
      "Why the ranks of a job do not move (" JOB
-     "). still: ns without a call begun or ended; ranks: index, MPI job, rank, "
+     "). It takes some tenths of a second, in which is seen who polls and who has no processor; not in braces and when "
+     "an event happens. record: 1 if what is seen is to be written to the job's directory. still: ns without a call "
+     "begun or ended; ranks: index, MPI job, rank, "
      "pid, state, 1 if it can never move again, index of the rank it waits for in the end (-1); waits: index of the "
      "rank, "
      "thread id, reason (send, receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi.h), as tools see them.
- * mpi.c has the table and the services on single processes, mpi_job.c and mpi_activity.c those on jobs, mpi_stall.c the
- * event, mpi_load.c brings the interposer into processes that run.
+ * mpi.c has the table and the services on single processes, mpi_job.c, mpi_why.c and mpi_activity.c those on jobs,
+ * mpi_stall.c the event, mpi_load.c brings the interposer into processes that run.
  */
 #ifndef SCRY_SERVICE_MPI_H
 #define SCRY_SERVICE_MPI_H
@@ -22,9 +22,9 @@ void mpi_flush(struct scry_call *call);
 void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
-/* Why the ranks of a job (directory; NULL: all) do not move. All memory from `arena`. 0 or -ENOMEM. */
-int mpi_job_why(struct monitor *monitor, const char *dir, struct mpi_stats_set *ret_set, struct mpi_why *ret_why,
-                struct arena *arena);
+/* Why the ranks of a job (directory; NULL: all) do not move, by looks at one moment: for who cannot wait. 0 or -ENOMEM.
+ */
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out);
 
 /* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);

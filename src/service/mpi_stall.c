@@ -37,12 +37,8 @@ static void look_at(void *ctx, struct mpi_process *process)
 
 static void tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
 {
-    struct arena arena = ARENA_INIT;
-    struct mpi_stats_set set;
-    struct mpi_why why;
     struct buf text = BUF_INIT;
-    if (mpi_job_why(monitor, dir, &set, &why, &arena) == 0)
-        mpi_why_text(&text, &why);
+    mpi_job_why_text(monitor, dir, &text);
     uint64_t now = clock_now_ns();
     struct value outputs[OUTPUTS] = {value_string(span_str(dir ? dir : "")),
                                      value_floating((double)(now - since_ns) / 1e9), value_uint(ranks),
@@ -57,7 +53,6 @@ static void tell(struct monitor *monitor, const char *dir, struct stall *stall, 
     stall->telling = false;
     monitor_leave(monitor);
     buf_done(&text);
-    arena_done(&arena);
 }
 
 /* The job as it is named now; "" for all; NULL: nobody follows it (yet). */

@@ -423,8 +423,8 @@ class Pause:
     """A point at which one process waits (src/base/pause.h), the first to come there after the beginning of the with
     statement, until release():
 
-        with self.box.pause("why.between-looks") as pause:
-            why = self.box.start(self.box.scry("why"))
+        with self.box.pause("info.between-looks") as pause:
+            ps = self.box.start(self.box.scry("ps"))
             pid = pause.reached()
             ...                     # what is to happen just then
             pause.release()         # or the end of the statement

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scry why: deadlocks, stragglers, mismatched collectives, and what other programs are blocked in."""
 
+import glob
 import json
 import os
 import re
@@ -37,12 +38,16 @@ class Why(mpitest.MpiCase):
         return (*answers[-1], text)
 
     def text_of(self, path, answer, shown=""):
-        """What is asked for again is looked at again: a rank that had no processor meanwhile may do anything."""
+        """What is asked for again is looked at again: a rank that had no processor meanwhile may do anything. The service
+        says the same as the command, which knows more of ranks that compute, and of those that died."""
         texts, findings = [], [each["text"] for each in answer["mpi"]["findings"]]
+        same = [each["text"] for each in answer["mpi"]["findings"] if each["kind"] in ("deadlock", "mismatch", "polls")]
 
         def said():
             texts.append(self.box.run(self.box.scry("why", path)).stdout)
-            return all(each in texts[-1] for each in findings) and re.search(shown, texts[-1])
+            reply = self.box.run(self.box.scry("omis", "-c", f': mpi_get_wait_graph("{path}")')).stdout
+            return all(each in texts[-1] for each in findings) and re.search(shown, texts[-1]) and \
+                all(each in reply for each in same)
 
         scrytest.wait_until(said, 30, lambda: f"scry why says {findings} and {shown!r}: {texts[-1]}")
         return texts[-1]
@@ -232,32 +237,31 @@ class Why(mpitest.MpiCase):
         self.assertIn("stopped by a rule of scry (thread_has_started_lib_call)", text)
         self.end(job)
 
-    def test_stopped_by_a_rule_meanwhile(self):
-        """Between the look at who is held and the one at who stands still: no signal has stopped it."""
-        pause = self.box.pause("why.between-looks")
-        rule = 'thread_has_started_lib_call([], "MPI_Recv", "peer == 0") : thread_stop([$thread])'
-        job = self.start_job(2, self.target("stuck.c", "-Wno-stringop-overflow"), "answer", options=["--rule", rule],
-                             stdout=subprocess.DEVNULL)
+    def test_without_the_monitor(self):
+        """What it saw last is answered from the record: also who polls, and for whom."""
+        job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "test", stdout=subprocess.DEVNULL)
         path, answers = self.box.path("work", "job"), []
+        polls = self.only("polls", [0, 1], [2])
 
-        def receives():
-            answers.append(self.why(path))
-            mpi = answers[-1][0]["mpi"]
-            return mpi and len(mpi["ranks"]) == 2 and all(each["threads"] for each in mpi["ranks"]) and \
-                any(thread["call"] == "MPI_Recv" for thread in mpi["ranks"][0]["threads"])
+        def seen():
+            answers.append(self.why(path)[0])
+            return polls(answers[-1])
 
         scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
-        scrytest.wait_until(receives, 30, lambda: json.dumps(answers[-1][0], indent=1))
-        pid = answers[-1][0]["mpi"]["ranks"][1]["pid"]
-        with pause:
-            why = self.box.start(self.box.scry("why", "--json", path))
-            pause.reached()
-            open(self.box.path("work", "go"), "w", encoding="utf-8").close()
-            scrytest.wait_until(lambda: scrytest.process_state(pid) == "t", 30, "the rule stops rank 1")
-            pause.release()
-            answer = self.valid("why", json.loads(why.stdout.read()))
-        thread = self.thread(answer, 1)
-        self.assertEqual((thread["state"], thread["held_by"]), ("stopped", "a rule of scry (thread_has_started_lib_call)"))
+        scrytest.wait_until(seen, 60, lambda: json.dumps(answers[-1], indent=1))
+        os.kill(job.pid, signal.SIGSTOP)  # it would start another monitor
+        try:
+            pid = self.box.monitor_pid()
+            os.kill(pid, signal.SIGSTOP)
+            files = glob.glob(os.path.join(path, "stats", "*", "*.json"))
+            scrytest.wait_until(lambda: all(json.load(open(each, encoding="utf-8"))["looked"] for each in files), 1)
+            os.kill(pid, signal.SIGKILL)
+            scrytest.wait_until(lambda: scrytest.process_gone(pid), 10, "the monitor ends")
+            answer, _ = self.why(path)
+        finally:
+            os.kill(job.pid, signal.SIGCONT)
+        self.assertIn("as old as its last report", answer["note"])
+        self.assertTrue(polls(answer), json.dumps(answer, indent=1))
         self.end(job)
 
     def polls(self, way, shown=""):
