@@ -153,7 +153,7 @@ static void put_way(struct buf *out, const struct mpi_stats *stats, const char *
 static bool is_in_init(const struct mpi_stats *stats)
 {
     for (size_t i = 0; i < stats->thread_count; i++)
-        if (stats->threads[i].now.call == CALL_MPI_Init || stats->threads[i].now.call == CALL_MPI_Init_thread)
+        if (call_info(stats->threads[i].now.call)->waits == CALL_WAITS_START)
             return true;
     return false;
 }

@@ -30,8 +30,7 @@ static int by_place(const void *a, const void *b)
 static bool is_exchange(const struct mpi_stats_peer *peer)
 {
     return (peer->peer >= 0 || peer->peer == MPIA_RANK_FOREIGN) && !mpi_stats_is_epoch(peer) &&
-           (peer->call == CALL_NONE ||
-            (peer->call < CALL_COUNT && call_infos[peer->call].class == CALL_CLASS_ONESIDED));
+           (peer->call == CALL_NONE || call_info(peer->call)->class == CALL_CLASS_ONESIDED);
 }
 
 static size_t put_cells(struct mpi_matrix_cell *cells, const struct mpi_stats *stats, uint32_t world,

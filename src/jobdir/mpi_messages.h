@@ -256,18 +256,6 @@ struct mpi_operation {
 /* By communicator and order. 0, or what `fn` returned if that is not 0, or -ENOMEM. */
 typedef int mpi_operation_fn(void *ctx, const struct mpi_operation *operation);
 int mpi_messages_each_operation(const struct mpi_messages *messages, mpi_operation_fn *fn, void *ctx);
-/* What kind of operation a collective call is. */
-enum mpi_gathering {
-    MPI_ALL_TO_ALL, /* nobody leaves before all have come */
-    MPI_ONE_TO_ALL,
-    MPI_ALL_TO_ONE,
-    MPI_ALL_BY_TIMES, /* all take part; libraries may, but need not make them wait for each other: communicators,
-                         windows, files are made, changed and freed */
-    MPI_ALL_BY_EXITS, /* likewise, and each has much to do of its own: files are read and written */
-    MPI_ALL_OTHERWISE,
-};
-enum mpi_gathering mpi_gathering_of(uint32_t call);
-
 const char *mpi_wait_name(enum mpi_wait_kind kind); /* "late_sender" */
 
 /* Whether a call may wait for other ranks. */

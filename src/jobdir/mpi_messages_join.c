@@ -15,11 +15,6 @@
 
 #include "base/cleanup.h"
 
-static bool is_spawn(uint32_t call)
-{
-    return call == CALL_MPI_Comm_spawn || call == CALL_MPI_Comm_spawn_multiple;
-}
-
 /* ---- what there is ---- */
 
 static bool has_foreign(const int32_t *ranks, uint32_t count)
@@ -98,7 +93,7 @@ static int gather(struct join *join)
 
 static bool is_same_kind(uint32_t one, uint32_t other)
 {
-    return one == other || (is_spawn(one) && is_spawn(other));
+    return one == other || (call_is(one, CALL_IS_SPAWNS) && call_is(other, CALL_IS_SPAWNS));
 }
 
 /* The call that made it is the how-manyeth of its kind of its rank, if each has made one. */
@@ -131,7 +126,8 @@ static void when_made(const struct mpi_messages *messages, struct shared *shared
     for (uint32_t i = 0; i < shared->comm->size; i++) {
         const struct mpi_message_rank *rank = shared->own[i] == UINT32_MAX ? NULL : &messages->ranks[shared->own[i]];
         const struct mpi_stats_comm *comm = rank ? comm_of(rank, shared->comm->identity) : NULL;
-        const struct mpi_part *part = comm && (comm->meeting || is_spawn(comm->call)) ? maker_of(rank, comm) : NULL;
+        const struct mpi_part *part =
+            comm && (comm->meeting || call_is(comm->call, CALL_IS_SPAWNS)) ? maker_of(rank, comm) : NULL;
         if (comm && comm->meeting) {
             shared->meeting = comm->meeting;
             shared->root = shared->own[i];
@@ -157,7 +153,7 @@ static void when_started(const struct mpi_messages *messages, struct shared *sha
 static void find_times(const struct join *join)
 {
     for (size_t i = 0; i < join->count; i++)
-        if (is_spawn(join->list[i].comm->call) || mpi_is_meeting(join->list[i].comm->call))
+        if (call_is(join->list[i].comm->call, CALL_IS_SPAWNS) || call_is(join->list[i].comm->call, CALL_IS_MEETS))
             when_made(join->messages, &join->list[i]);
         else if (join->list[i].comm->call == CALL_MPI_Comm_get_parent)
             when_started(join->messages, &join->list[i]);
@@ -190,11 +186,11 @@ static struct shared *find(const struct join *join, uint32_t world, uint64_t ide
 
 static bool is_pair(const struct join *join, const struct shared *a, const struct shared *b)
 {
-    if (is_spawn(b->comm->call))
-        return !is_spawn(a->comm->call) && is_pair(join, b, a);
+    if (call_is(b->comm->call, CALL_IS_SPAWNS))
+        return !call_is(a->comm->call, CALL_IS_SPAWNS) && is_pair(join, b, a);
     if (!mpi_shared_fit(a, b))
         return false;
-    if (is_spawn(a->comm->call))
+    if (call_is(a->comm->call, CALL_IS_SPAWNS))
         return b->comm->call == CALL_MPI_Comm_get_parent && a->from <= b->from && b->from <= b->to && b->to <= a->to;
     const struct shared *parent = find(join, a->world, a->parent), *twin = find(join, b->world, b->parent);
     return parent && twin && parent->same && parent->same == twin->same && a->comm->call == b->comm->call &&
@@ -286,7 +282,7 @@ int mpi_messages_join(struct mpi_messages *messages)
     for (bool more = code == 0; more;) { /* parents before what was made of them */
         more = false;
         for (size_t i = 0; i < join.count; i++)
-            if (!mpi_is_meeting(join.list[i].comm->call))
+            if (!call_is(join.list[i].comm->call, CALL_IS_MEETS))
                 more = unite(&join, &join.list[i]) || more;
     }
     if (code == 0)

@@ -29,8 +29,6 @@ struct join {
  * own. */
 bool mpi_shared_fit(const struct shared *a, const struct shared *b);
 
-/* MPI_Comm_connect, MPI_Comm_accept, MPI_Comm_join */
-bool mpi_is_meeting(uint32_t call);
 /* Unites what was made where two programs met. */
 void mpi_messages_meet(const struct join *join);
 

@@ -10,11 +10,6 @@
  */
 #include "jobdir/mpi_messages_join.h"
 
-bool mpi_is_meeting(uint32_t call)
-{
-    return call == CALL_MPI_Comm_connect || call == CALL_MPI_Comm_accept || call == CALL_MPI_Comm_join;
-}
-
 static void unite(struct shared *one, struct shared *other)
 {
     one->same = other->same = one;

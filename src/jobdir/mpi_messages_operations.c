@@ -18,37 +18,6 @@ enum {
     EXITS_SHARE = 4,   /* all leave within this part of the time within which they came */
 };
 
-static bool begins(const char *text, const char *with)
-{
-    return strncasecmp(text, with, strlen(with)) == 0;
-}
-
-enum mpi_gathering mpi_gathering_of(uint32_t call)
-{
-    static const struct {
-        const char *name;
-        enum mpi_gathering gathering;
-    } rules[] = {{"Allgather", MPI_ALL_TO_ALL}, {"Allreduce", MPI_ALL_TO_ALL},      {"Alltoall", MPI_ALL_TO_ALL},
-                 {"Barrier", MPI_ALL_TO_ALL},   {"Reduce_scatter", MPI_ALL_TO_ALL}, {"Reduce_local", MPI_ALL_OTHERWISE},
-                 {"Bcast", MPI_ONE_TO_ALL},     {"Scatter", MPI_ONE_TO_ALL},        {"Gather", MPI_ALL_TO_ONE},
-                 {"Reduce", MPI_ALL_TO_ONE}};
-    if (call >= CALL_COUNT)
-        return MPI_ALL_OTHERWISE;
-    const struct call_info *info = &call_infos[call];
-    if (info->class == CALL_CLASS_IO)
-        return info->volume == CALL_VOLUME_READ || info->volume == CALL_VOLUME_WRITE ? MPI_ALL_BY_EXITS
-                                                                                     : MPI_ALL_BY_TIMES;
-    if (info->class == CALL_CLASS_COMM || info->class == CALL_CLASS_ONESIDED)
-        return MPI_ALL_BY_TIMES;
-    const char *name = info->name + strlen("MPI_");
-    for (unsigned blocking = 0; info->class == CALL_CLASS_COLLECTIVE && blocking < 2;
-         blocking++, name += name[0] == 'I')
-        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-            if (begins(name, rules[i].name))
-                return rules[i].gathering;
-    return MPI_ALL_OTHERWISE;
-}
-
 /* ---- an operation ---- */
 
 struct operation {
@@ -112,15 +81,15 @@ static void judge(const struct operation *operation, enum mpi_wait_kind kind, si
                                     .judged = true};
 }
 
-static void judge_all(const struct operation *operation, enum mpi_gathering gathering)
+static void judge_all(const struct operation *operation, enum call_gathering gathering)
 {
     size_t last = last_to_come(operation->of, operation->of->count);
     int64_t last_begin = operation->of->parts[last]->begin;
     bool known = operation->first_leave != INT64_MAX; /* when anybody left */
     if (known && operation->first_leave + operation->slack < last_begin)
         return;
-    if (gathering == MPI_ALL_BY_EXITS && (!known || operation->last_leave - operation->first_leave >
-                                                        (last_begin - operation->first_begin) / EXITS_SHARE))
+    if (gathering == CALL_GATHERING_BY_EXITS && (!known || operation->last_leave - operation->first_leave >
+                                                               (last_begin - operation->first_begin) / EXITS_SHARE))
         return;
     for (size_t i = 0; i < operation->of->count; i++)
         judge(operation, MPI_WAIT_COLLECTIVE, i, last);
@@ -141,21 +110,23 @@ static int judge_operation(void *ctx, const struct mpi_operation *of)
 {
     struct waits *waits = ctx;
     struct operation operation = {.waits = waits, .of = of};
-    enum mpi_gathering gathering = mpi_gathering_of(of->parts[0]->call);
+    enum call_gathering gathering = call_info(of->parts[0]->call)->gathering;
     operation.slack = waits->messages->timeline.host_count > 1 ? CLOCKS_NS : 0;
     waits->messages->collectives++;
     for (size_t i = 1; i < of->count; i++)
-        if (mpi_gathering_of(of->parts[i]->call) != gathering)
+        if (call_info(of->parts[i]->call)->gathering != gathering)
             return 0; /* not one operation, whatever the numbers say */
-    if (of->count < 2 || gathering == MPI_ALL_OTHERWISE)
+    if (of->count < 2 || gathering == CALL_GATHERING_OTHERWISE)
         return 0;
     find_times(&operation);
-    size_t root = gathering == MPI_ONE_TO_ALL || gathering == MPI_ALL_TO_ONE ? root_of(waits->messages, of) : 0;
+    size_t root = gathering == CALL_GATHERING_ONE_TO_ALL || gathering == CALL_GATHERING_ALL_TO_ONE
+                      ? root_of(waits->messages, of)
+                      : 0;
     if (root == of->count)
         return 0;
-    if (gathering == MPI_ALL_TO_ONE)
+    if (gathering == CALL_GATHERING_ALL_TO_ONE)
         judge(&operation, MPI_WAIT_MEMBERS, root, last_to_come(of, root));
-    else if (gathering != MPI_ONE_TO_ALL)
+    else if (gathering != CALL_GATHERING_ONE_TO_ALL)
         judge_all(&operation, gathering);
     else
         for (size_t i = 0; i < of->count; i++)

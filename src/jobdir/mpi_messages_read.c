@@ -379,17 +379,12 @@ static void take_message(struct reader *reader, struct track *track, const struc
     }
 }
 
-static bool is_init(uint32_t call)
-{
-    return call == CALL_MPI_Init || call == CALL_MPI_Init_thread;
-}
-
 static void take_entry(struct reader *reader, struct track *track, const struct trace_event *event, int64_t now)
 {
     uint32_t call = call_of(reader, event->function);
     if (call == CALL_NONE || (track->inside && event->depth > track->depth))
         return;
-    if (is_init(call)) {
+    if (call_info(call)->waits == CALL_WAITS_START) {
         reader->rank->from_start = true;
         reader->rank->init_begin = now;
     }
@@ -416,7 +411,7 @@ static void note_open(struct mpi_message_rank *rank, const struct track *track)
 
 static void take_exit(struct reader *reader, struct track *track, const struct trace_event *event, int64_t now)
 {
-    if (is_init(call_of(reader, event->function))) {
+    if (call_info(call_of(reader, event->function))->waits == CALL_WAITS_START) {
         reader->rank->from_start = true;
         reader->rank->init_end = now;
     }

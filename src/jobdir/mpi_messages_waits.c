@@ -28,58 +28,14 @@ const char *mpi_wait_name(enum mpi_wait_kind kind)
 
 /* ---- calls ---- */
 
-static bool is_named(uint32_t call, const char *begin)
-{
-    return strncmp(call_infos[call].name, begin, strlen(begin)) == 0;
-}
-
 enum mpi_waiting mpi_waiting_of(uint32_t call)
 {
-    if (call >= CALL_COUNT)
+    const unsigned classes = 1 << CALL_CLASS_P2P | 1 << CALL_CLASS_COMPLETION | 1 << CALL_CLASS_COLLECTIVE |
+                             1 << CALL_CLASS_ONESIDED | 1 << CALL_CLASS_IO | 1 << CALL_CLASS_COMM;
+    const struct call_info *info = call_info(call);
+    if (!(classes >> info->class & 1))
         return MPI_WAITS_NOT;
-    switch (call_infos[call].class) {
-    case CALL_CLASS_P2P:
-    case CALL_CLASS_COMPLETION:
-    case CALL_CLASS_COLLECTIVE:
-    case CALL_CLASS_ONESIDED:
-    case CALL_CLASS_IO:
-    case CALL_CLASS_COMM:
-        break;
-    default:
-        return MPI_WAITS_NOT;
-    }
-    if (call_infos[call].blocking)
-        return MPI_WAITS;
-    switch (call) {
-    case CALL_MPI_Test:
-    case CALL_MPI_Testall:
-    case CALL_MPI_Testany:
-    case CALL_MPI_Testsome:
-    case CALL_MPI_Request_get_status:
-    case CALL_MPI_Iprobe:
-    case CALL_MPI_Improbe:
-    case CALL_MPI_Parrived:
-    case CALL_MPI_Win_test:
-        return MPI_WAITS_LOOKS;
-    default:
-        return MPI_WAITS_NOT;
-    }
-}
-
-/* One that returns as soon as any of its requests is complete, with what is by then. */
-static bool takes_some(uint32_t call)
-{
-    return call == CALL_MPI_Waitsome || call == CALL_MPI_Testsome;
-}
-
-static bool is_buffered(uint32_t call)
-{
-    return is_named(call, "MPI_Bsend") || is_named(call, "MPI_Ibsend");
-}
-
-static bool is_synchronous(uint32_t call)
-{
-    return is_named(call, "MPI_Ssend") || is_named(call, "MPI_Issend");
+    return info->blocking ? MPI_WAITS : call_is(call, CALL_IS_ASKS) ? MPI_WAITS_LOOKS : MPI_WAITS_NOT;
 }
 
 static uint32_t call_at(const struct mpi_messages *messages, uint32_t place)
@@ -210,7 +166,7 @@ static int take_call(const struct waits *waits, size_t rank, const struct item *
 {
     struct mpi_messages *messages = waits->messages;
     uint32_t call = call_at(messages, list->place);
-    const struct item *item = decisive(list, count, takes_some(call));
+    const struct item *item = decisive(list, count, call_is(call, CALL_IS_SOME));
     int64_t end = list[count - 1].end;
     if (!item) {
         mpi_messages_unjudged(messages, call, end - list->begin);
@@ -302,7 +258,7 @@ static void wait_for_receiver(const struct mpi_messages *messages, struct item *
     uint32_t place, call = call_at(messages, sent->place);
     item->kind = MPI_WAIT_LATE_RECEIVER;
     item->until = INT64_MIN;
-    item->judged = is_buffered(call);
+    item->judged = call_is(call, CALL_IS_BUFFERED);
     if (item->judged || sent->other >= MPI_OTHER_FOREIGN)
         return;
     ptrdiff_t to = mpi_messages_at(messages, rank->world, sent->comm, sent->peer);
@@ -352,8 +308,7 @@ static int take_sent(const struct mpi_messages *messages, const struct mpi_messa
         struct item item = item_of(sent);
         if (!call->blocking)
             continue;
-        if (strcmp(call->shape, "send") ==
-            0) /* MPI_Sendrecv waits for its receive: which of both it was is not known */
+        if (call->waits == CALL_WAITS_SEND) /* MPI_Sendrecv waits for its receive: which of both it was is not known */
             wait_for_receiver(messages, &item, rank, sent);
         code = add_item(items, &item);
     }
@@ -391,7 +346,7 @@ static int take_parts(const struct waits *waits, size_t index, struct items *ite
         } else {
             const struct mpi_end *sent = &rank->sent[done->index];
             wait_for_receiver(messages, &item, rank, sent);
-            item.beside = !is_synchronous(call_at(messages, sent->place));
+            item.beside = !call_is(call_at(messages, sent->place), CALL_IS_SYNCHRONOUS);
         }
         code = add_item(items, &item);
     }

@@ -5,32 +5,6 @@
 
 enum { POLLS_LEAST = 3 /* times between the looks: else it computes, and asks now and then */ };
 
-static const struct {
-    const char *shape;
-    uint32_t like;
-} polls[] = {
-    {"test", CALL_MPI_Wait},       {"request_get_status", CALL_MPI_Wait}, {"testall", CALL_MPI_Waitall},
-    {"testany", CALL_MPI_Waitany}, {"testsome", CALL_MPI_Waitsome},       {"iprobe", CALL_MPI_Probe},
-    {"improbe", CALL_MPI_Mprobe},
-};
-
-uint32_t mpi_polls_like(uint32_t call)
-{
-    if (call == CALL_MPI_Win_test)
-        return CALL_MPI_Win_wait;
-    for (size_t i = 0; i < sizeof polls / sizeof *polls && call < CALL_COUNT; i++)
-        if (strcmp(polls[i].shape, call_infos[call].shape) == 0)
-            return polls[i].like;
-    return CALL_NONE;
-}
-
-/* What it answers itself, without a word to anybody. */
-static bool moves_nothing(uint32_t call)
-{
-    return call >= CALL_COUNT || strcmp(call_infos[call].shape, "quick") == 0 ||
-           strcmp(call_infos[call].shape, "plain") == 0;
-}
-
 static const struct mpi_stats *same_process(const struct mpi_stats_set *before, size_t index,
                                             const struct mpi_stats *stats)
 {
@@ -64,7 +38,7 @@ static bool only_asked(const struct mpi_stats *stats, const struct mpi_stats *be
 {
     for (size_t i = 0; i < stats->row_count; i++) {
         const struct mpi_stats_row *row = &stats->rows[i];
-        if (!moves_nothing(row->call) && mpi_polls_like(row->call) == CALL_NONE &&
+        if (row->call < CALL_COUNT && !call_is(row->call, CALL_IS_LOCAL) && !call_info(row->call)->polls &&
             of_part(row, main) != count_before(before->rows, before->row_count, row->call, main))
             return false;
     }
@@ -96,7 +70,7 @@ static void look_at(const struct mpi_stats *stats, struct mpi_stats_thread *thre
         return;
     if (thread->now.call != CALL_NONE)
         thread->last = thread->now;
-    if (mpi_polls_like(thread->last.call) == CALL_NONE)
+    if (!call_info(thread->last.call)->polls)
         return;
     thread->polls = true;
     thread->polls_ns = in_vain_for(stats, thread);

@@ -9,9 +9,6 @@
 
 #include "jobdir/mpi_stats.h"
 
-/* How a call asks, without waiting: the one that waits for the same; CALL_NONE: it is none of those. */
-uint32_t mpi_polls_like(uint32_t call);
-
 /* Into polls, polls_ns, polls_per_second and last of the threads of `set`; `before`: the same job, a little earlier. */
 void mpi_polls_find(struct mpi_stats_set *set, const struct mpi_stats_set *before);
 

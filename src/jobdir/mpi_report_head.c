@@ -215,7 +215,7 @@ static void put_problem(struct buf *out, size_t *shown, const struct mpi_report 
 static bool has_counted_init(const struct mpi_stats *stats)
 {
     for (size_t i = 0; i < stats->row_count; i++)
-        if (stats->rows[i].call == CALL_MPI_Init || stats->rows[i].call == CALL_MPI_Init_thread)
+        if (call_info(stats->rows[i].call)->waits == CALL_WAITS_START)
             return true;
     return stats->resets > 0;
 }

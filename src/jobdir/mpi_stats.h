@@ -66,7 +66,7 @@ struct mpi_stats_peer {
 /* Not what was moved, but epochs that were begun with a peer. */
 static inline bool mpi_stats_is_epoch(const struct mpi_stats_peer *peer)
 {
-    return peer->call == CALL_MPI_Win_start || peer->call == CALL_MPI_Win_post;
+    return call_is(peer->call, CALL_IS_EPOCH);
 }
 
 struct mpi_stats_comm {

@@ -185,7 +185,7 @@ static void put_file(struct buf *out, const struct mpi_stats *stats, const struc
 
 void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
 {
-    const struct call_info *info = &call_infos[now->call < CALL_COUNT ? now->call : CALL_NONE];
+    const struct call_info *info = call_info(now->call);
     buf_puts(out, info->name);
     if (now->flags & MPIA_NOW_FILE) {
         put_file(out, stats, now);
@@ -203,7 +203,7 @@ void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct m
         buf_printf(out, " (collective %u)", now->ordinal);
         return;
     }
-    bool receives = strcmp(info->shape, "recv") == 0 || strstr(info->shape, "probe");
+    bool receives = call_info(info->polls ? info->polls : now->call)->waits == CALL_WAITS_RECEIVE;
     if (now->peer != MPIA_RANK_NONE)
         put_peer(out, receives ? "from" : "to", now->peer, now->tag);
     if (now->source_peer != MPIA_RANK_NONE)

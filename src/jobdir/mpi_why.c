@@ -116,7 +116,7 @@ static size_t in_collective(const struct why_work *work, const struct why_group 
             struct mpi_why_thread *thread = (struct mpi_why_thread *)&rank->threads[j];
             const struct mpi_stats_now *now = &thread->thread->now;
             if ((thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_IO) && now->ordinal &&
-                why_shape(now->call) != WHY_SHAPE_REQUESTS &&
+                call_info(now->call)->waits != CALL_WAITS_REQUESTS &&
                 why_group_of(work, group->members[i], now->comm) == group) {
                 told[count++] = (struct told){group->members[i], thread};
                 break;

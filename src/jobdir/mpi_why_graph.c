@@ -10,36 +10,6 @@
  * others than what is waited for; sooner where the thread is known to have looked meanwhile. */
 enum { SLOW_FACTOR = 25, LOOKED_FACTOR = 5 };
 
-static const struct {
-    const char *shape;
-    enum why_shape is;
-} shapes[] = {
-    {"send", WHY_SHAPE_SEND},           {"recv", WHY_SHAPE_RECEIVE},
-    {"probe", WHY_SHAPE_RECEIVE},       {"mprobe", WHY_SHAPE_RECEIVE},
-    {"sendrecv", WHY_SHAPE_BOTH},       {"sendrecv_replace", WHY_SHAPE_BOTH},
-    {"wait", WHY_SHAPE_REQUESTS},       {"waitall", WHY_SHAPE_REQUESTS},
-    {"waitany", WHY_SHAPE_ANY_REQUEST}, {"waitsome", WHY_SHAPE_ANY_REQUEST},
-    {"coll", WHY_SHAPE_COLLECTIVE},     {"coll_init", WHY_SHAPE_COLLECTIVE},
-    {"comm_new", WHY_SHAPE_COLLECTIVE}, {"comm_free", WHY_SHAPE_COLLECTIVE},
-    {"win_new", WHY_SHAPE_COLLECTIVE},  {"win_free", WHY_SHAPE_COLLECTIVE},
-    {"finalize", WHY_SHAPE_FINALIZE},   {"init", WHY_SHAPE_START},
-    {"init_thread", WHY_SHAPE_START},   {"rma", WHY_SHAPE_TARGET},
-    {"win_sync", WHY_SHAPE_TARGET},     {"comm_connect", WHY_SHAPE_UNKNOWN},
-    {"comm_spawn", WHY_SHAPE_UNKNOWN},
-};
-
-enum why_shape why_shape(uint32_t call)
-{
-    if (call == CALL_NONE || call >= CALL_COUNT)
-        return WHY_SHAPE_NONE;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (strcmp(shapes[i].shape, call_infos[call].shape) == 0)
-            return shapes[i].is;
-    if (call_infos[call].class == CALL_CLASS_IO)
-        return WHY_SHAPE_IO;
-    return call_infos[call].blocking ? WHY_SHAPE_UNKNOWN : WHY_SHAPE_NONE;
-}
-
 static void *alloc(struct why_work *work, size_t count, size_t size)
 {
     static uint64_t nothing[64];
@@ -154,14 +124,14 @@ static bool is_met(const struct why_work *work, uint32_t other, const struct mes
     uint32_t wanted = message->receive ? MPIA_REQUEST_SEND : MPIA_REQUEST_RECEIVE;
     for (size_t i = 0; i < stats->thread_count; i++) {
         const struct mpi_stats_now *now = &stats->threads[i].now;
-        enum why_shape shape = why_shape(now->call);
+        enum call_waits waits = call_info(now->call)->waits;
         if (stats->threads[i].ended)
             continue;
-        if ((shape == (message->receive ? WHY_SHAPE_SEND : WHY_SHAPE_RECEIVE) ||
-             (shape == WHY_SHAPE_BOTH && message->receive)) &&
+        if ((waits == (message->receive ? CALL_WAITS_SEND : CALL_WAITS_RECEIVE) ||
+             (waits == CALL_WAITS_BOTH && message->receive)) &&
             sends_or_receives(work, other, message, self, now->comm, now->peer, now->tag))
             return true;
-        if (shape == WHY_SHAPE_BOTH && !message->receive &&
+        if (waits == CALL_WAITS_BOTH && !message->receive &&
             sends_or_receives(work, other, message, self, now->comm, now->source_peer, now->source_tag))
             return true;
     }
@@ -447,55 +417,56 @@ static void find_conditions(struct why_work *work, struct mpi_why_thread *thread
     bool polls = thread->state == MPI_WHY_POLLS;
     const struct mpi_stats_now *now = mpi_why_call_of(thread);
     struct list list = {0};
-    enum why_shape shape = why_shape(polls ? mpi_polls_like(now->call) : now->call);
+    uint32_t call = polls ? call_info(now->call)->polls : now->call;
+    enum call_waits waits = call_info(call)->waits;
     thread->state = MPI_WHY_WAITS;
-    switch (shape) {
-    case WHY_SHAPE_NONE:
+    switch (waits) {
+    case CALL_WAITS_NONE:
         thread->state = MPI_WHY_MOVES;
         break;
-    case WHY_SHAPE_SEND:
+    case CALL_WAITS_SEND:
         need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
         break;
-    case WHY_SHAPE_RECEIVE:
+    case CALL_WAITS_RECEIVE:
         need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, true);
         forget_what_may_have_come(work, thread->thread, &list, false);
         break;
-    case WHY_SHAPE_BOTH:
+    case CALL_WAITS_BOTH:
         need_message(work, &list, index, now->call, now->comm, now->source_peer, now->source_tag, true);
         need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
         for (size_t i = 0; i < list.count && list.count > 1; i++) /* one of the halves may be done */
             list.items[i].maybe = list.items[i].reason == MPI_WHY_FOR_RECEIVE || list.items[i].unmatched;
         forget_what_may_have_come(work, thread->thread, &list, false);
         break;
-    case WHY_SHAPE_REQUESTS:
-    case WHY_SHAPE_ANY_REQUEST:
-        thread->any = shape == WHY_SHAPE_ANY_REQUEST;
+    case CALL_WAITS_REQUESTS:
+    case CALL_WAITS_ANY_REQUEST:
+        thread->any = waits == CALL_WAITS_ANY_REQUEST;
         need_requests(work, &list, index, now);
         forget_what_may_have_come(work, thread->thread, &list, !thread->any && list.count > 1);
         break;
-    case WHY_SHAPE_COLLECTIVE:
+    case CALL_WAITS_COLLECTIVE:
         need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
         break;
-    case WHY_SHAPE_FINALIZE:
+    case CALL_WAITS_FINALIZE:
         need_finalize(work, &list, index);
         break;
-    case WHY_SHAPE_START:
+    case CALL_WAITS_START:
         need_start(work, &list, index, now);
         thread->state = list.count ? MPI_WHY_WAITS : MPI_WHY_STARTS;
         break;
-    case WHY_SHAPE_TARGET:
+    case CALL_WAITS_TARGET:
         if (now->ordinal)
             need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
-        else if (!need_epoch(work, &list, index, now, polls ? mpi_polls_like(now->call) : now->call))
+        else if (!need_epoch(work, &list, index, now, call))
             need_target(work, &list, index, now);
         break;
-    case WHY_SHAPE_IO:
+    case CALL_WAITS_IO:
         thread->state = MPI_WHY_IO;
         need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
         if (list.count)
             thread->state = MPI_WHY_WAITS;
         break;
-    case WHY_SHAPE_UNKNOWN:
+    case CALL_WAITS_OTHERS:
         need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
         break;
     }

@@ -5,22 +5,6 @@
 
 #include "jobdir/mpi_why.h"
 
-enum why_shape {                 /* how a call waits */
-                 WHY_SHAPE_NONE, /* for nobody */
-                 WHY_SHAPE_SEND,
-                 WHY_SHAPE_RECEIVE,
-                 WHY_SHAPE_BOTH,
-                 WHY_SHAPE_REQUESTS, /* for all of its requests */
-                 WHY_SHAPE_ANY_REQUEST,
-                 WHY_SHAPE_COLLECTIVE,
-                 WHY_SHAPE_FINALIZE,
-                 WHY_SHAPE_START,
-                 WHY_SHAPE_TARGET,
-                 WHY_SHAPE_IO,
-                 WHY_SHAPE_UNKNOWN, /* for others, not known for whom */
-};
-enum why_shape why_shape(uint32_t call);
-
 struct why_world { /* the ranks of one MPI_COMM_WORLD */
     const char *namespace;
     uint32_t *by_rank; /* index of the set, or MPI_WHY_NONE */

@@ -209,7 +209,7 @@ static int sample_operation(void *ctx, const struct mpi_operation *operation)
     const struct timeline *timeline = &estimate->messages->timeline;
     uint32_t host = 0;
     bool several = false;
-    if (mpi_gathering_of(operation->parts[0]->call) != MPI_ALL_TO_ALL)
+    if (call_info(operation->parts[0]->call)->gathering != CALL_GATHERING_ALL_TO_ALL)
         return 0;
     for (size_t i = 0; i < operation->count; i++) {
         uint32_t own = timeline->traces[estimate->messages->ranks[operation->ranks[i]].trace].host;

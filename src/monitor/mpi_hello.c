@@ -175,8 +175,7 @@ static struct thread *thread_that_spawns(struct mpi_process *rank, struct proces
     bool known = mpi_process_take_now(rank, &stats, &arena, &err) == 0;
     for (size_t i = 0; known && i < stats.thread_count; i++) {
         const struct mpi_stats_thread *thread = &stats.threads[i];
-        if (thread->ended ||
-            (thread->now.call != CALL_MPI_Comm_spawn && thread->now.call != CALL_MPI_Comm_spawn_multiple))
+        if (thread->ended || !call_is(thread->now.call, CALL_IS_SPAWNS))
             continue;
         tid = (pid_t)thread->tid;
         found++;

@@ -14,16 +14,6 @@ enum { NAME_SIZE = 64 };
 
 /* ---- what a call does ---- */
 
-static bool one_of(const char *word, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(word, words[i]) == 0)
-            return true;
-    return false;
-}
-
-#define ONE_OF(word, words) one_of(word, words, sizeof(words) / sizeof *(words))
-
 static bool has_role(uint32_t call, enum call_role role)
 {
     const struct call_info *info = &call_infos[call];
@@ -58,20 +48,6 @@ static bool communicates(uint32_t call)
     return transfers(call) && call_infos[call].class != CALL_CLASS_IO;
 }
 
-/* When it has returned, a message is received. */
-static bool completes_receive(uint32_t call)
-{
-    static const char *const shapes[] = {"recv",    "mrecv",    "sendrecv", "sendrecv_replace", "wait",    "waitall",
-                                         "waitany", "waitsome", "test",     "testall",          "testany", "testsome"};
-    return ONE_OF(call_infos[call].shape, shapes);
-}
-
-static bool returns_receive(uint32_t call)
-{
-    static const char *const shapes[] = {"recv", "mrecv"};
-    return ONE_OF(call_infos[call].shape, shapes);
-}
-
 /* ---- by number ---- */
 
 #define TOLD(kind_, field) ((struct mpi_param){kind_, (uint32_t)offsetof(struct mpi_told, field)})
@@ -92,7 +68,8 @@ static struct mpi_param extra_at(uint32_t call, bool ended, unsigned number)
     if (number == 1)
         return receives(call) && !sends(call) ? TOLD(MPI_PARAM_GOT, got) : TOLD(MPI_PARAM_SENT, sent);
     if (number == 2)
-        return ended && returns_receive(call) ? TOLD(MPI_PARAM_UNSIGNED, got_bytes) : TOLD(MPI_PARAM_UNSIGNED, bytes);
+        return ended && call_is(call, CALL_IS_RECEIVED) ? TOLD(MPI_PARAM_UNSIGNED, got_bytes)
+                                                        : TOLD(MPI_PARAM_UNSIGNED, bytes);
     if (!ended)
         return none;
     return number == 3 ? TOLD(MPI_PARAM_GOT, got) : TOLD(MPI_PARAM_UNSIGNED, got_bytes);
@@ -120,7 +97,7 @@ unsigned mpi_param_last(uint32_t call)
 static struct mpi_param about(uint32_t call, bool ended, struct span name)
 {
     bool tagged = has_role(call, CALL_ROLE_TAG) || has_role(call, CALL_ROLE_STAG);
-    bool waits = completes_receive(call) && ended;
+    bool waits = call_is(call, CALL_IS_COMPLETES) && ended;
     bool both = has_role(call, CALL_ROLE_SOURCE) && has_role(call, CALL_ROLE_DEST);
     if (span_is(name, "peer") &&
         (has_role(call, CALL_ROLE_DEST) || has_role(call, CALL_ROLE_SOURCE) || has_role(call, CALL_ROLE_ROOT) || waits))

@@ -357,31 +357,6 @@ void COLD channel_lost(struct mpi_self *self, uint64_t post)
 
 /* ---- calls ---- */
 
-enum { POSTS_SEND = 1, POSTS_RECEIVE = 2 };
-
-static unsigned posts_of(uint32_t call)
-{
-    switch (call) {
-    case CALL_MPI_Send:
-    case CALL_MPI_Bsend:
-    case CALL_MPI_Ssend:
-    case CALL_MPI_Rsend:
-    case CALL_MPI_Isend:
-    case CALL_MPI_Ibsend:
-    case CALL_MPI_Issend:
-    case CALL_MPI_Irsend:
-        return POSTS_SEND;
-    case CALL_MPI_Recv:
-    case CALL_MPI_Irecv:
-        return POSTS_RECEIVE;
-    case CALL_MPI_Sendrecv:
-    case CALL_MPI_Sendrecv_replace:
-        return POSTS_SEND | POSTS_RECEIVE;
-    default:
-        return 0;
-    }
-}
-
 static void enter(const struct mpi_self *self, uint32_t side, const struct match_key *key)
 {
     if (!mpi_hot.threads_multiple || !channel_lock())
@@ -395,16 +370,16 @@ void COLD channel_call_begins(struct mpi_self *self, struct mpi_told *told)
     const struct mpi_now *now = self->now;
     struct match_key key;
     self->channel.k = self->channel.post = 0;
-    unsigned posts = is_on(self) ? posts_of(self->call) : 0;
+    unsigned posts = is_on(self) ? call_info(self->call)->traits & (CALL_IS_POSTS_SEND | CALL_IS_POSTS_RECEIVE) : 0;
     self->channel.posts = posts;
-    if (posts & POSTS_RECEIVE) {
-        bool both = posts & POSTS_SEND;
+    if (posts & CALL_IS_POSTS_RECEIVE) {
+        bool both = posts & CALL_IS_POSTS_SEND;
         if (channel_key(now->comm, both ? now->source_peer : now->peer, both ? now->source_tag : now->tag, &key)) {
             enter(self, MPIM_GOT, &key);
             self->channel.post = receive_posted(self, &key);
         }
     }
-    if (posts & POSTS_SEND && channel_key(now->comm, now->peer, now->tag, &key)) {
+    if (posts & CALL_IS_POSTS_SEND && channel_key(now->comm, now->peer, now->tag, &key)) {
         enter(self, MPIM_SENT, &key);
         self->channel.k = send_posted(self, &key, now->bytes);
         told->flags |= MPI_TOLD_SENT;
@@ -424,7 +399,7 @@ void COLD channel_sent_bytes(struct mpi_self *self, uint64_t bytes)
 {
     const struct mpi_now *now = self->now;
     struct match_key key;
-    if (!self->channel.k || !(self->channel.posts & POSTS_SEND) || !is_on(self) || bytes == now->bytes ||
+    if (!self->channel.k || !(self->channel.posts & CALL_IS_POSTS_SEND) || !is_on(self) || bytes == now->bytes ||
         !channel_key(now->comm, now->peer, now->tag, &key) || !channel_lock())
         return;
     match_sent_bytes(channels.match, &key, self->channel.k, bytes);
@@ -449,7 +424,7 @@ void COLD channel_call_ends(struct mpi_self *self, struct mpi_told *told, int re
         return;
     const struct mpi_now *now = self->now; /* what it was at still stands there */
     struct match_key key;
-    if (posts & POSTS_SEND && !succeeded) {
+    if (posts & CALL_IS_POSTS_SEND && !succeeded) {
         told->flags &= ~(uint64_t)MPI_TOLD_SENT;
         if (self->channel.k && channel_key(now->comm, now->peer, now->tag, &key))
             match_unsent(channels.match, &key, self->channel.k);

@@ -195,7 +195,7 @@ COLD void self_clocks_switch(struct mpi_self *self, bool run, uint64_t now)
 static COLD void self_look_for_init(struct mpi_self *self, uint32_t call)
 {
     int initialized = 0, finalized = 0;
-    if (call == CALL_MPI_Init || call == CALL_MPI_Init_thread || mpi_library.Initialized(&initialized) != MPI_SUCCESS ||
+    if (call_info(call)->waits == CALL_WAITS_START || mpi_library.Initialized(&initialized) != MPI_SUCCESS ||
         mpi_library.Finalized(&finalized) != MPI_SUCCESS || !initialized || finalized)
         return;
     self->counts = false;

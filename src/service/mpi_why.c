@@ -163,7 +163,7 @@ static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
             mpi_put_uint(text, index);
             mpi_put_int(text, rank->threads[i].thread ? rank->threads[i].thread->tid : 0);
             mpi_put_string(text, mpi_why_reason_name(condition->reason));
-            mpi_put_string(text, call_infos[condition->call < CALL_COUNT ? condition->call : CALL_NONE].name);
+            mpi_put_string(text, call_info(condition->call)->name);
             mpi_put_int(text, condition->peer);
             mpi_put_int(text, condition->tag);
             mpi_put_uint(text, condition->maybe);

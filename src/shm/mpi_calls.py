@@ -12,6 +12,9 @@ import zlib
 
 CLASSES = "p2p completion collective onesided io comm type group info env other tool".split()
 LIBRARIES = ("openmpi", "mpich")
+WAITS = "- send receive both requests any_request collective finalize start target io others".split()
+GATHERING = "otherwise all_to_all one_to_all all_to_one by_times by_exits".split()
+TRAITS = "local asks some buffered synchronous posts_send posts_receive received completes spawns meets epoch".split()
 ROLES = (
     "- buf sbuf rbuf count scount rcount counts scounts rcounts lcounts lscounts lrcounts datatype stype rtype stypes "
     "rtypes newtype op dest source root tag stag rtag comm intercomm newcomm group color key info request "
@@ -20,7 +23,7 @@ ROLES = (
 ).split()
 
 Param = collections.namedtuple("Param", "type name array role")  # type "...": the rest of a variadic call
-Call = collections.namedtuple("Call", "name klass shape volume blocking libraries result params text")
+Call = collections.namedtuple("Call", "name klass shape volume blocking libraries result params text waits polls gathering traits")
 
 
 class TableError(Exception):
@@ -57,13 +60,19 @@ def parse_line(line):
     if len(fields) != 6:
         raise TableError("a row is NAME CLASS SHAPE VOLUME blocking|- PARAMETERS")
     name, klass, shape, volume, blocking, rest = fields
-    libraries, result = LIBRARIES, "int"
-    while (found := re.match(r"(only|returns)=(\S+)\s+", rest)) is not None:
-        if found[1] == "only":
-            libraries = (found[2],)
-        else:
-            result = found[2]
+    notes = {}
+    while (found := re.match(r"(only|returns|waits|polls|gathering|is)=(\S+)\s+", rest)) is not None:
+        notes[found[1]] = found[2]
         rest = rest[found.end() :]
+    libraries = (notes["only"],) if "only" in notes else LIBRARIES
+    waits = notes.get("waits", "io" if klass == "io" else "others" if blocking == "blocking" else "-")
+    by_class = {"io": "by_exits" if volume in ("read", "write") else "by_times", "comm": "by_times", "onesided": "by_times"}
+    gathering = notes.get("gathering", by_class.get(klass, "otherwise"))
+    traits = set(notes["is"].split(",")) if "is" in notes else set()
+    if not (traits <= set(TRAITS) and waits in WAITS and gathering in GATHERING):
+        raise TableError(f"{name} {waits} {gathering} {','.join(traits)}: unknown")
+    traits |= {"asks"} if "polls" in notes else set()
+    traits |= {"local"} if shape in ("quick", "plain") else set()
     if not re.fullmatch(r"MPI_\w+", name) or klass not in CLASSES or blocking not in ("blocking", "-"):
         raise TableError(f"{name} {klass} {blocking}: unknown")
     if not set(libraries) <= set(LIBRARIES):
@@ -72,7 +81,8 @@ def parse_line(line):
     roles = [param.role for param in params if param.role != "-"]
     if len(roles) != len(set(roles)):
         raise TableError(f"{name} has a role twice")
-    return Call(name, klass, shape, volume, blocking == "blocking", libraries, result, params, " ".join(line.split()))
+    return Call(name, klass, shape, volume, blocking == "blocking", libraries, notes.get("returns", "int"), params,
+                " ".join(line.split()), waits, notes.get("polls"), gathering, [t for t in TRAITS if t in traits])
 
 
 def read_table(path):
@@ -132,6 +142,9 @@ def header(calls):
     out += words_enum("call_class", "CALL_CLASS_", CLASSES, "class")
     out += words_enum("call_volume", "CALL_VOLUME_", volumes_of(calls), "rule of what is transferred")
     out += words_enum("call_role", "CALL_ROLE_", ROLES, "what a parameter is")
+    out += words_enum("call_waits", "CALL_WAITS_", WAITS, "for what it waits")
+    out += words_enum("call_gathering", "CALL_GATHERING_", GATHERING, "who of a collective waits for whom")
+    out += ["enum call_trait {", *[f"    CALL_IS_{trait.upper()} = 1 << {i}," for i, trait in enumerate(TRAITS)], "};", ""]
     out += [
         "enum { CALL_OPENMPI = 1, CALL_MPICH = 2 }; /* the libraries that have it: 1 << (enum mpi_library - 1) */",
         "",
@@ -145,13 +158,26 @@ def header(calls):
         "    const char *result;  /* C type */",
         "    const char *shape;",
         "    const struct call_param *params;",
-        "    uint8_t param_count, class, volume, libraries;",
+        "    uint8_t param_count, class, volume, libraries, waits, gathering;",
+        "    uint16_t polls;  /* enum call_id: what waits for what it asks for; CALL_NONE: it does not ask */",
+        "    uint16_t traits; /* enum call_trait */",
         "    bool blocking, variadic;",
         "};",
         "",
         "extern const struct call_info call_infos[CALL_COUNT];",
         "extern const char *const call_class_names[]; /* by enum call_class */",
         "extern const char *const call_role_names[];  /* by enum call_role */",
+        "",
+        "/* Of any number: one that is none is as CALL_NONE. */",
+        "static inline const struct call_info *call_info(uint32_t call)",
+        "{",
+        "    return &call_infos[call < CALL_COUNT ? call : CALL_NONE];",
+        "}",
+        "",
+        "static inline bool call_is(uint32_t call, enum call_trait trait)",
+        "{",
+        "    return call_info(call)->traits & trait;",
+        "}",
         "",
         "/* The number of a call by its name, with MPI_ or PMPI_ in front, or CALL_NONE. */",
         "enum call_id call_find(const char *name);",
@@ -175,6 +201,8 @@ def source(calls):
             f'    [CALL_{call.name}] = {{"{call.name}", "{call.result}", "{call.shape}", '
             + (f"params + {at}" if fixed else "params")
             + f', {len(fixed)}, CALL_CLASS_{call.klass.upper()}, {identifier("CALL_VOLUME_", call.volume)}, {libraries}, '
+            + f'{identifier("CALL_WAITS_", call.waits)}, CALL_GATHERING_{call.gathering.upper()}, CALL_{call.polls or "NONE"}, '
+            + (" | ".join("CALL_IS_" + trait.upper() for trait in call.traits) or "0") + ", "
             + f'{"true" if call.blocking else "false"}, {"true" if variadic else "false"}}},'
         )
     out = [
@@ -189,7 +217,7 @@ def source(calls):
         "};",
         "",
         "const struct call_info call_infos[CALL_COUNT] = {",
-        '    [CALL_NONE] = {"", "", "", params, 0, CALL_CLASS_OTHER, CALL_VOLUME_NONE, 0, false, false},',
+        '    [CALL_NONE] = {"", "", "", params, 0, CALL_CLASS_OTHER, CALL_VOLUME_NONE, 0, 0, 0, 0, 0, false, false},',
         *info,
         "};",
         "",
