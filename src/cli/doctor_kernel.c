@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/proc_file.h"
 
 /* The number in a file of /proc/sys; `missing` when there is none. */
 static int read_number(const char *path, int missing)
@@ -98,26 +99,21 @@ void doctor_ptrace(struct finding *finding)
 
 void doctor_traced(struct finding *finding)
 {
-    _cleanup_(freep) char *status = NULL;
-    if (file_read("/proc/self/status", &status, NULL) < 0) {
+    char comm[32];
+    int64_t tracer = proc_status_number(0, 0, "TracerPid");
+    if (tracer < 0) {
         finding_set(finding, FINDING_FAIL, "/proc cannot be read");
         finding_remedy(finding, "mount it: mount -t proc proc /proc");
         return;
     }
-    const char *line = strstr(status, "\nTracerPid:");
-    int tracer = line ? atoi(line + sizeof "\nTracerPid:" - 1) : 0;
     if (!tracer) {
         finding_set(finding, FINDING_OK, "nobody traces this session");
         return;
     }
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", tracer);
-    _cleanup_(freep) char *comm = NULL;
-    if (file_read(path, &comm, NULL) == 0)
-        comm[strcspn(comm, "\n")] = 0;
+    proc_comm((pid_t)tracer, 0, comm, sizeof comm);
     finding_set(finding, FINDING_WARN,
                 "this command is traced by %s, pid %d: what it starts may be, too, and a process has one tracer only",
-                comm ? comm : "somebody", tracer);
+                *comm ? comm : "somebody", (int)tracer);
     finding_remedy(finding, "start jobs from a session that is not under a debugger or strace");
 }
 

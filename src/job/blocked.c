@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/proc_file.h"
 #include "jobdir/text.h"
 #include "jobdir/thread_wait.h"
 
@@ -98,18 +99,10 @@ static ssize_t read_file(const char *path, char *room, size_t size)
     return got;
 }
 
-static void process_name(pid_t pid, char *room, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", pid);
-    read_file(path, room, size);
-    room[strcspn(room, "\n")] = 0;
-}
-
 static void put_process(struct buf *out, pid_t pid)
 {
     char name[64];
-    process_name(pid, name, sizeof name);
+    proc_comm(pid, 0, name, sizeof name);
     buf_printf(out, "process %d", pid);
     if (name[0]) {
         buf_puts(out, " (");
@@ -278,10 +271,8 @@ static void put_path(struct buf *out, pid_t pid, uint64_t address)
 
 static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
 {
-    char path[64], name[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
-    read_file(path, name, sizeof name);
-    name[strcspn(name, "\n")] = 0;
+    char name[64];
+    proc_comm(pid, tid, name, sizeof name);
     buf_printf(out, "thread %d", tid);
     if (name[0]) {
         buf_puts(out, " (");
@@ -460,13 +451,10 @@ static void put_blocked(struct blocked *thread, pid_t pid)
 
 static void put_tracer(struct blocked *thread, pid_t pid)
 {
-    char path[96], text[4096];
-    int tracer = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, thread->tid);
-    const char *line = read_file(path, text, sizeof text) > 0 ? strstr(text, "\nTracerPid:") : NULL;
+    int64_t tracer = proc_status_number(pid, thread->tid, "TracerPid");
     buf_puts(&thread->text, "is held by ");
-    if (line && sscanf(line, "\nTracerPid: %d", &tracer) == 1 && tracer > 0) {
-        put_process(&thread->text, tracer);
+    if (tracer > 0) {
+        put_process(&thread->text, (pid_t)tracer);
         buf_puts(&thread->text, ", ");
     }
     buf_puts(&thread->text, "a debugger or tracer");
@@ -474,15 +462,12 @@ static void put_tracer(struct blocked *thread, pid_t pid)
 
 static int look(struct blocked *thread, pid_t pid)
 {
-    char path[96], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, thread->tid);
-    ssize_t got = read_file(path, text, sizeof text);
-    char *open = strchr(text, '('), *close = strrchr(text, ')');
-    if (got <= 0 || !open || !close || !close[1])
-        return got == -EACCES ? -EACCES : -ESRCH;
-    *close = 0;
-    snprintf(thread->name, sizeof thread->name, "%s", open + 1);
-    thread->state = close[2];
+    struct proc_stat stat;
+    int code = proc_stat_of(pid, thread->tid, &stat);
+    if (code < 0)
+        return code == -EACCES ? -EACCES : -ESRCH;
+    snprintf(thread->name, sizeof thread->name, "%.*s", (int)sizeof thread->name - 1, stat.comm);
+    thread->state = stat.state;
     switch (thread->state) {
     case 'R':
         buf_puts(&thread->text, "runs on a processor");

@@ -7,23 +7,17 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { FIELD_ARG_START = 48, FD = 3 };
+#include "base/proc_file.h"
 
-/* The command line is scry run's until it is written over: arg_start and arg_end of proc(5). */
+enum { FD = 3 };
+
+/* The command line is scry run's until it is written over. */
 static void take_command_line(const char *name)
 {
-    char text[2048];
-    unsigned long from = 0, to = 0;
-    FILE *file = fopen("/proc/self/stat", "re");
-    if (file && fgets(text, sizeof text, file)) {
-        const char *at = strrchr(text, ')');
-        for (int field = 2; at && field < FIELD_ARG_START; field++)
-            at = strchr(at + 1, ' ');
-        if (!at || sscanf(at, " %lu %lu", &from, &to) != 2)
-            from = to = 0;
-    }
-    if (file)
-        fclose(file);
+    struct proc_stat stat;
+    if (proc_stat_of(0, 0, &stat) < 0)
+        return;
+    uint64_t from = stat.arg_start, to = stat.arg_end;
     char *line = (char *)from; /* NOLINT(performance-no-int-to-ptr): the kernel tells a number */
     if (line && to > from) {
         memset(line, 0, to - from);

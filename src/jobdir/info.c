@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/pause.h"
+#include "base/proc_file.h"
 #include "jobdir/text.h"
 
 /* A job of another host is taken for running as long as its spool grows: at least this often. */
@@ -172,17 +173,10 @@ void job_boot_id(char *ret_id, size_t size)
 
 uint64_t job_process_ticks(pid_t pid)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    if (file_read(path, &text, NULL) < 0)
-        return 0;
-    char *at = strrchr(text, ')'); /* field 2 may hold blanks and parentheses */
-    if (!at || !at[1] || (at[2] == 'Z' || at[2] == 'X'))
-        return 0; /* only its parent has not looked yet */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at + 1, NULL, 10) : 0;
+    struct proc_stat stat;
+    if (pid <= 0 || proc_stat_of(pid, 0, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+        return 0; /* of these two, only the parent has not looked yet */
+    return stat.start_ticks;
 }
 
 static bool is_alive(pid_t pid, uint64_t ticks)

@@ -2,12 +2,10 @@
 #include "jobdir/mpi_look.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/proc_file.h"
 #include "base/process_names.h"
 #include "base/wait_world.h"
 #include "shm/waits.h"
@@ -37,19 +35,6 @@ struct mpi_look {
     size_t process_count;
 };
 
-static bool read_small(int32_t pid, int32_t tid, const char *name, char *ret_text, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t got = read(fd, ret_text, size - 1);
-    close(fd);
-    ret_text[got > 0 ? got : 0] = '\0';
-    return got > 0;
-}
-
 static struct sample sample_of(int32_t pid, int32_t tid)
 {
     return (struct sample){.pid = pid, .tid = tid, .thread = wait_look_thread(pid, tid)};
@@ -63,18 +48,12 @@ static bool is_here(const struct mpi_stats *stats)
 /* Its monitor has traps in it, perhaps: each stops a thread for the moment that the monitor needs. */
 static bool is_traced_by_scry(int32_t pid, int32_t tid)
 {
-    char text[1024], path[64], name[32] = "";
-    const char *found = read_small(pid, tid, "status", text, sizeof text) ? strstr(text, "\nTracerPid:") : NULL;
-    int tracer = found ? atoi(found + strlen("\nTracerPid:")) : 0;
+    char name[32];
+    int64_t tracer = proc_status_number(pid, tid, "TracerPid");
     if (tracer <= 0)
         return false;
-    snprintf(path, sizeof path, "/proc/%d/comm", tracer);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t got = read(fd, name, sizeof name - 1);
-    close(fd);
-    return got > 0 && strncmp(name, TRACER_PROCESS_NAME "\n", sizeof TRACER_PROCESS_NAME "\n") == 0;
+    proc_comm((pid_t)tracer, 0, name, sizeof name);
+    return strcmp(name, TRACER_PROCESS_NAME) == 0;
 }
 
 /* `before` NULL: nothing is known of it. */

@@ -6,11 +6,12 @@
 #include "jobdir/thread_start.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+
+#include "base/proc_file.h"
 
 enum {
     PAGE = 4096,
@@ -83,20 +84,12 @@ bool thread_file_is_of_mpi(const char *path)
 
 static bool is_in_mpi(pid_t pid, uint64_t address)
 {
-    char path[64], line[PATH_MAX + 128], name[PATH_MAX];
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        unsigned long long from, to;
-        if (sscanf(line, "%llx-%llx %*2c%*1[x]%*s %*s %*s %*s %4095[^\n]", &from, &to, name) == 3 && address >= from &&
-            address < to) {
-            found = thread_file_is_of_mpi(name);
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
+    struct proc_maps maps;
+    if (proc_maps_read(pid, &maps) < 0)
+        return false;
+    const struct proc_map *map = proc_maps_find(&maps, address);
+    bool found = map && map->execute && thread_file_is_of_mpi(map->path);
+    proc_maps_done(&maps);
     return found;
 }
 

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,25 +12,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/proc_file.h"
 #include "base/wait_world.h"
 #include "jobdir/thread_start.h"
 #include "shm/waits.h"
 
 enum { THREADS_MOST = 65536, WORDS_OF_MUTEX = 3, MUTEX_WANTED = 2 };
-
-static bool read_small(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, ret_text, size - 1);
-    int code = errno;
-    if (fd >= 0)
-        close(fd);
-    ret_text[got > 0 ? got : 0] = '\0';
-    errno = code;
-    return got > 0;
-}
 
 static bool is_thread(pid_t pid, int64_t tid)
 {
@@ -87,16 +73,14 @@ static bool look(struct thread_seen *thread, pid_t pid)
         return false;
     thread->timed = now.timed;
     thread->ran_ns = now.ran_ns;
-    if (read_small(pid, thread->tid, "comm", text, sizeof text)) {
-        text[strcspn(text, "\n")] = '\0';
-        snprintf(thread->name, sizeof thread->name, "%.*s", (int)sizeof thread->name - 1, text);
-    }
+    proc_comm(pid, thread->tid, thread->name, sizeof thread->name);
     if (waits_is_dead(now.state)) {
         thread->wait.kind = THREAD_HAS_ENDED;
         return true;
     }
-    bool seen = read_small(pid, thread->tid, "syscall", text, sizeof text);
-    if (!seen && errno != ENOENT && errno != ESRCH)
+    int code = proc_file_read(pid, thread->tid, "syscall", text, sizeof text, NULL);
+    bool seen = code == 0 && *text;
+    if (code < 0 && code != -ESRCH)
         thread->wait.unseen = true;
     if (now.state == 'S' && seen)
         thread->wait = thread_wait_of(pid, text);

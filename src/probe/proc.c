@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,89 +12,23 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "probe/proc_file.h"
+#include "base/proc_file.h"
 
 enum {
-    STAT_TEXT = 1024,   /* 52 numbers of at most 20 digits are 1092, but most are small: 350 bytes are usual */
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */
     IO_TEXT = 512,      /* seven lines */
     LIST_CHUNK = 4096,  /* arguments and environments */
-    FIELD_STATE = 3,    /* proc(5) counts from 1; the name in brackets is 2 */
-    FIELD_EXIT_CODE = 52,
 };
-
-static uint64_t ticks_to_ns(uint64_t ticks)
-{
-    static long ticks_per_second;
-    if (!ticks_per_second)
-        ticks_per_second = sysconf(_SC_CLK_TCK);
-    return ticks * (uint64_t)(NS_PER_SECOND / ticks_per_second);
-}
-
-static int parse_stat(char *text, struct proc_stat *ret_stat)
-{
-    /* The name may hold anything, ')' and blanks too: it ends at the last bracket, since numbers follow. */
-    char *open = strchr(text, '('), *close = strrchr(text, ')');
-    if (!open || !close || close < open || close[1] != ' ' || !close[2])
-        return -EBADMSG;
-    uint64_t field[FIELD_EXIT_CODE + 1] = {0};
-    char *rest = close + 3;
-    int count = FIELD_STATE;
-    while (count < FIELD_EXIT_CODE && *rest == ' ') {
-        char *end;
-        errno = 0;
-        field[count + 1] = *++rest == '-' ? (uint64_t)strtoll(rest, &end, 10) : strtoull(rest, &end, 10);
-        if (end == rest)
-            break;
-        count++;
-        rest = end;
-    }
-    if (count < 39)
-        return -EBADMSG;
-    struct proc_stat stat = {
-        .pid = (pid_t)strtol(text, NULL, 10),
-        .state = close[2],
-        .ppid = (pid_t)field[4],
-        .pgrp = (pid_t)field[5],
-        .session = (pid_t)field[6],
-        .minor_faults = field[10],
-        .major_faults = field[12],
-        .user_ns = ticks_to_ns(field[14]),
-        .system_ns = ticks_to_ns(field[15]),
-        .priority = (long)field[18],
-        .nice = (long)field[19],
-        .threads = (long)field[20],
-        .start_ticks = field[22],
-        .memory_bytes = field[23],
-        .resident_bytes = field[24] * (uint64_t)sysconf(_SC_PAGESIZE),
-        .start_stack = field[28],
-        .processor = (int)field[39],
-        .exit_code = (int)field[FIELD_EXIT_CODE],
-    };
-    size_t len = (size_t)(close - open - 1);
-    if (len > sizeof stat.comm - 1)
-        len = sizeof stat.comm - 1;
-    memcpy(stat.comm, open + 1, len);
-    *ret_stat = stat;
-    return 0;
-}
-
-static int read_stat(pid_t pid, pid_t tid, struct proc_stat *ret_stat)
-{
-    char text[STAT_TEXT + 128];
-    int r = proc_file_read(pid, tid, "stat", text, sizeof text, NULL);
-    return r < 0 ? r : parse_stat(text, ret_stat);
-}
 
 int proc_stat_read(pid_t pid, pid_t tid, struct proc_stat *ret_stat)
 {
-    int r = read_stat(pid, tid, ret_stat);
+    int r = proc_stat_of(pid, tid, ret_stat);
     /* A leader that ended before its threads looks like a zombie, yet the process lives. */
     if (r < 0 || tid || ret_stat->state != 'Z' || ret_stat->threads <= 1)
         return r;
     struct proc_stat other;
     pid_t deputy = proc_deputy(pid);
-    if (deputy && read_stat(pid, deputy, &other) == 0) {
+    if (deputy && proc_stat_of(pid, deputy, &other) == 0) {
         ret_stat->memory_bytes = other.memory_bytes;
         ret_stat->resident_bytes = other.resident_bytes;
         ret_stat->start_stack = other.start_stack;
@@ -133,7 +66,7 @@ char proc_process_state(const struct proc_stat *stat)
     const char *best = strchr(order, stat->state);
     for (size_t i = 0; i < count && best != order; i++) {
         struct proc_stat thread;
-        if (tids[i] == stat->pid || read_stat(stat->pid, tids[i], &thread) < 0)
+        if (tids[i] == stat->pid || proc_stat_of(stat->pid, tids[i], &thread) < 0)
             continue;
         const char *rank = strchr(order, thread.state);
         if (rank && (!best || rank < best))
@@ -339,7 +272,7 @@ int proc_traced_by(pid_t pid, pid_t *ret_tracer, char *ret_comm, size_t size)
             tracer = status.tracer;
     }
     struct proc_stat stat = {0};
-    if (tracer && read_stat(tracer, 0, &stat) < 0)
+    if (tracer && proc_stat_of(tracer, 0, &stat) < 0)
         stat.comm[0] = 0; /* outside our pid namespace, or gone since */
     if (size) {
         size_t len = strnlen(stat.comm, size - 1);

@@ -13,24 +13,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/proc_file.h"
 
 /* The specification's scheduling states (proc_get_info). */
 enum proc_state { PROC_RUNNING, PROC_SLEEPING, PROC_READY, PROC_ZOMBIE, PROC_STOPPED };
 
-/* /proc/PID/stat or, with tid != 0, /proc/PID/task/TID/stat. */
-struct proc_stat {
-    pid_t pid, ppid, pgrp, session;
-    char comm[64];
-    char state;           /* the kernel's letter; of a process its leader's, unless that ended before its threads */
-    uint64_t start_ticks; /* since boot: with the pid, identifies a process for ever */
-    uint64_t user_ns, system_ns;
-    uint64_t minor_faults, major_faults;
-    long priority, nice, threads;
-    uint64_t memory_bytes, resident_bytes;
-    uint64_t start_stack;
-    int processor;
-    int exit_code; /* wait status; 0 unless a zombie that we may look at */
-};
+/* The line in `stat`; of a process whose first thread ended before the others, with what the liveliest one shows. */
 int proc_stat_read(pid_t pid, pid_t tid, struct proc_stat *ret_stat);
 
 /* Tells PROC_RUNNING from PROC_READY as far as Linux does (state R: running). */

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "probe/proc.h"
-#include "probe/proc_file.h"
+#include "base/proc_file.h"
 
 enum { ROOM_BYTES = 64 << 20 };
 

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "probe/proc.h"
-#include "probe/proc_file.h"
+#include "base/proc_file.h"
 
 /* One address of the file /proc/PID/mem is out of off_t's range: the upper half belongs to the kernel. */
 #define USER_END (UINT64_C(1) << 63)

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/dirs.h"
 #include "probe/proc.h"
-#include "probe/proc_file.h"
+#include "base/proc_file.h"
 
 enum {
     PHDRS_MAX = 256,    /* of one module; real ones have about 12 */

@@ -16,77 +16,22 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "symbols/elf_identity.h"
 #include "symbols/index.h"
 
 enum { MODULES = 4096, PAGE = 4096 };
 
-struct map {
-    uint64_t start, end, offset, inode;
-    unsigned device_major, device_minor;
-    bool code;
-    char *path; /* in the text */
-};
-
 struct scan {
     pid_t pid;
     char exe[PATH_MAX]; /* what /proc/PID/exe says; "" unknown */
-    struct map *maps;
-    size_t map_count;
+    struct proc_maps maps;
     struct module *modules;
     size_t count, room;
 };
 
 /* ---- maps ---- */
-/* The kernel writes newlines in names as \012. */
-static void unescape(char *path)
-{
-    char *to = path;
-    for (const char *from = path; *from; to++)
-        if (strncmp(from, "\\012", 4) == 0) {
-            *to = '\n';
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    *to = 0;
-}
-
-static bool parse_map(char *line, struct map *ret)
-{
-    char prot[5];
-    int at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start, &ret->end, prot,
-               &ret->offset, &ret->device_major, &ret->device_minor, &ret->inode, &at) != 7)
-        return false;
-    ret->code = strlen(prot) == 4 && prot[2] == 'x';
-    ret->path = line + at;
-    unescape(ret->path);
-    return true;
-}
-
-static int parse_maps(struct scan *scan, char *text)
-{
-    size_t lines = 1;
-    for (const char *c = text; *c; c++)
-        lines += *c == '\n';
-    scan->maps = calloc(lines, sizeof *scan->maps);
-    if (!scan->maps)
-        return -ENOMEM;
-    for (char *line = text, *next; *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = 0;
-        else
-            next = line + strlen(line);
-        if (parse_map(line, &scan->maps[scan->map_count]))
-            scan->map_count++;
-    }
-    return 0;
-}
-
-static bool same_file(const struct map *a, const struct map *b)
+static bool same_file(const struct proc_map *a, const struct proc_map *b)
 {
     return a->inode == b->inode && a->device_major == b->device_major && a->device_minor == b->device_minor;
 }
@@ -94,11 +39,11 @@ static bool same_file(const struct map *a, const struct map *b)
 /* Whether code of the file that begins at maps[i] is mapped behind; anonymous maps (bss, guards) may lie between. */
 static bool has_code(const struct scan *scan, size_t i)
 {
-    for (size_t j = i; j < scan->map_count; j++) {
-        const struct map *map = &scan->maps[j];
-        if (map->inode && !same_file(map, &scan->maps[i]))
+    for (size_t j = i; j < scan->maps.count; j++) {
+        const struct proc_map *map = &scan->maps.maps[j];
+        if (map->inode && !same_file(map, &scan->maps.maps[i]))
             return false;
-        if (map->inode && map->code)
+        if (map->inode && map->execute)
             return true;
     }
     return false;
@@ -114,7 +59,7 @@ static bool same_headers(const struct elf_identity *a, const struct elf_identity
 
 /* Is it the file that is mapped? 1, 0, or -errno: cannot be read. `certain`: by how we came to it it is. `loaded`: what
  * is in memory; without headers it is not known, and taken over from the file. */
-static int try_file(const char *path, const struct map *map, struct elf_identity *loaded, bool certain,
+static int try_file(const char *path, const struct proc_map *map, struct elf_identity *loaded, bool certain,
                     char ret_key[INDEX_KEY_SIZE])
 {
     struct stat st;
@@ -143,7 +88,7 @@ static int try_file(const char *path, const struct map *map, struct elf_identity
 
 static const char deleted[] = " (deleted)";
 
-static void find_file(const struct scan *scan, const struct map *map, struct elf_identity *loaded,
+static void find_file(const struct scan *scan, const struct proc_map *map, struct elf_identity *loaded,
                       struct module *module)
 {
     char real[PATH_MAX];
@@ -204,17 +149,18 @@ static struct module *add_module(struct scan *scan)
     return module;
 }
 
-static uint64_t mapped_end(const struct scan *scan, const struct map *map)
+static uint64_t mapped_end(const struct scan *scan, const struct proc_map *map)
 {
     uint64_t end = map->end;
-    for (const struct map *m = map; m < scan->maps + scan->map_count && (!m->inode || same_file(m, map)); m++)
+    for (const struct proc_map *m = map; m < scan->maps.maps + scan->maps.count && (!m->inode || same_file(m, map));
+         m++)
         if (m->inode)
             end = m->end;
     return end;
 }
 
 /* A module that begins at this map, if one does. *ret_end: behind it. */
-static int look_at(struct scan *scan, const struct map *map, uint64_t *ret_end)
+static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_end)
 {
     char place[PATH_MAX];
     struct stat st;
@@ -273,23 +219,15 @@ static void find_program(struct scan *scan)
 static int read_all(struct scan *scan, struct err *err)
 {
     char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof path, "/proc/%d/maps", scan->pid);
-    int r = file_read(path, &text, NULL);
+    int r = proc_maps_read(scan->pid, &scan->maps);
     if (r < 0)
-        return err_errno(err,
-                         r == -ENOENT  ? -ESRCH
-                         : r == -EPERM ? -EACCES
-                                       : r,
-                         "what process %d has loaded", scan->pid);
+        return err_errno(err, r, "what process %d has loaded", scan->pid);
     snprintf(path, sizeof path, "/proc/%d/exe", scan->pid);
     ssize_t len = readlink(path, scan->exe, sizeof scan->exe - 1);
     scan->exe[len < 0 ? 0 : len] = 0;
-    if (parse_maps(scan, text) < 0)
-        return err_set(err, -ENOMEM, "out of memory for the modules of process %d", scan->pid);
     uint64_t end = 0;
-    for (size_t i = 0; i < scan->map_count && scan->count < MODULES; i++) {
-        const struct map *map = &scan->maps[i];
+    for (size_t i = 0; i < scan->maps.count && scan->count < MODULES; i++) {
+        const struct proc_map *map = &scan->maps.maps[i];
         if (map->offset == 0 && map->inode != 0 && map->path[0] == '/' && map->start >= end && has_code(scan, i) &&
             look_at(scan, map, &end) < 0)
             return err_set(err, -ENOMEM, "out of memory for the modules of process %d", scan->pid);
@@ -302,7 +240,7 @@ int modules_read(pid_t pid, struct module **ret_modules, size_t *ret_count, stru
 {
     struct scan scan = {.pid = pid};
     int r = read_all(&scan, err);
-    free(scan.maps);
+    proc_maps_done(&scan.maps);
     if (r < 0) {
         free(scan.modules);
         return r;

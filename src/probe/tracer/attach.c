@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 long attach_options(void)
@@ -28,46 +29,20 @@ bool attach_shares_memory(pid_t parent, pid_t child)
     return syscall(SYS_kcmp, parent, child, KCMP_VM, 0, 0) == 0;
 }
 
-/* A number from /proc/PID/status, or -1. */
-static long status_number(pid_t tid, const char *name)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/status", tid);
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    if (file_read(path, &text, &len) < 0)
-        return -1;
-    const char *line = strstr(text, name);
-    return line ? strtol(line + strlen(name), NULL, 10) : -1;
-}
-
-static void read_comm(pid_t pid, char *ret_comm, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", pid);
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    if (file_read(path, &text, &len) < 0) {
-        snprintf(ret_comm, size, "somebody");
-        return;
-    }
-    text[strcspn(text, "\n")] = 0;
-    snprintf(ret_comm, size, "%s", text);
-}
-
 static int explain(pid_t pid, int code, struct err *err)
 {
     if (code != -EPERM && code != -EACCES)
         return err_errno(err, code, "process %d cannot be traced", pid);
-    long tracer = status_number(pid, "\nTracerPid:");
+    long tracer = proc_status_number(pid, 0, "TracerPid");
     if (tracer > 0) {
         char comm[64];
-        read_comm((pid_t)tracer, comm, sizeof comm);
-        return err_set(err, -EPERM, "process %d is traced by %s, pid %ld: end that first", pid, comm, tracer);
+        proc_comm((pid_t)tracer, 0, comm, sizeof comm);
+        return err_set(err, -EPERM, "process %d is traced by %s, pid %ld: end that first", pid,
+                       *comm ? comm : "somebody", tracer);
     }
     _cleanup_(freep) char *scope = NULL;
     size_t len;
-    long uid = status_number(pid, "\nUid:");
+    long uid = proc_status_number(pid, 0, "Uid");
     if (uid >= 0 && (uid_t)uid != geteuid())
         return err_set(err, -EPERM, "process %d belongs to another user (uid %ld)", pid, uid);
     if (file_read("/proc/sys/kernel/yama/ptrace_scope", &scope, &len) == 0 && len && scope[0] != '0')
@@ -81,18 +56,7 @@ static int explain(pid_t pid, int code, struct err *err)
 /* Is this thread traced by us already (attached when its creator cloned it)? */
 static bool traced_by_us(pid_t tid)
 {
-    return status_number(tid, "\nTracerPid:") == getpid();
-}
-
-/* The letter of /proc/PID/stat, or 0. */
-static char state_of(pid_t tid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/stat", tid);
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    const char *end = file_read(path, &text, &len) < 0 ? NULL : strrchr(text, ')');
-    return end ? end[2] : 0;
+    return proc_status_number(tid, 0, "TracerPid") == getpid();
 }
 
 static int seize_thread(struct process *process, pid_t tid)
@@ -101,7 +65,7 @@ static int seize_thread(struct process *process, pid_t tid)
         int code = -errno;
         if (code != -EPERM)
             return code;
-        char state = state_of(tid);
+        char state = proc_letter(tid, 0);
         if (!state || strchr("ZX", state))
             return -ESRCH; /* the kernel says EPERM for the dead */
         if (!traced_by_us(tid))
@@ -163,7 +127,7 @@ int attach_seize(pid_t pid, struct err *err)
         return err_set(err, -EAGAIN, "process %d is just being released", pid);
     if (pid == getpid() || pid == monitor_pid)
         return err_set(err, -EPERM, "process %d is the monitor itself, or its tracer", pid);
-    long tgid = status_number(pid, "\nTgid:");
+    long tgid = proc_status_number(pid, 0, "Tgid");
     if (tgid < 0)
         return err_set(err, -ESRCH, "there is no process %d", pid);
     if (tgid != pid)
@@ -200,7 +164,7 @@ static bool settled(void *ctx)
 /* May the thread be inside fork, clone or vfork, begun before it was traced? Sleeping ones are not. */
 static bool may_be_forking(const struct thread *thread)
 {
-    char path[64], state = state_of(thread->tid);
+    char path[64], state = proc_letter(thread->tid, 0);
     if (state != 'D')
         return state == 'R';
     _cleanup_(freep) char *call = NULL;

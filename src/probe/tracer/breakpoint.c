@@ -3,14 +3,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 static const uint8_t int3 = INT3;
@@ -25,19 +23,13 @@ struct breakpoint *breakpoint_find(const struct space *space, uint64_t addr)
 /* Somewhere else than in code, an int3 would be a changed datum. */
 static bool is_code(struct process *process, uint64_t addr)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    snprintf(path, sizeof path, "/proc/%d/maps", process_live_tid(process));
-    if (file_read(path, &text, &len) < 0)
+    struct proc_maps maps;
+    if (proc_maps_read(process_live_tid(process), &maps) < 0)
         return true; /* not readable here: the kernel decides */
-    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
-        uint64_t start, end;
-        char perms[5];
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &start, &end, perms) == 3 && addr >= start && addr < end)
-            return perms[2] == 'x';
-    }
-    return false;
+    const struct proc_map *map = proc_maps_find(&maps, addr);
+    bool code = map && map->execute;
+    proc_maps_done(&maps);
+    return code;
 }
 
 /* Reads the instruction, again if the program changed it since the last time. */

@@ -10,14 +10,13 @@
  * the thread goes on with all registers and its signal mask; only errno may have changed.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 enum { STACK_ROOM = 128 << 10, RTLD_NOW_LOCAL = 2, MESSAGE_SIZE = 512, THREADS_MOST = 1024 };
@@ -274,22 +273,18 @@ static int check_thread(struct thread *thread, bool calls, struct err *err)
  * mapping. The first one's grows. */
 static bool has_room(struct thread *thread)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    uint64_t low, high, sp = thread->regs.rsp;
-    snprintf(path, sizeof path, "/proc/%d/maps", thread->tid);
-    if (file_read(path, &text, &len) < 0)
+    struct proc_maps maps;
+    uint64_t sp = thread->regs.rsp;
+    bool room = false;
+    if (proc_maps_read(thread->tid, &maps) < 0)
         return false;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64, &low, &high) != 2 || sp < low || sp >= high)
-            continue;
-        if (strstr(line, "[stack]"))
-            return sp - low >= STACK_ROOM || high - sp < (UINT64_C(1) << 20); /* 8 MB are usual, 1 is always there */
-        return sp - low >= STACK_ROOM && thread->regs.fs_base >= sp && thread->regs.fs_base < high;
-    }
-    return false;
+    const struct proc_map *map = proc_maps_find(&maps, sp);
+    if (map && strcmp(map->path, "[stack]") == 0) /* 8 MB are usual, 1 is always there */
+        room = sp - map->start >= STACK_ROOM || map->end - sp < (UINT64_C(1) << 20);
+    else if (map)
+        room = sp - map->start >= STACK_ROOM && thread->regs.fs_base >= sp && thread->regs.fs_base < map->end;
+    proc_maps_done(&maps);
+    return room;
 }
 
 /* A thread that is stopped and could be made to call, as it is. */

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 struct request {
@@ -29,21 +29,11 @@ static struct process *wanted_process(pid_t pid)
     return process && process->wanted ? process : NULL;
 }
 
-static pid_t process_of(pid_t tid)
-{
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    snprintf(path, sizeof path, "/proc/%d/status", tid);
-    const char *line = file_read(path, &text, &len) < 0 ? NULL : strstr(text, "\nTgid:");
-    return line ? (pid_t)strtol(line + strlen("\nTgid:"), NULL, 10) : 0;
-}
-
 static struct thread *wanted_thread(pid_t tid)
 {
     struct thread *thread = thread_find(tid);
     if (!thread) { /* its creation may have begun before its creator was seized */
-        struct process *process = wanted_process(process_of(tid));
+        struct process *process = wanted_process((pid_t)proc_status_number(tid, 0, "Tgid"));
         if (process && attach_seize_new(process) > 0)
             thread = thread_find(tid);
     }

@@ -7,14 +7,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64 };
@@ -153,28 +151,8 @@ int space_write(struct process *process, uint64_t addr, const void *bytes, size_
 
 /* ---- scratch areas ---- */
 
-struct mapping {
-    uint64_t start, end, offset;
-    char perms[5];
-    char *path; /* in the line; "" */
-};
-
-static char *next_mapping(char *line, struct mapping *ret)
-{
-    char *end = strchr(line, '\n');
-    if (!end)
-        return NULL;
-    *end = 0;
-    int path_at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &ret->start, &ret->end, ret->perms,
-               &ret->offset, &path_at) < 4)
-        return NULL;
-    ret->path = path_at ? line + path_at : end;
-    return end + 1;
-}
-
 /* Where the code of the executable segment that ends in [start, end) ends, by the program headers in memory. */
-static uint64_t code_end(struct process *process, const struct mapping *header, const struct mapping *code)
+static uint64_t code_end(struct process *process, const struct proc_map *header, const struct proc_map *code)
 {
     Elf64_Ehdr ehdr;
     Elf64_Phdr phdrs[PHDR_LIMIT];
@@ -227,25 +205,22 @@ static void search_scratches(struct process *process)
     if (space->scratch_searched || !process->threads)
         return;
     space->scratch_searched = true;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/maps", process_live_tid(process));
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    if (file_read(path, &text, &len) < 0)
+    struct proc_maps maps;
+    const struct proc_map *header = NULL;
+    if (proc_maps_read(process_live_tid(process), &maps) < 0)
         return;
-    struct mapping mapping, header = {.path = NULL};
-    for (char *line = text; (line = next_mapping(line, &mapping));) {
-        if (mapping.path[0] != '/')
+    for (const struct proc_map *map = maps.maps; map < maps.maps + maps.count; map++) {
+        if (map->path[0] != '/')
             continue;
-        if (mapping.offset == 0)
-            header = mapping;
-        if (mapping.perms[2] != 'x' || mapping.perms[3] != 'p' || !header.path ||
-            strcmp(header.path, mapping.path) != 0)
+        if (map->offset == 0)
+            header = map;
+        if (!map->execute || !map->private || !header || strcmp(header->path, map->path) != 0)
             continue;
-        uint64_t end = code_end(process, &header, &mapping);
+        uint64_t end = code_end(process, header, map);
         if (end)
-            add_scratch(process, end, mapping.end);
+            add_scratch(process, end, map->end);
     }
+    proc_maps_done(&maps);
 }
 
 uint64_t space_slot_new(struct process *process, const struct insn *insn, uint64_t addr)

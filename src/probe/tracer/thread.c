@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of threads and processes, and the one place that decides whether a thread runs. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -10,8 +9,7 @@
 
 #include <utlist.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/proc_file.h"
 #include "probe/tracer/tracee.h"
 
 struct thread *all_threads;
@@ -357,12 +355,5 @@ int process_halt(struct process *process)
 
 bool thread_is_blocked(const struct thread *thread)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/stat", thread->tid);
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
-    if (file_read(path, &text, &len) < 0)
-        return true;
-    const char *state = strrchr(text, ')');
-    return state && strchr("DZX", state[2]) != NULL;
+    return strchr("DZX", proc_letter(thread->tid, 0)) != NULL; /* also of one that cannot be seen */
 }
