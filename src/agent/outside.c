@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "agent/large.h"
+#include "agent/proc_text.h"
 #include "agent/read_internal.h"
 #include "agent/sys.h"
 
@@ -54,34 +55,6 @@ static bool starts_with(const char *text, const char *prefix)
     return true;
 }
 
-static uint64_t number_of(const char **text, unsigned base)
-{
-    uint64_t value = 0;
-    for (;; (*text)++) {
-        unsigned digit = (unsigned)(**text - '0');
-        if (digit > 9)
-            digit = (unsigned)(**text - 'a') <= 5 ? (unsigned)(**text - 'a') + 10 : 99;
-        if (digit >= base)
-            return value;
-        value = value * base + digit;
-    }
-}
-
-static void path_of(char path[64], pid_t pid, const char *name)
-{
-    char digits[16];
-    int count = 0, at = 0;
-    for (const char *p = "/proc/"; *p; p++)
-        path[at++] = *p;
-    for (unsigned n = (unsigned)pid; n || count == 0; n /= 10)
-        digits[count++] = (char)('0' + n % 10);
-    while (count)
-        path[at++] = digits[--count];
-    for (path[at++] = '/'; *name; name++)
-        path[at++] = *name;
-    path[at] = 0;
-}
-
 /* What is mapped there is no plain memory: reading it may do something, or hang. */
 static bool device_path(const char *path)
 {
@@ -95,10 +68,10 @@ static bool device_path(const char *path)
 /* 7f12a000-7f12b000 rw-s 00000000 00:05 1234    /dev/thing */
 static void look_at_mapping(const char *line)
 {
-    uint64_t start = number_of(&line, 16);
+    uint64_t start = proc_text_number(&line, 16);
     if (*line++ != '-')
         return;
-    uint64_t end = number_of(&line, 16);
+    uint64_t end = proc_text_number(&line, 16);
     for (int field = 0; field < 4; field++) {
         while (*line == ' ')
             line++;
@@ -117,29 +90,21 @@ static void look_at_mapping(const char *line)
         result.device_count++;
 }
 
-/* State and ticks are the third field and the 22nd; the second is in parentheses and may hold anything, they included.
- */
 static void stat_line(const char *line)
 {
-    const char *last = NULL;
-    for (const char *p = line; *p; p++)
-        if (*p == ')')
-            last = p;
-    if (!last || last[1] != ' ' || result.state)
+    if (result.state)
         return;
-    result.state = last[2];
-    for (int field = 2; field < 22 && *last; last++)
-        if (*last == ' ')
-            field++;
-    result.ticks = number_of(&last, 10);
+    const char *ticks = proc_text_stat(line, 22);
+    result.state = *proc_text_stat(line, 3);
+    result.ticks = proc_text_number(&ticks, 10);
 }
 
 static void each_line(const char *name, void (*fn)(const char *line))
 {
     static struct lines lines AGENT_LARGE; /* one at a time: `busy` */
     static char line[LINE_SIZE] AGENT_LARGE;
-    char path[64];
-    path_of(path, result.pid, name);
+    char path[PROC_TEXT_PATH];
+    proc_text_path(path, result.pid, name);
     lines.begin = lines.end = 0;
     lines.fd = (int)sys_call4(__NR_open, (long)path, O_RDONLY | O_CLOEXEC, 0, 0);
     if (lines.fd < 0)
@@ -159,7 +124,7 @@ static void status_line(const char *line)
     if (starts_with(line, "TracerPid:")) {
         for (line += 10; *line == ' ' || *line == '\t';)
             line++;
-        result.tracer = (pid_t)number_of(&line, 10);
+        result.tracer = (pid_t)proc_text_number(&line, 10);
     }
 }
 

@@ -5,6 +5,7 @@
  */
 #include "agent/agent.h"
 #include "agent/large.h"
+#include "agent/proc_text.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -304,69 +305,14 @@ static bool context_find(uint64_t sp, struct bounds *ret_bounds)
     return false;
 }
 
-static bool hex(const char **at, const char *end, uint64_t *ret)
-{
-    uint64_t value = 0;
-    const char *p = *at;
-    for (; p < end; p++) {
-        unsigned c = (unsigned char)*p, digit;
-        if (c - '0' < 10)
-            digit = c - '0';
-        else if (c - 'a' < 6)
-            digit = c - 'a' + 10;
-        else
-            break;
-        value = value << 4 | digit;
-    }
-    if (p == *at)
-        return false;
-    *at = p;
-    *ret = value;
-    return true;
-}
-
-/* The mapping that holds an address, from /proc/self/maps; `buffer` to read it in. */
+/* The mapping that holds an address; `buffer` to read in. */
 static bool mapping_find(uint64_t address, char *buffer, size_t size, struct bounds *ret_bounds)
 {
-    long fd = sys_call4(SYS_openat, -100 /* AT_FDCWD */, (long)"/proc/self/maps", 02000000 /* O_CLOEXEC */, 0);
-    if (fd < 0)
+    struct bounds found;
+    if (proc_text_mapping(address, buffer, size, &found.low, &found.high) < 0)
         return false;
-    size_t have = 0;
-    bool found = false, skipping = false;
-    for (;;) {
-        long got = sys_call4(SYS_read, fd, (long)(buffer + have), (long)(size - have), 0);
-        if (got <= 0)
-            break;
-        have += (size_t)got;
-        const char *at = buffer, *end = buffer + have;
-        for (const char *line; (line = at) < end;) {
-            while (at < end && *at != '\n')
-                at++;
-            if (at == end) {
-                at = line;
-                break;
-            }
-            at++;
-            struct bounds b;
-            if (!skipping && hex(&line, at, &b.low) && *line++ == '-' && hex(&line, at, &b.high) && address >= b.low &&
-                address < b.high) {
-                *ret_bounds = b;
-                found = true;
-            }
-            skipping = false;
-        }
-        if (found)
-            break;
-        have = (size_t)(end - at);
-        if (have == size) { /* a line longer than the buffer: the rest of it means nothing */
-            have = 0;
-            skipping = true;
-        }
-        for (size_t i = 0; i < have; i++)
-            buffer[i] = at[i];
-    }
-    sys_call2(SYS_close, fd, 0);
-    return found;
+    *ret_bounds = found;
+    return true;
 }
 
 static void bounds_of_main(struct bounds *ret)

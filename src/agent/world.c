@@ -2,11 +2,10 @@
 #include "agent/world.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 
-#include "agent/sys.h"
+#include "agent/proc_text.h"
 
 struct kernel_time {
     int64_t sec, nsec;
@@ -35,27 +34,10 @@ void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_
 
 char agent_state_of(int32_t pid)
 {
-    char path[32] = "/proc/", digits[12], text[96], *at = path + 6;
-    unsigned count = 0;
-    if (pid <= 0)
-        return 0;
-    for (; pid > 0; pid /= 10)
-        digits[count++] = (char)('0' + pid % 10);
-    while (count)
-        *at++ = digits[--count];
-    for (const char *name = "/stat"; *name; name++)
-        *at++ = *name;
-    *at = '\0';
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
-    long got = fd < 0 ? fd : sys_call4(SYS_read, fd, (long)text, sizeof text - 1, 0);
-    if (fd >= 0)
-        sys_call2(SYS_close, fd, 0);
-    if (got < 0)
-        got = 0;
-    text[got] = '\0';
-    while (got > 0 && text[got - 1] != ')')
-        got--;
-    return got > 0 && text[got] == ' ' ? text[got + 1] : (char)0;
+    char text[96] = "";
+    if (pid > 0)
+        proc_text_read(pid, "stat", text, sizeof text);
+    return *proc_text_stat(text, 3);
 }
 
 bool agent_is_there(int32_t pid)

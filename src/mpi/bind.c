@@ -7,6 +7,7 @@
 #include "mpi/bind.h"
 
 #include "agent/mpi_host.h"
+#include "agent/proc_text.h"
 #include "agent/sys.h"
 #include "mpi/fortran.h"
 #include "mpi/lookup.h"
@@ -15,7 +16,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -241,45 +241,11 @@ static uint32_t flags_at(const struct object *object, uint64_t address)
 
 /* ---- changing slots ---- */
 
-/* What /proc/self/maps says of an address: PROT_... bits, or -1. */
 static int protection_at(uint64_t address)
 {
     char buffer[4096];
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    int protection = -1;
-    uint64_t low = 0, high = 0;
-    enum { LOW, HIGH, BITS, REST } at = LOW;
-    bool here = false;
-    for (long got; fd >= 0 && protection < 0 && (got = sys_call4(SYS_read, fd, (long)buffer, sizeof buffer, 0)) > 0;) {
-        int bits = 0;
-        for (long i = 0; i < got && protection < 0; i++) {
-            char c = buffer[i];
-            unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a' + 10);
-            if (c == '\n') {
-                at = LOW;
-                low = high = 0;
-            } else if (at == LOW && c == '-') {
-                at = HIGH;
-            } else if (at == LOW) {
-                low = low << 4 | digit;
-            } else if (at == HIGH && c == ' ') {
-                at = BITS;
-                bits = 0;
-                here = address >= low && address < high;
-            } else if (at == HIGH) {
-                high = high << 4 | digit;
-            } else if (at == BITS && c == ' ') {
-                at = REST;
-                if (here)
-                    protection = bits;
-            } else if (at == BITS) {
-                bits |= c == 'r' ? PROT_READ : c == 'w' ? PROT_WRITE : c == 'x' ? PROT_EXEC : 0;
-            }
-        }
-    }
-    if (fd >= 0)
-        sys_call2(SYS_close, fd, 0);
-    return protection;
+    uint64_t low, high;
+    return proc_text_mapping(address, buffer, sizeof buffer, &low, &high);
 }
 
 static bool protect(const struct object *object, int protection)

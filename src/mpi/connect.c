@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "agent/mpi_host.h"
+#include "agent/proc_text.h"
 #include "agent/sys.h"
 #include "mpi/self.h"
 #include "shm/area.h"
@@ -27,26 +28,13 @@ static void text_copy(char *to, const char *from, size_t size)
     to[length] = '\0';
 }
 
-/* Field 22 of /proc/self/stat: the start of the process. */
+/* The start of the process. */
 static uint64_t start_ticks(void)
 {
     char text[1024];
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    long got = sys_call4(SYS_read, fd, (long)text, sizeof text, 0);
-    sys_call2(SYS_close, fd, 0);
-    long at = got - 1;
-    while (at >= 0 && text[at] != ')')
-        at--;
-    uint64_t value = 0;
-    for (int field = 2; at >= 0 && at < got && field <= 22; at++) {
-        if (text[at] == ' ')
-            field++;
-        else if (field == 22 && text[at] >= '0' && text[at] <= '9')
-            value = value * 10 + (uint64_t)(text[at] - '0');
-    }
-    return value;
+    proc_text_read(0, "stat", text, sizeof text);
+    const char *at = proc_text_stat(text, 22);
+    return proc_text_number(&at, 10);
 }
 
 static const char *first_of(const char *const names[])
