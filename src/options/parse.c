@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where options come from: the command line, the environment, a file. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/dirs.h"
+#include "base/near.h"
+#include "options/options.h"
+
+enum { ENVIRONMENT_NAME_SIZE = 64 };
+enum { FROM_COMMAND_LINE, FROM_ENVIRONMENT, FROM_FILE }; /* in the order of precedence */
+
+/* ---- rows ---- */
+
+static bool is_of(const struct option_row *row, enum command command)
+{
+    return row->commands & 1u << command;
+}
+
+const struct option_row *option_find(enum command command, const char *name, size_t len)
+{
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+        if (is_of(row, command) && strlen(row->name) == len && memcmp(row->name, name, len) == 0)
+            return row;
+    return NULL;
+}
+
+static const struct option_row *find_letter(enum command command, char letter)
+{
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+        if (is_of(row, command) && row->letter == letter)
+            return row;
+    return NULL;
+}
+
+const struct option_row *option_find_monitor(const char *key)
+{
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+        if (row->flags & OPTION_MONITOR && strcmp(row->name, key) == 0)
+            return row;
+    return NULL;
+}
+
+const struct option_row *option_find_setting(const char *key, struct err *err)
+{
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
+        if (!(row->flags & OPTION_SETTING))
+            continue;
+        if (strcmp(row->name, key) == 0)
+            return row;
+        near_take(&meant, key, strlen(key), row->name);
+    }
+    err_set(err, -ENOENT, "there is no setting %s%s%s%s: `scry set --help` lists them", key,
+            *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
+    return NULL;
+}
+
+static int unknown(enum command command, const char *text, size_t len, struct err *err)
+{
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+        if (is_of(row, command) && row->type != OPTION_PLANNED)
+            near_take(&meant, text, len, row->name);
+    return err_set(err, -EINVAL, "unknown option --%.*s%s%s%s", (int)(len < NEAR_WORD_SIZE ? len : NEAR_WORD_SIZE),
+                   text, *meant.text ? " (did you mean --" : "", meant.text, *meant.text ? "?)" : "");
+}
+
+/* ---- one option ---- */
+
+static const struct option_given *find_given(const struct options *options, const struct option_row *row)
+{
+    for (size_t i = options->count; i > 0; i--)
+        if (options->given[i - 1].row == row)
+            return &options->given[i - 1];
+    return NULL;
+}
+
+static int add(struct options *options, const struct option_row *row, const char *text, unsigned source,
+               const char *from, struct err *err)
+{
+    enum { STEP = 16 };
+    const struct option_given *before = find_given(options, row);
+    struct option_given given = {.row = row, .text = text, .source = source};
+    if (row->type == OPTION_SELECTION && !text[strspn(text, " \t\n,")]) /* mostly a variable that is not set */
+        return err_set(err, -EINVAL,
+                       "%s: it selects nothing: name functions, such as 'fn:solve*' or 'file:ocean.c', or leave it "
+                       "out for all of the program's own (off: none)",
+                       from);
+    if (before && before->source < source)
+        return 0;
+    int code = option_parse(row, text, from, &given.value, err);
+    if (code < 0)
+        return code;
+    if (options->count % STEP == 0) {
+        struct option_given *more = arena_alloc(&options->memory, (options->count + STEP) * sizeof *more);
+        if (!more)
+            return err_set(err, -ENOMEM, "out of memory");
+        if (options->count)
+            memcpy(more, options->given, options->count * sizeof *more);
+        options->given = more;
+    }
+    options->given[options->count++] = given;
+    options->help |= given.value.on && strcmp(row->name, "help") == 0;
+    return 0;
+}
+
+/* ---- the command line ---- */
+
+static int needs_value(const struct option_row *row, const char *from, struct err *err)
+{
+    return err_set(err, -EINVAL, "%s needs a value: %s %s", from, from, row->argument);
+}
+
+static int parse_long(struct options *options, char **argv, int *at, struct err *err)
+{
+    const char *text = argv[*at] + strlen("--"), *equals = strchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : strlen(text);
+    const struct option_row *row = option_find(options->command, text, len);
+    if (!row)
+        return unknown(options->command, text, len, err);
+    const char *value = equals ? equals + 1 : "";
+    char from[NEAR_WORD_SIZE];
+    snprintf(from, sizeof from, "--%s", row->name);
+    if (row->argument && !equals && !(row->flags & OPTION_OPTIONAL) && row->type != OPTION_PLANNED) {
+        if (!argv[*at + 1])
+            return needs_value(row, from, err);
+        value = argv[++*at];
+    }
+    return add(options, row, value, FROM_COMMAND_LINE, from, err);
+}
+
+/* "-q", "-qo DIR", "-oDIR" */
+static int parse_letters(struct options *options, char **argv, int *at, struct err *err)
+{
+    for (const char *letter = argv[*at] + 1; *letter; letter++) {
+        const struct option_row *row = find_letter(options->command, *letter);
+        char from[] = {'-', *letter, 0};
+        if (!row)
+            return err_set(err, -EINVAL, "unknown option %s", from);
+        const char *value = !row->argument ? "" : letter[1] ? letter + 1 : argv[++*at];
+        if (!value)
+            return needs_value(row, from, err);
+        int code = add(options, row, value, FROM_COMMAND_LINE, from, err);
+        if (code < 0 || row->argument)
+            return code;
+    }
+    return 0;
+}
+
+static int parse_arguments(struct options *options, int argc, char **argv, struct err *err)
+{
+    bool only_before = command_rows[options->command].words == WORDS_COMMAND, over = false;
+    options->words = argv + 1;
+    for (int at = 1; at < argc; at++) {
+        if (over || argv[at][0] != '-' || !argv[at][1]) {
+            if (only_before) {
+                options->words = argv + at;
+                options->word_count = (size_t)(argc - at);
+                return 0;
+            }
+            options->words[options->word_count++] = argv[at];
+            continue;
+        }
+        if (strcmp(argv[at], "--") == 0) {
+            over = true;
+            continue;
+        }
+        int code = argv[at][1] == '-' ? parse_long(options, argv, &at, err) : parse_letters(options, argv, &at, err);
+        if (code < 0 || options->help)
+            return code;
+    }
+    if (options->word_count)
+        options->words[options->word_count] = NULL;
+    else
+        options->words = argv + argc;
+    return 0;
+}
+
+/* ---- the environment, and the file ---- */
+
+static int read_environment(struct options *options, struct err *err)
+{
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
+        char name[ENVIRONMENT_NAME_SIZE];
+        if (!is_of(row, options->command) || !(row->flags & OPTION_ENVIRONMENT))
+            continue;
+        int len = snprintf(name, sizeof name, "SCRY_%s", row->name);
+        for (int at = 0; at < len; at++)
+            name[at] = name[at] == '-' ? '_' : (char)toupper((unsigned char)name[at]);
+        const char *value = getenv(name);
+        int code = value && *value ? add(options, row, value, FROM_ENVIRONMENT, name, err) : 0;
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t len = strlen(text);
+    while (len && isspace((unsigned char)text[len - 1]))
+        text[--len] = 0;
+    return text;
+}
+
+static int read_line(struct options *options, const char *path, char *line, unsigned number, struct err *err)
+{
+    char from[256];
+    line = trim(line);
+    if (!*line || *line == '#')
+        return 0;
+    line += strspn(line, "-");
+    size_t len = strcspn(line, "= \t");
+    const struct option_row *row =
+        len == 1 ? find_letter(options->command, *line) : option_find(options->command, line, len);
+    char *value = trim(line + len);
+    if (*value == '=')
+        value = trim(value + 1);
+    snprintf(from, sizeof from, "%.180s line %u: %.*s", path, number, (int)(len < 40 ? len : 40), line);
+    if (!row || !(row->flags & OPTION_ENVIRONMENT) || row->flags & OPTION_NOT_IN_FILE)
+        return err_set(err, -EINVAL, "%s: no option of scry %s", from, command_rows[options->command].name);
+    if (row->argument && !*value && row->type != OPTION_PLANNED)
+        return err_set(err, -EINVAL, "%s needs a value", from);
+    return add(options, row, value, FROM_FILE, from, err);
+}
+
+static int read_file(struct options *options, const char *path, struct err *err)
+{
+    _cleanup_(freep) char *bytes = NULL;
+    int code = file_read(path, &bytes, NULL);
+    if (code < 0)
+        return err_errno(err, code, "cannot read the options in %s", path);
+    char *text = arena_dup(&options->memory, bytes, strlen(bytes));
+    if (!text)
+        return err_set(err, -ENOMEM, "out of memory");
+    unsigned number = 0;
+    for (char *line; code == 0 && (line = strsep(&text, "\n"));)
+        code = read_line(options, path, line, ++number, err);
+    return code;
+}
+
+static int check_words(const struct options *options, struct err *err)
+{
+    const struct command_row *row = &command_rows[options->command];
+    bool jobs = row->words == WORDS_JOBS || row->words == WORDS_SETTINGS;
+    const char *excess = row->excess ? row->excess : jobs ? "one job at a time" : NULL;
+    if (options->word_count > row->most)
+        return err_set(err, -EINVAL, "unexpected argument %s%s%s", options->words[row->most], excess ? ": " : "",
+                       excess ? excess : "");
+    if (options->word_count < row->least)
+        return err_set(err, -EINVAL, "%s", row->missing ? row->missing : "name a job (@last is the latest)");
+    return 0;
+}
+
+int options_parse(struct options *ret_options, enum command command, int argc, char **argv, struct err *err)
+{
+    *ret_options = (struct options){.command = command, .argv = argv};
+    int code = parse_arguments(ret_options, argc, argv, err);
+    if (code < 0 || ret_options->help)
+        return code;
+    if ((code = read_environment(ret_options, err)) < 0)
+        return code;
+    const struct option_row *config = option_find(command, "config", strlen("config"));
+    const struct option_given *file = config ? find_given(ret_options, config) : NULL;
+    if (file && (code = read_file(ret_options, file->text, err)) < 0)
+        return code;
+    return check_words(ret_options, err);
+}
+
+void options_done(struct options *options)
+{
+    arena_done(&options->memory);
+}
+
+/* ---- what was given ---- */
+
+static struct option_given get(const struct options *options, const char *name)
+{
+    const struct option_row *row = option_find(options->command, name, strlen(name));
+    if (!row)
+        abort();
+    const struct option_given *given = find_given(options, row);
+    struct option_given otherwise = {.row = row, .text = row->otherwise};
+    if (!given && row->otherwise && option_parse(row, row->otherwise, row->name, &otherwise.value, NULL) < 0)
+        abort();
+    return given ? *given : otherwise;
+}
+
+bool options_given(const struct options *options, const char *name)
+{
+    return find_given(options, get(options, name).row) != NULL;
+}
+
+bool options_on(const struct options *options, const char *name)
+{
+    return get(options, name).value.on;
+}
+
+uint64_t options_number(const struct options *options, const char *name)
+{
+    return get(options, name).value.number;
+}
+
+double options_seconds(const struct options *options, const char *name)
+{
+    return get(options, name).value.seconds;
+}
+
+const char *options_text(const struct options *options, const char *name)
+{
+    return get(options, name).text;
+}
+
+const char *options_next(const struct options *options, const char *name, size_t *at)
+{
+    const struct option_row *row = get(options, name).row;
+    while (*at < options->count)
+        if (options->given[(*at)++].row == row)
+            return options->given[*at - 1].text;
+    return NULL;
+}
