@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line. Each subcommand is a function in a file of its own name and a row in main.c's table, from which
- * usage and `scry help` are printed.
+ * The command line. Each subcommand is a function in a file of its own name, and rows in the table of commands and
+ * options (options/table.h), by which main.c reads what was given.
  */
 #ifndef SCRY_CLI_CLI_H
 #define SCRY_CLI_CLI_H
@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "options/options.h"
 
 enum {
     EXIT_ERRORS = 1, /* done, but something in it was an error */
@@ -17,20 +18,20 @@ enum {
     EXIT_STUCK = 3,  /* scry why: some rank can never go on */
 };
 
-/* argv[0] is the subcommand's name. Returns the exit status. */
-int cmd_doctor(int argc, char **argv);
-int cmd_exec(int argc, char **argv);
-int cmd_export(int argc, char **argv);
-int cmd_monitor(int argc, char **argv);
-int cmd_omis(int argc, char **argv);
-int cmd_ps(int argc, char **argv);
-int cmd_replay(int argc, char **argv);
-int cmd_report(int argc, char **argv);
-int cmd_rm(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_set(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_why(int argc, char **argv);
+/* With the options that were given, and words as many as the table wants. Return the exit status. */
+int cmd_doctor(const struct options *options);
+int cmd_exec(const struct options *options);
+int cmd_export(const struct options *options);
+int cmd_monitor(const struct options *options);
+int cmd_omis(const struct options *options);
+int cmd_ps(const struct options *options);
+int cmd_replay(const struct options *options);
+int cmd_report(const struct options *options);
+int cmd_rm(const struct options *options);
+int cmd_run(const struct options *options);
+int cmd_set(const struct options *options);
+int cmd_top(const struct options *options);
+int cmd_why(const struct options *options);
 
 /* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */
 bool cli_color(int fd);
@@ -40,16 +41,7 @@ size_t cli_columns(void);
 /* Logs an error that may repeat what somebody typed or a path: nothing in it moves the cursor. */
 void cli_log_error(const struct err *err);
 
-/* The value of the option `name` ("--rank") at argv[*at]: of --rank=3, or the argument behind, to which *at moves; "":
- * there is none. NULL: it is another argument. */
-const char *cli_option(int argc, char **argv, int *at, const char *name);
-/* The whole text is a decimal number from `least` to INT_MAX. */
-bool cli_number(const char *text, int least, int *ret_number);
-
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
-int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same for an option that there is not; names the one of the command's help that is nearest. */
-int cli_unknown_option(const char *command, const char *option);
+int cli_usage_error(const struct options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

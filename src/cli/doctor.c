@@ -11,19 +11,6 @@
 
 #include "cli/doctor.h"
 
-static const char help[] = "Usage: scry doctor [--json]\n"
-                           "\n"
-                           "Shows what of scry works on this machine, what does not, why, and what to do\n"
-                           "about it. The exit status is 0 if nothing fails (warnings are no failures),\n"
-                           "else 1.\n"
-                           "\n"
-                           "  --json       version, failed, warnings, checks[]: name, state, text, remedy\n"
-                           "  -h, --help   this text\n"
-                           "\n"
-                           "Example: only what needs attention\n"
-                           "\n"
-                           "  scry doctor --json | jq '.checks[] | select(.state != \"ok\")'\n";
-
 static const struct {
     const char *name;
     void (*run)(struct finding *finding);
@@ -95,18 +82,9 @@ static json_t *json_text(const char *text)
     return json_string(ascii);
 }
 
-int cmd_doctor(int argc, char **argv)
+int cmd_doctor(const struct options *options)
 {
-    bool json = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--json") != 0)
-            return cli_usage_error("doctor", "unexpected argument \"%s\"", argv[i]);
-        json = true;
-    }
+    bool json = options_on(options, "json");
     bool color = cli_color(STDOUT_FILENO);
     int counts[3] = {0};
     json_t *list = json_array();

@@ -15,26 +15,6 @@
 #include "job/launch.h"
 #include "job/preload.h"
 
-static void print_help(void)
-{
-    printf("Usage: scry exec [--] PROGRAM [ARGUMENT...]\n"
-           "\n"
-           "Becomes the program, with the library loaded into it that traces its functions.\n"
-           "In a job (scry run) that is so anyway; it is for programs that a launcher starts\n"
-           "with an environment of its own, or that are to be reached without a job: then\n"
-           "the monitor is started if need be, and requests of tools can look at calls and\n"
-           "values, but nothing is recorded.\n"
-           "\n"
-           "  -h, --help   this text\n"
-           "\n"
-           "SCRY_JOB names the job. SCRY_TRACE=off: no functions are traced; SCRY_MPI=off:\n"
-           "calls of MPI are not counted; both, or SCRY=off: nothing is loaded.\n"
-           "\n"
-           "Exit status: the program's own; 126, 127 when it could not be executed or found.\n"
-           "\n"
-           "Example: mpirun -n 4 scry exec ./a.out\n");
-}
-
 static bool is_off(const char *name)
 {
     const char *value = getenv(name);
@@ -75,25 +55,13 @@ static void prepare(const char *command)
     preload_apply(&preload);
 }
 
-int cmd_exec(int argc, char **argv)
+int cmd_exec(const struct options *options)
 {
-    int at = 1;
-    log_open("scry exec", 0);
-    if (at < argc && strcmp(argv[at], "--") == 0) {
-        at++;
-    } else if (at < argc && argv[at][0] == '-') {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
-            print_help();
-            return 0;
-        }
-        return cli_unknown_option("exec", argv[at]);
-    }
-    if (at >= argc)
-        return cli_usage_error("exec", "name a program");
+    char **command = options->words;
     if (!is_off("SCRY"))
-        prepare(argv[at]);
-    execvp(argv[at], argv + at);
+        prepare(command[0]);
+    execvp(command[0], command);
     int code = -errno;
-    launch_explain(argv[at], code);
+    launch_explain(command[0], code);
     return launch_exit_code(code);
 }

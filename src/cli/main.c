@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program `scry`: a table of commands. */
+/* The program `scry`: reads a command's options by their table, and calls it. */
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,146 +15,67 @@
 #include "base/log.h"
 #include "base/near.h"
 #include "base/stack.h"
+#include "job/supervise.h"
 #include "jobdir/text.h"
 
-#ifndef SCRY_VERSION
-#define SCRY_VERSION "unknown"
-#endif
+static int cmd_help(const struct options *options);
+static int cmd_version(const struct options *options);
 
-static int cmd_help(int argc, char **argv);
-static int cmd_version(int argc, char **argv);
-
-static const struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *description;
-} commands[] = {
-#ifdef HAVE_CMD_RUN
-    {"run", cmd_run, "Run a job and follow it; the exit status is the command's own"},
-#endif
-#ifdef HAVE_CMD_EXEC
-    {"exec", cmd_exec, "Run one program of a job inside any launcher"},
-#endif
-#ifdef HAVE_CMD_PS
-    {"ps", cmd_ps, "List jobs and their processes"},
-#endif
-#ifdef HAVE_CMD_TOP
-    {"top", cmd_top, "Watch a job live"},
-#endif
-#ifdef HAVE_CMD_WHY
-    {"why", cmd_why, "Say what keeps a job from going on, and who keeps whom waiting"},
-#endif
-#ifdef HAVE_CMD_SET
-    {"set", cmd_set, "Change what a running job records"},
-#endif
-#ifdef HAVE_CMD_REPORT
-    {"report", cmd_report, "Show what a run was"},
-#endif
-#ifdef HAVE_CMD_REPLAY
-    {"replay", cmd_replay, "Show the recorded calls in the order of time"},
-#endif
-#ifdef HAVE_CMD_EXPORT
-    {"export", cmd_export, "Write a job's trace for other programs"},
-#endif
-#ifdef HAVE_CMD_RM
-    {"rm", cmd_rm, "Remove what was recorded of jobs that are over"},
-#endif
-    {"omis", cmd_omis, "Speak the monitor's request language: one shot, a pipe, or a shell"},
-    {"monitor", cmd_monitor, "Run the monitor of this node (others start it when needed)"},
-    {"doctor", cmd_doctor, "Show what works on this machine, what does not, and why"},
-    {"help", cmd_help, "Show this list, or the help of one command"},
-    {"version", cmd_version, "Show the version"},
+static int (*const functions[COMMANDS])(const struct options *options) = {
+    [COMMAND_RUN] = cmd_run,       [COMMAND_EXEC] = cmd_exec,     [COMMAND_PS] = cmd_ps,
+    [COMMAND_TOP] = cmd_top,       [COMMAND_WHY] = cmd_why,       [COMMAND_SET] = cmd_set,
+    [COMMAND_REPORT] = cmd_report, [COMMAND_REPLAY] = cmd_replay, [COMMAND_EXPORT] = cmd_export,
+    [COMMAND_RM] = cmd_rm,         [COMMAND_OMIS] = cmd_omis,     [COMMAND_MONITOR] = cmd_monitor,
+    [COMMAND_DOCTOR] = cmd_doctor, [COMMAND_HELP] = cmd_help,     [COMMAND_VERSION] = cmd_version,
 };
-
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *out)
 {
     fputs("Usage: scry COMMAND [ARGUMENT...]\n\n"
           "See what a job does on machines that you cannot look into.\n\nCommands:\n",
           out);
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].description);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-9s %s\n", command_rows[i].name, command_rows[i].description);
     fputs("\n`scry COMMAND --help` tells more and gives an example.\n", out);
 }
 
-static const struct command *find_command(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    return NULL;
-}
-
-static int unknown_command(const char *name)
+/* COMMANDS, after saying so: there is none. */
+static enum command find_command(const char *name)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     struct near_word meant = {.distance = NEAR_NONE};
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        near_take(&meant, name, strlen(name), commands[i].name);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(command_rows[i].name, name) == 0)
+            return (enum command)i;
+        near_take(&meant, name, strlen(name), command_rows[i].name);
+    }
     text_show(&shown, name);
     fprintf(stderr, "scry: there is no command \"%s\"%s%s%s; `scry help` lists them\n", shown.data ? shown.data : "",
             *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
-    return EXIT_USAGE;
+    return COMMANDS;
 }
 
-/* What the command's help says, malloc'ed; NULL: it could not be had. */
-static char *help_of(const struct command *command)
+static int print_help(enum command command)
 {
-    char name[NEAR_WORD_SIZE], option[] = "--help", *text = NULL;
-    size_t len = 0;
-    snprintf(name, sizeof name, "%s", command->name);
-    char *arguments[] = {name, option, NULL};
-    FILE *before = stdout, *memory = open_memstream(&text, &len);
-    if (!memory)
-        return NULL;
-    stdout = memory;
-    command->run(2, arguments);
-    stdout = before;
-    fclose(memory);
-    return text;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    options_help(&text, command);
+    fputs(text.data ? text.data : "", stdout);
+    return 0;
 }
 
-int cli_unknown_option(const char *name, const char *option)
+static int cmd_help(const struct options *options)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz-";
-    const struct command *command = find_command(name);
-    _cleanup_(freep) char *help = command ? help_of(command) : NULL;
-    struct near_word meant = {.distance = NEAR_NONE};
-    for (const char *at = help; at && (at = strstr(at, "--"));) {
-        char known[NEAR_WORD_SIZE];
-        size_t len = strspn(at, letters);
-        snprintf(known, sizeof known, "%.*s", (int)(len < sizeof known ? len : 0), at);
-        if (len > strlen("--"))
-            near_take(&meant, option, strcspn(option, "="), known);
-        at += len;
-    }
-    if (!*meant.text)
-        return cli_usage_error(name, "unknown %s %s", *option == '-' ? "option" : "argument", option);
-    return cli_usage_error(name, "unknown option %s (did you mean %s?)", option, meant.text);
+    enum command command = options->word_count ? find_command(options->words[0]) : COMMAND_HELP;
+    if (command == COMMANDS)
+        return EXIT_USAGE;
+    if (command != COMMAND_HELP)
+        return print_help(command);
+    print_usage(stdout);
+    return 0;
 }
 
-static int cmd_help(int argc, char **argv)
+static int cmd_version(const struct options *options)
 {
-    const char *name = argc > 1 ? argv[1] : NULL;
-    if (argc > 2)
-        return cli_usage_error("help", "one command at a time, not also %s", argv[2]);
-    if (!name || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
-        print_usage(stdout);
-        return 0;
-    }
-    const struct command *command = find_command(name);
-    if (!command)
-        return unknown_command(name);
-    char option[] = "--help";
-    char *arguments[] = {argv[1], option, NULL};
-    return command->run(2, arguments);
-}
-
-static int cmd_version(int argc, char **argv)
-{
-    if (argc > 1 && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
-        return cli_usage_error("version", "unexpected argument %s", argv[1]);
     puts("scry " SCRY_VERSION);
     return 0;
 }
@@ -181,27 +101,9 @@ void cli_log_error(const struct err *err)
     log_error("%s", shown.data ? shown.data : "");
 }
 
-const char *cli_option(int argc, char **argv, int *at, const char *name)
+int cli_usage_error(const struct options *options, const char *format, ...)
 {
-    size_t len = strlen(name);
-    const char *argument = argv[*at];
-    if (strncmp(argument, name, len) != 0 || (argument[len] && argument[len] != '='))
-        return NULL;
-    return argument[len] ? argument + len + 1 : *at + 1 < argc ? argv[++*at] : "";
-}
-
-bool cli_number(const char *text, int least, int *ret_number)
-{
-    char *end;
-    long number = strtol(text, &end, 10);
-    if (!*text || *end || number < least || number > INT_MAX)
-        return false;
-    *ret_number = (int)number;
-    return true;
-}
-
-int cli_usage_error(const char *command, const char *format, ...)
-{
+    const char *command = command_rows[options->command].name;
     _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
     va_list args;
     va_start(args, format);
@@ -223,6 +125,25 @@ static int check_output(int status)
     return status ? status : EXIT_ERRORS;
 }
 
+static int run_command(enum command command, int argc, char **argv)
+{
+    static char program[32]; /* the log's */
+    struct options options;
+    struct err err = {0};
+    int status;
+    snprintf(program, sizeof program, "scry %s", command_rows[command].name);
+    log_open(program, 0);
+    if (options_parse(&options, command, argc, argv, &err) < 0) {
+        status = cli_usage_error(&options, "%s", err.text);
+        if (command == COMMAND_RUN)
+            status = JOB_FAILED_BEFORE_START; /* others are the job's own */
+    } else {
+        status = options.help ? print_help(command) : functions[command](&options);
+    }
+    options_done(&options);
+    return status;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -234,10 +155,8 @@ static int run(int argc, char **argv)
         name = "help";
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
-    const struct command *command = find_command(name);
-    if (!command)
-        return unknown_command(name);
-    return check_output(command->run(argc - 1, argv + 1));
+    enum command command = find_command(name);
+    return command == COMMANDS ? EXIT_USAGE : check_output(run_command(command, argc - 1, argv + 1));
 }
 
 int main(int argc, char **argv)

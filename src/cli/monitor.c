@@ -9,7 +9,7 @@
 
 #include "base/dirs.h"
 
-int cmd_monitor(int argc, char **argv)
+int cmd_monitor(const struct options *options)
 {
     char path[PATH_MAX];
     struct err err;
@@ -17,8 +17,8 @@ int cmd_monitor(int argc, char **argv)
         fprintf(stderr, "scry monitor: %s\n", err.text);
         return EXIT_USAGE;
     }
-    argv[0] = path;
-    execv(path, argv);
+    options->argv[0] = path;
+    execv(path, options->argv);
     perror(path);
     return EXIT_USAGE;
 }

@@ -24,29 +24,6 @@ enum {
     PS_PROCESSES = 10, /* of one job shown without --all */
 };
 
-static void print_help(void)
-{
-    printf("Usage: scry ps [--all] [--json]\n"
-           "\n"
-           "Lists the jobs: those that run with their processes and what the ranks of their\n"
-           "MPI programs are in, and the last %d that ended; the newest first. A last line\n"
-           "says so when they take much of the disk.\n"
-           "On a terminal, lines are cut to its width, and a narrow one shows fewer columns.\n"
-           "\n"
-           "  running          watched by its scry run\n"
-           "  unwatched        scry run was killed, the job goes on\n"
-           "  lost             both are gone, no end recorded (kill -9, the node restarted)\n"
-           "  unreachable      on another host, not heard of for a while: running or dead\n"
-           "  exit N, SIG...   how it ended\n"
-           "\n"
-           "  -a, --all    every job, every process, every rank\n"
-           "  --json       as JSON (doc/reference/ps.schema.json)\n"
-           "  -h, --help   this text\n"
-           "\n"
-           "Example: scry ps\n",
-           PS_ENDED);
-}
-
 static bool is_over(const struct job_report *report)
 {
     return report->state == JOB_ENDED || report->state == JOB_LOST;
@@ -394,22 +371,9 @@ static void put_space(struct buf *out, char **paths, size_t count)
     buf_puts(out, " of the disk: scry rm --older-than 30d\n");
 }
 
-int cmd_ps(int argc, char **argv)
+int cmd_ps(const struct options *options)
 {
-    bool all = false, json = false;
-    log_open("scry ps", 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 0;
-        } else if (strcmp(argv[i], "--all") == 0 || strcmp(argv[i], "-a") == 0) {
-            all = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else {
-            return cli_unknown_option("ps", argv[i]);
-        }
-    }
+    bool all = options_on(options, "all"), json = options_on(options, "json");
     struct err err = {0};
     char **paths;
     size_t count, over;

@@ -30,7 +30,8 @@ enum {
     VALUES_LEAST = 24,    /* characters of values that are shown on the narrowest terminal */
 };
 
-struct options {
+/* What is shown, and how. */
+struct choice {
     const char *job;
     pid_t process;
     int32_t rank;            /* -1: all */
@@ -52,7 +53,7 @@ struct track {
     const struct job_history *history;
     size_t next_pause; /* of its pauses */
     uint64_t due_ns;   /* when to open it in follow mode */
-    const struct options *options;
+    const struct choice *choice;
     struct progress *progress;  /* of a job that is over, until there is something to see; NULL */
     size_t number, count;       /* of so many traces */
     const struct track **shown; /* whose lines came last: a head stands where they change */
@@ -66,134 +67,23 @@ static void on_interrupt(int signo)
     interrupted = 1;
 }
 
-static void print_help(void)
-{
-    printf("Usage: scry replay [OPTION...] JOB\n"
-           "\n"
-           "Shows the recorded calls of a job in the order of time, as a tree indented by\n"
-           "depth: name(arguments), the caller's locals, {locals at the return}, = result,\n"
-           "duration and source. A call with others inside it takes two lines. On a terminal\n"
-           "long values are cut, elsewhere they are whole.\n" JOBDIR_JOB_HELP "\n"
-           "  --fn GLOB       only functions whose name matches, as in 'solve*'\n"
-           "  --thread TID    only this thread\n"
-           "  --process PID   only this process\n"
-           "  --rank N        only this rank of an MPI program\n"
-           "  --from T        only calls that began so long after the job's start, or later:\n"
-           "                  seconds, or with a unit as in 20ms\n"
-           "  --to T          or earlier\n"
-           "  --min-time T    only calls that took at least so long, as in 5us\n"
-           "  --max-depth N   only N levels of calls inside each other\n"
-           "  --types         with the declaration of each function whose values were\n"
-           "                  recorded, as in 'int solve(int n)'\n"
-           "  --follow        go on while the job runs; end with Ctrl-C\n"
-           "  --times         time of day to the nanosecond, durations in nanoseconds\n"
-           "  --json          a JSON object a line for each call that ended, and each event\n"
-           "  -h, --help      this text\n"
-           "\n"
-           "On a terminal, a pager shows it: $SCRY_PAGER, $PAGER, or less; empty: none.\n"
-           "\n"
-           "Example: scry replay --fn 'solve*' --min-time 1ms @last\n");
-}
-
-static bool parse_number(const char *text, unsigned long least, unsigned long *ret_number)
-{
-    char *end;
-    errno = 0;
-    *ret_number = strtoul(text, &end, 10);
-    return !errno && end != text && !*end && *text != '-' && *ret_number >= least && *ret_number <= INT_MAX;
-}
-
-/* An option with its value. 0, or the exit status. */
-static int take_value(struct options *options, const char *name, const char *value)
-{
-    unsigned long number = 0;
-    bool good = true;
-    if (strcmp(name, "--fn") == 0)
-        options->replay.filter.function = value;
-    else if (strcmp(name, "--from") == 0)
-        good = job_time_parse(value, &options->from_ns);
-    else if (strcmp(name, "--to") == 0)
-        good = options->has_to = job_time_parse(value, &options->to_ns);
-    else if (strcmp(name, "--min-time") == 0)
-        good = job_time_parse(value, &options->replay.min_ns);
-    else if (strcmp(name, "--rank") == 0) {
-        good = parse_number(value, 0, &number);
-        options->rank = (int32_t)number;
-    } else if ((good = parse_number(value, 1, &number)) && strcmp(name, "--thread") == 0)
-        options->replay.filter.thread = (uint32_t)number;
-    else if (good && strcmp(name, "--process") == 0)
-        options->process = (pid_t)number;
-    else if (good)
-        options->replay.filter.max_depth = (unsigned)number;
-    if (good)
-        return 0;
-    bool time = strcmp(name, "--from") == 0 || strcmp(name, "--to") == 0 || strcmp(name, "--min-time") == 0;
-    return cli_usage_error("replay", "%s %s: expected %s", name, value,
-                           time                          ? "a time such as 0.5 (seconds), 20ms or 5us"
-                           : strcmp(name, "--rank") == 0 ? "the number of a rank"
-                                                         : "a number greater than 0");
-}
-
-/* 0: go on; else the exit status + 1. */
-static int parse(struct options *options, int argc, char **argv)
-{
-    static const char *const with_value[] = {"--fn",   "--thread", "--process",  "--rank",
-                                             "--from", "--to",     "--min-time", "--max-depth"};
-    for (int i = 1; i < argc; i++) {
-        const char *name = NULL, *value = NULL;
-        for (size_t k = 0; k < sizeof with_value / sizeof *with_value && !name; k++) {
-            size_t len = strlen(with_value[k]);
-            if (strncmp(argv[i], with_value[k], len) == 0 && (!argv[i][len] || argv[i][len] == '=')) {
-                name = with_value[k];
-                value = argv[i][len] ? argv[i] + len + 1 : i + 1 < argc ? argv[++i] : NULL;
-            }
-        }
-        int code = 0;
-        if (name && !value)
-            return cli_usage_error("replay", "%s needs a value", name) + 1;
-        if (name) {
-            code = take_value(options, name, value);
-        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 1;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            options->replay.json = true;
-        } else if (strcmp(argv[i], "--follow") == 0) {
-            options->follow = true;
-        } else if (strcmp(argv[i], "--types") == 0) {
-            options->replay.types = true;
-        } else if (strcmp(argv[i], "--times") == 0) {
-            options->replay.full_times = true;
-        } else if (argv[i][0] == '-') {
-            return cli_unknown_option("replay", argv[i]) + 1;
-        } else if (options->job) {
-            return cli_usage_error("replay", "one job at a time, not also %s", argv[i]) + 1;
-        } else {
-            options->job = argv[i];
-        }
-        if (code)
-            return code + 1;
-    }
-    return options->job ? 0 : cli_usage_error("replay", "name a job (@last is the latest)") + 1;
-}
-
 /* ---- one trace ---- */
 
 static void before_lines(void *ctx);
 
-static int track_open(struct track *track, struct trace *trace, const struct options *options,
+static int track_open(struct track *track, struct trace *trace, const struct choice *choice,
                       const struct job_traces *traces, const struct job_history *history, const struct track **shown)
 {
     const struct mpi_stats *stats = mpi_trace_stats(job_traces_stats(traces), trace);
     uint64_t start_ns = history->start_ns;
     struct err err = {0};
-    struct replay_options replay = options->replay;
-    *track = (struct track){.trace = trace, .options = options, .history = history, .shown = shown};
+    struct replay_options replay = choice->replay;
+    *track = (struct track){.trace = trace, .choice = choice, .history = history, .shown = shown};
     replay.before = before_lines;
     replay.ctx = track;
     replay.start_ns = start_ns;
-    replay.filter.from_ns = options->from_ns ? start_ns + options->from_ns : 0;
-    replay.filter.to_ns = options->has_to ? start_ns + options->to_ns + 1 : 0;
+    replay.filter.from_ns = choice->from_ns ? start_ns + choice->from_ns : 0;
+    replay.filter.to_ns = choice->has_to ? start_ns + choice->to_ns + 1 : 0;
     replay.threads = !replay.filter.thread && trace_threads(trace) > 1;
     if (mpi_trace_new(&track->mpi, trace, stats) < 0) {
         log_error("out of memory");
@@ -202,7 +92,7 @@ static int track_open(struct track *track, struct trace *trace, const struct opt
     if (stats && traces->mpi->worlds > 1)
         track->program = traces->mpi->world_of[stats - traces->mpi->set.ranks] + 1;
     replay.mpi = track->mpi;
-    if (trace_cursor_new(&track->cursor, trace, options->follow, &err) < 0) {
+    if (trace_cursor_new(&track->cursor, trace, choice->follow, &err) < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
@@ -219,9 +109,9 @@ static void track_close(struct track *track)
     mpi_trace_free(track->mpi);
 }
 
-static void put_head(const struct track *track, const struct options *options, bool first)
+static void put_head(const struct track *track, const struct choice *choice, bool first)
 {
-    if (options->replay.json)
+    if (choice->replay.json)
         return;
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     const char *exe = trace_value(track->trace, "exe"), *state = trace_value(track->trace, "state");
@@ -246,11 +136,11 @@ static void before_lines(void *ctx)
 {
     struct track *track = ctx;
     track->wrote = true;
-    if (track->progress && track->options->on_terminal)
+    if (track->progress && track->choice->on_terminal)
         progress_end(track->progress); /* what is seen shows how far it is */
     if (*track->shown == track)
         return;
-    put_head(track, track->options, !*track->shown);
+    put_head(track, track->choice, !*track->shown);
     *track->shown = track;
 }
 
@@ -270,14 +160,14 @@ static int put_pause(struct track *track, uint64_t from_ns, uint64_t to_ns)
 /* Pauses of recording that began before that wall time. 0, or -errno. */
 static int put_pauses(struct track *track, uint64_t wall_ns)
 {
-    const struct options *options = track->options;
+    const struct choice *choice = track->choice;
     uint64_t from_ns, to_ns, began_ns = trace_number(track->trace, "start_ns"), start_ns = track->history->start_ns;
     int code = 0;
     for (; code == 0 && job_history_pause(track->history, track->next_pause, &from_ns, &to_ns); track->next_pause++) {
         if (from_ns >= wall_ns)
             break;
-        bool seen = to_ns > began_ns && to_ns >= start_ns + options->from_ns;
-        if (seen && (!options->has_to || from_ns <= start_ns + options->to_ns))
+        bool seen = to_ns > began_ns && to_ns >= start_ns + choice->from_ns;
+        if (seen && (!choice->has_to || from_ns <= start_ns + choice->to_ns))
             code = put_pause(track, from_ns, to_ns);
     }
     return code;
@@ -299,7 +189,7 @@ static int track_run(struct track *track)
     while (!track->over && !interrupted && (code = trace_next(track->cursor, &event)) == 1) {
         if (++track->events == 1)
             track->threads = 1;
-        if (track->threads < 2 && trace_thread_count(track->trace) > 1 && !track->options->replay.filter.thread) {
+        if (track->threads < 2 && trace_thread_count(track->trace) > 1 && !track->choice->replay.filter.thread) {
             track->threads = 2; /* in follow mode others may come */
             replay_show_threads(track->replay);
         }
@@ -326,69 +216,68 @@ static int fail(int code)
 /* ---- all of them ---- */
 
 /* Whether it is shown at all. */
-static bool is_wanted(const struct job_traces *traces, const struct trace *trace, const struct options *options)
+static bool is_wanted(const struct job_traces *traces, const struct trace *trace, const struct choice *choice)
 {
-    return options->rank < 0 ||
-           mpi_trace_rank(trace, mpi_trace_stats(job_traces_stats(traces), trace)) == options->rank;
+    return choice->rank < 0 || mpi_trace_rank(trace, mpi_trace_stats(job_traces_stats(traces), trace)) == choice->rank;
 }
 
-static bool has_rank(const struct job_traces *traces, const struct options *options)
+static bool has_rank(const struct job_traces *traces, const struct choice *choice)
 {
     for (size_t i = 0; i < traces->count; i++)
-        if (is_wanted(traces, traces->list[i], options))
+        if (is_wanted(traces, traces->list[i], choice))
             return true;
     return false;
 }
 
 /* Why nothing was shown, if so. The exit status. */
-static int say_nothing(const struct job_traces *traces, const struct options *options, uint64_t events, bool wrote)
+static int say_nothing(const struct job_traces *traces, const struct choice *choice, uint64_t events, bool wrote)
 {
-    const struct call_filter *filter = &options->replay.filter;
-    if (!events && traces->count && !has_rank(traces, options)) {
-        log_error("there is no trace of rank %d in %s", options->rank, traces->job);
+    const struct call_filter *filter = &choice->replay.filter;
+    if (!events && traces->count && !has_rank(traces, choice)) {
+        log_error("there is no trace of rank %d in %s", choice->rank, traces->job);
         return EXIT_ERRORS;
     }
     if (!events) {
-        job_traces_explain(traces, options->process);
+        job_traces_explain(traces, choice->process);
         return EXIT_ERRORS;
     }
     if (wrote)
         return 0;
     _cleanup_(buf_done) struct buf asked = BUF_INIT;
-    if (options->rank >= 0)
-        buf_printf(&asked, " --rank %d", options->rank);
+    if (choice->rank >= 0)
+        buf_printf(&asked, " --rank %d", choice->rank);
     if (filter->function) {
         buf_puts(&asked, " --fn ");
         text_show(&asked, filter->function);
     }
     if (filter->thread)
         buf_printf(&asked, " --thread %u", filter->thread);
-    buf_puts(&asked, options->from_ns ? " --from" : "");
-    buf_puts(&asked, options->has_to ? " --to" : "");
-    buf_puts(&asked, options->replay.min_ns ? " --min-time" : "");
+    buf_puts(&asked, choice->from_ns ? " --from" : "");
+    buf_puts(&asked, choice->has_to ? " --to" : "");
+    buf_puts(&asked, choice->replay.min_ns ? " --min-time" : "");
     buf_puts(&asked, filter->max_depth ? " --max-depth" : "");
     log_warning("nothing of what was recorded matches%s", asked.data ? asked.data : "");
     return 0;
 }
 
 /* What rules did, and snapshots: of all processes, in the order of time, unless certain calls were asked for. */
-static void put_rules(const struct job_traces *traces, const struct options *options, const struct job_history *history,
+static void put_rules(const struct job_traces *traces, const struct choice *choice, const struct job_history *history,
                       bool first)
 {
-    const struct call_filter *filter = &options->replay.filter;
-    if (filter->function || filter->thread || filter->max_depth || options->replay.min_ns || options->rank >= 0 ||
-        options->process)
+    const struct call_filter *filter = &choice->replay.filter;
+    if (filter->function || filter->thread || filter->max_depth || choice->replay.min_ns || choice->rank >= 0 ||
+        choice->process)
         return;
     json_t *events = rules_events(&history->model, traces->job, history->start_ns), *event;
     size_t index;
-    bool headed = options->replay.json;
+    bool headed = choice->replay.json;
     json_array_foreach(events, index, event)
     {
         double seconds = json_number_value(json_object_get(event, "seconds"));
-        if (seconds * NS_PER_SECOND < (double)options->from_ns ||
-            (options->has_to && seconds * NS_PER_SECOND > (double)options->to_ns))
+        if (seconds * NS_PER_SECOND < (double)choice->from_ns ||
+            (choice->has_to && seconds * NS_PER_SECOND > (double)choice->to_ns))
             continue;
-        if (options->replay.json) {
+        if (choice->replay.json) {
             json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
             putchar('\n');
             continue;
@@ -405,7 +294,7 @@ static void put_rules(const struct job_traces *traces, const struct options *opt
     json_decref(events);
 }
 
-static int show(struct job_traces *traces, const struct options *options)
+static int show(struct job_traces *traces, const struct choice *choice)
 {
     static const struct track another;
     const struct track *shown = NULL;
@@ -418,9 +307,9 @@ static int show(struct job_traces *traces, const struct options *options)
     progress_begin(&progress, "reading the trace");
     job_history_open(&history, traces);
     for (size_t i = 0; i < traces->count && !status && code >= 0; i++) {
-        if (!is_wanted(traces, traces->list[i], options))
+        if (!is_wanted(traces, traces->list[i], choice))
             continue;
-        status = track_open(&track, traces->list[i], options, traces, &history, &shown);
+        status = track_open(&track, traces->list[i], choice, traces, &history, &shown);
         track.progress = &progress;
         track.number = i;
         track.count = traces->count;
@@ -437,20 +326,20 @@ static int show(struct job_traces *traces, const struct options *options)
     }
     progress_end(&progress);
     if (!status && code >= 0)
-        put_rules(traces, options, &history, !shown);
+        put_rules(traces, choice, &history, !shown);
     job_history_close(&history);
     if (status)
         return status;
     if (code < 0)
         return fail(code);
     fflush(stdout);
-    return say_nothing(traces, options, events, wrote);
+    return say_nothing(traces, choice, events, wrote);
 }
 
-static int show_paged(struct job_traces *traces, const struct options *options)
+static int show_paged(struct job_traces *traces, const struct choice *choice)
 {
     pager_start();
-    return pager_end(show(traces, options));
+    return pager_end(show(traces, choice));
 }
 
 static bool has_ended(const struct job_traces *traces)
@@ -468,7 +357,7 @@ struct following {
     struct job_history history;
 };
 
-static int follow_more(struct following *following, struct job_traces *traces, const struct options *options)
+static int follow_more(struct following *following, struct job_traces *traces, const struct choice *choice)
 {
     if (following->count == traces->count)
         return 0;
@@ -506,19 +395,19 @@ static bool has_names(struct trace *trace)
 }
 
 /* Shows what is new. `ended`: nothing more will come. */
-static int follow_all(struct following *following, struct job_traces *traces, const struct options *options, bool ended)
+static int follow_all(struct following *following, struct job_traces *traces, const struct choice *choice, bool ended)
 {
     int code = 0;
     for (size_t i = 0; i < following->count && code >= 0; i++) {
         struct track *track = following->tracks[i];
-        if (!track->open && !is_wanted(traces, track->trace, options)) {
+        if (!track->open && !is_wanted(traces, track->trace, choice)) {
             trace_update(track->trace, NULL); /* which rank it is, it says when MPI_Init has returned */
             continue;
         }
         if (!track->open && !ended && clock_wall_ns() < track->due_ns && !has_names(track->trace))
             continue;
         if (!track->open) {
-            track->over = track_open(track, track->trace, options, traces, &following->history, &following->shown) != 0;
+            track->over = track_open(track, track->trace, choice, traces, &following->history, &following->shown) != 0;
             track->open = true;
         }
         if (ended && track->cursor)
@@ -534,7 +423,7 @@ static int follow_all(struct following *following, struct job_traces *traces, co
 }
 
 /* Until the job has ended or Ctrl-C. */
-static int follow(struct job_traces *traces, const struct options *options)
+static int follow(struct job_traces *traces, const struct choice *choice)
 {
     struct following following = {0};
     int code = 0;
@@ -542,13 +431,13 @@ static int follow(struct job_traces *traces, const struct options *options)
     while (code >= 0 && !interrupted) {
         bool ended = has_ended(traces); /* before looking, so that nothing is missed */
         traces->is_running = !ended;
-        code = job_traces_again(traces, options->process);
+        code = job_traces_again(traces, choice->process);
         if (code >= 0)
-            code = follow_more(&following, traces, options);
+            code = follow_more(&following, traces, choice);
         following.history.start_ns = traces->start_ns;
         job_history_again(&following.history);
         if (code >= 0)
-            code = follow_all(&following, traces, options, ended);
+            code = follow_all(&following, traces, choice, ended);
         if (ended)
             break;
         if (code >= 0 && !interrupted)
@@ -566,33 +455,50 @@ static int follow(struct job_traces *traces, const struct options *options)
     job_history_close(&following.history);
     if (code < 0)
         return fail(code);
-    return interrupted ? 0 : say_nothing(traces, options, events, wrote);
+    return interrupted ? 0 : say_nothing(traces, choice, events, wrote);
 }
 
-int cmd_replay(int argc, char **argv)
+static struct choice choose(const struct options *options)
 {
-    struct options options = {.rank = -1};
-    log_open("scry replay", 0);
-    int code = parse(&options, argc, argv);
-    if (code)
-        return code - 1;
-    signal(SIGPIPE, SIG_DFL); /* `| head` is no error */
-    if (options.follow)
-        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
-    options.replay.colour = cli_color(STDOUT_FILENO);
     size_t columns = cli_columns();
-    options.on_terminal = columns != 0;
-    options.replay.columns = text_columns(STDOUT_FILENO);
-    if (columns && !options.replay.full_times)
-        options.replay.value_columns = columns > 3 * VALUES_LEAST ? columns / 3 : VALUES_LEAST;
+    struct choice choice = {
+        .job = options->words[0],
+        .process = (pid_t)options_number(options, "process"),
+        .rank = options_given(options, "rank") ? (int32_t)options_number(options, "rank") : -1,
+        .from_ns = options_number(options, "from"),
+        .to_ns = options_number(options, "to"),
+        .has_to = options_given(options, "to"),
+        .follow = options_on(options, "follow"),
+        .on_terminal = columns != 0,
+        .replay = {.filter = {.function = options_text(options, "fn"),
+                              .thread = (uint32_t)options_number(options, "thread"),
+                              .max_depth = (unsigned)options_number(options, "max-depth")},
+                   .min_ns = options_number(options, "min-time"),
+                   .json = options_on(options, "json"),
+                   .types = options_on(options, "types"),
+                   .full_times = options_on(options, "times"),
+                   .colour = cli_color(STDOUT_FILENO),
+                   .columns = text_columns(STDOUT_FILENO)},
+    };
+    if (columns && !choice.replay.full_times)
+        choice.replay.value_columns = columns > 3 * VALUES_LEAST ? columns / 3 : VALUES_LEAST;
+    return choice;
+}
+
+int cmd_replay(const struct options *options)
+{
+    const struct choice choice = choose(options);
+    signal(SIGPIPE, SIG_DFL); /* `| head` is no error */
+    if (choice.follow)
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     struct job_traces traces;
-    int status = job_traces_open(&traces, "replay", options.job, options.process);
+    int status = job_traces_open(&traces, "replay", choice.job, choice.process);
     if (status == 0)
         status = job_traces_ranks(&traces);
     if (status == 0)
         job_traces_places(&traces);
     if (status == 0)
-        status = options.follow ? follow(&traces, &options) : show_paged(&traces, &options);
+        status = choice.follow ? follow(&traces, &choice) : show_paged(&traces, &choice);
     job_traces_close(&traces);
     return status;
 }

@@ -19,24 +19,6 @@
 #include "jobdir/report.h"
 #include "jobdir/text.h"
 
-static void print_help(void)
-{
-    printf("Usage: scry report [--json] [--process PID] [--rank N] JOB\n"
-           "       scry report [--json] --diff JOB JOB\n"
-           "\n"
-           "Shows what a run was or, while it lasts, is: outcome, time, memory, processes,\n"
-           "warnings; of traced programs the functions that took the time, who calls whom,\n"
-           "the slowest calls, and what tracing cost; of MPI programs the ranks, calls, call\n"
-           "sites, volumes and who sends how much to whom.\n" JOBDIR_JOB_HELP "\n"
-           "  --json         as JSON (doc/reference/report.schema.json)\n"
-           "  --process PID  functions of this process only\n"
-           "  --rank N       of this rank of MPI only: functions, calls of MPI, its process\n"
-           "  --diff         two runs side by side\n"
-           "  -h, --help     this text\n"
-           "\n"
-           "Example: scry report @last\n");
-}
-
 static int load_functions(struct job_report *report, pid_t process, struct err *err)
 {
     struct progress progress;
@@ -151,39 +133,17 @@ static int report_two(const char *first, const char *second, bool json)
     return status;
 }
 
-int cmd_report(int argc, char **argv)
+int cmd_report(const struct options *options)
 {
-    bool json = false, diff = false;
-    const char *jobs[2], *value;
-    int count = 0;
-    int rank = -1;
-    pid_t process = 0;
-    log_open("scry report", 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 0;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (strcmp(argv[i], "--diff") == 0) {
-            diff = true;
-        } else if ((value = cli_option(argc, argv, &i, "--process"))) {
-            if (!cli_number(value, 1, &process))
-                return cli_usage_error("report", "--process needs the number of a process, not \"%s\"", value);
-        } else if ((value = cli_option(argc, argv, &i, "--rank"))) {
-            if (!cli_number(value, 0, &rank))
-                return cli_usage_error("report", "--rank needs the number of a rank, not \"%s\"", value);
-        } else if (argv[i][0] == '-') {
-            return cli_unknown_option("report", argv[i]);
-        } else if (count == 2) {
-            return cli_usage_error("report", "too many jobs: %s", argv[i]);
-        } else {
-            jobs[count++] = argv[i];
-        }
-    }
-    if (count != (diff ? 2 : 1))
-        return cli_usage_error("report", diff ? "--diff needs two jobs" : "name one job (@last is the latest)");
-    if (diff && (process || rank >= 0))
-        return cli_usage_error("report", "--process and --rank do not go together with --diff");
-    return diff ? report_two(jobs[0], jobs[1], json) : report_one(jobs[0], process, rank, json);
+    bool diff = options_on(options, "diff"), json = options_on(options, "json");
+    bool of_rank = options_given(options, "rank"), of_process = options_given(options, "process");
+    char **jobs = options->words;
+    if (options->word_count != (diff ? 2 : 1))
+        return cli_usage_error(options, diff ? "--diff needs two jobs" : "one job at a time, or two with --diff");
+    if (diff && (of_process || of_rank))
+        return cli_usage_error(options, "--process and --rank do not go together with --diff");
+    if (diff)
+        return report_two(jobs[0], jobs[1], json);
+    return report_one(jobs[0], (pid_t)options_number(options, "process"),
+                      of_rank ? (int)options_number(options, "rank") : -1, json);
 }

@@ -17,30 +17,9 @@
 #include "jobdir/remove.h"
 #include "jobdir/text.h"
 
-static void print_help(void)
-{
-    printf("Usage: scry rm [OPTION...] JOB...\n"
-           "       scry rm [OPTION...] [--older-than AGE] [--keep-size SIZE]\n"
-           "\n"
-           "Removes what was recorded of jobs that are over: those that are named, or those\n"
-           "that the limits are for. The jobs themselves are never touched. Of a directory\n"
-           "that was given with -o, files that scry did not write stay.\n" JOBDIR_JOB_HELP
-           "A name that several jobs have is not taken.\n"
-           "\n"
-           "  --older-than AGE  all that ended longer ago: 12h, 30d, 8w\n"
-           "  --keep-size SIZE  the oldest, until what is left takes less: 500M, 20G; the\n"
-           "                    job that ended last stays\n"
-           "  -n, --dry-run     only say which, and how large they are\n"
-           "  -f, --force       named jobs also if they run, or may still run elsewhere\n"
-           "  -q, --quiet       print nothing but errors\n"
-           "  -h, --help        this text\n"
-           "\n"
-           "Example: scry rm --older-than 30d --dry-run\n");
-}
-
-struct options {
-    uint64_t older_ns, keep_bytes; /* of the limits */
-    bool has_older, has_keep;
+/* Which, and how. */
+struct choice {
+    uint64_t older_ns, keep_bytes; /* of the limits; UINT64_MAX: none */
     bool dry_run, force, quiet;
 };
 
@@ -60,13 +39,13 @@ static int fail(struct sums *sums, const struct err *err)
 
 /* ---- one job ---- */
 
-static void put_line(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+static void put_line(const struct choice *choice, const char *path, const struct job_info *info, uint64_t bytes,
                      bool kept)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT, size = BUF_INIT;
     const char *slash = strrchr(path, '/');
     text_size(&size, bytes);
-    buf_printf(&line, "%s %9s  ", options->dry_run ? "would remove" : "removed", size.data ? size.data : "");
+    buf_printf(&line, "%s %9s  ", choice->dry_run ? "would remove" : "removed", size.data ? size.data : "");
     text_show(&line, info->id[0] ? info->id : slash ? slash + 1 : path);
     if (info->name[0]) {
         buf_puts(&line, "  ");
@@ -80,17 +59,17 @@ static void put_line(const struct options *options, const char *path, const stru
     puts(line.data ? line.data : "");
 }
 
-static int remove_job(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+static int remove_job(const struct choice *choice, const char *path, const struct job_info *info, uint64_t bytes,
                       struct sums *sums)
 {
     struct err err = {0};
     bool kept = false;
-    if (!options->dry_run && jobdir_remove(path, &kept, &err) < 0)
+    if (!choice->dry_run && jobdir_remove(path, &kept, &err) < 0)
         return fail(sums, &err);
     sums->jobs++;
     sums->bytes += bytes;
-    if (!options->quiet)
-        put_line(options, path, info, bytes, kept);
+    if (!choice->quiet)
+        put_line(choice, path, info, bytes, kept);
     return 0;
 }
 
@@ -99,7 +78,7 @@ static bool is_over(enum job_state state)
     return state == JOB_ENDED || state == JOB_LOST;
 }
 
-static void remove_named(const struct options *options, const char *job, struct sums *sums)
+static void remove_named(const struct choice *choice, const char *job, struct sums *sums)
 {
     char path[PATH_MAX];
     struct job_info info = {.id = "", .name = ""};
@@ -108,10 +87,10 @@ static void remove_named(const struct options *options, const char *job, struct 
     uint64_t bytes;
     int code = jobdir_find_only(job, path, sizeof path, &err);
     if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or of a newer scry */
-        if (!options->force)
+        if (!choice->force)
             log_warning("whether job %s still runs cannot be told; --force removes it all the same", job);
-        code = options->force ? 0 : -1;
-    } else if (code == 0 && !is_over(state) && !options->force) {
+        code = choice->force ? 0 : -1;
+    } else if (code == 0 && !is_over(state) && !choice->force) {
         code = err_set(&err, -1, "job %s is %s: only what is over is removed; --force removes what was recorded of it",
                        info.id, job_state_name(state));
     }
@@ -119,7 +98,7 @@ static void remove_named(const struct options *options, const char *job, struct 
         fail(sums, &err);
     } else {
         jobdir_size(path, 0, &bytes);
-        remove_job(options, path, &info, bytes, sums);
+        remove_job(choice, path, &info, bytes, sums);
     }
     job_info_done(&info);
 }
@@ -174,7 +153,7 @@ static size_t look_at_all(struct old_job *jobs, char **paths, size_t count, uint
     return used;
 }
 
-static int remove_old(const struct options *options, struct sums *sums)
+static int remove_old(const struct choice *choice, struct sums *sums)
 {
     char **paths;
     size_t count;
@@ -186,9 +165,9 @@ static int remove_old(const struct options *options, struct sums *sums)
     size_t over = jobs ? look_at_all(jobs, paths, count, &left) : 0;
     for (size_t i = 0; i < over; i++) {
         struct old_job *job = &jobs[i];
-        bool old = options->has_older && job->end_ns < now_ns && now_ns - job->end_ns > options->older_ns;
-        bool large = options->has_keep && left > options->keep_bytes && i + 1 < over;
-        if ((old || large) && remove_job(options, job->path, &job->info, job->bytes, sums) == 0)
+        bool old = job->end_ns < now_ns && now_ns - job->end_ns > choice->older_ns;
+        bool large = left > choice->keep_bytes && i + 1 < over;
+        if ((old || large) && remove_job(choice, job->path, &job->info, job->bytes, sums) == 0)
             left -= job->bytes;
         job_info_done(&job->info);
     }
@@ -197,56 +176,35 @@ static int remove_old(const struct options *options, struct sums *sums)
     return 0;
 }
 
-static int remove_all(const struct options *options, char **named, size_t count)
+static int remove_all(const struct choice *choice, char **named, size_t count)
 {
     struct sums sums = {0};
     _cleanup_(buf_done) struct buf size = BUF_INIT;
     for (size_t i = 0; i < count; i++)
-        remove_named(options, named[i], &sums);
+        remove_named(choice, named[i], &sums);
     if (!count)
-        remove_old(options, &sums);
+        remove_old(choice, &sums);
     text_size(&size, sums.bytes);
-    if (!options->quiet && sums.jobs != 1 && (!count || sums.jobs))
+    if (!choice->quiet && sums.jobs != 1 && (!count || sums.jobs))
         printf("%zu jobs, %s\n", sums.jobs, size.data ? size.data : "");
     return sums.status;
 }
 
-int cmd_rm(int argc, char **argv)
+int cmd_rm(const struct options *options)
 {
-    struct options options = {0};
-    size_t count = 0;
-    const char *value;
-    log_open("scry rm", 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 0;
-        } else if (strcmp(argv[i], "--dry-run") == 0 || strcmp(argv[i], "-n") == 0) {
-            options.dry_run = true;
-        } else if (strcmp(argv[i], "--force") == 0 || strcmp(argv[i], "-f") == 0) {
-            options.force = true;
-        } else if (strcmp(argv[i], "--quiet") == 0 || strcmp(argv[i], "-q") == 0) {
-            options.quiet = true;
-        } else if ((value = cli_option(argc, argv, &i, "--older-than"))) {
-            options.has_older = time_parse(value, &options.older_ns);
-            if (!options.has_older)
-                return cli_usage_error("rm", "--older-than needs an age such as 12h, 30d or 8w, not \"%s\"", value);
-        } else if ((value = cli_option(argc, argv, &i, "--keep-size"))) {
-            options.has_keep = size_parse(value, &options.keep_bytes);
-            if (!options.has_keep)
-                return cli_usage_error("rm", "--keep-size needs a size such as 500M or 20G, not \"%s\"", value);
-        } else if (argv[i][0] == '-') {
-            return cli_unknown_option("rm", argv[i]);
-        } else {
-            argv[count++] = argv[i];
-        }
-    }
-    bool limits = options.has_older || options.has_keep;
-    if (!count && !limits)
-        return cli_usage_error("rm", "name jobs, or say which by --older-than or --keep-size");
-    if (count && limits)
-        return cli_usage_error("rm", "name jobs or give limits, not both");
-    if (options.force && limits)
-        return cli_usage_error("rm", "--force is for jobs that are named");
-    return remove_all(&options, argv, count);
+    const struct choice choice = {
+        .older_ns = options_given(options, "older-than") ? options_number(options, "older-than") : UINT64_MAX,
+        .keep_bytes = options_given(options, "keep-size") ? options_number(options, "keep-size") : UINT64_MAX,
+        .dry_run = options_on(options, "dry-run"),
+        .force = options_on(options, "force"),
+        .quiet = options_on(options, "quiet"),
+    };
+    bool limits = options_given(options, "older-than") || options_given(options, "keep-size");
+    if (!options->word_count && !limits)
+        return cli_usage_error(options, "name jobs, or say which by --older-than or --keep-size");
+    if (options->word_count && limits)
+        return cli_usage_error(options, "name jobs or give limits, not both");
+    if (choice.force && limits)
+        return cli_usage_error(options, "--force is for jobs that are named");
+    return remove_all(&choice, options->words, options->word_count);
 }

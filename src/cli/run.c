@@ -15,27 +15,6 @@
 #include "job/launch.h"
 #include "job/supervise.h"
 
-static void print_help(void)
-{
-    _cleanup_(buf_done) struct buf options = BUF_INIT;
-    run_options_help(&options);
-    printf("Usage: scry run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-           "\n"
-           "Runs the command, follows all its processes and sums up what they were: status,\n"
-           "time, memory, processes, how it ended. Everything else is as without scry:\n"
-           "streams, terminal, signals, exit status.\n"
-           "\n%s\n"
-           "Every option also comes from the environment (SCRY_SAMPLE=5) or a file\n"
-           "(--config), one a line: sample 5. The command sees SCRY_JOB, the job's\n"
-           "directory. SCRY=off runs the command and nothing else.\n"
-           "\n"
-           "Exit status: the command's own; 128 + n when signal n killed it; 126, 127 when\n"
-           "it could not be executed or found; 125 when scry failed before the start.\n"
-           "\n"
-           "Example: scry run --name build -- make -j4\n",
-           options.data ? options.data : "");
-}
-
 /* SCRY=off: as if scry were not there. */
 static int run_alone(char **command)
 {
@@ -47,19 +26,20 @@ static int run_alone(char **command)
 
 /* Jobs of the past are removed behind the back of who waits for this one, whatever the disk does: by a grandchild of
  * low priority. The job that has just ended is younger than all. */
-static void remove_old(const struct run_options *options)
+static void remove_old(const struct options *options)
 {
     enum { NICE = 19 };
     char rm[] = "scry", command[] = "rm", quiet[] = "--quiet", older[] = "--older-than", keep[] = "--keep-size";
     char *argv[8] = {rm, command, quiet};
     size_t argc = 3;
-    if (options->keep_for) {
+    const char *keep_for = options_text(options, "keep-for"), *keep_size = options_text(options, "keep-size");
+    if (keep_for) {
         argv[argc++] = older;
-        argv[argc++] = (char *)options->keep_for; /* execv changes nothing */
+        argv[argc++] = (char *)keep_for; /* execv changes nothing */
     }
-    if (options->keep_size) {
+    if (keep_size) {
         argv[argc++] = keep;
-        argv[argc++] = (char *)options->keep_size;
+        argv[argc++] = (char *)keep_size;
     }
     pid_t child = argc > 3 ? fork() : -1;
     if (child == 0) {
@@ -79,27 +59,19 @@ static void remove_old(const struct run_options *options)
         waitpid(child, NULL, 0);
 }
 
-int cmd_run(int argc, char **argv)
+int cmd_run(const struct options *given)
 {
     struct run_options options;
     struct err err = {0};
-    log_open("scry run", 0);
-    int code = run_options_parse(&options, argc, argv, &err);
-    if (code < 0) {
-        cli_log_error(&err);
-        run_options_done(&options);
-        return JOB_FAILED_BEFORE_START;
-    }
     const char *off = getenv("SCRY");
-    int status;
-    if (options.help) {
-        print_help();
-        status = 0;
+    int status = JOB_FAILED_BEFORE_START;
+    if (run_options_take(&options, given, &err) < 0) {
+        cli_log_error(&err);
     } else if (off && strcasecmp(off, "off") == 0) {
         status = run_alone(options.command);
     } else {
         status = job_run(&options);
-        remove_old(&options);
+        remove_old(given);
     }
     run_options_done(&options);
     return status;

@@ -24,22 +24,6 @@
 #include "lang/value.h"
 #include "shm/waits.h"
 
-static void print_help(void)
-{
-    _cleanup_(buf_done) struct buf keys = BUF_INIT;
-    run_settings_help(&keys);
-    printf("Usage: scry set JOB KEY=VALUE...\n"
-           "       scry set [--json] JOB\n"
-           "\n"
-           "Changes what a running job records, from now on and in all its processes. The\n"
-           "job is not stopped for it. Without KEY=VALUE: shows how it is set.\n" JOBDIR_JOB_HELP "\n%s\n"
-           "  --json       show as JSON: an object of keys and values\n"
-           "  -h, --help   this text\n"
-           "\n"
-           "Example: scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms\n",
-           keys.data ? keys.data : "");
-}
-
 /* A monitor that must be started now knows nothing of a running job. */
 static int reach_monitor(struct err *err)
 {
@@ -260,13 +244,13 @@ static int show(const char *job, bool json)
 }
 
 /* 0, or -errno after saying what is wrong: nothing is sent when one of them is. */
-static int check(char **pairs, size_t count)
+static int check(const struct options *options, char **pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct err err = {0};
         char *equals = strchr(pairs[i], '=');
         if (!equals) {
-            cli_usage_error("set", "\"%s\" is not KEY=VALUE", pairs[i]);
+            cli_usage_error(options, "\"%s\" is not KEY=VALUE", pairs[i]);
             return -EINVAL;
         }
         *equals = 0;
@@ -280,27 +264,14 @@ static int check(char **pairs, size_t count)
     return 0;
 }
 
-int cmd_set(int argc, char **argv)
+int cmd_set(const struct options *options)
 {
-    bool json = false;
-    int at = 1;
-    log_open("scry set", 0);
-    for (; at < argc && argv[at][0] == '-'; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
-            print_help();
-            return 0;
-        }
-        if (strcmp(argv[at], "--json") != 0)
-            return cli_unknown_option("set", argv[at]);
-        json = true;
-    }
-    if (at >= argc)
-        return cli_usage_error("set", "name a job (@last is the latest)");
-    const char *job = argv[at++];
-    size_t count = (size_t)(argc - at);
+    bool json = options_on(options, "json");
+    char **pairs = options->words + 1;
+    size_t count = options->word_count - 1;
     if (count && json)
-        return cli_usage_error("set", "--json shows settings, it does not change them");
+        return cli_usage_error(options, "--json shows settings, it does not change them");
     if (!count)
-        return show(job, json);
-    return check(argv + at, count) < 0 ? EXIT_USAGE : change(job, argv + at, count);
+        return show(options->words[0], json);
+    return check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
 }

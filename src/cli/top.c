@@ -49,22 +49,6 @@ struct view {
     struct report_style style;
 };
 
-static void print_help(void)
-{
-    printf("Usage: scry top [--once] [--json] JOB\n"
-           "\n"
-           "Shows a job while it runs: the node, memory and processors over time, its\n"
-           "processes, what each rank of its MPI programs is in and its share of MPI time\n"
-           "(since MPI_Init, and now), and the traced functions that took the most time.\n"
-           "Keys: q quits, h shows all keys: other orders, a tree, a filter, scrolling, only\n"
-           "ranks or functions. When the job ends, its last picture is left.\n" JOBDIR_JOB_HELP "\n"
-           "  --once       print one picture and end (so does output to a pipe)\n"
-           "  --json       print what is shown, once, as JSON\n"
-           "  -h, --help   this text\n"
-           "\n"
-           "Example: scry top @last\n");
-}
-
 static void read_new(struct view *view)
 {
     for (json_t *record; (record = spool_reader_next(&view->reader));) {
@@ -562,26 +546,7 @@ static int run(const char *job, bool once, bool json)
     return status;
 }
 
-int cmd_top(int argc, char **argv)
+int cmd_top(const struct options *options)
 {
-    bool once = false, json = false;
-    const char *job = NULL;
-    log_open("scry top", 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 0;
-        } else if (strcmp(argv[i], "--once") == 0) {
-            once = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (argv[i][0] == '-') {
-            return cli_unknown_option("top", argv[i]);
-        } else if (job) {
-            return cli_usage_error("top", "too many jobs: %s", argv[i]);
-        } else {
-            job = argv[i];
-        }
-    }
-    return job ? run(job, once, json) : cli_usage_error("top", "name a job (@last is the latest)");
+    return run(options->words[0], options_on(options, "once"), options_on(options, "json"));
 }

@@ -390,16 +390,3 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
             "(see `man scry-run`)",
             traces->mpi ? ", or, for its calls of MPI, run it by `scry run --mpi trace`" : "");
 }
-
-bool job_time_parse(const char *text, uint64_t *ret_ns)
-{
-    if (time_parse(text, ret_ns))
-        return true;
-    char *end;
-    errno = 0;
-    double seconds = strtod(text, &end);
-    if (errno || end == text || *end || !(seconds >= 0 && seconds < 1e9))
-        return false;
-    *ret_ns = (uint64_t)(seconds * NS_PER_SECOND);
-    return true;
-}

@@ -59,7 +59,4 @@ uint64_t job_history_end(const struct job_history *history, pid_t pid);
 /* Says on standard error why there is nothing to show, and what to do. */
 void job_traces_explain(const struct job_traces *traces, pid_t process);
 
-/* "12", "0.5" (seconds) or with a unit, "3ms", as wall time after the job's start. */
-bool job_time_parse(const char *text, uint64_t *ret_ns);
-
 #endif

@@ -47,28 +47,6 @@ struct why {
     struct err note; /* why something is not as new, or not as complete, as it could be */
 };
 
-static void print_help(void)
-{
-    printf("Usage: scry why [--all] [--settled MS] [--json] JOB\n"
-           "\n"
-           "Says what keeps a job from going on, without stopping anything: for each rank of\n"
-           "an MPI program whether it computes, polls, or in which call it is since when,\n"
-           "for whom, and from which line; deadlocks, receives that nothing can match,\n"
-           "collectives on which the ranks disagree, ranks that died or are stopped, and the\n"
-           "ranks that all others wait for. Of other programs: what each thread is blocked\n"
-           "in, and threads that wait for each other's mutexes. Of a job that has ended: when\n"
-           "its ranks last stood still, and why.\n" JOBDIR_JOB_HELP "\n"
-           "  --all         of MPI programs the processes and threads that are no ranks, too\n"
-           "  --settled MS  calls that last less count as going on (default %d)\n"
-           "  --json        as JSON (doc/reference/why.schema.json)\n"
-           "  -h, --help    this text\n"
-           "\n"
-           "Exit status: 0; 3 when some rank or thread can never go on; 1, 2 for errors.\n"
-           "\n"
-           "Example: scry why @last\n",
-           MPI_WHY_SETTLED_NS / 1000000);
-}
-
 /* ---- what the ranks are in ---- */
 
 /* The monitor looks at the ranks, and writes what it sees to the job directory. */
@@ -367,34 +345,8 @@ static int why(const char *job, struct why *why, bool json)
     return status;
 }
 
-int cmd_why(int argc, char **argv)
+int cmd_why(const struct options *options)
 {
-    struct why what = {0};
-    const char *job = NULL, *value;
-    bool json = false;
-    log_open("scry why", 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help();
-            return 0;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (strcmp(argv[i], "--all") == 0 || strcmp(argv[i], "-a") == 0) {
-            what.all = true;
-        } else if ((value = cli_option(argc, argv, &i, "--settled"))) {
-            int number;
-            if (!cli_number(value, 1, &number))
-                return cli_usage_error("why", "--settled needs milliseconds, not \"%s\"", value);
-            what.settled_ns = (uint64_t)number * 1000000;
-        } else if (argv[i][0] == '-') {
-            return cli_unknown_option("why", argv[i]);
-        } else if (job) {
-            return cli_usage_error("why", "one job at a time, not also %s", argv[i]);
-        } else {
-            job = argv[i];
-        }
-    }
-    if (!job)
-        return cli_usage_error("why", "name a job (@last is the latest)");
-    return why(job, &what, json);
+    struct why what = {.all = options_on(options, "all"), .settled_ns = options_number(options, "settled") * 1000000};
+    return why(options->words[0], &what, options_on(options, "json"));
 }

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <malloc.h>
 #include <signal.h>
@@ -33,10 +32,11 @@
 #include "monitor/agents.h"
 #include "monitor/monitor.h"
 #include "monitor/mpi.h"
+#include "options/options.h"
 #include "service/service.h"
 #include "wire/local.h"
 
-enum { IDLE_SECONDS = 60, EXIT_USAGE = 2, LEAST_FILES = 32 };
+enum { EXIT_USAGE = 2, LEAST_FILES = 32 };
 
 struct daemon {
     struct loop *loop;
@@ -201,29 +201,10 @@ static void close_descriptors(void)
     close_range(3, ~0u, 0);
 }
 
-static const char usage[] = "Usage: scry monitor [OPTION...]\n"
-                            "\n"
-                            "The node monitor. Tools and scry run start it when they need it, and it ends when\n"
-                            "nobody has been connected for a while; by hand, for instance, to see its messages.\n"
-                            "\n"
-                            "      --idle SECONDS  how long it stays without tools; default 60, or SCRY_IDLE\n"
-                            "      --daemon        in the background; its messages go to monitor.log\n"
-                            "      --reference[=mpi-calls]\n"
-                            "                      print the page of services, or that of MPI calls, and end\n"
-                            "  -h, --help          show this\n"
-                            "\n"
-                            "Example: a monitor that stays for an hour and says what it does\n"
-                            "\n"
-                            "  SCRY_LOG=debug scry monitor --idle 3600\n";
-
-/* Prints a page of the reference, without serving anybody. */
+/* Prints a page of the reference ("": that of services), without serving anybody. */
 static int print_reference(const char *page)
 {
-    if (page && strcmp(page, "mpi-calls") != 0) {
-        log_error("--reference has no page \"%s\", only mpi-calls, and that of services without a name", page);
-        return EXIT_FAILURE;
-    }
-    if (page) {
+    if (*page) {
         reference_print_mpi_calls(stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
@@ -242,63 +223,38 @@ static int print_reference(const char *page)
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int parse_idle(const char *text, uint64_t *ret_ns)
+/* False: it is over, with this status. */
+static bool read_options(int argc, char **argv, uint64_t *ret_idle_ns, bool *ret_daemon, int *ret_status)
 {
-    char *end = NULL;
-    double seconds = text && *text ? strtod(text, &end) : IDLE_SECONDS;
-    if ((end && *end) || !(seconds >= 0 && seconds <= 1e9)) {
-        log_error("--idle takes a number of seconds, not \"%s\"", text);
-        return -1;
+    struct options options;
+    struct err err;
+    bool serve = false;
+    if (options_parse(&options, COMMAND_MONITOR, argc, argv, &err) < 0) {
+        log_error("%s; see `scry monitor --help`", err.text);
+        *ret_status = EXIT_USAGE;
+    } else if (options.help) {
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        options_help(&text, COMMAND_MONITOR);
+        *ret_status = text.data && fputs(text.data, stdout) >= 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    } else if (options_given(&options, "reference")) {
+        *ret_status = print_reference(options_text(&options, "reference"));
+    } else {
+        serve = true;
+        *ret_daemon = options_on(&options, "daemon");
+        *ret_idle_ns = (uint64_t)(options_seconds(&options, "idle") * NS_PER_SECOND) + 1;
     }
-    *ret_ns = (uint64_t)(seconds * NS_PER_SECOND) + 1;
-    return 0;
-}
-
-static int parse_options(int argc, char **argv, bool *ret_daemon, uint64_t *ret_idle_ns)
-{
-    static const struct option options[] = {{"daemon", no_argument, NULL, 'd'},
-                                            {"idle", required_argument, NULL, 'i'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"reference", optional_argument, NULL, 'r'},
-                                            {NULL, 0, NULL, 0}};
-    const char *idle = getenv("SCRY_IDLE");
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case 'd':
-            *ret_daemon = true;
-            break;
-        case 'i':
-            idle = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(EXIT_SUCCESS);
-        case 'r':
-            exit(print_reference(optarg));
-        case ':':
-            log_error("%s needs a value; see scry monitor --help", argv[optind - 1]);
-            return -1;
-        default:
-            log_error("there is no option \"%s\"; see scry monitor --help", argv[optind - 1]);
-            return -1;
-        }
-    }
-    if (optind < argc) {
-        log_error("\"%s\" is too much; see scry monitor --help", argv[optind]);
-        return -1;
-    }
-    return parse_idle(idle, ret_idle_ns);
+    options_done(&options);
+    return serve;
 }
 
 static int run(int argc, char **argv)
 {
-    bool as_daemon = false;
+    bool as_daemon;
+    int status;
     struct daemon daemon = {.home = HOME_INIT};
     log_open("scry monitor", 0);
-    if (parse_options(argc, argv, &as_daemon, &daemon.idle_ns) < 0)
-        return EXIT_USAGE;
+    if (!read_options(argc, argv, &daemon.idle_ns, &as_daemon, &status))
+        return status;
     close_descriptors();
     int ready = as_daemon ? detach() : -1;
     if (as_daemon && chdir("/") < 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/hide_args.h"
 
-#include <errno.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "jobdir/text.h"
+#include "options/options.h"
 
 /* To the end of a word and no less: what closes a quoted secret inside of a script, or whether a password has a blank,
  * cannot be known. */
@@ -22,7 +22,7 @@ static const char *const usual[] = {
     "authorization" IS "((bearer|basic|digest|token)[[:space:]]+)?(.*)",
     "://[^]/?#@:[:space:]]*:([^[:space:]]+)@", /* https://user:X@host, but not http://host:8080/ */
 };
-enum { USUAL = sizeof usual / sizeof *usual, GROUPS = 32 };
+enum { USUAL = sizeof usual / sizeof *usual, GROUPS = OPTION_REGEX_GROUPS + 1 };
 
 struct rules {
     regex_t list[USUAL + 1];
@@ -32,7 +32,7 @@ struct rules {
 struct hide_args {
     struct rules rules;
     size_t usual; /* so many of them */
-    struct err err;
+    bool failed;  /* then all is hidden */
 };
 
 static void rules_done(struct rules *rules)
@@ -46,23 +46,13 @@ static bool is_off(const char *regex)
     return regex && (!*regex || strcmp(regex, "off") == 0);
 }
 
-static int add(struct rules *rules, const char *regex, int flags, struct err *err)
+static bool add(struct rules *rules, const char *regex, int flags)
 {
     regex_t *rule = &rules->list[rules->count];
-    char why[200];
-    int code = regcomp(rule, regex, REG_EXTENDED | flags);
-    if (code) {
-        regerror(code, rule, why, sizeof why);
-        return err_set(err, code == REG_ESPACE ? -ENOMEM : -EINVAL, "%s", why);
-    }
+    if (regcomp(rule, regex, REG_EXTENDED | flags) != 0)
+        return false;
     rules->count++;
-    return rule->re_nsub < GROUPS ? 0 : err_set(err, -EINVAL, "more than %d groups in parentheses", GROUPS - 1);
-}
-
-int hide_args_check(const char *regex, struct err *err)
-{
-    _cleanup_(rules_done) struct rules rules = {.count = 0};
-    return is_off(regex) ? 0 : add(&rules, regex, 0, err);
+    return rule->re_nsub < GROUPS;
 }
 
 /* Every match of a usual rule has one of these: most words have none, and thousands of them come a second. */
@@ -101,11 +91,11 @@ struct hide_args *hide_args_new(const char *regex)
     struct hide_args *hide = calloc(1, sizeof *hide);
     if (!hide)
         return NULL;
-    for (size_t i = 0; i < USUAL && !is_off(regex) && !hide->err.code; i++)
-        add(&hide->rules, usual[i], REG_ICASE, &hide->err);
+    for (size_t i = 0; i < USUAL && !is_off(regex) && !hide->failed; i++)
+        hide->failed = !add(&hide->rules, usual[i], REG_ICASE);
     hide->usual = hide->rules.count;
-    if (regex && !is_off(regex) && !hide->err.code)
-        add(&hide->rules, regex, 0, &hide->err);
+    if (regex && !is_off(regex) && !hide->failed)
+        hide->failed = !add(&hide->rules, regex, 0);
     return hide;
 }
 
@@ -120,7 +110,7 @@ json_t *hide_args_json(char *const *command, const struct hide_args *hide)
 {
     json_t *list = json_array();
     size_t bytes = 0;
-    bool hidden = false, all = !hide || hide->err.code;
+    bool hidden = false, all = !hide || hide->failed;
     for (char *const *word = command; *word && bytes < TEXT_LIMIT; word++) {
         bytes += strlen(*word) + 1;
         bool next = false;

@@ -8,12 +8,8 @@
 
 #include <jansson.h>
 
-#include "base/err.h"
-
-/* Is it a POSIX extended regular expression, or "" or "off"? 0; -EINVAL and what is wrong with it. */
-int hide_args_check(const char *regex, struct err *err);
-
-/* `regex`, and what is hidden anyway, made ready: for many command lines. Out of memory: all words are hidden. */
+/* `regex` (as --hide-args takes it), and what is hidden anyway, made ready: for many command lines. Out of memory: all
+ * words are hidden. */
 struct hide_args;
 struct hide_args *hide_args_new(const char *regex);
 void hide_args_free(struct hide_args *hide);

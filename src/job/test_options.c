@@ -15,6 +15,8 @@
 
 enum { WORDS = 12 };
 
+static struct options given; /* by the last that was parsed */
+
 /* Parses a command line given as words separated by single blanks. */
 static int parse(struct run_options *options, const char *line, struct err *err)
 {
@@ -26,7 +28,10 @@ static int parse(struct run_options *options, const char *line, struct err *err)
         argv[argc++] = word;
     argv[argc] = NULL;
     *err = (struct err){0};
-    return run_options_parse(options, argc, argv, err);
+    *options = (struct run_options){.name = ""};
+    options_done(&given);
+    int code = options_parse(&given, COMMAND_RUN, argc, argv, err);
+    return code < 0 || given.help ? code : run_options_take(options, &given, err);
 }
 
 static void check_bad(const char *line, const char *expected)
@@ -64,7 +69,7 @@ static void test_command_line(void **state)
     assert_true(options.max_bytes == UINT64_C(2) << 30);
     run_options_done(&options);
     assert_int_equal(parse(&options, "run --help", &err), 0);
-    assert_true(options.help);
+    assert_true(given.help);
     run_options_done(&options);
 }
 
@@ -79,6 +84,10 @@ static void test_errors(void **state)
     check_bad("run --sample 0 true", "expected seconds");
     check_bad("run --sample nan true", "expected seconds");
     check_bad("run --sample 1x true", "expected seconds");
+    check_bad("run --sample 1sx true", "expected seconds");
+    check_bad("run --hide-args ()()()()()()()()()()()()()()()()()()()()()()()()()()()()()()()() true",
+              "more than 31 groups");
+    check_bad("run --tarce=fn:x true", "unknown option --tarce (did you mean --trace?)");
     check_bad("run --max-size 5Q true", "expected a size");
     check_bad("run --name", "needs a value");
     check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats, trace or messages");

@@ -20,11 +20,6 @@ void jobdir_new_id(char ret_id[JOB_ID_SIZE]);
  * when it is empty. The path is absolute. 0 or -errno with err; -EEXIST: it holds something already. */
 int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err);
 
-/* How a person names a job, for the help of commands that take one. */
-#define JOBDIR_JOB_HELP \
-    "JOB is a job's id or the beginning of one that no other has, its name (the\n" \
-    "newest job of that name), @last, or a job directory.\n"
-
 /* Finds the directory of a job, in this order: a directory, @last, an id, a name (of several jobs the newest), a unique
  * prefix of an id. -ENOENT (err says what there is), -ENOTUNIQ (err names some). */
 int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err);

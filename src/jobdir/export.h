@@ -40,7 +40,7 @@ enum export_messages {
 };
 
 struct export_format {
-    const char *name, *description;
+    const char *name; /* as --format takes it: options/table.c has it, too */
     enum export_messages messages;
     bool clips;                              /* calls that began before exporter->from_ns are given, too */
     int (*begin)(struct exporter *exporter); /* these four: 0 or -errno */

@@ -401,7 +401,6 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 
 const struct export_format export_chrome = {
     .name = "chrome",
-    .description = "JSON for Perfetto (ui.perfetto.dev) and chrome://tracing, with values",
     .messages = EXPORT_WITH_MESSAGES,
     .begin = begin,
     .trace_begin = trace_begin,

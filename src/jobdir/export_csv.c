@@ -100,7 +100,6 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 const struct export_format export_csv = {
     .name = "csv",
     .messages = EXPORT_WITH_MESSAGES,
-    .description = "a line a call with its values, for spreadsheets and scripts (RFC 4180)",
     .begin = begin,
     .visitor = {.enter = enter, .leave = leave, .other = other},
 };

@@ -191,7 +191,6 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 
 const struct export_format export_folded = {
     .name = "folded",
-    .description = "stacks with their own time in ns, for flamegraph.pl, inferno and speedscope",
     .begin = begin,
     .trace_begin = trace_begin,
     .trace_end = trace_end,

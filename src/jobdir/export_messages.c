@@ -142,7 +142,6 @@ static int write_messages(struct exporter *exporter)
 
 const struct export_format export_messages = {
     .name = "messages",
-    .description = "a line a message of MPI, where and when (RFC 4180)",
     .messages = EXPORT_MESSAGES_ONLY,
     .begin = write_messages,
 };

@@ -325,7 +325,6 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 const struct export_format export_speedscope = {
     .name = "speedscope",
     .messages = EXPORT_WITH_MESSAGES,
-    .description = "for speedscope (www.speedscope.app)",
     .begin = begin,
     .trace_begin = trace_begin,
     .trace_end = trace_end,

@@ -286,7 +286,6 @@ static void done(struct exporter *exporter)
 
 const struct export_format export_spacetime = {
     .name = "spacetime",
-    .description = "a picture (SVG) of the ranks of an MPI program over time",
     .messages = EXPORT_NEEDS_MESSAGES,
     .clips = true,
     .begin = begin,

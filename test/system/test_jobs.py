@@ -222,12 +222,12 @@ class Listing(CheckedCase):
         self.assertEqual(written, printed)
 
     def test_wrong_arguments(self):
-        for arguments, status, said in ((("report",), 2, "name one job"), (("report", "none"), 1, "no job 'none'"),
+        for arguments, status, said in ((("report",), 2, "name a job"), (("report", "none"), 1, "no job 'none'"),
                                         (("report", "@last"), 1, "no job yet"), (("top",), 2, "name a job"),
                                         (("set",), 2, "name a job"), (("set", "none"), 1, "no job 'none'"),
                                         (("set", "@last", "depth=x"), 2, "depth: expected a number"),
                                         (("exec",), 2, "name a program"), (("exec", "-x"), 2, "unknown option"),
-                                        (("ps", "x"), 2, "unknown argument"),
+                                        (("ps", "x"), 2, "unexpected argument x"),
                                         (("report", "--diff", "a"), 2, "--diff needs two"),
                                         (("report", "--jsno", "a"), 2, "unknown option --jsno (did you mean --json?)"),
                                         (("ps", "--al"), 2, "unknown option --al (did you mean --all?)"),
