@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion for bash, zsh and fish, and the man pages, know what there is: commands, options, jobs, services."""
+"""Help, completion for bash, zsh and fish, and the man pages have what the table of options has; completion knows jobs and
+services, too."""
 
 import os
 import re
 import shutil
+import sys
 
 import scrytest
 
+sys.path.insert(0, os.path.join(scrytest.SOURCE, "tools"))
+import option_table
+
+TABLE_FILE = scrytest.built("src/options", "options.txt")
+TABLE = option_table.read(TABLE_FILE)[0]
 SCRIPT, ZSH, FISH = (scrytest.built("doc", name) for name in ("scry", "_scry", "scry.fish"))
 # Sources the script and completes the last word of the arguments, in a bash without the user's set-up.
 COMPLETE = """
@@ -36,22 +43,16 @@ class Completion(scrytest.TestCase):
         self.assertEqual(self.complete("doc"), ["doctor"])
 
     def commands(self):
-        """The names of the program's own list of commands."""
-        done = self.box.run(self.box.scry("--help"))
-        return set(re.findall(r"^  (\w+) ", done.stdout.split("Commands:")[1], re.M))
+        return set(TABLE)
 
     def options(self, command):
-        """The long options in the command's help. Its example may have those of other programs."""
-        done = self.box.run(self.box.scry(command, "--help"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        text = re.split(r"^[Ee]xample", done.stdout, flags=re.M)[0]
-        return set(re.findall(r"(?<![\w-])(--[a-z][\w-]+)", text)) | {"--help"}
+        return {option.name for option in TABLE[command].options}
 
     def test_commands_are_those_of_the_program(self):
         self.assertEqual({word for word in self.complete("") if not word.startswith("-")}, self.commands())
 
     def test_options_are_those_of_the_program(self):
-        for command in self.commands() - {"help", "version"}:
+        for command in self.commands():
             with self.subTest(command=command):
                 offered = {word for word in self.complete(command, "--") if word != "--"}
                 self.assertEqual(offered, self.options(command))
@@ -67,7 +68,7 @@ class Completion(scrytest.TestCase):
             return done.stdout.splitlines()
 
         self.assertEqual({line.partition(":")[0] for line in complete("")}, self.commands())
-        for command in self.commands() - {"help", "version"}:
+        for command in self.commands():
             offered = {found[1] for found in map(re.compile(r"^(?:\(.*?\))?(--[a-z-]+)\[").match, complete(command, "--")) if found}
             self.assertEqual(offered, self.options(command), command)
         self.assertIn("*:job:_scry_jobs", complete("report", ""))
@@ -82,21 +83,37 @@ class Completion(scrytest.TestCase):
             return {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
         self.assertEqual(complete("scry "), self.commands())
-        for command in self.commands() - {"help", "version"}:
+        for command in self.commands():
             self.assertEqual(complete(f"scry {command} --"), self.options(command), command)
         self.assertEqual(complete("scry run --overflow f"), {"flight"})
         self.assertEqual(complete("scry set @last max-d"), {"max-depth="})
         self.box.run(self.box.scry("run", "-q", "--name", "ocean", "true"))
         self.assertEqual(complete("scry report oc"), {"ocean"})
 
-    def test_man_pages_have_every_option(self):
-        for command in self.commands() - {"help", "version"}:
-            with self.subTest(command=command):
-                page = os.path.join(scrytest.SOURCE, "doc", "man", f"scry-{command}.1.scd")
-                with open(page, encoding="utf-8") as file:
-                    described = set(re.findall(r"\*(--[a-z][\w-]+)\*", file.read()))
-                self.assertEqual(self.options(command) - described - {"--help"}, set())
-                self.assertEqual(described - self.options(command), set())
+    def test_help(self):
+        said = self.box.run(self.box.scry("--help")).stdout
+        self.assertEqual(set(re.findall(r"^  (\w+) ", said.split("Commands:")[1], re.M)), self.commands())
+        for command in self.commands():
+            said = self.box.run(self.box.scry(command, "--help")).stdout
+            self.assertEqual(set(re.findall(r"^ {2,6}(?:-\w, )?(--[a-z-]+)", said, re.M)), self.options(command), command)
+
+    def test_man_pages(self):
+        """Each has every option of its command; what is not described, or not there, is an error of the build."""
+        page = os.path.join(scrytest.SOURCE, "doc", "man", "scry-report.1.scd")
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        made = self.page(text)
+        for command in self.options("report"):
+            self.assertRegex(made.stdout, rf"(?m)^(?:\*-\w\*, )?\*{command}\*")
+        self.assertIn("\n*scry report* [*--json*] [*--process* _PID_] [*--rank* _N_] _JOB_\n", made.stdout)
+        self.assertIn("nothing is said of --diff", self.page(text.replace("\n--diff\n", "\n")).stderr)
+        self.assertIn("no option --dif", self.page(text.replace("\n--diff\n", "\n--dif\n")).stderr)
+
+    def page(self, text):
+        path = self.box.path("work", "scry-report.1.scd")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.box.run([os.path.join(scrytest.SOURCE, "tools", "man-page"), TABLE_FILE, path])
 
     def test_run_commands(self):
         self.assertIn("mpirun", self.complete("run", "mpiru"))

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the table for the build, which makes completion and man pages of it (tools/option_table.py reads it): lines of
+ * fields with tabs between them.
+ *
+ *     command  name  what stands behind the options  description  usage...
+ *     setting  name
+ *     option   command  letter  name  argument  1: it may be left out  values: @dir, @file, words  help
+ */
+#include <stdio.h>
+
+#include "options/table.h"
+
+static const char *values_of(const struct option_row *row)
+{
+    return row->type == OPTION_DIR ? "@dir" : row->type == OPTION_FILE ? "@file" : row->words ? row->words : "";
+}
+
+int main(void)
+{
+    static const char *const kinds[] = {"", "jobs", "settings", "command", "commands"}; /* enum word_kind */
+    for (unsigned i = 0; i < COMMANDS; i++) {
+        const struct command_row *command = &command_rows[i];
+        printf("command\t%s\t%s\t%s", command->name, kinds[command->words], command->description);
+        for (size_t usage = 0; usage < sizeof command->usage / sizeof *command->usage && command->usage[usage]; usage++)
+            printf("\t%s", command->usage[usage]);
+        putchar('\n');
+        for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+            if (row->commands & 1u << i && row->type != OPTION_PLANNED)
+                printf("option\t%s\t%.1s\t%s\t%s\t%d\t%s\t%s%s%s%s\n", command->name, &row->letter, row->name,
+                       row->argument ? row->argument : "", (row->flags & OPTION_OPTIONAL) != 0, values_of(row),
+                       row->help, row->otherwise ? " (default " : "", row->otherwise ? row->otherwise : "",
+                       row->otherwise ? ")" : "");
+    }
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
+        if (row->flags & OPTION_SETTING)
+            printf("setting\t%s\n", row->name);
+    return 0;
+}
