@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted of MPI, as people write it. */
-#include <ctype.h>
+/* Calls of MPI, as people write them. */
 #include <fnmatch.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "monitor/mpi_settings.h"
 
 enum { WORD_SIZE = 64 };
-
-static const struct {
-    const char *name;
-    uint32_t bit;
-} metrics[] = {
-    {"clocks", MPIA_METRIC_CLOCKS}, {"distributions", MPIA_METRIC_DISTRIBUTIONS}, {"sites", MPIA_METRIC_SITES},
-    {"peers", MPIA_METRIC_PEERS},   {"requests", MPIA_METRIC_REQUESTS},           {"messages", MPIA_METRIC_MESSAGES},
-};
-enum { METRICS = sizeof metrics / sizeof *metrics };
 
 /* The next word of a list with commas. false: it is at its end, or the word is too long (then *inout_at is NULL). */
 static bool next_word(const char **inout_at, char word[WORD_SIZE])
@@ -31,49 +19,6 @@ static bool next_word(const char **inout_at, char word[WORD_SIZE])
     memcpy(word, at, len);
     word[len] = 0;
     return true;
-}
-
-bool mpi_metrics_parse(const char *text, uint32_t *ret_metrics)
-{
-    char word[WORD_SIZE];
-    uint32_t bits = 0;
-    if (strcmp(text, "all") == 0 || strcmp(text, "none") == 0) {
-        *ret_metrics = *text == 'a' ? (uint32_t)MPIA_METRIC_ALL : 0;
-        return true;
-    }
-    while (next_word(&text, word)) {
-        size_t i = 0;
-        while (i < METRICS && strcmp(metrics[i].name, word) != 0)
-            i++;
-        if (i == METRICS)
-            return false;
-        bits |= metrics[i].bit;
-    }
-    if (!text || !bits)
-        return false;
-    *ret_metrics = bits;
-    return true;
-}
-
-void mpi_metrics_print(uint32_t bits, char *ret_text, size_t size)
-{
-    size_t len = 0;
-    snprintf(ret_text, size, "%s", bits == MPIA_METRIC_ALL ? "all" : "none");
-    for (size_t i = 0; i < METRICS && bits != MPIA_METRIC_ALL; i++)
-        if (bits & metrics[i].bit && len < size)
-            len += (size_t)snprintf(ret_text + len, size - len, "%s%s", len ? "," : "", metrics[i].name);
-}
-
-bool mpi_parts_parse(const char *text, unsigned *ret_bits)
-{
-    char *end;
-    unsigned long parts = isdigit((unsigned char)*text) ? strtoul(text, &end, 10) : 0;
-    for (unsigned bits = 0; bits <= MPIA_BITS_MOST; bits++)
-        if (parts == 1ul << bits && !*end) {
-            *ret_bits = bits;
-            return true;
-        }
-    return false;
 }
 
 bool mpi_calls_parse(const char *text, uint64_t ret_selected[MPI_SELECTED])

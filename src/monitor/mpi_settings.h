@@ -10,9 +10,6 @@
 #include "shm/mpi_area.h"
 
 enum { MPI_SELECTED = (CALL_COUNT + 63) / 64 };
-bool mpi_metrics_parse(const char *text, uint32_t *ret_metrics);
-void mpi_metrics_print(uint32_t metrics, char *ret_text, size_t size);
-bool mpi_parts_parse(const char *text, unsigned *ret_bits);
 bool mpi_calls_parse(const char *text, uint64_t ret_selected[MPI_SELECTED]); /* false: a pattern chooses none */
 
 #endif

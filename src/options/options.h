@@ -66,7 +66,7 @@ const struct option_row *option_find(enum command command, const char *name, siz
 const struct option_row *option_find_setting(const char *key, struct err *err); /* err: which may have been meant */
 const struct option_row *option_find_monitor(const char *key);
 
-/* Reads a value. 0, or -EINVAL and "FROM: expected ..., not '...'". */
+/* Reads a value. 0, or -EINVAL and "FROM: expected ..., not '...'"; `from` may be NULL, if others say it. */
 int option_parse(const struct option_row *row, const char *text, const char *from, struct option_value *ret_value,
                  struct err *err);
 /* The index-th word of a choice; an empty span: there is none. */

@@ -52,9 +52,9 @@ static bool parse_choice(const struct option_row *row, const char *text, uint64_
 /* The flags of the specification may be written as in C, too: OMIS_DEBUG. */
 static bool parse_choices(const struct option_row *row, const char *text, uint64_t *ret_bits)
 {
-    for (*ret_bits = 0;; text++) {
+    for (*ret_bits = 0;; text += strspn(text, ", ")) {
         text += strncasecmp(text, "omis_", 5) == 0 ? 5 : 0;
-        size_t len = strcspn(text, ",");
+        size_t len = strcspn(text, ", ");
         int found = find_word(row, span_of(text, len), true);
         if (found < 0)
             return false;
@@ -205,6 +205,8 @@ int option_parse(const struct option_row *row, const char *text, const char *fro
 {
     struct err why = {0};
     struct option_value value = {0};
+    const char *colon = from ? ": " : "";
+    from = from ? from : "";
     if (row->type == OPTION_PLANNED)
         return err_set(err, -EINVAL, "%s: not available in this version (%s)", from, SCRY_VERSION);
     if (parse(row, text, &value, &why)) {
@@ -213,6 +215,7 @@ int option_parse(const struct option_row *row, const char *text, const char *fro
     }
     _cleanup_(buf_done) struct buf expected = BUF_INIT;
     put_expected(&expected, row);
-    return err_set(err, -EINVAL, "%s: expected %s%s%.200s%s, not '%.100s%s'", from, expected.data ? expected.data : "",
-                   *why.text ? " (" : "", why.text, *why.text ? ")" : "", text, strlen(text) > 100 ? "..." : "");
+    return err_set(err, -EINVAL, "%s%sexpected %s%s%.200s%s, not '%.100s%s'", from, colon,
+                   expected.data ? expected.data : "", *why.text ? " (" : "", why.text, *why.text ? ")" : "", text,
+                   strlen(text) > 100 ? "..." : "");
 }
