@@ -15,10 +15,8 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/traces.h"
-#include "jobdir/dir.h"
 #include "jobdir/export.h"
 #include "jobdir/info.h"
-#include "jobdir/text.h"
 
 enum { LOOK_EVERY = 1 << 16 /* events between looks at the clock */ };
 

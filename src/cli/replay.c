@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry replay: the recorded calls of a job in the order of time. */
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 #include "cli/pager.h"
 #include "cli/progress.h"
 #include "cli/traces.h"
-#include "jobdir/dir.h"
 #include "jobdir/info.h"
 #include "jobdir/mpi_trace.h"
 #include "jobdir/replay.h"

@@ -10,18 +10,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
 #include "jobdir/remove.h"
 #include "jobdir/text.h"
-
-/* Which, and how. */
-struct choice {
-    uint64_t older_ns, keep_bytes; /* of the limits; UINT64_MAX: none */
-    bool dry_run, force, quiet;
-};
 
 /* What was removed, or would be. */
 struct sums {
@@ -39,13 +32,14 @@ static int fail(struct sums *sums, const struct err *err)
 
 /* ---- one job ---- */
 
-static void put_line(const struct choice *choice, const char *path, const struct job_info *info, uint64_t bytes,
+static void put_line(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
                      bool kept)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT, size = BUF_INIT;
     const char *slash = strrchr(path, '/');
     text_size(&size, bytes);
-    buf_printf(&line, "%s %9s  ", choice->dry_run ? "would remove" : "removed", size.data ? size.data : "");
+    buf_printf(&line, "%s %9s  ", options_on(options, "dry-run") ? "would remove" : "removed",
+               size.data ? size.data : "");
     text_show(&line, info->id[0] ? info->id : slash ? slash + 1 : path);
     if (info->name[0]) {
         buf_puts(&line, "  ");
@@ -59,17 +53,17 @@ static void put_line(const struct choice *choice, const char *path, const struct
     puts(line.data ? line.data : "");
 }
 
-static int remove_job(const struct choice *choice, const char *path, const struct job_info *info, uint64_t bytes,
+static int remove_job(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
                       struct sums *sums)
 {
     struct err err = {0};
     bool kept = false;
-    if (!choice->dry_run && jobdir_remove(path, &kept, &err) < 0)
+    if (!options_on(options, "dry-run") && jobdir_remove(path, &kept, &err) < 0)
         return fail(sums, &err);
     sums->jobs++;
     sums->bytes += bytes;
-    if (!choice->quiet)
-        put_line(choice, path, info, bytes, kept);
+    if (!options_on(options, "quiet"))
+        put_line(options, path, info, bytes, kept);
     return 0;
 }
 
@@ -78,7 +72,7 @@ static bool is_over(enum job_state state)
     return state == JOB_ENDED || state == JOB_LOST;
 }
 
-static void remove_named(const struct choice *choice, const char *job, struct sums *sums)
+static void remove_named(const struct options *options, const char *job, struct sums *sums)
 {
     char path[PATH_MAX];
     struct job_info info = {.id = "", .name = ""};
@@ -87,10 +81,10 @@ static void remove_named(const struct choice *choice, const char *job, struct su
     uint64_t bytes;
     int code = jobdir_find_only(job, path, sizeof path, &err);
     if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or of a newer scry */
-        if (!choice->force)
+        if (!options_on(options, "force"))
             log_warning("whether job %s still runs cannot be told; --force removes it all the same", job);
-        code = choice->force ? 0 : -1;
-    } else if (code == 0 && !is_over(state) && !choice->force) {
+        code = options_on(options, "force") ? 0 : -1;
+    } else if (code == 0 && !is_over(state) && !options_on(options, "force")) {
         code = err_set(&err, -1, "job %s is %s: only what is over is removed; --force removes what was recorded of it",
                        info.id, job_state_name(state));
     }
@@ -98,7 +92,7 @@ static void remove_named(const struct choice *choice, const char *job, struct su
         fail(sums, &err);
     } else {
         jobdir_size(path, 0, &bytes);
-        remove_job(choice, path, &info, bytes, sums);
+        remove_job(options, path, &info, bytes, sums);
     }
     job_info_done(&info);
 }
@@ -153,7 +147,7 @@ static size_t look_at_all(struct old_job *jobs, char **paths, size_t count, uint
     return used;
 }
 
-static int remove_old(const struct choice *choice, struct sums *sums)
+static int remove_old(const struct options *options, struct sums *sums)
 {
     char **paths;
     size_t count;
@@ -165,9 +159,10 @@ static int remove_old(const struct choice *choice, struct sums *sums)
     size_t over = jobs ? look_at_all(jobs, paths, count, &left) : 0;
     for (size_t i = 0; i < over; i++) {
         struct old_job *job = &jobs[i];
-        bool old = job->end_ns < now_ns && now_ns - job->end_ns > choice->older_ns;
-        bool large = left > choice->keep_bytes && i + 1 < over;
-        if ((old || large) && remove_job(choice, job->path, &job->info, job->bytes, sums) == 0)
+        bool old = options_given(options, "older-than") && job->end_ns < now_ns &&
+                   now_ns - job->end_ns > options_number(options, "older-than");
+        bool large = options_given(options, "keep-size") && left > options_number(options, "keep-size") && i + 1 < over;
+        if ((old || large) && remove_job(options, job->path, &job->info, job->bytes, sums) == 0)
             left -= job->bytes;
         job_info_done(&job->info);
     }
@@ -176,35 +171,29 @@ static int remove_old(const struct choice *choice, struct sums *sums)
     return 0;
 }
 
-static int remove_all(const struct choice *choice, char **named, size_t count)
+static int remove_all(const struct options *options)
 {
     struct sums sums = {0};
+    size_t count = options->word_count;
     _cleanup_(buf_done) struct buf size = BUF_INIT;
     for (size_t i = 0; i < count; i++)
-        remove_named(choice, named[i], &sums);
+        remove_named(options, options->words[i], &sums);
     if (!count)
-        remove_old(choice, &sums);
+        remove_old(options, &sums);
     text_size(&size, sums.bytes);
-    if (!choice->quiet && sums.jobs != 1 && (!count || sums.jobs))
+    if (!options_on(options, "quiet") && sums.jobs != 1 && (!count || sums.jobs))
         printf("%zu jobs, %s\n", sums.jobs, size.data ? size.data : "");
     return sums.status;
 }
 
 int cmd_rm(const struct options *options)
 {
-    const struct choice choice = {
-        .older_ns = options_given(options, "older-than") ? options_number(options, "older-than") : UINT64_MAX,
-        .keep_bytes = options_given(options, "keep-size") ? options_number(options, "keep-size") : UINT64_MAX,
-        .dry_run = options_on(options, "dry-run"),
-        .force = options_on(options, "force"),
-        .quiet = options_on(options, "quiet"),
-    };
     bool limits = options_given(options, "older-than") || options_given(options, "keep-size");
     if (!options->word_count && !limits)
         return cli_usage_error(options, "name jobs, or say which by --older-than or --keep-size");
     if (options->word_count && limits)
         return cli_usage_error(options, "name jobs or give limits, not both");
-    if (choice.force && limits)
+    if (options_on(options, "force") && limits)
         return cli_usage_error(options, "--force is for jobs that are named");
-    return remove_all(&choice, options->words, options->word_count);
+    return remove_all(options);
 }

@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "job/mpi_names.h"
 #include "job/trace_names.h"

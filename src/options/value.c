@@ -2,7 +2,6 @@
 /* Values of options, by their types. */
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
