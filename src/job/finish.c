@@ -128,19 +128,10 @@ static void warn_memory(struct job *job)
     uint64_t group = now.group_known ? now.group_oom_kills - before->group_oom_kills : 0;
     uint64_t node = now.node_oom_kills - before->node_oom_kills;
     bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
-    if (group)
-        recorder_warn(&job->recorder, "out_of_memory",
-                      "out of memory: the kernel killed %llu process%s of this job's control group",
-                      (unsigned long long)group, group == 1 ? "" : "es");
-    else if (node && killed)
-        recorder_warn(&job->recorder, "out_of_memory",
-                      "out of memory: the kernel killed %llu process%s on this node meanwhile, this job's probably "
-                      "among them",
-                      (unsigned long long)node, node == 1 ? "" : "es");
+    if (group || (node && killed))
+        recorder_note(&job->recorder, NOTE(out_of_memory, .processes = group ? group : node, .own_group = group != 0));
     else if (killed && !*job->reason)
-        recorder_warn(&job->recorder, "killed",
-                      "killed by SIGKILL, and not by the kernel for lack of memory as far as it counts: a batch "
-                      "system's limit, or somebody's kill -9");
+        recorder_note(&job->recorder, NOTE(killed));
 }
 
 static void warn_hidden_signal(struct job *job)
@@ -149,8 +140,8 @@ static void warn_hidden_signal(struct job *job)
     char name[32];
     if (job->info.result.signal || json_array_size(job->recorder.model.crashes) || signo < 1 || signo > SIGRTMIN)
         return;
-    recorder_warn(&job->recorder, "signal", "exit status %d is how a shell reports that a command was killed by %s",
-                  job->info.result.exit_code, text_signal(signo, name, sizeof name));
+    recorder_note(&job->recorder, NOTE(shell_signal, .status = (uint64_t)job->info.result.exit_code,
+                                       .signal = text_signal(signo, name, sizeof name)));
 }
 
 static bool has_traces(const struct job *job)
@@ -168,30 +159,26 @@ static void warn_traces(struct job *job)
     bool told = traces->events || traces->problem[0], removed = !has_traces(job);
     bool nothing = removed || (told && !crash_is_traced(job, 0));
     if (traces->events && nothing && job->dir[0])
-        recorder_warn(&job->recorder, "trace",
-                      "the calls that were recorded (%llu records) are gone: %s/trace was %s while the job ran",
-                      (unsigned long long)traces->events, job->dir, removed ? "removed" : "emptied");
+        recorder_note(&job->recorder,
+                      NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
     else if (traces->problem[0] && nothing) { /* problems of traces are told with them */
         if (!strstr(traces->note, traces->problem))
-            recorder_warn(&job->recorder, "trace", "%s", traces->problem);
+            recorder_note(&job->recorder, NOTE(nothing_recorded, .reason = traces->problem));
     } else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] &&
                job->exec_code == 0 && traces->known && nothing && !strstr(traces->note, "not traced"))
-        recorder_warn(&job->recorder, "trace",
-                      "no function was recorded: compile the program with -g -finstrument-functions, or correct the "
-                      "selection (see scry-run(1))");
+        recorder_note(&job->recorder, NOTE(no_hooks_called));
     if (traces->note[0])
-        recorder_warn(&job->recorder, "trace", "%s", traces->note);
+        recorder_note(&job->recorder, NOTE(said, .text = traces->note));
     if (watch->was_up && watch->rules.err.code)
-        recorder_warn(&job->recorder, "rule", "not in force to the end: %s", watch->rules.err.text);
+        recorder_note(&job->recorder, NOTE(rules_lost, .reason = watch->rules.err.text));
     for (size_t i = 0; i < watch->rules.count; i++) {
         const struct rule *rule = &watch->rules.list[i];
         if (rule->failed && !rule->optional)
-            recorder_warn(&job->recorder, "rule", "an action of rule '%s' failed %llu x: %s", rule->text,
-                          (unsigned long long)rule->failed, rule->action_err.text);
+            recorder_note(&job->recorder, NOTE(rule_failed, .rule = rule->text, .times = rule->failed,
+                                               .reason = rule->action_err.text));
     }
     if (job->options->trace_wanted && !job->options->trace_off && !job->dir[0])
-        recorder_warn(&job->recorder, "trace",
-                      "no function was recorded: there is no job directory that a trace could be written to");
+        recorder_note(&job->recorder, NOTE(no_trace_directory));
 }
 
 static bool is_mpi_launcher(const char *command)
@@ -215,15 +202,10 @@ static void warn_mpi(struct job *job)
                  (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
     snprintf(path, sizeof path, "%s/stats", job->dir);
     if (meant && !job->dir[0])
-        recorder_warn(
-            &job->recorder, "mpi",
-            "calls of MPI were not counted: there is no job directory that their numbers could be written to");
+        recorder_note(&job->recorder, NOTE(mpi_no_directory));
     else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end && access(path, F_OK) < 0 &&
              !strstr(job->watch.traces.note, "calls of MPI of"))
-        recorder_warn(
-            &job->recorder, "mpi",
-            "no calls of MPI were counted: the program made none, or its MPI is linked statically, or LD_PRELOAD "
-            "was replaced on the way to its ranks (set yours before scry run: both are loaded then)");
+        recorder_note(&job->recorder, NOTE(mpi_not_seen));
 }
 
 static void warn_recording(struct job *job)
@@ -231,15 +213,14 @@ static void warn_recording(struct job *job)
     struct scribe *scribe = &job->recorder.scribe;
     bool killed = !scribe_wait(scribe) && job->dir[0] && !scribe->late;
     if (scribe->late)
-        recorder_warn(&job->recorder, "disk_hangs",
-                      "the disk with the job directory does not answer: what is missing there comes when it does");
+        recorder_note(&job->recorder, NOTE(disk_hangs));
     else if (scribe->told.stopped || scribe_lost(scribe) || killed)
-        recorder_warn(&job->recorder, "recording_stopped", "recording stopped: %s; %llu records were lost%s",
-                      killed                 ? "the process that wrote it was killed"
-                      : scribe->told.stopped ? scribe->told.reason
-                                             : "the disk with the job directory did not answer for long",
-                      (unsigned long long)scribe_lost(scribe),
-                      has_traces(job) ? " (those of functions are told apart)" : "");
+        recorder_note(&job->recorder,
+                      NOTE(recording_stopped,
+                           .reason = killed                 ? "the process that wrote it was killed"
+                                     : scribe->told.stopped ? scribe->told.reason
+                                                            : "the disk with the job directory did not answer for long",
+                           .records = scribe_lost(scribe), .traces = has_traces(job)));
 }
 
 /* What was told of single processes beside what the kernel says of all. */
@@ -249,15 +230,11 @@ static void warn_lost(struct job *job)
     const struct watch *watch = &job->watch;
     uint64_t lost = watch->lost + watch->lost_before;
     if (lost)
-        recorder_warn(recorder, "lost", "%llu process records were lost before they were seen: counts may be short",
-                      (unsigned long long)lost);
+        recorder_note(recorder, NOTE(processes_lost, .records = lost));
     if (watch->unseen)
-        recorder_warn(recorder, "unseen",
-                      "%llu processes are counted, but not listed: only the processor time that they needed is known",
-                      (unsigned long long)watch->unseen);
+        recorder_note(recorder, NOTE(processes_unlisted, .processes = watch->unseen));
     if (watch->unclocked_ns > UNCLOCKED_LEAST_NS && watch->unclocked_ns > recorder->model.cpu_ns / 100)
-        recorder_warn(recorder, "unclocked", "which processes needed %.2f s of the processor time is not known",
-                      (double)watch->unclocked_ns / NS_PER_SECOND);
+        recorder_note(recorder, NOTE(cpu_time_unassigned, .seconds = (double)watch->unclocked_ns / NS_PER_SECOND));
 }
 
 static void add_warnings(struct job *job)
@@ -267,18 +244,17 @@ static void add_warnings(struct job *job)
     warn_hidden_signal(job);
     warn_lost(job);
     if (recorder->crashes_omitted)
-        recorder_warn(recorder, "crashes", "%llu more processes crashed",
-                      (unsigned long long)recorder->crashes_omitted);
+        recorder_note(recorder, NOTE(more_crashes, .processes = recorder->crashes_omitted));
     if (job->watch.was_up && !job->seen_to_end)
-        recorder_warn(recorder, "gap", "not watched from %.1f s to the end: %s",
-                      recorder_seconds(recorder, job->watch.answered_ns),
-                      job->watch.hangs[0]   ? job->watch.hangs
-                      : job->watch.gap_open ? job->watch.lost_why
-                                            : "the monitor did not answer");
+        recorder_note(recorder,
+                      NOTE(unwatched_to_end, .from_seconds = recorder_seconds(recorder, job->watch.answered_ns),
+                           .reason = job->watch.hangs[0]   ? job->watch.hangs
+                                     : job->watch.gap_open ? job->watch.lost_why
+                                                           : "the monitor did not answer"));
     warn_traces(job);
     warn_mpi(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
-        recorder_warn(recorder, "crash_stack", "no backtraces of crashes: %s", job->watch.stacks.err.text);
+        recorder_note(recorder, NOTE(no_crash_stacks, .reason = job->watch.stacks.err.text));
     warn_recording(job);
 }
 
@@ -353,7 +329,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     if (scribe_wait(&recorder->scribe)) {
         int code = recorder->scribe.told.replaced;
         if (code < 0)
-            recorder_warn(recorder, "job_json", "%s/job.json could not be written: %s", job->dir, strerror(-code));
+            recorder_note(recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
         struct job_info kept = {0};
         if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
             report.path = ""; /* not even from the start: there is nothing for scry report to read */

@@ -2,12 +2,13 @@
 #include "job/recorder.h"
 
 #include <signal.h>
-#include <stdarg.h>
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "jobdir/notes_json.h"
 #include "jobdir/text.h"
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
@@ -25,14 +26,9 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
     scribe_put_take(&recorder->scribe, record);
 }
 
-void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)
+void recorder_note(struct recorder *recorder, struct note note)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    recorder_put_take(recorder, "warning", json_pack("{s:s, s:o}", "kind", kind, "text", text_json(text)));
+    recorder_put_take(recorder, "warning", note_json(&note));
 }
 
 int recorder_status(const struct recorder *recorder, pid_t pid)

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/notes.h"
 #include "job/hide_args.h"
 #include "job/scribe.h"
 #include "jobdir/model.h"
@@ -26,8 +27,8 @@ struct recorder {
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);
 /* Adopts the record (NULL: out of memory, counted as lost), completes it with "type" and "t" (now). */
 void recorder_put_take(struct recorder *recorder, const char *type, json_t *record);
-void recorder_warn(struct recorder *recorder, const char *kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* A warning. What the fields borrow is copied. */
+void recorder_note(struct recorder *recorder, struct note note);
 
 /* The wait status of the command, or JOB_STATUS_UNKNOWN. */
 int recorder_status(const struct recorder *recorder, pid_t pid);

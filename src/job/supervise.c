@@ -210,7 +210,7 @@ static void prepare_tracing(struct job *job)
     if (code == -ENOEXEC && !wanted)
         return; /* there was nothing to expect */
     if (code < 0)
-        recorder_warn(&job->recorder, "trace", "%s", err.text);
+        recorder_note(&job->recorder, NOTE(agent_not_loaded, .reason = err.text));
     if (code < 0 && wanted)
         job->untraced = err;
 }
@@ -225,7 +225,7 @@ static int check_refused(struct job *job, struct err *err)
     if (!first->code)
         return 0;
     if (first->code == -ENOSYS && !job->options->rule_count) {
-        recorder_warn(&job->recorder, "trace", "%s", first->text);
+        recorder_note(&job->recorder, NOTE(tracing_unsupported, .reason = first->text));
         return 0;
     }
     return refuse(job, first, err);
@@ -236,15 +236,11 @@ static void warn_late(struct job *job)
 {
     const struct watch *watch = &job->watch;
     if (watch->stacks.arming > 0)
-        recorder_warn(&job->recorder, "crash_stack",
-                      "the command was started before crashes were watched for, so early ones have no backtrace: the "
-                      "monitor was not ready for that in %d s",
-                      START_WAIT_MS / 1000);
+        recorder_note(&job->recorder, NOTE(crash_stack_late, .seconds = START_WAIT_MS / 1000));
     if (watch->rules.arming > 0 && job->options->rule_count)
-        recorder_warn(&job->recorder, "rule", "not in force from the start: the monitor was not ready for that in %d s",
-                      START_WAIT_MS / 1000);
+        recorder_note(&job->recorder, NOTE(rules_late, .seconds = START_WAIT_MS / 1000));
     else if (watch->rules.lost && job->options->rule_count)
-        recorder_warn(&job->recorder, "rule", "not in force from the start: the monitor was lost just then");
+        recorder_note(&job->recorder, NOTE(rules_interrupted));
 }
 
 /* The monitor follows the held child, or the job is run without it. */
@@ -253,9 +249,9 @@ static void start_watching(struct job *job)
     struct err err = {0};
     struct watch *watch = &job->watch;
     if (watch_connect(watch, &err) < 0) {
-        recorder_warn(&job->recorder, "monitor",
-                      "no monitor, so only the command as a whole is known, not its processes%s: %s",
-                      job->options->trace_wanted || job->options->rule_count ? " and functions" : "", err.text);
+        recorder_note(
+            &job->recorder,
+            NOTE(no_monitor, .functions = job->options->trace_wanted || job->options->rule_count, .reason = err.text));
         watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
         watch->tries = 4;
     } else {
@@ -267,7 +263,7 @@ static void start_watching(struct job *job)
             return;
         if (!watch->hangs[0])
             snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);
-        recorder_warn(&job->recorder, "monitor", "the job was started unwatched and untraced: %s", watch->hangs);
+        recorder_note(&job->recorder, NOTE(monitor_hangs, .reason = watch->hangs));
     }
     /* The agent would wait for it, too, in each process. */
     if (watch->hangs[0]) {
@@ -410,9 +406,8 @@ static void wait_for_traces(struct job *job)
     } while (answered && unfinished(job) && now - advanced < END_WAIT_MS * UINT64_C(1000000) &&
              now - start < END_MOST_MS * UINT64_C(1000000));
     if (watch->traces.draining)
-        recorder_warn(&job->recorder, "trace",
-                      "the traces of %llu processes were not complete %.0f s after the end: see `scry report` later",
-                      (unsigned long long)watch->traces.draining, (double)(now - start) / NS_PER_SECOND);
+        recorder_note(&job->recorder, NOTE(traces_incomplete, .processes = watch->traces.draining,
+                                           .seconds = (double)(now - start) / NS_PER_SECOND));
 }
 
 /* What the processes have recorded till their ends is to be on disk. If the monitor has died, before or meanwhile,
@@ -474,7 +469,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
         &job->recorder, "setting",
         json_pack("{s:o, s:o, s:b}", "key", text_json(key), "value", text_json(value), "taken", code == 0));
     if (code < 0) {
-        recorder_warn(&job->recorder, "setting", "%s", err.text);
+        recorder_note(&job->recorder, NOTE(setting_refused, .reason = err.text));
         return;
     }
     scribe_limit(&job->recorder.scribe, job->options->max_bytes);
@@ -530,11 +525,12 @@ static void release(struct job *job)
     job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
     if (job->exec_code != LAUNCH_UNTRACED)
         return;
-    static const char why[] = "its environment and arguments leave no room for the variables of scry (ARG_MAX), so "
-                              "the command runs untraced, and without SCRY_JOB";
+    struct note note = NOTE(no_environment);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
     job->exec_code = 0;
-    recorder_warn(&job->recorder, "trace", "%s", why);
-    log_warning("%s", why);
+    recorder_note(&job->recorder, note);
+    note_text(&text, &note);
+    log_warning("%s", text.data ? text.data : "");
 }
 
 /* The command runs instead of this process, as if scry were not there. */

@@ -118,8 +118,7 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
     recorder_put_take(recorder, "stall",
                       json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)count_at(values, RANKS),
                                 "why", text_json(text)));
-    recorder_warn(recorder, "stalled", "no rank began or ended a call of MPI for %.0f s: %s", seconds,
-                  essence.data ? essence.data : "");
+    recorder_note(recorder, NOTE(mpi_stalled, .seconds = seconds, .finding = essence.data));
 }
 
 void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
@@ -127,10 +126,7 @@ void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_rep
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     const struct omis_value *file = omis_item(printed(reader), 0);
     if (rule->fired <= 1 && omis_kind(file) == OMIS_KIND_STRING)
-        recorder_warn(recorder, "privilege",
-                      "%s ran without its privileges (setuid, setgid or capabilities), for Linux grants none to traced "
-                      "processes: without --crash-stack it has them",
-                      omis_text(file, NULL));
+        recorder_note(recorder, NOTE(privileges_denied, .program = omis_text(file, NULL)));
 }
 
 static struct span action_name(const struct request *request, size_t number)

@@ -89,7 +89,7 @@ static void close_gap(struct watch *watch)
     struct recorder *recorder = watch->recorder;
     double from = recorder_seconds(recorder, watch->answered_ns), to = recorder_seconds(recorder, clock_now_ns());
     recorder_put_take(recorder, "gap", json_pack("{s:f, s:f, s:s}", "from", from, "to", to, "reason", watch->lost_why));
-    recorder_warn(recorder, "gap", "not watched from %.1f s to %.1f s: %s", from, to, watch->lost_why);
+    recorder_note(recorder, NOTE(unwatched, .from_seconds = from, .to_seconds = to, .reason = watch->lost_why));
     watch->gap_open = false;
 }
 
@@ -181,7 +181,7 @@ static void created(struct watch *watch)
     struct err err = {0};
     if (answer_token(watch->reply, watch->token, sizeof watch->token, &err) < 0) {
         if (!watch->was_up && watch->tries == 0)
-            recorder_warn(watch->recorder, "monitor", "the job cannot be followed: %s", err.text);
+            recorder_note(watch->recorder, NOTE(not_followed, .reason = err.text));
         lose(watch, err.text);
         watch->tries = 30; /* it will not be better in a moment */
         return;

@@ -14,13 +14,13 @@
  *                argv, argv_cut (true: there is more of it), cwd        its command and working directory, if known
  *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
  *                source (of the status: event, pidfd, wait) or why (it is not known); argv, argv_cut, cwd
- *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's (the agent's own); the
- * peaks without it sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
+ *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's; the peaks without it
+ *   sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
  *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
  *                       disk_writes, packets}
  *                alive: [[pid, state, rss, peak_rss, cpu_ns, threads], ...]         those that changed
  *   gap          from, to, reason      not observed in between
- *   warning      kind, text
+ *   warning      kind, note, fields, text: jobdir/notes_json.h
  *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
  *   rule         rule, fired, results: [{action, service, objects, status, error, result}]: a trigger rule that fired
  *   rules        list: [{rule, fired, failed}, ...]      how often in all, and in how many some action failed

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/dirs.h"
+#include "jobdir/notes_json.h"
 #include "jobdir/report.h"
 #include "jobdir/spool.h"
 #include "jobdir/test_jobdir.h"
@@ -29,6 +30,18 @@ static void check_show(const char *text, const char *expected)
     text_show(&out, text);
     assert_string_equal(out.data ? out.data : "", expected);
     buf_done(&out);
+}
+
+static void test_note(void **state)
+{
+    struct note note = NOTE(refused, .processes = 2, .at_least = true, .reason = "a\xff");
+    json_t *json = note_json(&note);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text,
+                        "{\"fields\":{\"at_least\":true,\"processes\":2,\"reason\":\"a\\\\xff\"},\"kind\":\"trace\","
+                        "\"note\":\"refused\",\"text\":\"at least 2 processes were not traced: a\\\\xff\"}");
+    free(text);
+    json_decref(json);
 }
 
 static void test_text(void **state)
@@ -583,13 +596,21 @@ static void test_report_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_units),  cmocka_unit_test(test_course),
-        cmocka_unit_test(test_series), IN_PLACE(test_info),
-        IN_PLACE(test_info_versions),  IN_PLACE(test_state),
-        cmocka_unit_test(test_model),  cmocka_unit_test(test_model_commands),
-        IN_PLACE(test_find),           IN_PLACE(test_find_named),
-        IN_PLACE(test_used_again),     IN_PLACE(test_report_unseen_end),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_note),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_course),
+        cmocka_unit_test(test_series),
+        IN_PLACE(test_info),
+        IN_PLACE(test_info_versions),
+        IN_PLACE(test_state),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_commands),
+        IN_PLACE(test_find),
+        IN_PLACE(test_find_named),
+        IN_PLACE(test_used_again),
+        IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
     };
     return cmocka_run_group_tests_name("jobdir", tests, NULL, NULL);

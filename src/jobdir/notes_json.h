@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes in records and reports. */
+#ifndef SCRY_JOBDIR_NOTES_JSON_H
+#define SCRY_JOBDIR_NOTES_JSON_H
+
+#include <jansson.h>
+
+#include "base/notes.h"
+
+/* {"kind", "note", "fields", "text"}: its group, its name, its fields by their names, and what a person reads. Notes
+ * recorded by versions before have "kind" and "text" only. NULL: out of memory. */
+json_t *note_json(const struct note *note);
+
+#endif
