@@ -151,6 +151,13 @@ static bool has_traces(const struct job *job)
     return access(path, F_OK) == 0;
 }
 
+/* Processes were not traced, and that is told. */
+static bool were_refused(const struct trace_info *traces)
+{
+    return tracing_note(traces, NOTE_refused) || tracing_note(traces, NOTE_late) ||
+           tracing_note(traces, NOTE_socket_removed);
+}
+
 /* Tracing was asked for and nothing came, or rules were lost with a monitor. */
 static void warn_traces(struct job *job)
 {
@@ -161,14 +168,13 @@ static void warn_traces(struct job *job)
     if (traces->events && nothing && job->dir[0])
         recorder_note(&job->recorder,
                       NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
-    else if (traces->problem[0] && nothing) { /* problems of traces are told with them */
-        if (!strstr(traces->note, traces->problem))
-            recorder_note(&job->recorder, NOTE(nothing_recorded, .reason = traces->problem));
-    } else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] &&
-               job->exec_code == 0 && traces->known && nothing && !strstr(traces->note, "not traced"))
+    else if (traces->problem[0] && nothing) /* problems of traces are told with them */
+        recorder_note(&job->recorder, NOTE(nothing_recorded, .reason = traces->problem));
+    else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] && job->exec_code == 0 &&
+             traces->known && nothing && !were_refused(traces))
         recorder_note(&job->recorder, NOTE(no_hooks_called));
-    if (traces->note[0])
-        recorder_note(&job->recorder, NOTE(said, .text = traces->note));
+    for (size_t i = 0; i < traces->note_count; i++)
+        recorder_note(&job->recorder, traces->notes[i]);
     if (watch->was_up && watch->rules.err.code)
         recorder_note(&job->recorder, NOTE(rules_lost, .reason = watch->rules.err.text));
     for (size_t i = 0; i < watch->rules.count; i++) {
@@ -204,7 +210,7 @@ static void warn_mpi(struct job *job)
     if (meant && !job->dir[0])
         recorder_note(&job->recorder, NOTE(mpi_no_directory));
     else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end && access(path, F_OK) < 0 &&
-             !strstr(job->watch.traces.note, "calls of MPI of"))
+             !tracing_note(&job->watch.traces, NOTE_mpi_no_room))
         recorder_note(&job->recorder, NOTE(mpi_not_seen));
 }
 

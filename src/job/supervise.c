@@ -344,11 +344,13 @@ static void tell_wait(struct job *job)
         return;
     }
     job->wait_told = true;
-    if (!strstr(watch->traces.note, " waits until "))
+    const struct note *note = tracing_note(&watch->traces, NOTE_main_waits);
+    if (!note)
         return;
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(buf_done) struct buf said = BUF_INIT, text = BUF_INIT;
+    note_text(&said, note);
     buf_puts(&text, "scry: ");
-    text_show(&text, watch->traces.note);
+    text_show(&text, said.data ? said.data : "");
     buf_putc(&text, '\n');
     say(job, &text);
 }

@@ -60,9 +60,45 @@ static void copy_text(char *ret_text, size_t size, const struct omis_value *valu
     snprintf(ret_text, size, "%s", omis_text(value, NULL));
 }
 
+static const char *keep_text(struct trace_info *info, const char *text)
+{
+    if (info->text_count == TRACING_NOTES)
+        return "";
+    char *kept = info->texts[info->text_count++];
+    snprintf(kept, sizeof info->texts[0], "%s", text);
+    return kept;
+}
+
+/* A list of a name and fields. Of one that only another version knows, the name is told. */
+static void take_note(struct trace_info *info, const struct omis_value *list)
+{
+    const char *name = omis_text(omis_item(list, 0), NULL);
+    struct note note = {.kind = note_find(name)};
+    const struct note_field *fields = note_fields(note.kind);
+    for (size_t i = 0; fields[i].name; i++) {
+        const struct omis_value *value = omis_item(list, i + 1);
+        if (fields[i].type == NOTE_STRING)
+            note.words[i].string = keep_text(info, omis_text(value, NULL));
+        else if (fields[i].type == NOTE_FLOATING)
+            note.words[i].floating = omis_floating(value);
+        else
+            note.words[i].integer = omis_unsigned(value);
+    }
+    if (info->note_count < TRACING_NOTES)
+        info->notes[info->note_count++] = note.kind ? note : NOTE(said, .text = keep_text(info, name));
+}
+
+const struct note *tracing_note(const struct trace_info *info, enum note_kind kind)
+{
+    for (size_t i = 0; i < info->note_count; i++)
+        if (info->notes[i].kind == kind)
+            return &info->notes[i];
+    return NULL;
+}
+
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
 {
-    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, NOTE, CHOOSING, UNMATCHED, MEMBERS };
+    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, TEXTS, CHOOSING, UNMATCHED, NOTES_AT, MEMBERS };
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     omis_reader_find(reader, 1);
     const struct omis_value *values = omis_reader_values(reader);
@@ -77,7 +113,9 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
                                     .choosing = count_at(values, CHOOSING)};
     copy_text(ret_info->problem, sizeof ret_info->problem, omis_item(values, PROBLEM));
     copy_text(ret_info->unmatched, sizeof ret_info->unmatched, omis_item(values, UNMATCHED));
-    copy_text(ret_info->note, sizeof ret_info->note, omis_item(values, NOTE));
+    const struct omis_value *notes = omis_item(values, NOTES_AT);
+    for (size_t i = 0; i < omis_count(notes); i++)
+        take_note(ret_info, omis_item(notes, i));
 }
 
 /* What the reply's print([...]) printed: how many, and the list of them. Empty when it has none. */

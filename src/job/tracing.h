@@ -9,21 +9,26 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/notes.h"
 #include "job/options.h"
 #include "job/recorder.h"
 #include "job/rules.h"
 
 enum { TRACING_RULE_RECORDS = 1000 }; /* of one rule; then they are only counted */
+enum { TRACING_NOTES = 16 };
 
 /* Of the service job_trace_info. */
 struct trace_info {
     bool known;              /* it was answered */
     uint64_t live, draining; /* traced processes that run; that ended, and whose records are not yet on disk */
     uint64_t events, discarded;
-    char problem[512];   /* why nothing came although it was asked for; "" */
-    char note[512];      /* what no trace tells; "" */
-    uint64_t choosing;   /* processes whose symbols are still read for the selection in force */
-    char unmatched[512]; /* that it means no function of any process that lives; "" */
+    char problem[512];                /* why nothing came although it was asked for; "" */
+    struct note notes[TRACING_NOTES]; /* what no trace tells */
+    size_t note_count;
+    uint64_t choosing;              /* processes whose symbols are still read for the selection in force */
+    char unmatched[512];            /* that it means no function of any process that lives; "" */
+    char texts[TRACING_NOTES][512]; /* of the notes, which point there: not to be copied */
+    size_t text_count;
 };
 
 /* Appends the request that sets everything; nothing where there is nothing to set. */
@@ -32,6 +37,7 @@ void tracing_request(struct buf *out, const struct run_options *options, const c
 void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err);
 
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
+const struct note *tracing_note(const struct trace_info *info, enum note_kind kind); /* NULL: there is none */
 
 /* Hands on what a changed setting is told with. */
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);

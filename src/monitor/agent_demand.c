@@ -304,7 +304,7 @@ static void tell(struct demand *demand, int code, const char *reason)
 }
 
 /* A request for all processes of a job is in order if it is met in one of them. */
-static void note(struct agent *agent, const struct demand *demand, bool met, const char *reason)
+static void note(struct agent *agent, const struct demand *demand, bool met, enum note_kind kind, struct span reason)
 {
     struct trace_job *job = agent->job;
     struct rule_note *its = NULL;
@@ -318,8 +318,11 @@ static void note(struct agent *agent, const struct demand *demand, bool met, con
     if (!its)
         return;
     its->met |= met;
-    if (*reason && !*its->reason)
-        snprintf(its->reason, sizeof its->reason, "%s", reason);
+    if (its->kind)
+        return;
+    its->kind = kind;
+    snprintf(its->function, sizeof its->function, "%s", demand->text);
+    snprintf(its->reason, sizeof its->reason, "%.*s", SPAN_ARG(reason));
 }
 
 /* What is wrong with a parameter of the demand, of the lines of scry-symbols; NULL: nothing. */
@@ -337,15 +340,12 @@ static const char *problem_of(const struct demand *demand, const char *lines)
 
 void agent_demands_problem(struct agent *agent, const char *lines)
 {
-    char reason[160];
     for (struct demand *demand = agent->demands; demand; demand = demand->next) {
         const char *text = demand->waits_for_compile && demand->slot_count == 1 ? problem_of(demand, lines) : NULL;
         if (!text)
             continue;
         demand->blind = true;
-        snprintf(reason, sizeof reason, "'%.40s' with a condition: %.*s", demand->text,
-                 (int)(strcspn(text, "\n") < 70 ? strcspn(text, "\n") : 70), text);
-        note(agent, demand, false, reason);
+        note(agent, demand, false, NOTE_condition_unseen, span_of(text, strcspn(text, "\n")));
     }
 }
 
@@ -353,9 +353,8 @@ static void put_in_place(struct agent *agent, struct demand *demand)
 {
     demand->waits_for_compile = false;
     update_slots(agent, demand->slots, demand->slot_count);
-    char reason[128];
-    snprintf(reason, sizeof reason, "no function of the programs is '%.64s'", demand->text);
-    note(agent, demand, demand->slot_count != 0 && !demand->blind, demand->slot_count ? "" : reason);
+    note(agent, demand, demand->slot_count != 0 && !demand->blind,
+         demand->slot_count ? NOTE_NONE : NOTE_no_such_function, span_str(""));
     if (demand->slot_count == 0)
         tell(demand, -ENOENT, "no function of the program with compiled-in hooks is meant");
     else

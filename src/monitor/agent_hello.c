@@ -146,8 +146,6 @@ static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, con
     *ret_parent = parent_of(agents, stat.ppid, hello);
     code = agent_area_make(agent, *ret_parent, err);
     if (code < 0) {
-        if (agent->job)
-            job_set_problem(agent->job, "%s", err->text);
         agent_free(agent);
         return NULL;
     }

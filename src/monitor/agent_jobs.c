@@ -285,16 +285,51 @@ static void describe_noted(struct trace_job *job, char *ret_text, size_t size)
     snprintf(ret_text, size, "%s", text.data ? text.data : "");
 }
 
+static void add_note(struct agents_job_state *state, struct note note)
+{
+    if (state->note_count < AGENTS_NOTES)
+        state->notes[state->note_count++] = note;
+}
+
+/* The first rule or request that does not hold: nowhere, or not everywhere. */
+static void describe_rules(const struct trace_job *job, struct agents_job_state *state)
+{
+    for (unsigned i = 0; i < job->rule_note_count && !state->note_count; i++) {
+        const struct rule_note *rule = &job->rule_notes[i];
+        if (rule->kind == NOTE_condition_unseen)
+            add_note(state, NOTE(condition_unseen, .elsewhere = rule->met, .function = rule->function,
+                                 .reason = rule->reason));
+        else if (rule->kind == NOTE_no_such_function && !rule->met)
+            add_note(state, NOTE(no_such_function, .function = rule->function));
+    }
+}
+
 /* The symbols of a big program take seconds the first time. */
 static void describe_hold(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
 {
-    for (const struct agent *agent = agents->list; agent && !*state->note; agent = agent->next)
-        if (agent->job == job && agent->hold_timer && !agent->ended)
-            snprintf(state->note, sizeof state->note, "pid %d, %.300s, waits until %s, but not longer than %d s",
-                     agent->pid, agent->exe,
-                     agent_indexes_ready(agent) ? "it is known where its values are"
-                                                : "its symbols are read, which are kept for the next time",
-                     (int)wait_policies[WAIT_MAIN].limit_ms / 1000);
+    const struct agent *agent = agents->list;
+    while (agent && (agent->job != job || !agent->hold_timer || agent->ended))
+        agent = agent->next;
+    if (agent)
+        add_note(state, NOTE(main_waits, .pid = (uint64_t)agent->pid, .program = agent->exe,
+                             .indexed = agent_indexes_ready(agent),
+                             .limit_seconds = wait_policies[WAIT_MAIN].limit_ms / 1000));
+}
+
+/* What was not traced, or not counted, and why. */
+static void describe_missing(const struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
+{
+    if (job->refused)
+        add_note(state, NOTE(refused, .processes = job->refused, .at_least = job->refused == REFUSED_LIMIT,
+                             .reason = job->refused_why));
+    if (job->late)
+        add_note(state, NOTE(late, .processes = job->late));
+    if (job->mpi_no_room)
+        add_note(state, NOTE(mpi_no_room, .processes = job->mpi_no_room, .room_mb = job->mpi_room >> 20));
+    if (job->constructed && state->events)
+        add_note(state, NOTE(constructed, .libraries = job->constructed));
+    if (job->unreachable)
+        add_note(state, NOTE(socket_removed, .socket = agents->socket_path));
 }
 
 /* Whether the selection in force means anything in the processes that live. */
@@ -339,41 +374,10 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         describe_noted(job, ret_state->problem, sizeof ret_state->problem);
     else if (!ret_state->events)
         snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->unmatched);
-    for (unsigned i = 0; i < job->rule_note_count; i++) {
-        const struct rule_note *rule = &job->rule_notes[i];
-        if (*rule->reason && (!rule->met || strstr(rule->reason, "condition")) && !*ret_state->note)
-            snprintf(ret_state->note, sizeof ret_state->note, "a rule or request %s: %s",
-                     rule->met ? "does not hold everywhere" : "cannot hold", rule->reason);
-    }
+    describe_rules(job, ret_state);
     describe_hold(agents, job, ret_state);
     describe_selected(agents, job, ret_state);
-    if (job->refused)
-        snprintf(ret_state->note, sizeof ret_state->note, "%s%u process%s not traced: %s",
-                 job->refused == REFUSED_LIMIT ? "at least " : "", job->refused, job->refused == 1 ? " was" : "es were",
-                 job->refused_why);
-    size_t len = job->refused ? strlen(ret_state->note) : 0;
-    if (job->late)
-        snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%s%u process%s not traced: the monitor did not answer in time on this busy node, or was stopped",
-                 len ? "; " : "", job->late, job->late == 1 ? " was" : "es were");
-    len = strlen(ret_state->note);
-    if (job->mpi_no_room)
-        snprintf(
-            ret_state->note + len, sizeof ret_state->note - len,
-            "%scalls of MPI of %u process%s were not counted: the limit of address space (ulimit -v) leaves no more "
-            "than %llu MB, which MPI may need",
-            len ? "; " : "", job->mpi_no_room, job->mpi_no_room == 1 ? "" : "es",
-            (unsigned long long)job->mpi_room >> 20);
-    len = strlen(ret_state->note);
-    if (job->constructed && ret_state->events)
-        snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%scalls may be missing: the constructors of %u librar%s ran before recording could begin",
-                 len ? "; " : "", job->constructed, job->constructed == 1 ? "y" : "ies (of all processes together)");
-    len = strlen(ret_state->note);
-    if (job->unreachable)
-        snprintf(ret_state->note + len, sizeof ret_state->note - len,
-                 "%s%.200s was removed while the job ran: programs that began just then are not traced",
-                 len ? "; " : "", agents->socket_path);
+    describe_missing(agents, job, ret_state);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/notes.h"
 #include "jobdir/profile.h"
 #include "shm/area.h"
 #include "shm/mpi_calls.h"
@@ -116,15 +117,19 @@ int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
  * of that name. */
 bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
 
+enum { AGENTS_NOTES = 8 };
+
 /* How it stands with a job's traces: for its end and its summary. */
 struct agents_job_state {
     unsigned living;            /* processes with an agent */
     unsigned draining;          /* ended ones whose records are not all on disk yet */
     uint64_t events, discarded; /* of all its processes so far */
     char problem[512];          /* why nothing, or not everything, came, with the remedy; "" */
-    char note[512];             /* what no trace tells; "" */
-    unsigned choosing;          /* living ones whose symbols are still read for the selection in force */
-    char unmatched[512];        /* of one of them, if no living one has a function that is selected; "" */
+    struct note
+        notes[AGENTS_NOTES]; /* what no trace tells; their texts are the agents', until anything of them changes */
+    unsigned note_count;
+    unsigned choosing;   /* living ones whose symbols are still read for the selection in force */
+    char unmatched[512]; /* of one of them, if no living one has a function that is selected; "" */
 };
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
 /* The same, shorter. */

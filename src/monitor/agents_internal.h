@@ -68,9 +68,10 @@ struct trace_job {
     bool hooked;                    /* some process had them */
     uint32_t brief[BRIEF_PROGRAMS]; /* agent_area.c */
     struct rule_note {
-        uint32_t serial; /* of a demand */
-        bool met;        /* in some process */
-        char reason[160];
+        uint32_t serial;     /* of a demand */
+        bool met;            /* in some process */
+        enum note_kind kind; /* what is wrong in some process; NOTE_NONE: nothing */
+        char function[65], reason[71];
     } rule_notes[RULE_NOTES];
     unsigned rule_note_count;
     bool unreachable;     /* the socket that its programs know was not there for a while */

@@ -258,7 +258,7 @@ static void test_ends_at_once(void **state)
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
     assert_int_equal(job_state.living, 0);
     assert_non_null(strstr(job_state.problem, "limit of open files"));
-    assert_string_equal(job_state.note, "");
+    assert_int_equal(job_state.note_count, 0);
     step_until(agents_count(agents) == 0);
 }
 
@@ -290,8 +290,10 @@ static void test_refused_again(void **state)
     child_heard(&child, '!');
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    if (!strstr(job_state.note, "2 processes were not traced: no room for the trace buffer"))
-        fail_msg("%s", job_state.note);
+    assert_int_equal(job_state.note_count, 1);
+    assert_int_equal(job_state.notes[0].kind, NOTE_refused);
+    assert_int_equal(job_state.notes[0].refused.processes, 2);
+    assert_non_null(strstr(job_state.notes[0].refused.reason, "no room for the trace buffer"));
     child_end(&child, 0);
 }
 
@@ -481,7 +483,9 @@ static void test_runtime_removed(void **state)
         assert_int_equal(rings(), 0);
         struct agents_job_state job_state;
         assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-        assert_non_null(strstr(job_state.note, "agent.sock was removed while the job ran"));
+        const struct note *last = &job_state.notes[job_state.note_count - 1];
+        assert_int_equal(last->kind, NOTE_socket_removed);
+        assert_non_null(strstr(last->socket_removed.socket, "agent.sock"));
     }
     snprintf(command, sizeof command, "rm -r '%s.former'", dir);
     assert_int_equal(system(command), 0);

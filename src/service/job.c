@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/notes.h"
 #include "base/seldom.h"
 #include "monitor/agent_commands.h"
 #include "monitor/agents.h"
@@ -299,6 +300,46 @@ static void job_get_settings(struct scry_call *call)
     buf_done(&text);
 }
 
+/* [name, field, ...] */
+static void put_note(struct buf *text, const struct note *note)
+{
+    const struct note_field *fields = note_fields(note->kind);
+    buf_putc(text, '[');
+    value_print_string(text, span_str(note_name(note->kind)));
+    for (size_t i = 0; fields[i].name; i++) {
+        buf_putc(text, ',');
+        if (fields[i].type == NOTE_STRING)
+            value_print_string(text, span_str(note->words[i].string));
+        else if (fields[i].type == NOTE_FLOATING)
+            value_print_floating(text, note->words[i].floating);
+        else
+            value_print_uint(text, note->words[i].integer);
+    }
+    buf_putc(text, ']');
+}
+
+static void put_notes(struct buf *text, const struct agents_job_state *state)
+{
+    buf_puts(text, ",[");
+    for (unsigned i = 0; i < state->note_count; i++) {
+        buf_puts(text, i ? "," : "");
+        put_note(text, &state->notes[i]);
+    }
+    buf_putc(text, ']');
+}
+
+/* For people. */
+static void put_note_texts(struct buf *text, const struct agents_job_state *state)
+{
+    struct buf all = BUF_INIT;
+    for (unsigned i = 0; i < state->note_count; i++) {
+        buf_puts(&all, i ? "; " : "");
+        note_text(&all, &state->notes[i]);
+    }
+    value_print_string(text, span_of(all.data ? all.data : "", all.len));
+    buf_done(&all);
+}
+
 static void job_trace_info(struct scry_call *call)
 {
     struct job *job = job_find(call);
@@ -312,9 +353,10 @@ static void job_trace_info(struct scry_call *call)
                (unsigned long long)state.discarded);
     value_print_string(&text, span_str(state.problem));
     buf_putc(&text, ',');
-    value_print_string(&text, span_str(state.note));
+    put_note_texts(&text, &state);
     buf_printf(&text, ",%u,", state.choosing);
     value_print_string(&text, span_str(state.unmatched));
+    put_notes(&text, &state);
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -348,11 +390,12 @@ const struct scry_service job_services[] = {
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
     {"job_trace_info", SCRY_INFORMATION,
      "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
-     "note; integer choosing; string unmatched }",
+     "note; integer choosing; string unmatched; any* notes }",
      SCRY_OPTIONAL, job_trace_info,
      "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
      "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "
-     "symbols are still read for the selection in force; unmatched: that it means no function of any that lives."},
+     "symbols are still read for the selection in force; unmatched: that it means no function of any that lives; "
+     "notes: what no trace tells as lists of a name and fields, for programs."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
      "A setting of the job was changed by job_set.", .event = &setting_ops},
     SERVICE_END,

@@ -213,8 +213,14 @@ int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
 
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
 {
-    *ret_state = (struct agents_job_state){
-        .living = 1, .draining = 2, .events = 3, .discarded = 4, .problem = "why", .unmatched = "none"};
+    *ret_state = (struct agents_job_state){.living = 1,
+                                           .draining = 2,
+                                           .events = 3,
+                                           .discarded = 4,
+                                           .problem = "why",
+                                           .unmatched = "none",
+                                           .notes = {NOTE(refused, .processes = 2, .reason = "no room")},
+                                           .note_count = 1};
     return 0;
 }
 
