@@ -181,7 +181,7 @@ void doctor_monitor(struct finding *finding)
     arguments[argc] = NULL;
     if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK) {
         const char *error = client_error(), *why = error ? error : "it cannot be reached";
-        bool none = strncmp(why, "no monitor runs", 15) == 0;
+        bool none = client_found_none();
         finding_set(finding, none ? FINDING_OK : FINDING_FAIL, "%s%s", why, none ? ": it is started when needed" : "");
         if (client_timed_out())
             finding_remedy(finding, "do that; a running job is not harmed");

@@ -38,6 +38,8 @@ const char *client_hangs(uint64_t since_ns, unsigned limit_ms);
 
 /* Whether it failed because a monitor gave no answer in time; client_error() says which. */
 bool client_timed_out(void);
+/* Whether it failed because no monitor runs, and none was to be started. */
+bool client_found_none(void);
 
 /* The identifier that the monitor gave this tool, 0 when there is no connection. */
 int client_tool_id(void);

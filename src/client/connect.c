@@ -272,7 +272,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
         _cleanup_(closep) int fd = local_connect(path, err);
         bool missing = fd == -ENOENT || fd == -ECONNREFUSED;
         if (missing && options->start == START_NEVER)
-            return err_set(err, fd, "no monitor runs at %s", path);
+            return err_set(err, -ESRCH, "no monitor runs at %s", path);
         if (missing)
             fd = start_and_connect(runtime, path, err);
         if (fd < 0)

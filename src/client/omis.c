@@ -25,7 +25,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .timer_fd = -1, .last = &the.first};
 static char init_error[ERR_TEXT_SIZE];
-static bool init_timed_out;
+static int init_code;
 static unsigned patience_ms = ANSWER_TIMEOUT_MS;
 static unsigned timeout_ms; /* of requests; 0: none */
 
@@ -95,7 +95,7 @@ Omis_status omis_init(int *argc, char ***argv, void (*error_handler)(Omis_reply 
     pthread_mutex_lock(&lock);
     int code = init_locked(argc, argv, error_handler, tool_id, &err);
     memcpy(init_error, err.text, sizeof init_error);
-    init_timed_out = code == -ETIMEDOUT;
+    init_code = code;
     if (code == 0)
         init_error[0] = 0;
     pthread_mutex_unlock(&lock);
@@ -281,7 +281,12 @@ const char *client_error(void)
 
 bool client_timed_out(void)
 {
-    return init_timed_out;
+    return init_code == -ETIMEDOUT;
+}
+
+bool client_found_none(void)
+{
+    return init_code == -ESRCH;
 }
 
 int client_tool_id(void)

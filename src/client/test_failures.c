@@ -240,6 +240,7 @@ static void test_failing_start(void **state)
     setenv("SCRY_LIBEXEC", dir, 1);
     assert_int_equal(init("--omis-no-start"), OMIS_OS_ERROR);
     assert_non_null(strstr(error_text, "no monitor runs at"));
+    assert_true(client_found_none());
     assert_int_not_equal(access(lock, F_OK), 0);
 
     write_program(program, "#!/bin/sh\necho \"scry-monitor: no luck with $1\" >&2\nexit 3\n");

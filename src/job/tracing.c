@@ -133,17 +133,9 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
         changed(ctx, omis_text(key, NULL), omis_text(value, NULL));
 }
 
-/* The line that says what it is: the first finding, or how many wait. */
-static void put_essence(struct buf *out, const char *text)
-{
-    const char *finding = strstr(text, "\n\n");
-    finding = finding && strncmp(finding, "\n\nRanks\n", 8) != 0 ? finding + 2 : text;
-    buf_append(out, finding, strcspn(finding, "\n"));
-}
-
 void tracing_stalled(struct recorder *recorder, Omis_reply reply)
 {
-    enum { SECONDS, RANKS, TEXT };
+    enum { SECONDS, RANKS, TEXT, FINDING };
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     const struct omis_value *values = printed(reader);
     if (omis_kind(omis_item(values, TEXT)) != OMIS_KIND_STRING ||
@@ -151,12 +143,11 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
         return;
     const char *text = omis_text(omis_item(values, TEXT), NULL);
     double seconds = omis_floating(omis_item(values, SECONDS));
-    _cleanup_(buf_done) struct buf essence = BUF_INIT;
-    put_essence(&essence, text);
     recorder_put_take(recorder, "stall",
                       json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)count_at(values, RANKS),
                                 "why", text_json(text)));
-    recorder_note(recorder, NOTE(mpi_stalled, .seconds = seconds, .finding = essence.data));
+    recorder_note(recorder,
+                  NOTE(mpi_stalled, .seconds = seconds, .finding = omis_text(omis_item(values, FINDING), NULL)));
 }
 
 void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)

@@ -163,7 +163,7 @@ static void add_rules(struct watch *watch)
     buf_clear(&text);
     buf_puts(&text, "mpi_job_has_stalled(");
     value_print_string(&text, span_str(watch->dir));
-    buf_printf(&text, ", %.3f) : print([$seconds, $ranks, $text])", watch->options->stall_seconds);
+    buf_printf(&text, ", %.3f) : print([$seconds, $ranks, $text, $finding])", watch->options->stall_seconds);
     snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
     buf_done(&text);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};

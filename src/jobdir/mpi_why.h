@@ -161,4 +161,6 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
 void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor);
 /* The findings with the calls that make them, then a line for each rank (alike ones together). */
 void mpi_why_text(struct buf *out, const struct mpi_why *why);
+/* The line of it that says most, without its end: the first finding, or how many wait. */
+void mpi_why_line(struct buf *out, const struct mpi_why *why);
 #endif

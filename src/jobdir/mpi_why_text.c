@@ -381,7 +381,8 @@ static void put_late(struct buf *out, const struct mpi_why *why)
             count, count == 1 ? "" : "s", count == 1 ? "its" : "their");
 }
 
-void mpi_why_text(struct buf *out, const struct mpi_why *why)
+/* How many wait. */
+static void put_head(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
                why->waiting == 1 ? "s" : "", why->waiting && why->stuck == why->waiting ? " in vain" : "");
@@ -395,10 +396,31 @@ void mpi_why_text(struct buf *out, const struct mpi_why *why)
         text_seconds(out, (double)why->still_ns / 1e9);
     }
     buf_putc(out, '\n');
+}
+
+/* What it comes from, a line or a few each, with an empty line before. */
+static void put_reasons(struct buf *out, const struct mpi_why *why)
+{
     for (size_t i = 0; i < why->finding_count; i++)
         put_finding(out, why, &why->findings[i]);
     put_starved(out, why);
     put_unseen(out, why);
     put_late(out, why);
+}
+
+void mpi_why_text(struct buf *out, const struct mpi_why *why)
+{
+    put_head(out, why);
+    put_reasons(out, why);
     put_all(out, why);
+}
+
+void mpi_why_line(struct buf *out, const struct mpi_why *why)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    put_reasons(&text, why);
+    if (!text.len)
+        put_head(&text, why);
+    const char *line = text.data ? text.data + strspn(text.data, "\n") : "";
+    buf_append(out, line, strcspn(line, "\n"));
 }

@@ -583,10 +583,12 @@ const struct scry_service mpi_services[] = {
      "moment "
      "at which that is safe; where none is found within 3 s, or it cannot be done at all, the error says why."},
     {"mpi_job_has_stalled", SCRY_EVENT,
-     "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text }",
+     "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text; string "
+     "finding }",
      SCRY_OPTIONAL, NULL,
      "For that long no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Told once for "
-     "each stall; ranks: how many there are on this node; text: why they do not move, as mpi_get_wait_graph has it.",
+     "each stall; ranks: how many there are on this node; text: why they do not move, as mpi_get_wait_graph has it; "
+     "finding: its first finding, in a line.",
      .event = &mpi_stalled_ops},
     SERVICE_END,
 };

@@ -22,9 +22,9 @@ void mpi_flush(struct scry_call *call);
 void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
-/* Why the ranks of a job (directory; NULL: all) do not move, by looks at one moment: for who cannot wait. 0 or -ENOMEM.
- */
-int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out);
+/* Why the ranks of a job (directory; NULL: all) do not move, by looks at one moment: for who cannot wait; and its first
+ * finding in a line. 0 or -ENOMEM. */
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line);
 
 /* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);

@@ -19,7 +19,7 @@
 enum { LOOKS = 4 /* in the time that is asked for */, LONGEST_S = 1000000 };
 static const double SHORTEST_S = 0.1;
 
-enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUTPUTS };
+enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUTPUTS };
 
 struct stall { /* csr->event_data */
     struct mpi_stall judged;
@@ -37,12 +37,13 @@ static void look_at(void *ctx, struct mpi_process *process)
 
 static void tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
 {
-    struct buf text = BUF_INIT;
-    mpi_job_why_text(monitor, dir, &text);
+    struct buf text = BUF_INIT, finding = BUF_INIT;
+    mpi_job_why_text(monitor, dir, &text, &finding);
     uint64_t now = clock_now_ns();
     struct value outputs[OUTPUTS] = {value_string(span_str(dir ? dir : "")),
                                      value_floating((double)(now - since_ns) / 1e9), value_uint(ranks),
-                                     value_string(span_of(text.data ? text.data : "", text.len))};
+                                     value_string(span_of(text.data ? text.data : "", text.len)),
+                                     value_string(span_of(finding.data ? finding.data : "", finding.len))};
     struct event event = {.service = registry_find(monitor->registry, span_str("mpi_job_has_stalled")),
                           .time_ns = now,
                           .outputs = outputs,
@@ -53,6 +54,7 @@ static void tell(struct monitor *monitor, const char *dir, struct stall *stall, 
     stall->telling = false;
     monitor_leave(monitor);
     buf_done(&text);
+    buf_done(&finding);
 }
 
 /* The job as it is named now; "" for all; NULL: nobody follows it (yet). */

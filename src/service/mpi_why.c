@@ -128,7 +128,7 @@ static void question_done(struct question *question)
     mpi_stats_set_done(&question->set);
 }
 
-int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out)
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line)
 {
     struct question question = {.monitor = monitor, .dir = dir};
     struct arena arena = ARENA_INIT;
@@ -136,8 +136,10 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out)
     look_begin(&question);
     look_end(&question, true);
     int code = conclude(&question, &why, &arena);
-    if (code == 0)
+    if (code == 0) {
         mpi_why_text(out, &why);
+        mpi_why_line(line, &why);
+    }
     question_done(&question);
     arena_done(&arena);
     return code;

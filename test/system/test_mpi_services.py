@@ -239,14 +239,15 @@ class Services(RanksTest):
 
     def test_stall(self):
         """Told once, with the reason; not while calls come and go."""
-        number, _ = self.enable(f'mpi_job_has_stalled("{self.jobdir}", 0.5): print([$job, $seconds, $ranks, $text])')
+        number, _ = self.enable(f'mpi_job_has_stalled("{self.jobdir}", 0.5): print([$job, $seconds, $ranks, $text, $finding])')
         process, ranks, release = self.blocked()
-        told = [0, 0, 0, ""]
+        told = [0, 0, 0, "", ""]
         while "2 ranks wait for rank 1" not in told[3]:  # on a busy machine, they also waited for each other before
             told = value(self.triggered(number, timeout=60).result())[1]
         self.assertEqual((told[0], told[2]), (self.jobdir, RANKS))
         self.assertGreaterEqual(told[1], 0.5)
         self.assertIn("MPI_Recv", told[3])
+        self.assertEqual(told[4], told[3].split("\n")[2])
         self.omis.quiet(number, 1.2)
         self.finish(process, release)
         self.drained()

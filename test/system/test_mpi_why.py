@@ -505,6 +505,8 @@ class Why(mpitest.MpiCase):
         self.end(job)
         warnings = [each for each in self.report(path)["warnings"] if each["kind"] == "stalled"]
         self.assertRegex(warnings[-1]["text"], r"^no rank began or ended a call of MPI for \d+ s: deadlock: 4 ranks wait")
+        self.assertEqual(warnings[-1]["note"], "mpi_stalled")
+        self.assertRegex(warnings[-1]["fields"]["finding"], "^deadlock: 4 ranks wait")
         done = self.box.run(self.box.scry("why", path))
         self.assertRegex(done.stdout, r"its ranks last stood still [\d.]+ .* after the start: for [\d.]+ ")
         self.assertRegex(done.stdout, r"\n  \| deadlock: 4 ranks wait for each other in a circle\n  \|   rank 0 .*: MPI_Send of "
