@@ -66,6 +66,15 @@
     NOTE(traces_incomplete, "trace", \
          "the traces of {processes} processes were not complete {seconds.0} s after the end: see `scry report` later", \
          INTEGER(processes) FLOATING(seconds)) \
+    /* of the traces, from reports */ \
+    NOTE(trace_unfinished, "trace", \
+         "the trace of process {pid} was not written to its end: is the monitor still at it, was it killed, or the disk " \
+         "full?", \
+         INTEGER(pid)) \
+    NOTE(traces_unfinished, "trace", \
+         "{traces} traces were not written to their ends: is the monitor still at it, was it killed, or the disk full?", \
+         INTEGER(traces)) \
+    /* from scry run, of MPI and crashes */ \
     NOTE(mpi_no_directory, "mpi", \
          "calls of MPI were not counted: there is no job directory that their numbers could be written to",) \
     NOTE(mpi_not_seen, "mpi", \

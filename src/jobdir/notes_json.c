@@ -18,6 +18,12 @@ static json_t *field_json(enum note_field_type type, union note_word word)
     }
 }
 
+enum note_kind note_json_kind(const json_t *record)
+{
+    const char *name = json_string_value(json_object_get(record, "note"));
+    return name ? note_find(name) : NOTE_NONE;
+}
+
 json_t *note_json(const struct note *note)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;

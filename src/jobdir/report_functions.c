@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "jobdir/notes_json.h"
 #include "jobdir/report_functions_internal.h"
 #include "jobdir/text.h"
 
@@ -270,23 +271,25 @@ static int add_edges(struct reading *reading)
     return 0;
 }
 
-static void add_text(json_t *list, const char *text)
+/* Unless it is there. */
+static void add_once(json_t *list, json_t *item_take)
 {
     size_t index;
     json_t *known;
+    bool there = json_array_size(list) >= LIMIT_PROBLEMS;
     json_array_foreach(list, index, known)
     {
-        if (strcmp(json_string_value(known), text) == 0)
-            return;
+        there = there || json_equal(known, item_take);
     }
-    if (json_array_size(list) < LIMIT_PROBLEMS)
-        json_array_append_new(list, text_json(text));
+    if (!there)
+        json_array_append(list, item_take);
+    json_decref(item_take);
 }
 
 static void add_problem(void *ctx, const char *text)
 {
     struct job_functions *all = ctx;
-    add_text(all->problems, text);
+    add_once(all->problems, note_json(&NOTE(said, .text = text)));
 }
 
 /* Whether the name is in the list "a, b". */
@@ -331,15 +334,14 @@ static int add_unwatched(struct job_functions *all, const struct trace *trace)
     const char *slash = exe ? strrchr(exe, '/') : NULL, *name = slash ? slash + 1 : exe ? exe : "?";
     if (!why && trace_number(trace, "switches_from"))
         return 0;
-    char gone[64];
-    snprintf(gone, sizeof gone, "process %d is gone", (int)trace_pid(trace));
     why = why ? why : "its trace does not have it";
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_printf(&text, "%s: %s", name, why);
     if (text.failed)
         return -ENOMEM;
-    add_text(all->unwatched, text.data);
-    return add_unwatched_for(all, strcmp(why, gone) == 0 ? "gone before they could be watched" : why, name);
+    add_once(all->unwatched, text_json(text.data));
+    bool gone = trace_number(trace, "switches_gone") != 0;
+    return add_unwatched_for(all, gone ? "gone before they could be watched" : why, name);
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -412,11 +414,8 @@ static void add_all_counts(struct reading *reading)
             (reading->gaps < all->overwritten - overwritten ? reading->gaps : all->overwritten - overwritten);
     const char *state = trace_value(reading->trace, "state");
     if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
-        char unwritten[160];
-        snprintf(unwritten, sizeof unwritten, UNFINISHED "%d was" UNFINISHED_WHY, (int)trace_pid(reading->trace),
-                 "its end");
         all->unfinished++;
-        add_problem(all, unwritten);
+        add_once(all->problems, note_json(&NOTE(trace_unfinished, .pid = (uint64_t)trace_pid(reading->trace))));
     }
 }
 

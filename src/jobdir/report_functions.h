@@ -111,7 +111,7 @@ struct job_functions {
     size_t slowest_count;
     struct job_crash_calls *crashes;
     size_t crash_count;
-    json_t *problems;  /* array of strings: why something is missing */
+    json_t *problems;  /* array of notes (notes_json.h): why something is missing */
     json_t *unwatched; /* array of strings: of what processes it is not known when they had a processor, and why */
     struct job_unwatched *unwatched_for;                   /* the same by reasons */
     size_t processes;                                      /* that have traces: one of each program that they ran */

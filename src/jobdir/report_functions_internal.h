@@ -10,10 +10,6 @@
 #include "jobdir/report_functions.h"
 #include "jobdir/trace.h"
 
-/* A problem of one process: with its number, and "its end". */
-#define UNFINISHED "the trace of process "
-#define UNFINISHED_WHY " not written to %s: is the monitor still at it, was it killed, or the disk full?"
-
 /* A call that ended. */
 struct ended {
     uint32_t function;

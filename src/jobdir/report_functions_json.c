@@ -113,6 +113,17 @@ static json_t *crash_json(const struct job_crash_calls *crash)
                      "open_calls", lines_json(crash->stack), "last_calls", lines_json(crash->last));
 }
 
+static json_t *problem_texts(const json_t *notes)
+{
+    json_t *texts = json_array(), *note;
+    size_t index;
+    json_array_foreach(notes, index, note)
+    {
+        json_array_append(texts, json_object_get(note, "text"));
+    }
+    return texts;
+}
+
 void job_functions_json(json_t *report, const struct job_functions *functions)
 {
     json_t *list = json_array(), *calls = json_array(), *slowest = json_array(), *crashes = json_array();
@@ -135,14 +146,14 @@ void job_functions_json(json_t *report, const struct job_functions *functions)
     const struct job_functions *all = functions ? functions : &none;
     json_object_set_new(
         report, "trace",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "events",
-                  (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "waits_ran_out",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o, s:o}",
+                  "events", (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "waits_ran_out",
                   (json_int_t)all->waits_ran_out, "waits_dropped", (json_int_t)all->waits_dropped, "overwritten",
                   (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds", all->cost_seconds,
                   "threads_omitted", (json_int_t)all->threads_omitted, "functions_omitted",
                   (json_int_t)all->functions_omitted, "too_deep", (json_int_t)all->too_deep, "processes",
                   (json_int_t)all->processes, "complete", !all->incomplete, "thinned", (json_int_t)all->thinned,
                   "min_time_ns", (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
-                  all->problems ? json_incref(all->problems) : json_array(), "unwatched",
-                  all->unwatched ? json_incref(all->unwatched) : json_array()));
+                  problem_texts(all->problems), "notes", all->problems ? json_incref(all->problems) : json_array(),
+                  "unwatched", all->unwatched ? json_incref(all->unwatched) : json_array()));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "jobdir/notes_json.h"
 #include "jobdir/calls.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/report_functions_internal.h"
@@ -177,6 +178,13 @@ static bool is_said(const json_t *warnings, const char *text)
     return false;
 }
 
+static void put_problem(struct buf *out, const char *label, const char *text)
+{
+    buf_puts(out, label);
+    text_show(out, text);
+    buf_putc(out, '\n');
+}
+
 /* The problems that no warning has told. */
 static void put_problems(struct buf *out, const struct job_functions *functions, const json_t *warnings,
                          const char *label, size_t most)
@@ -184,13 +192,15 @@ static void put_problems(struct buf *out, const struct job_functions *functions,
     size_t index, shown = 0, more = 0;
     json_t *problem;
     if (functions->unfinished > 1) { /* one line for all of them */
-        buf_printf(out, "%s%zu traces were" UNFINISHED_WHY "\n", label, functions->unfinished, "their ends");
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        note_text(&text, &NOTE(traces_unfinished, .traces = functions->unfinished));
+        put_problem(out, label, text.data ? text.data : "");
         shown++;
     }
     json_array_foreach(functions->problems, index, problem)
     {
-        const char *said = json_string_value(problem);
-        bool summed = functions->unfinished > 1 && strncmp(said, UNFINISHED, strlen(UNFINISHED)) == 0;
+        const char *said = json_string_value(json_object_get(problem, "text"));
+        bool summed = functions->unfinished > 1 && note_json_kind(problem) == NOTE_trace_unfinished;
         if (summed || is_said(warnings, said))
             continue;
         if (shown == most) {
@@ -198,9 +208,7 @@ static void put_problems(struct buf *out, const struct job_functions *functions,
             continue;
         }
         shown++;
-        buf_puts(out, label);
-        text_show(out, json_string_value(problem));
-        buf_putc(out, '\n');
+        put_problem(out, label, said);
     }
     if (more)
         buf_printf(out, "%s... and %zu more\n", label, more);

@@ -418,7 +418,7 @@ static void test_unwatched(void **state)
         made_trace(place->root, pid, other);
         snprintf(process, sizeof process,
                  "version\t1\npid\t%d\nnode\tnode\nexe\t/bin/%s\nticks_per_second\t1000000000\nstate\texited\n"
-                 "switches_missing\tprocess %d is gone\n",
+                 "switches_missing\tprocess %d is gone\nswitches_gone\t1\n",
                  pid, pid < 210 ? "short" : "brief", pid);
         made_text(other, ".process", process);
     }

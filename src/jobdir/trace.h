@@ -11,8 +11,7 @@
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
  *                        functions_omitted flight_overwritten ... problem (may repeat)
  *                        switches_from switches_until (ticks, between which .switches is whole) switches_bytes
- *                        switches_missing (why
- *                        it is not, or not longer)
+ *                        switches_missing (why it is not, or not longer) switches_gone (1: for the process was gone)
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
  *                        min_time_least, if that was not so all the time), max_depth
  *     .functions         lines ID ADDRESS NAME FILE LINE SIZE MODULE (tabs; backslash escapes); later lines for an ID

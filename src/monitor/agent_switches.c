@@ -265,6 +265,8 @@ void agent_switches_start(struct agent *agent)
         code = switch_process_open(&switches->watched, agents->switches->rings, agent->pid, &err);
     if (code < 0) {
         trace_writer_set(agent->writer, "switches_missing", "%s", err.text);
+        if (code == -ESRCH)
+            trace_writer_set(agent->writer, "switches_gone", "1");
         free(switches);
         return;
     }
