@@ -69,6 +69,14 @@ class Layers(unittest.TestCase):
         self.refused("ext/pa/x.c", SPDX + "#include <scry/ext.h>\n", None)
         self.refused("include/scry/x.h", SPDX + '#include "base/buf.h"\n', "installed headers include each other")
 
+    def test_sentences(self):
+        for call in ('strstr(note, "not traced")', 'strncmp(why,\n "no monitor runs", 15)', 'strcmp(f("a, (b"), " of it")'):
+            self.refused("src/job/x.c", SPDX + f"bool x = {call};\n", "src/job/x.c:2: looks for")
+        self.refused("src/job/x.c", SPDX + 'bool x = strcmp(kind, "gap") == 0; /* strstr(text, "a b") */ f("a b");\n', None)
+        self.refused("src/job/test_x.c", SPDX + 'bool x = strstr(note, "not traced");\n', None)
+
+        self.refused("src/job/x.c", SPDX + "bool x = *text == '\"' && strstr(note, \"not traced\") && f('(');\n", "looks for")
+
     def test_licence_line(self):
         self.refused("src/base/x.c", "int x;\n", "src/base/x.c:1: no line 'SPDX-License-Identifier")
         self.refused("tools/x", "#!/bin/sh\n", "tools/x:1: no line")
