@@ -36,6 +36,11 @@ const char *note_group(enum note_kind kind)
     return rows[kind].group;
 }
 
+const char *note_template(enum note_kind kind)
+{
+    return rows[kind].text;
+}
+
 enum note_kind note_find(const char *name)
 {
     for (enum note_kind kind = NOTE_NONE + 1; kind < NOTE_KINDS; kind++)

@@ -172,8 +172,9 @@ struct note_field {
 
 const struct note_field *note_fields(enum note_kind kind); /* of known kinds; NOTE_NONE has none */
 const char *note_name(enum note_kind kind);
-const char *note_group(enum note_kind kind); /* "kind" of the warning that it becomes */
-enum note_kind note_find(const char *name);  /* NOTE_NONE: there is no such note in this version */
+const char *note_group(enum note_kind kind);    /* "kind" of the warning that it becomes */
+const char *note_template(enum note_kind kind); /* its text, with {field}: for the reference */
+enum note_kind note_find(const char *name);     /* NOTE_NONE: there is no such note in this version */
 
 /* Appends its text, as the fields are: whoever shows it on a terminal escapes it. Of NOTE_NONE nothing. */
 void note_text(struct buf *out, const struct note *note);

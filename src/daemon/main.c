@@ -205,7 +205,7 @@ static void close_descriptors(void)
 static int print_reference(const char *page)
 {
     if (*page) {
-        reference_print_mpi_calls(stdout);
+        (strcmp(page, "notes") == 0 ? reference_print_notes : reference_print_mpi_calls)(stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     struct loop *loop;

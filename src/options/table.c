@@ -135,7 +135,7 @@ const struct option_row option_rows[] = {
      .expected = "a number of seconds"},
     {"daemon", 0, NULL, OPTION_SWITCH, MONITOR, 0, "in the background; its messages go to monitor.log"},
     {"reference", 0, "PAGE", OPTION_CHOICE, MONITOR, OPTION_OPTIONAL,
-     "print the page of services, or that of MPI calls (mpi-calls), and end", NULL, "mpi-calls"},
+     "print the page of services, of MPI calls (mpi-calls), or of notes, and end", NULL, "mpi-calls notes"},
 
     /* several */
     {"json", 0, NULL, OPTION_SWITCH, PS, 0, "as JSON (doc/reference/ps.schema.json)"},

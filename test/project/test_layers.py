@@ -74,7 +74,6 @@ class Layers(unittest.TestCase):
             self.refused("src/job/x.c", SPDX + f"bool x = {call};\n", "src/job/x.c:2: looks for")
         self.refused("src/job/x.c", SPDX + 'bool x = strcmp(kind, "gap") == 0; /* strstr(text, "a b") */ f("a b");\n', None)
         self.refused("src/job/test_x.c", SPDX + 'bool x = strstr(note, "not traced");\n', None)
-
         self.refused("src/job/x.c", SPDX + "bool x = *text == '\"' && strstr(note, \"not traced\") && f('(');\n", "looks for")
 
     def test_licence_line(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """doc/reference/services.md says what the tables say. To renew it: scry-monitor --reference >doc/reference/services.md
-(with SCRY_EXT_PATH pointing at the built extensions); so does mpi-calls.md: scry-monitor --reference=mpi-calls."""
+(with SCRY_EXT_PATH pointing at the built extensions); so do mpi-calls.md and notes.md: scry-monitor --reference=mpi-calls."""
 
 import os
 import re
@@ -62,11 +62,12 @@ class Reference(scrytest.TestCase):
         with open(PAGE, encoding="utf-8") as file:
             self.assertEqual(lines(file.read()), lines(self.printed))
 
-    def test_page_of_mpi_calls_is_current(self):
-        done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference=mpi-calls"])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(os.path.join(os.path.dirname(PAGE), "mpi-calls.md"), encoding="utf-8") as file:
-            self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
+    def test_other_pages_are_current(self):
+        for page in ("mpi-calls", "notes"):
+            done = self.box.run([self.box.path("libexec", "scry-monitor"), f"--reference={page}"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(os.path.dirname(PAGE), f"{page}.md"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
         done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference=pvm-calls"])
         self.assertEqual(done.returncode, 1)
         self.assertIn('has no page "pvm-calls"', done.stderr)
