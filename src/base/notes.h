@@ -47,6 +47,16 @@
          INTEGER(libraries)) \
     NOTE(socket_removed, "trace", \
          "{socket} was removed while the job ran: programs that began just then are not traced", STRING(socket)) \
+    /* from the monitor, if nothing came */ \
+    NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \
+    NOTE(no_hooks, "trace", \
+         "compiled without -finstrument-functions: {programs}; compile with -g -finstrument-functions, and their calls " \
+         "are recorded", \
+         STRING(programs)) \
+    NOTE(own_hooks, "trace", \
+         "with hooks of their own (__cyg_profile_func_enter), which get their calls: {programs}; leave them out, and the " \
+         "calls are recorded", \
+         STRING(programs)) \
     /* from scry run, of tracing */ \
     NOTE(agent_not_loaded, "trace", "{reason}", STRING(reason)) \
     NOTE(tracing_unsupported, "trace", "{reason}", STRING(reason)) \
@@ -57,7 +67,6 @@
          "the calls that were recorded ({records} records) are gone: {directory}/trace was {emptied?emptied|removed} " \
          "while the job ran", \
          INTEGER(records) STRING(directory) FLAG(emptied)) \
-    NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \
     NOTE(no_hooks_called, "trace", \
          "no function was recorded: compile the program with -g -finstrument-functions, or correct the selection (see " \
          "scry-run(1))",) \

@@ -151,6 +151,12 @@ static bool has_traces(const struct job *job)
     return access(path, F_OK) == 0;
 }
 
+static void note_all(struct recorder *recorder, const struct note *notes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        recorder_note(recorder, notes[i]);
+}
+
 /* Processes were not traced, and that is told. */
 static bool were_refused(const struct trace_info *traces)
 {
@@ -163,18 +169,17 @@ static void warn_traces(struct job *job)
 {
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
-    bool told = traces->events || traces->problem[0], removed = !has_traces(job);
+    bool told = traces->events || traces->problem_count, removed = !has_traces(job);
     bool nothing = removed || (told && !crash_is_traced(job, 0));
     if (traces->events && nothing && job->dir[0])
         recorder_note(&job->recorder,
                       NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
-    else if (traces->problem[0] && nothing) /* problems of traces are told with them */
-        recorder_note(&job->recorder, NOTE(nothing_recorded, .reason = traces->problem));
+    else if (traces->problem_count && nothing) /* problems of traces are told with them */
+        note_all(&job->recorder, traces->problems, traces->problem_count);
     else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] && job->exec_code == 0 &&
              traces->known && nothing && !were_refused(traces))
         recorder_note(&job->recorder, NOTE(no_hooks_called));
-    for (size_t i = 0; i < traces->note_count; i++)
-        recorder_note(&job->recorder, traces->notes[i]);
+    note_all(&job->recorder, traces->notes, traces->note_count);
     if (watch->was_up && watch->rules.err.code)
         recorder_note(&job->recorder, NOTE(rules_lost, .reason = watch->rules.err.text));
     for (size_t i = 0; i < watch->rules.count; i++) {

@@ -70,7 +70,7 @@ static const char *keep_text(struct trace_info *info, const char *text)
 }
 
 /* A list of a name and fields. Of one that only another version knows, the name is told. */
-static void take_note(struct trace_info *info, const struct omis_value *list)
+static struct note take_note(struct trace_info *info, const struct omis_value *list)
 {
     const char *name = omis_text(omis_item(list, 0), NULL);
     struct note note = {.kind = note_find(name)};
@@ -84,8 +84,15 @@ static void take_note(struct trace_info *info, const struct omis_value *list)
         else
             note.words[i].integer = omis_unsigned(value);
     }
-    if (info->note_count < TRACING_NOTES)
-        info->notes[info->note_count++] = note.kind ? note : NOTE(said, .text = keep_text(info, name));
+    return note.kind ? note : NOTE(said, .text = keep_text(info, name));
+}
+
+static size_t take_notes(struct trace_info *info, struct note *ret_notes, const struct omis_value *lists)
+{
+    size_t count = 0;
+    for (; count < omis_count(lists) && count < TRACING_NOTES; count++)
+        ret_notes[count] = take_note(info, omis_item(lists, count));
+    return count;
 }
 
 const struct note *tracing_note(const struct trace_info *info, enum note_kind kind)
@@ -98,7 +105,19 @@ const struct note *tracing_note(const struct trace_info *info, enum note_kind ki
 
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
 {
-    enum { LIVE, DRAINING, EVENTS, DISCARDED, PROBLEM, TEXTS, CHOOSING, UNMATCHED, NOTES_AT, MEMBERS };
+    enum {
+        LIVE,
+        DRAINING,
+        EVENTS,
+        DISCARDED,
+        PROBLEM_TEXTS,
+        NOTE_TEXTS,
+        CHOOSING,
+        UNMATCHED,
+        NOTES_AT,
+        PROBLEMS,
+        MEMBERS
+    };
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     omis_reader_find(reader, 1);
     const struct omis_value *values = omis_reader_values(reader);
@@ -111,11 +130,9 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
                                     .events = count_at(values, EVENTS),
                                     .discarded = count_at(values, DISCARDED),
                                     .choosing = count_at(values, CHOOSING)};
-    copy_text(ret_info->problem, sizeof ret_info->problem, omis_item(values, PROBLEM));
     copy_text(ret_info->unmatched, sizeof ret_info->unmatched, omis_item(values, UNMATCHED));
-    const struct omis_value *notes = omis_item(values, NOTES_AT);
-    for (size_t i = 0; i < omis_count(notes); i++)
-        take_note(ret_info, omis_item(notes, i));
+    ret_info->note_count = take_notes(ret_info, ret_info->notes, omis_item(values, NOTES_AT));
+    ret_info->problem_count = take_notes(ret_info, ret_info->problems, omis_item(values, PROBLEMS));
 }
 
 /* What the reply's print([...]) printed: how many, and the list of them. Empty when it has none. */

@@ -22,9 +22,9 @@ struct trace_info {
     bool known;              /* it was answered */
     uint64_t live, draining; /* traced processes that run; that ended, and whose records are not yet on disk */
     uint64_t events, discarded;
-    char problem[512];                /* why nothing came although it was asked for; "" */
-    struct note notes[TRACING_NOTES]; /* what no trace tells */
-    size_t note_count;
+    struct note notes[TRACING_NOTES];    /* what no trace tells */
+    struct note problems[TRACING_NOTES]; /* why nothing came although it was asked for */
+    size_t note_count, problem_count;
     uint64_t choosing;              /* processes whose symbols are still read for the selection in force */
     char unmatched[512];            /* that it means no function of any process that lives; "" */
     char texts[TRACING_NOTES][512]; /* of the notes, which point there: not to be copied */

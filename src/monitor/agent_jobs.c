@@ -251,38 +251,47 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* `WHAT: a, b; REMEDY` of the programs that have hooks of their own, or have none. */
-static void describe_some(const struct trace_job *job, bool own_hooks, const char *what, const char *remedy,
-                          struct buf *out)
+static void add_problem(struct agents_job_state *state, struct note note)
 {
-    const char *between = what;
-    for (size_t i = 0; i < job->noted_count; i++) {
-        if (job->noted[i].own_hooks != own_hooks)
-            continue;
-        if (between == what && out->len)
-            buf_puts(out, "; ");
-        buf_printf(out, "%s %s", between, base_name(job->noted[i].exe));
-        between = ",";
-    }
-    if (between != what)
-        buf_puts(out, remedy);
+    state->problems[state->problem_count++] = note;
 }
 
-/* Why there is nothing: programs that were compiled without hooks, or have their own. */
-static void describe_noted(struct trace_job *job, char *ret_text, size_t size)
+/* The programs that have hooks of their own, or have none: "a, b". */
+static const char *name_noted(const struct trace_job *job, bool own_hooks, struct agents_job_state *state)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char *names = state->programs[own_hooks];
+    size_t len = 0, size = sizeof state->programs[0];
+    for (size_t i = 0; i < job->noted_count; i++)
+        if (job->noted[i].own_hooks == own_hooks && len < size)
+            len += (size_t)snprintf(names + len, size - len, "%s%s", len ? ", " : "", base_name(job->noted[i].exe));
+    return names;
+}
+
+/* Programs that were compiled without hooks, or have their own. */
+static void describe_noted(struct trace_job *job, struct agents_job_state *state)
+{
     for (size_t i = 0; i < job->noted_count; i++) {
         struct noted_program *program = &job->noted[i];
         if (!program->looked)
             program->own_hooks = elf_has_own_hooks(program->exe);
         program->looked = true;
     }
-    describe_some(job, false, "compiled without -finstrument-functions:",
-                  "; compile with -g -finstrument-functions, and their calls are recorded", &text);
-    describe_some(job, true, "with hooks of their own (__cyg_profile_func_enter), which get their calls:",
-                  "; leave them out, and the calls are recorded", &text);
-    snprintf(ret_text, size, "%s", text.data ? text.data : "");
+    const char *without = name_noted(job, false, state), *own = name_noted(job, true, state);
+    if (*without)
+        add_problem(state, NOTE(no_hooks, .programs = without));
+    if (*own)
+        add_problem(state, NOTE(own_hooks, .programs = own));
+}
+
+/* Why there is nothing. */
+static void describe_problems(struct trace_job *job, struct agents_job_state *state)
+{
+    if (*job->problem)
+        add_problem(state, NOTE(nothing_recorded, .reason = job->problem));
+    else if (!job->hooked && job->noted_count && job->settings.enabled)
+        describe_noted(job, state);
+    else if (!state->events && *job->unmatched)
+        add_problem(state, NOTE(nothing_recorded, .reason = job->unmatched));
 }
 
 static void add_note(struct agents_job_state *state, struct note note)
@@ -368,12 +377,7 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     agents->mpi->job_state(agents, job, ret_state);
     if (agent_hello_waits(agents)) /* perhaps of this job; if it did not wait any longer, that is still to be counted */
         ret_state->living++;
-    if (*job->problem)
-        snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->problem);
-    else if (!job->hooked && job->noted_count && job->settings.enabled)
-        describe_noted(job, ret_state->problem, sizeof ret_state->problem);
-    else if (!ret_state->events)
-        snprintf(ret_state->problem, sizeof ret_state->problem, "%s", job->unmatched);
+    describe_problems(job, ret_state);
     describe_rules(job, ret_state);
     describe_hold(agents, job, ret_state);
     describe_selected(agents, job, ret_state);

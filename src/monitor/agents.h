@@ -124,10 +124,11 @@ struct agents_job_state {
     unsigned living;            /* processes with an agent */
     unsigned draining;          /* ended ones whose records are not all on disk yet */
     uint64_t events, discarded; /* of all its processes so far */
-    char problem[512];          /* why nothing, or not everything, came, with the remedy; "" */
-    struct note
-        notes[AGENTS_NOTES]; /* what no trace tells; their texts are the agents', until anything of them changes */
-    unsigned note_count;
+    /* Their texts are the agents', until anything of them changes, or stand in `programs`. */
+    struct note notes[AGENTS_NOTES]; /* what no trace tells */
+    struct note problems[2];         /* why nothing, or not everything, came */
+    unsigned note_count, problem_count;
+    char programs[2][512];
     unsigned choosing;   /* living ones whose symbols are still read for the selection in force */
     char unmatched[512]; /* of one of them, if no living one has a function that is selected; "" */
 };

@@ -226,8 +226,8 @@ static void test_long_texts(void **state)
     assert_int_equal(size, AGENT_HELLO_HEAD + strlen(job) + 1 + AREA_PATH);
     int fd = hello_dial();
     assert_int_equal(send(fd, &hello, size, 0), size);
-    step_until(agents_job_state(agents, job, &job_state) == 0 && *job_state.problem);
-    assert_non_null(strstr(job_state.problem, "yyy"));
+    step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.problem_count);
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "yyy"));
     close(fd);
 }
 
@@ -239,8 +239,8 @@ static void test_no_hooks(void **state)
     assert_int_equal(agents_job_set(agents, job, "trace", "fn:*", &err), 0);
     struct child child = child_new(fake_agent);
     child_tell(&child, 'h', 0);
-    step_until(agents_job_state(agents, job, &job_state) == 0 && *job_state.problem);
-    assert_non_null(strstr(job_state.problem, "-finstrument-functions"));
+    step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.problem_count);
+    assert_int_equal(job_state.problems[0].kind, NOTE_no_hooks);
     assert_int_equal(agents_count(agents), 0);
     child_end(&child, 0);
 }
@@ -257,7 +257,7 @@ static void test_ends_at_once(void **state)
     child_end(&child, 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
     assert_int_equal(job_state.living, 0);
-    assert_non_null(strstr(job_state.problem, "limit of open files"));
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "limit of open files"));
     assert_int_equal(job_state.note_count, 0);
     step_until(agents_count(agents) == 0);
 }
@@ -627,7 +627,7 @@ static void test_limit(void **state)
     assert_int_equal(atomic_load(&agent_view(agent)->area->policy), AREA_FLIGHT);
     struct agents_job_state job_state;
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_non_null(strstr(job_state.problem, "--max-size"));
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "--max-size"));
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
 }

@@ -417,7 +417,7 @@ static void test_no_memory(void **state)
     assert_int_equal(came, 0);
     assert_int_equal(area_files(), 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_non_null(strstr(job_state.problem, "limit of memory"));
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "limit of memory"));
     assert_int_equal(agents->memory_taken, UINT64_MAX / 2);
     child_end(&child, SIGKILL);
 }
@@ -455,7 +455,7 @@ static void test_no_room_on_disk(void **state)
     child_end(&child, 0);
     step_until(draining(NULL) == 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_non_null(strstr(job_state.problem, path));
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, path));
 }
 
 int main(void)

@@ -318,23 +318,23 @@ static void put_note(struct buf *text, const struct note *note)
     buf_putc(text, ']');
 }
 
-static void put_notes(struct buf *text, const struct agents_job_state *state)
+static void put_notes(struct buf *text, const struct note *notes, size_t count)
 {
-    buf_puts(text, ",[");
-    for (unsigned i = 0; i < state->note_count; i++) {
+    buf_putc(text, '[');
+    for (size_t i = 0; i < count; i++) {
         buf_puts(text, i ? "," : "");
-        put_note(text, &state->notes[i]);
+        put_note(text, &notes[i]);
     }
     buf_putc(text, ']');
 }
 
 /* For people. */
-static void put_note_texts(struct buf *text, const struct agents_job_state *state)
+static void put_note_texts(struct buf *text, const struct note *notes, size_t count)
 {
     struct buf all = BUF_INIT;
-    for (unsigned i = 0; i < state->note_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         buf_puts(&all, i ? "; " : "");
-        note_text(&all, &state->notes[i]);
+        note_text(&all, &notes[i]);
     }
     value_print_string(text, span_of(all.data ? all.data : "", all.len));
     buf_done(&all);
@@ -351,12 +351,15 @@ static void job_trace_info(struct scry_call *call)
     struct buf text = BUF_INIT;
     buf_printf(&text, "%u,%u,%llu,%llu,", state.living, state.draining, (unsigned long long)state.events,
                (unsigned long long)state.discarded);
-    value_print_string(&text, span_str(state.problem));
+    put_note_texts(&text, state.problems, state.problem_count);
     buf_putc(&text, ',');
-    put_note_texts(&text, &state);
+    put_note_texts(&text, state.notes, state.note_count);
     buf_printf(&text, ",%u,", state.choosing);
     value_print_string(&text, span_str(state.unmatched));
-    put_notes(&text, &state);
+    buf_putc(&text, ',');
+    put_notes(&text, state.notes, state.note_count);
+    buf_putc(&text, ',');
+    put_notes(&text, state.problems, state.problem_count);
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -390,12 +393,12 @@ const struct scry_service job_services[] = {
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
     {"job_trace_info", SCRY_INFORMATION,
      "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
-     "note; integer choosing; string unmatched; any* notes }",
+     "note; integer choosing; string unmatched; any* notes; any* problems }",
      SCRY_OPTIONAL, job_trace_info,
      "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
      "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "
      "symbols are still read for the selection in force; unmatched: that it means no function of any that lives; "
-     "notes: what no trace tells as lists of a name and fields, for programs."},
+     "notes and problems: the same as lists of a name and fields, for programs."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
      "A setting of the job was changed by job_set.", .event = &setting_ops},
     SERVICE_END,

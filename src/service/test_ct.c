@@ -463,7 +463,7 @@ static void jobs_have_settings(void **state)
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"depth\",\"6\"]");
     assert_string_equal(test_ask(other, ": job_trace_info(\"abc\")"),
                         "OMIS_OK | OMIS_OK=1,2,3,4,\"why\",\"2 processes were not traced: no room\",0,"
-                        "\"none\",[[\"refused\",2,0,\"no room\"]]");
+                        "\"none\",[[\"refused\",2,0,\"no room\"]],[[\"nothing_recorded\",\"why\"]]");
     test_close(run);
     assert_false(fake_job_known);
     test_has_text(test_ask(other, ": job_set(\"abc\", \"depth\", \"2\")"), "none does");

@@ -217,7 +217,8 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
                                            .draining = 2,
                                            .events = 3,
                                            .discarded = 4,
-                                           .problem = "why",
+                                           .problems = {NOTE(nothing_recorded, .reason = "why")},
+                                           .problem_count = 1,
                                            .unmatched = "none",
                                            .notes = {NOTE(refused, .processes = 2, .reason = "no room")},
                                            .note_count = 1};
