@@ -199,12 +199,10 @@ static void put_processes(struct buf *out, const struct view *view, struct buf *
     }
 }
 
-static void put_time(struct buf *line, uint64_t ns, int columns)
+static void put_time(struct buf *line, uint64_t ns)
 {
-    struct buf text = BUF_INIT;
-    text_seconds(&text, (double)ns / 1e9);
-    buf_printf(line, "%*s ", columns, text.data ? text.data : "");
-    buf_done(&text);
+    text_seconds_in(line, (double)ns / 1e9, 11);
+    buf_putc(line, ' ');
 }
 
 static void put_function(struct buf *out, const struct view *view, struct buf *line,
@@ -215,10 +213,10 @@ static void put_function(struct buf *out, const struct view *view, struct buf *l
     double share = view->functions.self_ns ? 100.0 * (double)function->self_ns / (double)view->functions.self_ns : 0;
     buf_printf(line, "%7.1f ", share);
     if (!narrow) {
-        put_time(line, function->self_ns, 11);
-        put_time(line, function->total_ns, 11);
+        put_time(line, function->self_ns);
+        put_time(line, function->total_ns);
         if (function->max_ns)
-            put_time(line, function->max_ns, 11);
+            put_time(line, function->max_ns);
         else /* none has ended yet */
             buf_printf(line, "%11s ", "-");
     }

@@ -337,7 +337,7 @@ static bool explain_left_out(const struct job_traces *traces)
         if (!ns)
             continue;
         _cleanup_(buf_done) struct buf text = BUF_INIT;
-        call_put_ns(&text, (double)ns);
+        text_ns(&text, (double)ns);
         log_error("no call was recorded: none took as long as %s (--min-time)", text.data ? text.data : "");
         return true;
     }

@@ -288,38 +288,18 @@ bool call_put_place(struct buf *out, const struct trace *trace, const struct cal
     return true;
 }
 
-void call_put_ns(struct buf *out, double ns)
-{
-    static const struct {
-        double limit, unit;
-        const char *name;
-    } units[] = {{999.5e3, 1e3, "us"}, {999.5e6, 1e6, "ms"}, {60e9, 1e9, "s"}};
-    if (ns < 999.5) {
-        buf_printf(out, "%.0f ns", ns);
-        return;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        double value = ns / units[i].unit;
-        if (ns < units[i].limit) {
-            buf_printf(out, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[i].name);
-            return;
-        }
-    }
-    text_seconds(out, ns / 1e9);
-}
-
 void call_put_time(struct buf *out, const struct call_time *time)
 {
     double least = (time->cpu_ns + time->waiting_ns + time->preempted_ns) / 100;
     buf_puts(out, "cpu ");
-    call_put_ns(out, time->cpu_ns);
+    text_ns(out, time->cpu_ns);
     if (time->waiting_ns > least) {
         buf_puts(out, ", waiting ");
-        call_put_ns(out, time->waiting_ns);
+        text_ns(out, time->waiting_ns);
     }
     if (time->preempted_ns > least) {
         buf_puts(out, ", preempted ");
-        call_put_ns(out, time->preempted_ns);
+        text_ns(out, time->preempted_ns);
     }
 }
 

@@ -83,8 +83,6 @@ const char *call_file(const struct trace *trace, uint32_t function);
 /* Where the call comes from: "a.c:12", or "libc.so.6+0x2724a"; with the function that calls, if it is known, unless
  * that is the recorded one around it, or `whole`: "work a.c:12". False: it is not known, and nothing is appended. */
 bool call_put_place(struct buf *out, const struct trace *trace, const struct call *call, bool whole);
-/* "320 ns", "12.3 us", "4.56 ms", "1.23 s", "3 min 05 s" */
-void call_put_ns(struct buf *out, double ns);
 /* "cpu 1.20 ms, waiting 3.00 ms, preempted 12 us": what there is a hundredth of at least, but cpu always. */
 void call_put_time(struct buf *out, const struct call_time *time);
 void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,

@@ -131,7 +131,7 @@ static void tell_missing(const struct telling *telling, struct buf *line)
 static void put_offset(struct buf *out, double ns)
 {
     buf_putc(out, ns < 0 ? '-' : '+');
-    call_put_ns(out, ns < 0 ? -ns : ns);
+    text_ns(out, ns < 0 ? -ns : ns);
 }
 
 static void tell_clocks(const struct telling *telling, struct buf *line)
@@ -176,7 +176,7 @@ static void tell_clocks(const struct telling *telling, struct buf *line)
     if (timeline->corrected) {
         buf_printf(line, "%" PRIu64 " message%s that still did %s moved behind their sends, by up to ",
                    timeline->corrected, plural(timeline->corrected), timeline->corrected == 1 ? "was" : "were");
-        call_put_ns(line, (double)timeline->largest_ns);
+        text_ns(line, (double)timeline->largest_ns);
         tell(telling, line);
     }
 }
@@ -200,7 +200,7 @@ static void put_note(void *ctx, const char *line)
 static void put_ns(struct buf *out, int64_t ns)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    call_put_ns(&text, (double)ns);
+    text_ns(&text, (double)ns);
     buf_printf(out, " %10s", text.data ? text.data : "");
 }
 
@@ -272,7 +272,7 @@ static void put_unjudged_calls(struct buf *out, const struct mpi_messages *messa
 {
     for (size_t i = 0; i < count && i < SHOWN_UNJUDGED; i++) {
         buf_printf(out, "%s%s ", i ? ", " : "", mpi_text_call(calls[i]));
-        call_put_ns(out, (double)messages->unjudged[calls[i]].ns);
+        text_ns(out, (double)messages->unjudged[calls[i]].ns);
         buf_printf(out, " (%" PRIu64 ")", messages->unjudged[calls[i]].count);
     }
     if (count > SHOWN_UNJUDGED)
@@ -292,16 +292,16 @@ static void put_unjudged(struct buf *out, const struct mpi_messages *messages)
         buf_puts(out, "\nNo rank waited for another one, in the calls that can be judged\n");
     if (count) {
         buf_puts(out, "  not judged: ");
-        call_put_ns(out, ns);
+        text_ns(out, ns);
         buf_puts(out, " of ");
-        call_put_ns(out, all + ns);
+        text_ns(out, all + ns);
         buf_puts(out, " in blocking calls: ");
         put_unjudged_calls(out, messages, calls, count);
     }
     count = sort_unjudged(messages, MPI_WAITS_LOOKS, calls, &ns);
     if (count) {
         buf_puts(out, "  not judged: ");
-        call_put_ns(out, ns);
+        text_ns(out, ns);
         buf_puts(out, " in calls that looked in vain: ");
         put_unjudged_calls(out, messages, calls, count);
     }
@@ -388,9 +388,9 @@ void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
     buf_putc(out, '\n');
     if (messages->matched) {
         buf_puts(out, "  latency: at least ");
-        call_put_ns(out, (double)messages->latency_min_ns);
+        text_ns(out, (double)messages->latency_min_ns);
         buf_puts(out, ", on average ");
-        call_put_ns(out, (double)messages->latency_total_ns / (double)messages->matched);
+        text_ns(out, (double)messages->latency_total_ns / (double)messages->matched);
         buf_puts(out, "; `scry export --format spacetime -o FILE.svg` shows them\n");
     }
     mpi_messages_notes(messages, put_note, out);

@@ -6,6 +6,7 @@
 
 #include "jobdir/mpi_report_internal.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/text.h"
 
 enum { SHOWN_CALLS = 12, ROWS = 6 };
 
@@ -41,9 +42,9 @@ static void put_value(struct buf *out, const struct compared *row, double value)
 {
     buf_putc(out, ' ');
     if (row->kind == TIME)
-        mpi_report_put_time(out, value, 14);
+        text_ns_in(out, value, 14);
     else if (row->kind == SIZE)
-        mpi_report_put_size(out, (uint64_t)value, 14);
+        text_size_in(out, (uint64_t)value, 14);
     else if (row->kind == PERCENT)
         buf_printf(out, "%12.1f %%", 100 * value);
     else
@@ -118,8 +119,8 @@ void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const str
     buf_puts(out, "\nCalls of MPI, all time            A              B     change     calls A     calls B  call\n");
     for (size_t i = 0; i < count && i < SHOWN_CALLS; i++) {
         buf_printf(out, "%20s", "");
-        mpi_report_put_time(out, (double)pairs[i].a.total_ns, 15);
-        mpi_report_put_time(out, (double)pairs[i].b.total_ns, 15);
+        text_ns_in(out, (double)pairs[i].a.total_ns, 15);
+        text_ns_in(out, (double)pairs[i].b.total_ns, 15);
         put_change(out, (double)pairs[i].a.total_ns, (double)pairs[i].b.total_ns);
         buf_printf(out, " %11" PRIu64 " %11" PRIu64 "  %s\n", pairs[i].a.count, pairs[i].b.count, name_of(&pairs[i]));
     }

@@ -14,20 +14,6 @@
 
 enum { SHOWN_PROBLEMS = 8, SHOWN_PROGRAMS = 10, SHOWN_NAMES = 3, PAUSED_LEAST_NS = 1000 };
 
-void mpi_report_put_time(struct buf *out, double ns, int columns)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    call_put_ns(&text, ns);
-    buf_printf(out, "%*s", columns, text.data ? text.data : "");
-}
-
-void mpi_report_put_size(struct buf *out, uint64_t bytes, int columns)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    text_size(&text, bytes);
-    buf_printf(out, "%*s", columns, text.data ? text.data : "");
-}
-
 double mpi_report_percent(uint64_t part, uint64_t whole)
 {
     return whole ? 100 * (double)part / (double)whole : 0;
@@ -96,11 +82,12 @@ void mpi_report_summary(struct buf *out, const struct mpi_report *report)
     size_t count = report ? report->set.count : 0;
     if (!count || !report->outermost.total_ns)
         return;
-    buf_printf(out, "  %-10s %zu rank%s, ", "MPI", count, count == 1 ? "" : "s");
+    text_label(out, "MPI");
+    buf_printf(out, "%zu rank%s, ", count, count == 1 ? "" : "s");
     put_share(out, report);
     if (report->others_ns) {
         buf_puts(out, ", without ");
-        mpi_report_put_time(out, (double)report->others_ns, 0);
+        text_ns_in(out, (double)report->others_ns, 0);
         buf_puts(out, " in other threads");
     }
     buf_putc(out, '\n');
@@ -191,7 +178,7 @@ void mpi_report_put_head(struct buf *out, const struct mpi_report *report)
     if (!report->others_count)
         return;
     buf_printf(out, "  %" PRIu64 " calls of other threads took ", report->others_count);
-    mpi_report_put_time(out, (double)report->others_ns, 0);
+    text_ns_in(out, (double)report->others_ns, 0);
     buf_puts(out, "; they are in no time of a rank, which is that of the thread that called MPI_Init\n");
 }
 
@@ -239,7 +226,7 @@ static void put_paused(struct buf *out, const struct mpi_report *report)
     if (!sum)
         return;
     buf_puts(out, "  counting was off for ");
-    mpi_report_put_time(out, (double)sum, 0);
+    text_ns_in(out, (double)sum, 0);
     buf_puts(out, " of the ranks' time together (MPI_Pcontrol(0), or `scry set`): that is in no number\n");
 }
 
@@ -333,7 +320,7 @@ static void put_resets(struct buf *out, const struct mpi_report *report)
     buf_printf(out, "  counting began anew on %zu rank%s (MPI_Pcontrol(2), or a tool), ", ranks, ranks == 1 ? "" : "s");
     if (most > 1)
         buf_printf(out, "up to %" PRIu64 " times, the last time ", most);
-    mpi_report_put_time(out, (double)last_ns, 0);
+    text_ns_in(out, (double)last_ns, 0);
     buf_puts(out,
              " after MPI_Init: what was before is in none of these numbers, but for collectives of communicators\n");
 }

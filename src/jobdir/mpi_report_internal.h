@@ -8,9 +8,6 @@
 
 #include "jobdir/mpi_report.h"
 
-/* In so many columns, to the right. */
-void mpi_report_put_time(struct buf *out, double ns, int columns);
-void mpi_report_put_size(struct buf *out, uint64_t bytes, int columns);
 double mpi_report_percent(uint64_t part, uint64_t whole);
 /* That of the thread that is the rank: of any outermost call, or of blocking calls only. Never NULL. */
 const struct mpi_stats_clock *mpi_report_clock(const struct mpi_stats *stats, bool blocking);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "jobdir/mpi_report_internal.h"
+#include "jobdir/text.h"
 
 int mpi_report_only(struct mpi_report *report, int32_t rank)
 {
@@ -51,10 +52,10 @@ void mpi_spread_title(struct buf *out, const char *title, bool programs)
 void mpi_spread_put(struct buf *out, const struct mpi_spread *spread)
 {
     double average = spread->sum / (double)spread->count;
-    mpi_report_put_time(out, spread->least, 25);
+    text_ns_in(out, spread->least, 25);
     mpi_text_who_cell(out, spread->low);
-    mpi_report_put_time(out, average, 12);
-    mpi_report_put_time(out, spread->most, 12);
+    text_ns_in(out, average, 12);
+    text_ns_in(out, spread->most, 12);
     mpi_text_who_cell(out, spread->high);
     buf_printf(out, "%12.2f x  ", average > 0 ? spread->most / average : 1.0);
 }

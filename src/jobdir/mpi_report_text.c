@@ -36,9 +36,9 @@ static void put_rank(struct buf *out, const struct mpi_report *report, size_t in
     buf_done(&text);
     buf_printf(out, " %8d ", stats->pid);
     if (clock->total_ns) {
-        mpi_report_put_time(out, (double)clock->total_ns, 11);
-        mpi_report_put_time(out, (double)clock->compute_ns, 12);
-        mpi_report_put_time(out, (double)clock->communicate_ns, 14);
+        text_ns_in(out, (double)clock->total_ns, 11);
+        text_ns_in(out, (double)clock->compute_ns, 12);
+        text_ns_in(out, (double)clock->communicate_ns, 14);
         buf_printf(out, " %7.2f %%", mpi_report_percent(clock->communicate_ns, clock->total_ns));
         buf_printf(out, " %8.2f %%", mpi_report_percent(blocking->communicate_ns, blocking->total_ns));
     } else {
@@ -130,9 +130,9 @@ enum { BALANCE_RUN, BALANCE_COMPUTE, BALANCE_COMMUNICATE, BALANCE_MESSAGES, BALA
 static void put_value(struct buf *out, int kind, double value)
 {
     if (kind <= BALANCE_COMMUNICATE)
-        mpi_report_put_time(out, value, 12);
+        text_ns_in(out, value, 12);
     else if (kind == BALANCE_BYTES)
-        mpi_report_put_size(out, (uint64_t)value, 12);
+        text_size_in(out, (uint64_t)value, 12);
     else
         buf_printf(out, "%12.0f", value);
 }
@@ -193,7 +193,7 @@ static void put_counted(struct buf *out, const char *name, uint64_t count)
 static void put_average(struct buf *out, uint64_t ns, uint64_t count)
 {
     if (count)
-        mpi_report_put_time(out, (double)ns / (double)count, 12);
+        text_ns_in(out, (double)ns / (double)count, 12);
     else
         buf_printf(out, "%12s", "-");
 }
@@ -203,13 +203,13 @@ static void put_row(struct buf *out, const char *name, uint64_t count, uint64_t 
 {
     put_counted(out, name, count);
     if (min_ns || max_ns) {
-        mpi_report_put_time(out, (double)min_ns, 12);
-        mpi_report_put_time(out, (double)max_ns, 12);
+        text_ns_in(out, (double)min_ns, 12);
+        text_ns_in(out, (double)max_ns, 12);
     } else {
         buf_printf(out, "%12s%12s", "-", "-");
     }
     if (total_ns) {
-        mpi_report_put_time(out, (double)total_ns, 12);
+        text_ns_in(out, (double)total_ns, 12);
         put_average(out, total_ns - open_ns, count);
     } else { /* only counted */
         buf_printf(out, "%12s%12s", "-", "-");
@@ -222,7 +222,7 @@ static void put_open(struct buf *out, uint64_t open, uint64_t open_ns)
     if (!open)
         return;
     buf_printf(out, "  (%" PRIu64 " more open: ", open);
-    call_put_ns(out, (double)open_ns);
+    text_ns(out, (double)open_ns);
     buf_putc(out, ')');
 }
 
@@ -230,10 +230,10 @@ static void put_open(struct buf *out, uint64_t open, uint64_t open_ns)
 static void put_row_bytes(struct buf *out, const struct mpi_stats_row *row, bool moves)
 {
     if (row->args_bytes || row->sent_bytes || row->got_bytes)
-        mpi_report_put_size(out, row->args_bytes, 10);
+        text_size_in(out, row->args_bytes, 10);
     if (moves && (row->args_bytes || row->sent_bytes || row->got_bytes)) {
-        mpi_report_put_size(out, row->sent_bytes, 10);
-        mpi_report_put_size(out, row->got_bytes, 10);
+        text_size_in(out, row->sent_bytes, 10);
+        text_size_in(out, row->got_bytes, 10);
     }
     put_open(out, row->open, row->open_ns);
     buf_putc(out, '\n');
@@ -307,7 +307,7 @@ static uint64_t own_ns(uint64_t total_ns, uint64_t others_ns)
 static void put_others(struct buf *out, uint64_t ns)
 {
     if (ns)
-        mpi_report_put_time(out, (double)ns, 12);
+        text_ns_in(out, (double)ns, 12);
     else
         buf_printf(out, "%12s", "-");
 }
@@ -323,7 +323,7 @@ static void put_sites(struct buf *out, const struct mpi_report *report)
     for (size_t i = 0; i < report->site_count && i < SHOWN_SITES; i++) {
         const struct mpi_report_site *site = &report->sites[i];
         put_counted(out, mpi_text_call(site->call), site->count);
-        mpi_report_put_time(out, (double)site->total_ns, 12);
+        text_ns_in(out, (double)site->total_ns, 12);
         put_average(out, site->total_ns - site->open_ns, site->count);
         put_average(out, site->max_ns, site->count != 0);
         uint64_t own = own_ns(site->total_ns, site->others_ns);
@@ -377,9 +377,9 @@ static void put_volume(struct buf *out, const struct mpi_report *report)
             buf_puts(out, "\nVolume                   as arguments       sent   received\n");
         titled = true;
         buf_printf(out, "  %-22s ", classes[i].name);
-        mpi_report_put_size(out, sum.args_bytes, 12);
-        mpi_report_put_size(out, sum.sent_bytes, 11);
-        mpi_report_put_size(out, sum.got_bytes, 11);
+        text_size_in(out, sum.args_bytes, 12);
+        text_size_in(out, sum.sent_bytes, 11);
+        text_size_in(out, sum.got_bytes, 11);
         buf_putc(out, '\n');
     }
 }
@@ -421,10 +421,10 @@ static void put_comms(struct buf *out, const struct mpi_report *report)
         buf_done(&name);
         buf_printf(out, " %6u %12" PRIu64 " %11" PRIu64 " ", own->size + own->remote_size, comm->collectives,
                    comm->messages);
-        mpi_report_put_size(out, comm->bytes, 11);
-        mpi_report_put_size(out, comm->coll_sent, 17);
+        text_size_in(out, comm->bytes, 11);
+        text_size_in(out, comm->coll_sent, 17);
         if (one_sided)
-            mpi_report_put_size(out, comm->one_sided, 11);
+            text_size_in(out, comm->one_sided, 11);
         buf_puts(out, "  ");
         put_members(out, comm->stats, own);
         if (report->worlds > 1)
@@ -470,8 +470,8 @@ static void put_threads(struct buf *out, const struct mpi_stats *stats)
         const struct mpi_stats_thread *thread = &stats->threads[i];
         buf_printf(out, "  %8d  ", thread->tid);
         text_column(out, thread->name ? thread->name : "", 16);
-        mpi_report_put_time(out, (double)thread->outermost.compute_ns, 14);
-        mpi_report_put_time(out, (double)thread->outermost.communicate_ns, 14);
+        text_ns_in(out, (double)thread->outermost.compute_ns, 14);
+        text_ns_in(out, (double)thread->outermost.communicate_ns, 14);
         buf_printf(out, " %11" PRIu64 "%s\n", thread->outermost.count, thread->is_main ? "  the rank" : "");
     }
 }

@@ -89,7 +89,7 @@ static void put_duration(struct replay *replay, uint64_t ticks)
     if (replay->options.full_times)
         buf_printf(&replay->out, "%.0f ns", trace_ticks_ns(replay->trace, ticks));
     else
-        call_put_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
+        text_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
 }
 
 /* That it was not on a processor all the time, if that is worth a word. */

@@ -169,25 +169,20 @@ static void put_process(struct buf *out, const json_t *process)
         buf_puts(out, text_signal((int)json_integer_value(json_object_get(process, "signal")), name, sizeof name));
 }
 
-static void put_label(struct buf *out, const char *label)
-{
-    buf_printf(out, "  %-10s ", label);
-}
-
 static void put_failure(struct buf *out, const char *label, const json_t *process)
 {
     const char *cwd = json_string_value(json_object_get(process, "cwd"));
-    put_label(out, label);
+    text_label(out, label);
     put_process(out, process);
     buf_printf(out, " at %.2f s\n", json_number_value(json_object_get(process, "end_seconds")));
-    put_label(out, "");
+    text_label(out, "");
     if (!report_command(out, json_object_get(process, "argv"), json_is_true(json_object_get(process, "argv_cut")),
                         COMMAND_BYTES))
         buf_puts(out, "its command line is not known");
     buf_putc(out, '\n');
     if (!cwd)
         return;
-    put_label(out, "");
+    text_label(out, "");
     buf_puts(out, "in ");
     text_show(out, cwd);
     buf_putc(out, '\n');
@@ -197,7 +192,7 @@ static void put_parents(struct buf *out, const json_t *chain)
 {
     size_t index;
     const json_t *process;
-    put_label(out, "");
+    text_label(out, "");
     buf_puts(out, "then ");
     json_array_foreach(chain, index, process)
     {
@@ -216,13 +211,13 @@ static void put_unknown(struct buf *out, const json_t *failed)
     size_t index;
     if (!unknown)
         return;
-    put_label(out, "unknown");
+    text_label(out, "unknown");
     buf_printf(out, "how %lld process%s ended\n", (long long)unknown, unknown == 1 ? "" : "es");
     json_array_foreach(reasons, index, reason)
     {
         if (index == WHYS_SHOWN)
             break;
-        put_label(out, "");
+        text_label(out, "");
         buf_printf(out, "%lld: ", (long long)json_integer_value(json_object_get(reason, "count")));
         text_show(out, json_string_value(json_object_get(reason, "reason")));
         buf_putc(out, '\n');
@@ -243,7 +238,7 @@ void report_failed_text(struct buf *out, const json_t *failed, bool all)
     if (other && all)
         put_failure(out, length > 1 ? "earlier" : "failed", first);
     if (all && count > (json_int_t)length && count > 1) {
-        put_label(out, "");
+        text_label(out, "");
         buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
     }
     if (all)

@@ -195,9 +195,9 @@ static char *last_text(const struct reading *reading, const struct trace_event *
         const struct ended *call = &recent->calls[(count - 1 - i) % FUNCTIONS_LAST];
         put_label(&out, reading->trace, call->function);
         buf_puts(&out, call->how == TRACE_UNWOUND ? "()  unwound after " : "()  took ");
-        call_put_ns(&out, trace_ticks_ns(reading->trace, call->time - call->entry_time));
+        text_ns(&out, trace_ticks_ns(reading->trace, call->time - call->entry_time));
         buf_puts(&out, ", ended ");
-        call_put_ns(&out, trace_ticks_ns(reading->trace, event->time - call->time));
+        text_ns(&out, trace_ticks_ns(reading->trace, event->time - call->time));
         buf_puts(&out, " before\n");
     }
     return out.failed ? (buf_done(&out), NULL) : buf_take(&out);

@@ -68,8 +68,8 @@ void job_functions_diff_text(struct buf *out, const struct job_functions *a, con
     buf_puts(out, "\nFunctions: own A      own B    change     calls A     calls B  function\n");
     for (size_t i = 0; i < count && i < SHOWN_FUNCTIONS; i++) {
         const struct job_function *left = pairs[i].a, *right = pairs[i].b;
-        report_put_time(out, self_of(left), 16);
-        report_put_time(out, self_of(right), 11);
+        text_ns_in(out, self_of(left), 16);
+        text_ns_in(out, self_of(right), 11);
         if (self_of(left) > 0)
             buf_printf(out, " %+8.1f%%", 100 * (self_of(right) / self_of(left) - 1));
         else

@@ -55,10 +55,9 @@ void report_call_ends(void *ctx, struct call *call, const struct trace_event *ev
 void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
 void report_calls_free(struct job_functions *all);
 
-/* report_functions_text.c: a time, right-justified in so many columns; the file without its folders, with the line. */
+/* report_functions_text.c: the file without its folders, with the line. */
 enum { SHOWN_FUNCTIONS = 25 };
 const char *report_base_of(const char *file);
-void report_put_time(struct buf *out, double ns, int columns);
 void report_put_source(struct buf *out, const struct job_function *function);
 
 /* report_functions_json.c: one function as JSON, and what one rank did in it (NULL: it was not there). */

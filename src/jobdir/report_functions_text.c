@@ -39,14 +39,6 @@ void report_put_source(struct buf *out, const struct job_function *function)
         buf_printf(out, ":%" PRIu32, function->line);
 }
 
-/* Right-justified in so many columns. */
-void report_put_time(struct buf *out, double ns, int columns)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    call_put_ns(&text, ns);
-    buf_printf(out, "%*s", columns, text.data ? text.data : "");
-}
-
 static double share(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;
@@ -121,7 +113,7 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     /* else it is made of too few samples; or has times in it in which the threads did not run */
     if (functions->cost_seconds >= 1e-6 && !functions->cost_bounded) {
         buf_puts(out, "; recording took about ");
-        call_put_ns(out, functions->cost_seconds * 1e9);
+        text_ns(out, functions->cost_seconds * 1e9);
     } else if (functions->cost_bounded) {
         buf_puts(out, "; what recording cost could not be measured");
     }
@@ -151,7 +143,7 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
     bool only_counted = !functions->events && counted; /* those are not left out */
     if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
-        call_put_ns(out, (double)functions->min_time_ns);
+        text_ns(out, (double)functions->min_time_ns);
         buf_puts(out, functions->min_time_partly ? " were left out for a part of the time" : " are left out");
         buf_puts(out,
                  has_mpi(functions) ? " (--min-time), but those of MPI that have messages are not" : " (--min-time)");
@@ -229,7 +221,7 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
             if (unknown)
                 buf_printf(out, "%8s", "?");
             else
-                report_put_time(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
+                text_ns_in(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
             if (only_counted(function) || unknown)
                 buf_puts(out, only_counted(function) ? " in all  " : "         ");
             else
@@ -265,31 +257,31 @@ static void put_row(struct buf *out, const struct job_functions *functions, cons
     } else if (unknown) {
         buf_printf(out, "%10s%6s", "?", "");
     } else {
-        report_put_time(out, function->self_ns, 10);
+        text_ns_in(out, function->self_ns, 10);
         buf_printf(out, "%5.1f%%", share(function->self_ns, functions->self_ns));
     }
     if (split) {
-        report_put_time(out, cpu_ns, 10);
-        report_put_time(out, function->self_spent.waiting_ns, 10);
+        text_ns_in(out, cpu_ns, 10);
+        text_ns_in(out, function->self_spent.waiting_ns, 10);
     } else {
         buf_printf(out, "%10s%10s", counted ? "" : "?", counted ? "" : "?");
     }
     if (unknown)
         buf_printf(out, "%11s", "?");
     else
-        report_put_time(out, function->total_ns, 11);
+        text_ns_in(out, function->total_ns, 11);
     buf_printf(out, " %9" PRIu64, function->calls);
     if (!wide)
         return;
     if (unknown || counted) {
         if (counted && function->calls)
-            report_put_time(out, function->total_ns / (double)function->calls, 10);
+            text_ns_in(out, function->total_ns / (double)function->calls, 10);
         buf_printf(out, "%*s", counted && function->calls ? 20 : 30, "");
         return;
     }
-    report_put_time(out, function->sum_ns / kept, 10);
-    report_put_time(out, function->min_ns, 10);
-    report_put_time(out, function->max_ns, 10);
+    text_ns_in(out, function->sum_ns / kept, 10);
+    text_ns_in(out, function->min_ns, 10);
+    text_ns_in(out, function->max_ns, 10);
 }
 
 /* Others had the processor: worth a word where it is much of what it took. */
@@ -300,7 +292,7 @@ static void put_preempted(struct buf *out, const struct job_function *function)
         function->self_spent.preempted_ns < function->self_ns / 20)
         return;
     buf_puts(out, "  (preempted ");
-    call_put_ns(out, function->self_spent.preempted_ns);
+    text_ns(out, function->self_spent.preempted_ns);
     buf_putc(out, ')');
 }
 
@@ -391,7 +383,7 @@ static void put_edge(struct buf *out, const struct job_edge *edge)
     buf_puts(out, "    ");
     text_column(out, name.data ? name.data : "", NAME_WIDTH);
     buf_printf(out, " %10" PRIu64 " x", edge->calls);
-    report_put_time(out, edge->total_ns, 12);
+    text_ns_in(out, edge->total_ns, 12);
     buf_putc(out, '\n');
 }
 
@@ -457,7 +449,7 @@ static void put_slowest(struct buf *out, const struct job_functions *functions)
     put_not_whole(out, functions, false);
     for (size_t i = 0; i < functions->slowest_count; i++) {
         const struct job_slow_call *call = &functions->slowest[i];
-        report_put_time(out, call->ns, 11);
+        text_ns_in(out, call->ns, 11);
         buf_printf(out, "  at %.6f s  ", call->start_seconds);
         text_function(out, call->function->name, call->function->file);
         put_values(out, "(", call->arguments, ")");

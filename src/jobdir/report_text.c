@@ -25,11 +25,6 @@ enum {
     COMMAND_BYTES = 110,
 };
 
-static void put_label(struct buf *out, const char *label)
-{
-    buf_printf(out, "  %-10s ", label);
-}
-
 static void put_outcome(struct buf *out, const struct job_report *report, const struct job_result *result)
 {
     char name[32];
@@ -59,7 +54,7 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
 static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
 {
     bool watched = report->state == JOB_RUNNING || report->state == JOB_ENDED;
-    put_label(out, "time");
+    text_label(out, "time");
     buf_puts(out, watched ? "wall " : "as far as recorded: wall ");
     text_seconds(out, result->wall_seconds);
     buf_puts(out, ", cpu ");
@@ -68,7 +63,7 @@ static void put_usage(struct buf *out, const struct job_report *report, const st
         buf_printf(out, " (%.2f processors busy)", result->cpu_seconds / result->wall_seconds);
     buf_putc(out, '\n');
     if (result->peak_rss_bytes) {
-        put_label(out, "memory");
+        text_label(out, "memory");
         buf_puts(out, "peak ");
         text_size(out, result->peak_rss_bytes);
         buf_puts(out, " in one process");
@@ -85,7 +80,7 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
 {
     if (!result->processes)
         return;
-    put_label(out, "processes");
+    text_label(out, "processes");
     buf_printf(out, "%llu", (unsigned long long)result->processes);
     if (result->processes_at_once && result->processes > 1)
         buf_printf(out, ", at most %llu at once", (unsigned long long)result->processes_at_once);
@@ -127,7 +122,7 @@ static void put_commands(struct buf *out, const struct job_model *model)
     _cleanup_(freep) const struct job_command **list = sorted_commands(model, &count);
     if (count < 2)
         return;
-    put_label(out, "commands");
+    text_label(out, "commands");
     struct buf command = BUF_INIT;
     size_t shown = 0, start = out->len, room = SUMMARY_WIDTH - strlen("  commands   ") - strlen(", 1000 more");
     for (; shown < count && shown < SUMMARY_COMMANDS; shown++) {
@@ -153,13 +148,13 @@ static void put_course(struct buf *out, const struct job_model *model, struct re
     if (model->rss_series.used < SPARK_WINDOWS)
         return;
     size_t columns = model->rss_series.used < SPARK_COLUMNS ? model->rss_series.used : SPARK_COLUMNS;
-    put_label(out, "");
+    text_label(out, "");
     buf_puts(out, "memory ");
     series_sparkline(&model->rss_series, out, columns, 0, style.ascii);
     buf_puts(out, " up to ");
     text_size(out, (uint64_t)series_max(&model->rss_series));
     buf_putc(out, '\n');
-    put_label(out, "");
+    text_label(out, "");
     buf_puts(out, "cpu    ");
     series_sparkline(&model->cpu_series, out, columns, 0, style.ascii);
     buf_printf(out, " up to %.1f processors\n", series_max(&model->cpu_series));
@@ -302,7 +297,7 @@ static void put_pauses(struct buf *out, const struct job_report *report)
     json_array_foreach(report->model.pauses, index, pause)
     {
         const json_t *to = json_object_get(pause, "to");
-        put_label(out, "tracing");
+        text_label(out, "tracing");
         if (index >= SUMMARY_PAUSES) {
             buf_printf(out, "recording was off %zu times more (--json lists them)\n",
                        json_array_size(report->model.pauses) - index);
@@ -326,7 +321,7 @@ void job_report_summary(struct buf *out, const struct job_report *report, struct
     mpi_report_summary(out, report->mpi);
     if (report->path && !report->path[0])
         return; /* nothing was recorded that could be read */
-    put_label(out, "more");
+    text_label(out, "more");
     buf_puts(out, "scry report ");
     text_show(out, report->info.id);
     buf_putc(out, '\n');
@@ -337,7 +332,7 @@ static void put_command_line(struct buf *out, const struct job_info *info)
     size_t index;
     json_t *arg;
     struct buf line = BUF_INIT;
-    put_label(out, "command");
+    text_label(out, "command");
     json_array_foreach(info->argv, index, arg)
     {
         buf_puts(&line, index ? " " : "");
@@ -351,7 +346,7 @@ static void put_command_line(struct buf *out, const struct job_info *info)
     buf_append(out, line.data ? line.data : "", line.len);
     buf_done(&line);
     buf_putc(out, '\n');
-    put_label(out, "where");
+    text_label(out, "where");
     text_show(out, info->user);
     buf_putc(out, '@');
     text_show(out, info->host);
@@ -367,7 +362,7 @@ static void put_started(struct buf *out, const struct job_info *info)
     struct tm tm;
     localtime_r(&seconds, &tm);
     strftime(text, sizeof text, "%a %d %b %Y, %H:%M:%S %Z", &tm);
-    put_label(out, "started");
+    text_label(out, "started");
     buf_printf(out, "%s\n", text);
 }
 
@@ -513,7 +508,7 @@ void job_report_text(struct buf *out, const struct job_report *report, struct re
         put_command_line(out, &report->info);
         put_started(out, &report->info);
     } else {
-        put_label(out, "command");
+        text_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
     }
     put_body(out, report, true, style);

@@ -119,7 +119,7 @@ void rules_text(struct buf *out, const struct job_model *model)
     {
         json_int_t fired = json_integer_value(json_object_get(rule, "fired"));
         json_int_t failed = json_integer_value(json_object_get(rule, "failed"));
-        buf_printf(out, "  %-10s ", "rule");
+        text_label(out, "rule");
         text_show(out, member(rule, "rule"));
         buf_printf(out, "  fired %lld x", (long long)fired);
         if (failed)
@@ -233,8 +233,10 @@ void snapshots_text(struct buf *out, const json_t *snapshots)
 {
     size_t index, count = json_array_size(snapshots);
     json_t *snapshot;
-    if (count)
-        buf_printf(out, "  %-10s %zu\n", "snapshots", count);
+    if (count) {
+        text_label(out, "snapshots");
+        buf_printf(out, "%zu\n", count);
+    }
     json_array_foreach(snapshots, index, snapshot)
     {
         if (index == SHOWN)

@@ -73,7 +73,7 @@ static void put_message(const struct spacetime_frame *frame, const struct mpi_me
     buf_puts(out, ", received ");
     spacetime_put_time(out, spacetime, got->end);
     buf_puts(out, " (");
-    call_put_ns(out, (double)(got->end - sent->begin));
+    text_ns(out, (double)(got->end - sent->begin));
     buf_puts(out, ")\n");
     _cleanup_(buf_done) struct buf places = BUF_INIT;
     mpi_messages_place(&places, messages, sent->place);
@@ -150,9 +150,9 @@ static void put_band_title(const struct bands *bands, const struct mpi_operation
     buf_puts(out, "\nfrom ");
     spacetime_put_time(out, spacetime, operation->parts[first]->begin);
     buf_puts(out, " for ");
-    call_put_ns(out, (double)(operation->parts[end]->end - operation->parts[first]->begin));
+    text_ns(out, (double)(operation->parts[end]->end - operation->parts[first]->begin));
     buf_printf(out, "; rank %d came last, ", messages->ranks[operation->ranks[last]].rank);
-    call_put_ns(out, (double)(operation->parts[last]->begin - operation->parts[first]->begin));
+    text_ns(out, (double)(operation->parts[last]->begin - operation->parts[first]->begin));
     buf_puts(out, " after the first</title>");
 }
 

@@ -191,14 +191,14 @@ static void put_call(const struct spacetime_frame *frame, double y, const struct
     }
     put_bar(frame, y, call->begin, call->end, spacetime_class_of(call->call));
     buf_printf(out, "%s%s, ", mpi_text_call(call->call), call->other ? " in another thread" : "");
-    call_put_ns(out, (double)(call->end - call->begin));
+    text_ns(out, (double)(call->end - call->begin));
     buf_puts(out, " from ");
     spacetime_put_time(out, spacetime, call->begin);
     buf_puts(out, "</title></rect>\n");
     if (call->waited > call->begin && call->waited > spacetime->from) {
         put_bar(frame, y, call->begin, call->waited, SPACETIME_WAIT);
         buf_printf(out, "waiting for rank %d in %s, ", call->rank, mpi_text_call(call->call));
-        call_put_ns(out, (double)(call->waited - call->begin));
+        text_ns(out, (double)(call->waited - call->begin));
         buf_puts(out, "</title></rect>\n");
     }
     export_flush(frame->exporter, false);
@@ -266,12 +266,12 @@ static void put_lane_title(struct buf *out, const struct spacetime_lane *lane)
         if (lane->total_ns[class] <= 0)
             continue;
         buf_printf(out, "\n%s: ", looks[class].name);
-        call_put_ns(out, lane->total_ns[class]);
+        text_ns(out, lane->total_ns[class]);
         buf_printf(out, " (%.1f %%)", share_of(lane, lane->total_ns[class]));
     }
     if (lane->other_calls) {
         buf_printf(out, "\n%" PRIu64 " calls in other threads: ", lane->other_calls);
-        call_put_ns(out, lane->other_ns);
+        text_ns(out, lane->other_ns);
     }
     buf_puts(out, "</title>");
 }
@@ -356,7 +356,7 @@ static void put_title(const struct spacetime_frame *frame)
     if (spacetime->messages->worlds > 1)
         buf_printf(out, " of %" PRIu32 " programs", spacetime->messages->worlds);
     buf_puts(out, ", ");
-    call_put_ns(out, (double)(spacetime->to - spacetime->from));
+    text_ns(out, (double)(spacetime->to - spacetime->from));
     buf_puts(out, "</tspan></text>\n<text x=\"24\" y=\"58\" class=\"command\">");
     put_shown(out, spacetime->command, COMMAND_COLUMNS);
     buf_puts(out, "</text>\n");
@@ -420,12 +420,12 @@ static void note_window(struct notes *notes, const struct spacetime *spacetime)
     else
         buf_puts(&line, "From MPI_Init to MPI_Finalize: ");
     if (spacetime->from > spacetime->whole_from) {
-        call_put_ns(&line, (double)(spacetime->from - spacetime->whole_from));
+        text_ns(&line, (double)(spacetime->from - spacetime->whole_from));
         buf_puts(&line, " before that");
     }
     if (spacetime->to < spacetime->whole_to) {
         buf_puts(&line, spacetime->from > spacetime->whole_from ? " and " : "");
-        call_put_ns(&line, (double)(spacetime->whole_to - spacetime->to));
+        text_ns(&line, (double)(spacetime->whole_to - spacetime->to));
         buf_puts(&line, " after it");
     }
     buf_puts(&line, " are not shown (--from 0 --to 1e6 shows all).");
@@ -462,7 +462,7 @@ static void note_thinned(struct notes *notes, const struct spacetime *spacetime,
         others_ns += spacetime->lanes[i].other_ns;
     if (threads) {
         buf_printf(&line, "%zu rank%s calls of MPI in other threads, ", threads, threads == 1 ? " has" : "s have");
-        call_put_ns(&line, others_ns);
+        text_ns(&line, others_ns);
         buf_puts(&line, ": they are in no percentage; where single calls are drawn, theirs are the lower bars.");
     }
     if (line.len)

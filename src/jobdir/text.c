@@ -251,6 +251,8 @@ size_t text_columns(int fd)
     return number ? number : 80;
 }
 
+/* ---- numbers ---- */
+
 void text_size(struct buf *out, uint64_t bytes)
 {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
@@ -279,6 +281,60 @@ void text_seconds(struct buf *out, double seconds)
         buf_printf(out, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
     else
         buf_printf(out, "%.0f d %02d h", floor(seconds / 86400), (int)fmod(seconds / 3600, 24));
+}
+
+void text_ns(struct buf *out, double ns)
+{
+    static const struct {
+        double limit, unit;
+        const char *name;
+    } units[] = {{999.5e3, 1e3, "us"}, {999.5e6, 1e6, "ms"}, {60e9, 1e9, "s"}};
+    if (ns < 999.5) {
+        buf_printf(out, "%.0f ns", ns);
+        return;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        double value = ns / units[i].unit;
+        if (ns < units[i].limit) {
+            buf_printf(out, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[i].name);
+            return;
+        }
+    }
+    text_seconds(out, ns / 1e9);
+}
+
+/* What was just appended to `cell`, in so many columns, to the right; frees it. */
+static void put_in(struct buf *out, struct buf *cell, int columns)
+{
+    buf_printf(out, "%*s", columns, cell->data ? cell->data : "");
+    out->failed |= cell->failed;
+    buf_done(cell);
+}
+
+void text_size_in(struct buf *out, uint64_t bytes, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_size(&cell, bytes);
+    put_in(out, &cell, columns);
+}
+
+void text_seconds_in(struct buf *out, double seconds, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_seconds(&cell, seconds);
+    put_in(out, &cell, columns);
+}
+
+void text_ns_in(struct buf *out, double ns, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_ns(&cell, ns);
+    put_in(out, &cell, columns);
+}
+
+void text_label(struct buf *out, const char *label)
+{
+    buf_printf(out, "  %-10s ", label);
 }
 
 const char *text_signal(int signo, char *room, size_t size)

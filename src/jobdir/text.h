@@ -45,6 +45,17 @@ void text_size(struct buf *out, uint64_t bytes);
 /* "4.2 ms", "0.42 s", "12.3 s", "3 min 05 s", "2 h 07 min", "3 d 04 h". */
 void text_seconds(struct buf *out, double seconds);
 
+/* "320 ns", "12.3 us", "4.56 ms", "1.23 s", "3 min 05 s" */
+void text_ns(struct buf *out, double ns);
+
+/* The same in so many columns, to the right. */
+void text_size_in(struct buf *out, uint64_t bytes, int columns);
+void text_seconds_in(struct buf *out, double seconds, int columns);
+void text_ns_in(struct buf *out, double ns, int columns);
+
+/* What a line of the report's head begins with: the label, or "" below another line, in the width of all of them. */
+void text_label(struct buf *out, const char *label);
+
 /* "SIGSEGV" for 11; "signal 77" where there is no name. Into a buffer of at least 32 bytes. */
 const char *text_signal(int signo, char *room, size_t size);
 
