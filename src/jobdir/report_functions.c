@@ -15,7 +15,6 @@
 enum {
     LOOK_EVERY = 1 << 16, /* events between looks at the clock */
     LIMIT_PROBLEMS = 100,
-    UNWATCHED_NAMES = 3,
 };
 
 /* ---- functions by name ---- */
@@ -271,8 +270,7 @@ static int add_edges(struct reading *reading)
     return 0;
 }
 
-/* Unless it is there. */
-static void add_once(json_t *list, json_t *item_take)
+void report_add_once(json_t *list, json_t *item_take)
 {
     size_t index;
     json_t *known;
@@ -289,59 +287,7 @@ static void add_once(json_t *list, json_t *item_take)
 static void add_problem(void *ctx, const char *text)
 {
     struct job_functions *all = ctx;
-    add_once(all->problems, note_json(&NOTE(said, .text = text)));
-}
-
-/* Whether the name is in the list "a, b". */
-static bool has_name(const char *names, const char *name)
-{
-    size_t len = strlen(name);
-    for (const char *at = names; (at = strstr(at, name)); at += len)
-        if ((at == names || at[-1] == ' ') && (!at[len] || at[len] == ','))
-            return true;
-    return false;
-}
-
-static int add_unwatched_for(struct job_functions *all, const char *why, const char *name)
-{
-    struct job_unwatched *known;
-    HASH_FIND_STR(all->unwatched_for, why, known);
-    if (!known) {
-        known = calloc(1, sizeof *known);
-        if (!known || !(known->why = strdup(why)) || !(known->names = strdup(name))) {
-            free(known ? known->why : NULL);
-            free(known);
-            return -ENOMEM;
-        }
-        HASH_ADD_KEYPTR(hh, all->unwatched_for, known->why, strlen(known->why), known);
-        known->programs = 1;
-    } else if (known->programs <= UNWATCHED_NAMES && !has_name(known->names, name)) {
-        char *names;
-        const char *more = known->programs++ == UNWATCHED_NAMES ? "..." : name;
-        if (asprintf(&names, "%s, %s", known->names, more) < 0)
-            return -ENOMEM;
-        free(known->names);
-        known->names = names;
-    }
-    known->processes++;
-    return 0;
-}
-
-/* Why it is not known when the process had a processor, if that is so for some of the time. */
-static int add_unwatched(struct job_functions *all, const struct trace *trace)
-{
-    const char *why = trace_value(trace, "switches_missing"), *exe = trace_value(trace, "exe");
-    const char *slash = exe ? strrchr(exe, '/') : NULL, *name = slash ? slash + 1 : exe ? exe : "?";
-    if (!why && trace_number(trace, "switches_from"))
-        return 0;
-    why = why ? why : "its trace does not have it";
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_printf(&text, "%s: %s", name, why);
-    if (text.failed)
-        return -ENOMEM;
-    add_once(all->unwatched, text_json(text.data));
-    bool gone = trace_number(trace, "switches_gone") != 0;
-    return add_unwatched_for(all, gone ? "gone before they could be watched" : why, name);
+    report_add_once(all->problems, note_json(&NOTE(said, .text = text)));
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -371,7 +317,7 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
     for (size_t i = 0; (text = trace_problem(trace, i)); i++)
         add_problem(all, text);
-    return add_unwatched(all, trace);
+    return report_unwatched_add(all, trace);
 }
 
 struct job_traced {
@@ -415,7 +361,7 @@ static void add_all_counts(struct reading *reading)
     const char *state = trace_value(reading->trace, "state");
     if (reading->options->all_ended && (!state || strcmp(state, "running") == 0)) {
         all->unfinished++;
-        add_once(all->problems, note_json(&NOTE(trace_unfinished, .pid = (uint64_t)trace_pid(reading->trace))));
+        report_add_once(all->problems, note_json(&NOTE(trace_unfinished, .pid = (uint64_t)trace_pid(reading->trace))));
     }
 }
 
@@ -627,14 +573,7 @@ void job_functions_free(struct job_functions *functions)
         free(traced->key);
         free(traced);
     }
-    struct job_unwatched *unwatched, *next_unwatched;
-    HASH_ITER(hh, functions->unwatched_for, unwatched, next_unwatched)
-    {
-        HASH_DEL(functions->unwatched_for, unwatched);
-        free(unwatched->why);
-        free(unwatched->names);
-        free(unwatched);
-    }
+    report_unwatched_free(functions);
     struct job_function_rank *cell, *next_cell;
     HASH_ITER(hh, functions->by_rank, cell, next_cell)
     {
@@ -645,6 +584,5 @@ void job_functions_free(struct job_functions *functions)
     mpi_programs_done(&functions->programs);
     report_calls_free(functions);
     json_decref(functions->problems);
-    json_decref(functions->unwatched);
     free(functions);
 }

@@ -55,6 +55,15 @@ void report_call_ends(void *ctx, struct call *call, const struct trace_event *ev
 void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
 void report_calls_free(struct job_functions *all);
 
+/* Adds an item to a list of at most 100, unless it is there. */
+void report_add_once(json_t *list, json_t *item_take);
+
+/* report_functions_unwatched.c: notes a trace if its process was not watched all the time, 0 or -ENOMEM; all of them
+ * for people, a line for each reason. */
+int report_unwatched_add(struct job_functions *all, const struct trace *trace);
+void report_unwatched_text(struct buf *out, const struct job_functions *all);
+void report_unwatched_free(struct job_functions *all);
+
 /* report_functions_text.c: the file without its folders, with the line. */
 enum { SHOWN_FUNCTIONS = 25 };
 const char *report_base_of(const char *file);

@@ -296,20 +296,6 @@ static void put_preempted(struct buf *out, const struct job_function *function)
     buf_putc(out, ')');
 }
 
-/* Why CPU times are missing. */
-static void put_unwatched(struct buf *out, const struct job_functions *functions)
-{
-    for (const struct job_unwatched *each = functions->unwatched_for; each; each = each->hh.next) {
-        buf_puts(out, "  cpu and waiting: not known of all of ");
-        if (each->processes > 1)
-            buf_printf(out, "%zu processes (", each->processes);
-        text_show(out, each->names);
-        buf_puts(out, each->processes > 1 ? "): " : ": ");
-        text_show(out, each->why);
-        buf_putc(out, '\n');
-    }
-}
-
 /* Under the title of a table in which something is missing that nobody asked to leave out. */
 static void put_not_whole(struct buf *out, const struct job_functions *functions, bool times)
 {
@@ -332,7 +318,7 @@ static void put_functions(struct buf *out, const struct job_functions *functions
     buf_printf(out, "\nFunctions self             cpu   waiting      total     calls%s  function\n",
                wide ? "      mean       min       max" : "");
     put_not_whole(out, functions, true);
-    put_unwatched(out, functions);
+    report_unwatched_text(out, functions);
     for (const struct job_function *function = functions->functions; function && shown < SHOWN_FUNCTIONS;
          function = function->hh.next, shown++) {
         put_row(out, functions, function, wide);
