@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "jobdir/mpi_messages.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 static json_t *number(uint64_t value)
@@ -143,4 +144,9 @@ void mpi_messages_json(json_t *report, const struct mpi_messages *messages)
     json_object_set_new(json, "channels_with_unmatched", left_json(messages));
     json_object_set_new(json, "channels_with_unmatched_count", number(messages->left_channels));
     json_object_set_new(report, "mpi_trace", json);
+}
+
+void report_messages_json(json_t *object, const struct job_report *report)
+{
+    mpi_messages_json(object, report->messages);
 }

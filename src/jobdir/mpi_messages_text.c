@@ -7,6 +7,7 @@
 #include "jobdir/calls.h"
 #include "jobdir/mpi_messages.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, SHOWN_OPEN = 20, SHOWN_UNJUDGED = 6, PLACE = 56 };
@@ -399,4 +400,10 @@ void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
     put_slowest(out, messages);
     put_left(out, messages);
     put_open(out, messages);
+}
+
+/* Of all ranks, or not looked at. */
+void report_messages_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    mpi_messages_text(out, report->messages);
 }

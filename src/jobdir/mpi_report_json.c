@@ -3,6 +3,7 @@
 #include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 static json_t *number(uint64_t value)
@@ -198,4 +199,9 @@ void mpi_report_json(json_t *json, const struct mpi_report *report)
                             comms_json(report), "unreadable", (int)report->unreadable_count, "other_threads", "calls",
                             number(report->others_count), "total_ns", number(report->others_ns));
     json_object_set_new(json, "mpi", mpi ? mpi : json_null());
+}
+
+void report_mpi_json(json_t *object, const struct job_report *report)
+{
+    mpi_report_json(object, report->mpi);
 }

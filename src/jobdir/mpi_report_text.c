@@ -10,6 +10,7 @@
 #include "jobdir/mpi_ends.h"
 #include "jobdir/mpi_report_internal.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum {
@@ -513,4 +514,12 @@ void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank)
     put_volume(out, report);
     put_comms(out, report);
     mpi_matrix_text(out, &report->matrix, report->worlds);
+}
+
+void report_mpi_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    if (whole)
+        mpi_report_text(out, report->mpi, report->one_rank ? report->mpi_rank : -1);
+    else
+        mpi_report_summary(out, report->mpi);
 }

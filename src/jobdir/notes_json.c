@@ -24,6 +24,9 @@ enum note_kind note_json_kind(const json_t *record)
     return name ? note_find(name) : NOTE_NONE;
 }
 
+const struct field notes_fields[] = {
+    {"kind", FIELD_TEXT}, {"note", FIELD_TEXT}, {"fields", FIELD_OBJECT}, {"text", FIELD_TEXT}, {0}};
+
 json_t *note_json(const struct note *note)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;

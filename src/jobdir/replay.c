@@ -33,13 +33,13 @@ enum mark { WAITING = 1, OPENED };
 static void dim(const struct replay *replay, struct buf *out, bool on)
 {
     if (replay->options.colour)
-        buf_puts(out, on ? "\033[2m" : "\033[0m");
+        buf_puts(out, on ? TEXT_FAINT : TEXT_PLAIN);
 }
 
 static void alarm_colour(struct replay *replay, bool on)
 {
     if (replay->options.colour)
-        buf_puts(&replay->out, on ? "\033[1;31m" : "\033[0m");
+        buf_puts(&replay->out, on ? TEXT_RED : TEXT_PLAIN);
 }
 
 static void put_wall(struct replay *replay, uint64_t wall)

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "jobdir/report_failed.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/rules.h"
 #include "jobdir/text.h"
 
@@ -155,67 +155,8 @@ bool job_report_has(const struct job_report *report, const struct job_process *p
     return found;
 }
 
-json_t *job_process_json(const struct job_process *process)
-{
-    const char *source = job_status_source_name(process->source);
-    json_t *json = json_pack("{s:i, s:i, s:o, s:f, s:o, s:f, s:I, s:I, s:o, s:o, s:o, s:o}", "pid", process->pid,
-                             "ppid", process->ppid, "name", text_json(process->name), "start_seconds", process->start,
-                             "end_seconds", process->end >= 0 ? json_real(process->end) : json_null(), "cpu_seconds",
-                             (double)process->cpu_ns / 1e9, "peak_rss_bytes", (json_int_t)process->peak_rss, "threads",
-                             (json_int_t)process->peak_threads, "exit_code", report_exit_code_json(process), "signal",
-                             report_signal_json(process), "status_source", source ? json_string(source) : json_null(),
-                             "status_unknown", process->why ? json_string(process->why) : json_null());
-    if (json)
-        report_command_json(json, process);
-    return json;
-}
-
-static json_t *processes_json(const struct job_report *report)
-{
-    const struct job_model *model = &report->model;
-    json_t *list = json_array();
-    for (size_t i = 0; i < model->ended_count; i++)
-        if (job_report_has(report, &model->ended[i]))
-            json_array_append_new(list, job_process_json(&model->ended[i]));
-    for (const struct job_process *process = model->alive; process; process = process->hh.next)
-        if (job_report_has(report, process))
-            json_array_append_new(list, job_process_json(process));
-    return list;
-}
-
-static json_t *commands_json(const struct job_model *model)
-{
-    json_t *list = json_array();
-    for (const struct job_command *command = model->commands; command; command = command->hh.next)
-        json_array_append_new(list, json_pack("{s:o, s:I, s:f, s:I}", "name", text_json(command->name), "count",
-                                              (json_int_t)command->count, "cpu_seconds", (double)command->cpu_ns / 1e9,
-                                              "peak_rss_bytes", (json_int_t)command->peak_rss));
-    return list;
-}
-
-static json_t *series_json(const struct series *series)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < series->used; i++)
-        json_array_append_new(list, series->max[i] >= 0 ? json_real(series->max[i]) : json_null());
-    return list;
-}
-
-static json_t *timeline_json(const struct job_model *model)
-{
-    return json_pack("{s:o, s:o, s:o}", "rss_bytes",
-                     json_pack("{s:f, s:o}", "window_seconds", model->rss_series.width_seconds, "max",
-                               series_json(&model->rss_series)),
-                     "cpus",
-                     json_pack("{s:f, s:o}", "window_seconds", model->cpu_series.width_seconds, "max",
-                               series_json(&model->cpu_series)),
-                     "processes",
-                     json_pack("{s:f, s:o}", "window_seconds", model->processes_series.width_seconds, "max",
-                               series_json(&model->processes_series)));
-}
-
 /* A copy of an array of records without what only the spool needs. */
-static json_t *records_json(const json_t *records)
+json_t *report_records_json(const json_t *records)
 {
     json_t *list = json_deep_copy(records);
     size_t index;
@@ -228,56 +169,81 @@ static json_t *records_json(const json_t *records)
     return list ? list : json_array();
 }
 
-static const json_t *or_empty(const json_t *preferred, const json_t *other)
+const json_t *report_longer(const json_t *a, const json_t *b)
 {
-    return preferred && json_array_size(preferred) >= json_array_size(other) ? preferred : other;
+    return json_array_size(a) >= json_array_size(b) ? a : b;
 }
 
-static void add_times(json_t *json, const struct job_report *report, const struct job_result *result)
+/* ---- the sections ---- */
+
+enum section_in { IN_SUMMARY = 1, IN_REPORT = 2, IN_BOTH = IN_SUMMARY | IN_REPORT };
+
+/* In the order in which people see them, which is that of the JSON's members, too. */
+static const struct {
+    unsigned in;
+    report_section_fn *text;                                       /* NULL: for programs only */
+    const struct field *fields;                                    /* of the struct job_report; NULL: none */
+    void (*json)(json_t *object, const struct job_report *report); /* in place of that: fields of something else */
+} sections[] = {
+    {IN_BOTH, report_head_text, report_head_fields, report_head_json},
+    {0, NULL, report_timeline_fields},
+    {IN_BOTH, report_failed_text, report_failed_fields},
+    {IN_BOTH, report_rules_text, report_rule_fields},
+    {IN_BOTH, report_crashes_text, report_crash_fields},
+    {IN_BOTH, report_warnings_text, report_warning_fields},
+    {IN_SUMMARY, report_trace_text},
+    {IN_BOTH, report_pauses_text, report_pause_fields},
+    {IN_REPORT, report_trace_text, report_trace_fields, report_trace_json},
+    {IN_BOTH, report_mpi_text, NULL, report_mpi_json},
+    {IN_REPORT, report_messages_text, NULL, report_messages_json},
+    {IN_REPORT, report_commands_text, report_command_fields},
+    {IN_REPORT, report_processes_text, report_process_fields},
+    {IN_REPORT, report_gaps_text, report_gap_fields},
+};
+
+static void put_sections(struct buf *out, const struct job_report *report, struct report_style style,
+                         enum section_in in)
 {
-    json_t *values = json_pack(
-        "{s:o, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "exit_code",
-        report->info.ended || report->model.end ? json_integer(result->exit_code) : json_null(), "signal",
-        result->signal ? json_integer(result->signal) : json_null(), "reason",
-        result->reason && *result->reason ? text_json(result->reason) : json_null(), "core_dumped", result->core_dumped,
-        "wall_seconds", result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes",
-        (json_int_t)result->peak_rss_bytes, "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes,
-        "process_count", (json_int_t)result->processes, "processes_at_once", (json_int_t)result->processes_at_once,
-        "threads_at_once", (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running,
-        "lost_records", (json_int_t)result->lost_records);
-    json_object_update(json, values);
-    json_decref(values);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].in & in)
+            sections[i].text(out, report, style, in == IN_REPORT);
+}
+
+void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    put_sections(out, report, style, IN_SUMMARY);
+    if (report->path && !report->path[0])
+        return; /* nothing was recorded that could be read */
+    text_label(out, "more");
+    buf_puts(out, "scry report ");
+    text_show(out, report->info.id);
+    buf_putc(out, '\n');
+}
+
+void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    size_t start = out->len;
+    put_sections(out, report, style, IN_REPORT);
+    text_wrap(out, start, style.columns);
 }
 
 json_t *job_report_json(const struct job_report *report)
 {
-    const struct job_info *info = &report->info;
-    const struct job_model *model = &report->model;
-    struct job_result result = job_report_result(report);
-    json_t *json =
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:O?, s:o, s:s}", "id", info->id, "name", text_json(info->name),
-                  "path", text_json(report->path), "host", text_json(info->host), "user", text_json(info->user), "cwd",
-                  text_json(info->cwd), "argv", info->argv, "started_seconds",
-                  json_real((double)info->started_ns / 1e9), "status", job_report_status(report));
-    if (!json)
-        return NULL;
-    add_times(json, report, &result);
-    json_object_set_new(json, "processes_listed_singly", json_boolean(model->singly));
-    json_object_set_new(json, "processes", processes_json(report));
-    json_object_set_new(json, "processes_omitted", json_integer((json_int_t)model->ended_omitted));
-    json_object_set_new(json, "commands", commands_json(model));
-    json_object_set(json, "failed", report->failed ? report->failed : json_null());
-    json_object_set_new(json, "timeline", timeline_json(model));
-    json_object_set(json, "node", model->node ? model->node : json_null());
-    json_object_set_new(json, "warnings", records_json(or_empty(info->warnings, model->warnings)));
-    json_object_set_new(json, "crashes", records_json(or_empty(info->crashes, model->crashes)));
-    json_object_set_new(json, "gaps", records_json(model->gaps));
-    json_object_set(json, "recording_off", model->pauses);
-    json_object_set(json, "problems", report->problems ? report->problems : json_null());
-    json_object_set_new(json, "rules", rules_json(model));
-    json_object_set_new(json, "snapshots", report->snapshots ? json_incref(report->snapshots) : json_array());
-    job_functions_json(json, report->functions);
-    mpi_report_json(json, report->mpi);
-    mpi_messages_json(json, report->messages);
+    json_t *json = json_object();
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].json)
+            sections[i].json(json, report);
+        else if (sections[i].fields)
+            fields_add(json, sections[i].fields, report, report);
     return json;
+}
+
+json_t *job_report_schema(void)
+{
+    struct field parts[sizeof sections / sizeof *sections + 1] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].fields)
+            parts[count++] = (struct field){"", FIELD_PART, .of = sections[i].fields};
+    return fields_schema(parts);
 }

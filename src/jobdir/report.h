@@ -63,6 +63,7 @@ void job_report_summary(struct buf *out, const struct job_report *report, struct
 void job_report_text(struct buf *out, const struct job_report *report, struct report_style style);
 
 json_t *job_report_json(const struct job_report *report); /* a new reference, or NULL */
+json_t *job_report_schema(void);                          /* of that; likewise */
 
 void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b);
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b);

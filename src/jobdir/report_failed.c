@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };
@@ -69,66 +70,101 @@ static const struct job_process *find_command(const struct job_model *model, pid
 
 /* ---- telling ---- */
 
-json_t *report_exit_code_json(const struct job_process *process)
+static json_t *exit_code_json(const void *row, const void *all)
 {
-    int status = process->status;
+    int status = ((const struct job_process *)row)->status;
     return status != JOB_STATUS_UNKNOWN && WIFEXITED(status) ? json_integer(WEXITSTATUS(status)) : json_null();
 }
 
-json_t *report_signal_json(const struct job_process *process)
+static json_t *signal_json(const void *row, const void *all)
 {
-    int status = process->status;
+    int status = ((const struct job_process *)row)->status;
     return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? json_integer(WTERMSIG(status)) : json_null();
 }
 
-void report_command_json(json_t *json, const struct job_process *process)
-{
-    json_object_set_new(json, "argv", process->argv ? json_incref(process->argv) : json_null());
-    json_object_set_new(json, "argv_cut", json_boolean(process->argv && process->argv_cut));
-    json_object_set_new(json, "cwd", process->cwd ? json_incref(process->cwd) : json_null());
-}
+const struct field report_status_fields[] = {
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = exit_code_json,
+     .about = "exit status; null: not known, still running, or killed by a signal"},
+    {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = signal_json, .about = "that killed it"},
+    {0}};
 
-static json_t *process_json(const struct job_process *process)
-{
-    json_t *json =
-        json_pack("{s:i, s:o, s:f, s:o, s:o}", "pid", process->pid, "name", text_json(process->name), "end_seconds",
-                  process->end, "exit_code", report_exit_code_json(process), "signal", report_signal_json(process));
-    if (json)
-        report_command_json(json, process);
-    return json;
-}
+const struct field report_argv_fields[] = {
+    {"argv", FIELD_LIST, FIELD_AT(struct job_process, argv), FIELD_OR_NULL, .of = fields_texts,
+     .about = "command line when its program began, secrets as ***; of a child that executed nothing, its parent's; "
+              "null: not known"},
+    {"argv_cut", FIELD_BOOL, FIELD_AT(struct job_process, argv_cut), .about = "argv is not all of it"},
+    {"cwd", FIELD_TEXT, FIELD_AT(struct job_process, cwd), FIELD_OR_NULL,
+     .about = "working directory when its program began; null: not known"},
+    {0}};
 
-static json_t *chain_json(const struct job_model *model, pid_t supervisor)
+static const struct field failed_process_fields[] = {{"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid)},
+                                                     {"name", FIELD_TEXT, FIELD_AT(struct job_process, name)},
+                                                     {"end_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, end)},
+                                                     {"", FIELD_PART, .of = report_status_fields},
+                                                     {"", FIELD_PART, .of = report_argv_fields},
+                                                     {0}};
+
+static json_t *chain_json(const void *row, const void *all)
 {
-    const struct job_process *command = find_command(model, supervisor);
+    const struct job_model *model = row;
+    const struct job_process *command = find_command(model, *(const pid_t *)all);
     json_t *chain = json_array();
     for (unsigned i = 0; command && has_failed(command) && i < CHAIN_MOST; i++) {
-        json_array_insert_new(chain, 0, process_json(command));
+        json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, all));
         command = culprit(model, command);
     }
     return chain;
 }
 
-static json_t *unknown_json(const struct job_model *model)
+static json_t *first_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (const struct job_why *why = model->whys; why; why = why->hh.next)
-        json_array_append_new(list, json_pack("{s:s, s:I}", "reason", why->text, "count", (json_int_t)why->count));
-    return list;
-}
-
-json_t *report_failed_json(const struct job_model *model, pid_t supervisor)
-{
+    const struct job_model *model = row;
     const struct job_process *first = NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (has_failed(process) && (!first || process->end < first->end))
             first = process;
     }
-    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "count", (json_int_t)model->failed, "unknown",
-                     (json_int_t)model->unknown, "unknown_reasons", unknown_json(model), "first",
-                     first ? process_json(first) : json_null(), "chain", chain_json(model, supervisor));
+    return first ? fields_json(failed_process_fields, first, all) : json_null();
 }
+
+static const struct field why_fields[] = {{"reason", FIELD_TEXT, FIELD_AT(struct job_why, text)},
+                                          {"count", FIELD_COUNT, FIELD_AT(struct job_why, count)},
+                                          {0}};
+
+static json_t *unknown_json(const void *row, const void *all)
+{
+    const struct job_model *model = row;
+    json_t *list = json_array();
+    for (const struct job_why *why = model->whys; why; why = why->hh.next)
+        json_array_append_new(list, fields_json(why_fields, why, all));
+    return list;
+}
+
+/* Of a struct job_model, which belongs to the number of its job's supervisor. */
+static const struct field failed_fields[] = {
+    {"count", FIELD_COUNT, FIELD_AT(struct job_model, failed),
+     .about = "processes that ended with another status than 0, or by a signal"},
+    {"unknown", FIELD_COUNT, FIELD_AT(struct job_model, unknown),
+     .about = "processes of which it is not known how they ended"},
+    {"unknown_reasons", FIELD_LIST, .json = unknown_json, .of = why_fields},
+    {"first", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = first_json, .of = failed_process_fields,
+     .about = "of all processes the first that failed, whether anybody minded or not"},
+    {"chain", FIELD_LIST, .json = chain_json, .of = failed_process_fields,
+     .about = "what made the command fail: the process that failed first, then its parents up to the command, which is "
+              "the last; empty: the command did not fail. Of the children of one that failed it is the first to fail "
+              "after which it started nothing more, else the last whose status it ended with itself"},
+    {0}};
+
+json_t *report_failed_json(const struct job_model *model, pid_t supervisor)
+{
+    return fields_json(failed_fields, model, &supervisor);
+}
+
+const struct field report_failed_fields[] = {{"failed", FIELD_OBJECT, FIELD_AT(struct job_report, failed),
+                                              FIELD_OR_NULL, .of = failed_fields,
+                                              .about = "what failed; null: out of memory"},
+                                             {0}};
 
 /* ---- for people ---- */
 
@@ -224,8 +260,9 @@ static void put_unknown(struct buf *out, const json_t *failed)
     }
 }
 
-void report_failed_text(struct buf *out, const json_t *failed, bool all)
+void report_failed_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
+    const json_t *failed = report->failed;
     const json_t *chain = json_object_get(failed, "chain"), *first = json_object_get(failed, "first");
     const json_t *cause = json_array_get(chain, 0);
     json_int_t count = json_integer_value(json_object_get(failed, "count"));
@@ -235,12 +272,12 @@ void report_failed_text(struct buf *out, const json_t *failed, bool all)
         put_failure(out, "failed", cause);
         put_parents(out, chain);
     }
-    if (other && all)
+    if (other && whole)
         put_failure(out, length > 1 ? "earlier" : "failed", first);
-    if (all && count > (json_int_t)length && count > 1) {
+    if (whole && count > (json_int_t)length && count > 1) {
         text_label(out, "");
         buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
     }
-    if (all)
+    if (whole)
         put_unknown(out, failed);
 }

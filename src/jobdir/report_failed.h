@@ -11,21 +11,17 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "jobdir/fields.h"
 #include "jobdir/model.h"
 
 /* .failed of report.schema.json; command: the number of the job's supervisor, whose child the command is. A new
  * reference, or NULL when out of memory. */
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor);
 
-/* Lines for people. all: also when the command did not fail, and why statuses are not known. */
-void report_failed_text(struct buf *out, const json_t *failed, bool all);
-
 /* The command line as people read it, cut to about so many bytes; false: it is not known. */
 bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most);
 
-/* What is known of the command of a process: argv, argv_cut, cwd; null where nothing is. Added to `json`. */
-void report_command_json(json_t *json, const struct job_process *process);
-json_t *report_exit_code_json(const struct job_process *process);
-json_t *report_signal_json(const struct job_process *process);
+/* Of a struct job_process: how it ended; what is known of its command. */
+extern const struct field report_status_fields[], report_argv_fields[];
 
 #endif

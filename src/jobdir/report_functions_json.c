@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What traces say, for programs: .functions, .calls, .slowest_calls, .crash_calls, .trace of
  * doc/reference/report.schema.json. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "jobdir/fields.h"
+#include "jobdir/notes_json.h"
 #include "jobdir/report_functions_internal.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
@@ -17,82 +19,172 @@ const struct job_function_rank *report_function_by_rank(const struct job_functio
     return cell;
 }
 
-/* .NAMEcpu_ns and so on; null where too much is not known. */
-static void set_spent(json_t *row, const char *prefix, double ns, const struct job_spent *spent)
+struct spent { /* < 0: too much is not known */
+    double cpu_ns, waiting_ns, preempted_ns;
+};
+
+struct function_row {
+    const struct job_function *function;
+    struct spent total, self;
+};
+
+static struct spent spent_of(double ns, const struct job_spent *spent)
 {
     double cpu_ns;
-    bool known = job_cpu_ns(ns, spent, &cpu_ns);
-    const struct {
-        const char *name;
-        double ns;
-        bool known;
-    } values[] = {{"cpu_ns", cpu_ns, known},
-                  {"waiting_ns", spent->waiting_ns, known},
-                  {"preempted_ns", spent->preempted_ns, known},
-                  {"unknown_ns", spent->unknown_ns, true}};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s%s", prefix, values[i].name);
-        json_object_set_new(row, name, values[i].known ? json_integer((json_int_t)values[i].ns) : json_null());
-    }
+    if (!job_cpu_ns(ns, spent, &cpu_ns))
+        return (struct spent){-1, -1, -1};
+    return (struct spent){cpu_ns, spent->waiting_ns, spent->preempted_ns};
+}
+
+static const struct field count_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name)},
+    {"file", FIELD_TEXT, FIELD_AT(struct job_function, file), .about = "of the source; empty where it is not known"},
+    {"line", FIELD_COUNT, FIELD_AT(struct job_function, line)},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_function, calls)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct job_function, total_ns),
+     .about = "with the calls in it; of a call inside another of the same function only the outer counts"},
+    {"self_ns", FIELD_NS, FIELD_AT(struct job_function, self_ns), .about = "without the recorded calls in it"},
+    {"min_ns", FIELD_NS, FIELD_AT(struct job_function, min_ns), .about = "of a call"},
+    {"max_ns", FIELD_NS, FIELD_AT(struct job_function, max_ns), .about = "of a call"},
+    {"open", FIELD_COUNT, FIELD_AT(struct job_function, open),
+     .about = "calls that never ended: they count until the end of the trace"},
+    {"unwound", FIELD_COUNT, FIELD_AT(struct job_function, unwound),
+     .about = "calls that ended by an exception or longjmp"},
+    {"counted", FIELD_COUNT, FIELD_AT(struct job_function, counted),
+     .about = "calls that were only counted: their time is in total_ns only"},
+    {"thinned", FIELD_COUNT, FIELD_AT(struct job_function, thinned),
+     .about = "further calls, that were left out to keep the rate (--rate)"},
+    {"end_missing", FIELD_COUNT, FIELD_AT(struct job_function, lost),
+     .about = "calls that ended, but the record of that is missing: they count for no time"},
+    {"unkept", FIELD_COUNT, FIELD_AT(struct job_function, unkept),
+     .about = "of calls, those whose records were overwritten or beyond a limit: in no time"},
+    {"total_unknown_ns", FIELD_NS, FIELD_AT(struct job_function, total_spent.unknown_ns),
+     .about = "of total_ns, whether it had a processor is not known: why, see trace.unwatched"},
+    {"self_unknown_ns", FIELD_NS, FIELD_AT(struct job_function, self_spent.unknown_ns),
+     .about = "of self_ns, whether it had a processor is not known: why, see trace.unwatched"},
+    {0}};
+
+/* Of a struct function_row. */
+static const struct field function_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct function_row, function), FIELD_POINTER, .of = count_fields},
+    {"total_cpu_ns", FIELD_NS, FIELD_AT(struct function_row, total.cpu_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of total_ns, on a processor; null: too much is not known"},
+    {"total_waiting_ns", FIELD_NS, FIELD_AT(struct function_row, total.waiting_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of total_ns, waiting: off the processors by its own will; null: too much is not known"},
+    {"total_preempted_ns", FIELD_NS, FIELD_AT(struct function_row, total.preempted_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of total_ns, off the processors though it could have run; null: too much is not known"},
+    {"self_cpu_ns", FIELD_NS, FIELD_AT(struct function_row, self.cpu_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of self_ns, on a processor; null: too much is not known"},
+    {"self_waiting_ns", FIELD_NS, FIELD_AT(struct function_row, self.waiting_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of self_ns, waiting: off the processors by its own will; null: too much is not known"},
+    {"self_preempted_ns", FIELD_NS, FIELD_AT(struct function_row, self.preempted_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of self_ns, off the processors though it could have run; null: too much is not known"},
+    {0}};
+
+static json_t *function_json(const struct field *fields, const struct job_function *function,
+                             const struct job_functions *all)
+{
+    const struct function_row row = {.function = function,
+                                     .total = spent_of(function->total_ns, &function->total_spent),
+                                     .self = spent_of(function->self_ns, &function->self_spent)};
+    return fields_json(fields, &row, all);
 }
 
 json_t *report_function_json(const struct job_function *function)
 {
-    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-                            text_json(function->name), "file", text_json(function->file), "line",
-                            (json_int_t)function->line, "calls", (json_int_t)function->calls, "total_ns",
-                            (json_int_t)function->total_ns, "self_ns", (json_int_t)function->self_ns, "min_ns",
-                            (json_int_t)function->min_ns, "max_ns", (json_int_t)function->max_ns, "open",
-                            (json_int_t)function->open, "unwound", (json_int_t)function->unwound, "counted",
-                            (json_int_t)function->counted, "thinned", (json_int_t)function->thinned, "end_missing",
-                            (json_int_t)function->lost, "unkept", (json_int_t)function->unkept);
-    set_spent(row, "total_", function->total_ns, &function->total_spent);
-    set_spent(row, "self_", function->self_ns, &function->self_spent);
-    return row;
+    return function_json(function_fields, function, NULL);
 }
 
-static json_t *ranks_json(const struct job_functions *functions, const struct job_function *function)
+/* ---- by rank ---- */
+
+static json_t *world_json(const void *row, const void *all)
 {
+    return json_integer((json_int_t)((const struct job_function_rank *)row)->key.who.program - 1);
+}
+
+static const struct field rank_fields[] = {
+    {"rank", FIELD_COUNT, FIELD_AT(struct job_function_rank, key.who.rank)},
+    {"world", FIELD_COUNT, .json = world_json, .about = "which MPI_COMM_WORLD of the job, from 0"},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_function_rank, calls)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct job_function_rank, total_ns)},
+    {"self_ns", FIELD_NS, FIELD_AT(struct job_function_rank, self_ns)},
+    {0}};
+
+static json_t *ranks_json(const void *row, const void *all)
+{
+    const struct job_functions *functions = all;
     json_t *list = json_array();
     for (size_t i = 0; i < functions->rank_count; i++) {
-        const struct job_function_rank *cell = report_function_by_rank(functions, function, functions->ranks[i]);
+        const struct job_function_rank *cell =
+            report_function_by_rank(functions, ((const struct function_row *)row)->function, functions->ranks[i]);
         if (cell)
-            json_array_append_new(list, json_pack("{s:i, s:i, s:I, s:I, s:I}", "rank", functions->ranks[i].rank,
-                                                  "world", (int)functions->ranks[i].program - 1, "calls",
-                                                  (json_int_t)cell->calls, "total_ns", (json_int_t)cell->total_ns,
-                                                  "self_ns", (json_int_t)cell->self_ns));
+            json_array_append_new(list, fields_json(rank_fields, cell, all));
     }
     return list;
 }
 
-static json_t *edge_json(const struct job_edge *edge)
+static const struct field function_by_rank_fields[] = {
+    {"", FIELD_PART, .of = function_fields},
+    {"ranks", FIELD_LIST, .json = ranks_json, .of = rank_fields,
+     .about = "of programs that use MPI: the same by rank, those that called it"},
+    {0}};
+
+/* ---- calls ---- */
+
+static json_t *caller_json(const void *row, const void *all)
 {
-    return json_pack("{s:o, s:o, s:I, s:I}", "caller", text_json(edge->key.caller ? edge->key.caller->name : NULL),
-                     "function", text_json(edge->key.function->name), "calls", (json_int_t)edge->calls, "total_ns",
-                     (json_int_t)edge->total_ns);
+    const struct job_function *caller = ((const struct job_edge *)row)->key.caller;
+    return text_json(caller ? caller->name : NULL);
 }
 
-static json_t *slow_json(const struct job_slow_call *call)
-{
-    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:f, s:i, s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "name",
-                            text_json(call->function->name), "file", text_json(call->function->file), "line",
-                            (json_int_t)call->function->line, "duration_ns", (json_int_t)call->ns, "start_seconds",
-                            call->start_seconds, "pid", (int)call->pid, "thread", (json_int_t)call->tid, "how",
-                            call->how, "arguments", text_json(call->arguments), "result", text_json(call->result),
-                            "where", call->where ? text_json(call->where) : json_null(), "rank",
-                            call->who.rank >= 0 ? json_integer(call->who.rank) : json_null(), "world",
-                            call->who.program ? json_integer((json_int_t)call->who.program - 1) : json_null());
-    const struct {
-        const char *name;
-        double ns;
-    } times[] = {{"cpu_ns", call->time.cpu_ns},
-                 {"waiting_ns", call->time.waiting_ns},
-                 {"preempted_ns", call->time.preempted_ns}};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        json_object_set_new(row, times[i].name, call->timed ? json_integer((json_int_t)times[i].ns) : json_null());
-    return row;
-}
+static const struct field callee_fields[] = {{"function", FIELD_TEXT, FIELD_AT(struct job_function, name)}, {0}};
+
+static const struct field edge_fields[] = {
+    {"caller", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = caller_json, .about = "null: none recorded"},
+    {"", FIELD_PART, FIELD_AT(struct job_edge, key.function), FIELD_POINTER, .of = callee_fields},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_edge, calls)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct job_edge, total_ns)},
+    {0}};
+
+struct slow_row {
+    const struct job_slow_call *call;
+    const struct job_function *function;
+    int32_t world;
+    struct spent spent;
+};
+
+static const struct field slow_function_fields[] = {{"name", FIELD_TEXT, FIELD_AT(struct job_function, name)},
+                                                    {"file", FIELD_TEXT, FIELD_AT(struct job_function, file)},
+                                                    {"line", FIELD_COUNT, FIELD_AT(struct job_function, line)},
+                                                    {0}};
+
+static const struct field slow_call_fields[] = {
+    {"duration_ns", FIELD_NS, FIELD_AT(struct job_slow_call, ns)},
+    {"start_seconds", FIELD_SECONDS, FIELD_AT(struct job_slow_call, start_seconds), .about = "since the job's start"},
+    {"pid", FIELD_COUNT, FIELD_AT(struct job_slow_call, pid)},
+    {"thread", FIELD_COUNT, FIELD_AT(struct job_slow_call, tid)},
+    {"how", FIELD_CHOICE, FIELD_AT(struct job_slow_call, how), .choices = "returned|unwound|open"},
+    {"arguments", FIELD_TEXT, FIELD_AT(struct job_slow_call, arguments), FIELD_OR_NULL,
+     .about = "as text; null: not recorded"},
+    {"result", FIELD_TEXT, FIELD_AT(struct job_slow_call, result), FIELD_OR_NULL,
+     .about = "as text; null: not recorded"},
+    {"where", FIELD_TEXT, FIELD_AT(struct job_slow_call, where), FIELD_OR_NULL,
+     .about = "where a call of MPI came from"},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct job_slow_call, who.rank), FIELD_NEGATIVE_IS_NULL, .about = "of MPI"},
+    {0}};
+
+static const struct field slow_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct slow_row, function), FIELD_POINTER, .of = slow_function_fields},
+    {"", FIELD_PART, FIELD_AT(struct slow_row, call), FIELD_POINTER, .of = slow_call_fields},
+    {"world", FIELD_INTEGER, FIELD_AT(struct slow_row, world), FIELD_NEGATIVE_IS_NULL,
+     .about = "which MPI_COMM_WORLD of the job its rank is of, from 0"},
+    {"cpu_ns", FIELD_NS, FIELD_AT(struct slow_row, spent.cpu_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of the duration, on a processor; null: that is not known"},
+    {"waiting_ns", FIELD_NS, FIELD_AT(struct slow_row, spent.waiting_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of the duration, waiting: off the processors by its own will; null: that is not known"},
+    {"preempted_ns", FIELD_NS, FIELD_AT(struct slow_row, spent.preempted_ns), FIELD_NEGATIVE_IS_NULL,
+     .about = "of the duration, off the processors though it could have run; null: that is not known"},
+    {0}};
 
 static json_t *lines_json(const char *lines)
 {
@@ -106,54 +198,136 @@ static json_t *lines_json(const char *lines)
     return list;
 }
 
-static json_t *crash_json(const struct job_crash_calls *crash)
+static json_t *open_calls_json(const void *row, const void *all)
 {
-    return json_pack("{s:i, s:I, s:i, s:I, s:f, s:o, s:o}", "pid", (int)crash->pid, "thread", (json_int_t)crash->tid,
-                     "signal", crash->signal, "address", (json_int_t)crash->address, "seconds", crash->seconds,
-                     "open_calls", lines_json(crash->stack), "last_calls", lines_json(crash->last));
+    return lines_json(((const struct job_crash_calls *)row)->stack);
 }
 
-static json_t *problem_texts(const json_t *notes)
+static json_t *last_calls_json(const void *row, const void *all)
+{
+    return lines_json(((const struct job_crash_calls *)row)->last);
+}
+
+static const struct field crash_fields[] = {
+    {"pid", FIELD_COUNT, FIELD_AT(struct job_crash_calls, pid)},
+    {"thread", FIELD_COUNT, FIELD_AT(struct job_crash_calls, tid)},
+    {"signal", FIELD_COUNT, FIELD_AT(struct job_crash_calls, signal)},
+    {"address", FIELD_INTEGER, FIELD_AT(struct job_crash_calls, address)},
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct job_crash_calls, seconds), .about = "since the job's start"},
+    {"open_calls", FIELD_LIST, .json = open_calls_json, .of = fields_texts, .about = "innermost first"},
+    {"last_calls", FIELD_LIST, .json = last_calls_json, .of = fields_texts,
+     .about = "that ended before, the latest first"},
+    {0}};
+
+/* ---- all ---- */
+
+static json_t *complete_json(const void *row, const void *all)
+{
+    return json_boolean(!((const struct job_functions *)row)->incomplete);
+}
+
+static json_t *problem_texts(const void *row, const void *all)
 {
     json_t *texts = json_array(), *note;
     size_t index;
-    json_array_foreach(notes, index, note)
+    json_array_foreach(((const struct job_functions *)row)->problems, index, note)
     {
         json_array_append(texts, json_object_get(note, "text"));
     }
     return texts;
 }
 
+static const struct field trace_fields[] = {
+    {"events", FIELD_COUNT, FIELD_AT(struct job_functions, events), .about = "recorded"},
+    {"discarded", FIELD_COUNT, FIELD_AT(struct job_functions, discarded), .about = "that found no room"},
+    {"waits_ran_out", FIELD_COUNT, FIELD_AT(struct job_functions, waits_ran_out),
+     .about = "how often a thread waited for room in vain (--overflow wait)"},
+    {"waits_dropped", FIELD_COUNT, FIELD_AT(struct job_functions, waits_dropped),
+     .about = "how many of discarded were dropped after such a wait"},
+    {"overwritten", FIELD_COUNT, FIELD_AT(struct job_functions, overwritten),
+     .about = "recorded, but given way to later ones in the flight recorder"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct job_functions, bytes), .about = "on disk"},
+    {"cost_seconds", FIELD_SECONDS, FIELD_AT(struct job_functions, cost_seconds),
+     .about = "estimated time that recording took in the traced threads; at most what the job used of the processors, "
+              "and, where nothing is missing, what its functions took"},
+    {"threads_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, threads_omitted),
+     .about = "threads that there was no place for"},
+    {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
+     .about = "calls of functions that there was no place for"},
+    {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),
+     .about = "calls that were deeper than can be followed"},
+    {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
+    {"complete", FIELD_BOOL, .json = complete_json, .about = "false: only a part was read"},
+    {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
+     .about = "calls that were left out to keep the rate (--rate)"},
+    {"min_time_ns", FIELD_NS, FIELD_AT(struct job_functions, min_time_ns),
+     .about = "shorter calls were left out (--min-time); 0: none"},
+    {"max_depth", FIELD_COUNT, FIELD_AT(struct job_functions, max_depth),
+     .about = "deeper calls were left out (--max-depth); 0: none"},
+    {"problems", FIELD_LIST, .json = problem_texts, .of = fields_texts},
+    {"notes", FIELD_LIST, FIELD_AT(struct job_functions, problems), .of = notes_fields,
+     .about = "the problems with what is known of each; said: only a text"},
+    {"unwatched", FIELD_LIST, FIELD_AT(struct job_functions, unwatched), .of = fields_texts,
+     .about =
+         "programs of which it is not known when their threads had a processor, or not for all of the time, and why"},
+    {0}};
+
+static json_t *list_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct job_function *each = ((const struct job_functions *)row)->functions; each; each = each->hh.next)
+        json_array_append_new(list, function_json(function_by_rank_fields, each, row));
+    return list;
+}
+
+static json_t *edges_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct job_edge *each = ((const struct job_functions *)row)->edges; each; each = each->hh.next)
+        json_array_append_new(list, fields_json(edge_fields, each, row));
+    return list;
+}
+
+static json_t *slowest_json(const void *row, const void *all)
+{
+    const struct job_functions *functions = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < functions->slowest_count; i++) {
+        const struct job_slow_call *call = &functions->slowest[i];
+        struct slow_row slow = {call, call->function, (int32_t)call->who.program - 1, {-1, -1, -1}};
+        if (call->timed)
+            slow.spent = (struct spent){call->time.cpu_ns, call->time.waiting_ns, call->time.preempted_ns};
+        json_array_append_new(list, fields_json(slow_fields, &slow, row));
+    }
+    return list;
+}
+
+static json_t *crashes_json(const void *row, const void *all)
+{
+    const struct job_functions *functions = row;
+    return fields_list(crash_fields, functions->crashes, functions->crash_count, sizeof *functions->crashes, row);
+}
+
+/* Of a struct job_functions. */
+const struct field report_trace_fields[] = {
+    {"functions", FIELD_LIST, .json = list_json, .of = function_by_rank_fields,
+     .about = "recorded functions over all processes, most own time first"},
+    {"calls", FIELD_LIST, .json = edges_json, .of = edge_fields, .about = "who calls whom, most time first"},
+    {"slowest_calls", FIELD_LIST, .json = slowest_json, .of = slow_fields,
+     .about = "the ten that took longest, at most three of a function"},
+    {"crash_calls", FIELD_LIST, .json = crashes_json, .of = crash_fields,
+     .about = "of traced threads that got a fatal signal"},
+    {"trace", FIELD_OBJECT, .of = trace_fields,
+     .about = "what tracing recorded and cost; all 0 where nothing was traced"},
+    {0}};
+
 void job_functions_json(json_t *report, const struct job_functions *functions)
 {
-    json_t *list = json_array(), *calls = json_array(), *slowest = json_array(), *crashes = json_array();
-    for (const struct job_function *each = functions ? functions->functions : NULL; each; each = each->hh.next) {
-        json_t *row = report_function_json(each);
-        json_object_set_new(row, "ranks", ranks_json(functions, each));
-        json_array_append_new(list, row);
-    }
-    for (const struct job_edge *each = functions ? functions->edges : NULL; each; each = each->hh.next)
-        json_array_append_new(calls, edge_json(each));
-    for (size_t i = 0; functions && i < functions->slowest_count; i++)
-        json_array_append_new(slowest, slow_json(&functions->slowest[i]));
-    for (size_t i = 0; functions && i < functions->crash_count; i++)
-        json_array_append_new(crashes, crash_json(&functions->crashes[i]));
-    json_object_set_new(report, "functions", list);
-    json_object_set_new(report, "calls", calls);
-    json_object_set_new(report, "slowest_calls", slowest);
-    json_object_set_new(report, "crash_calls", crashes);
     static const struct job_functions none;
-    const struct job_functions *all = functions ? functions : &none;
-    json_object_set_new(
-        report, "trace",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o, s:o}",
-                  "events", (json_int_t)all->events, "discarded", (json_int_t)all->discarded, "waits_ran_out",
-                  (json_int_t)all->waits_ran_out, "waits_dropped", (json_int_t)all->waits_dropped, "overwritten",
-                  (json_int_t)all->overwritten, "bytes", (json_int_t)all->bytes, "cost_seconds", all->cost_seconds,
-                  "threads_omitted", (json_int_t)all->threads_omitted, "functions_omitted",
-                  (json_int_t)all->functions_omitted, "too_deep", (json_int_t)all->too_deep, "processes",
-                  (json_int_t)all->processes, "complete", !all->incomplete, "thinned", (json_int_t)all->thinned,
-                  "min_time_ns", (json_int_t)all->min_time_ns, "max_depth", (json_int_t)all->max_depth, "problems",
-                  problem_texts(all->problems), "notes", all->problems ? json_incref(all->problems) : json_array(),
-                  "unwatched", all->unwatched ? json_incref(all->unwatched) : json_array()));
+    fields_add(report, report_trace_fields, functions ? functions : &none, NULL);
+}
+
+void report_trace_json(json_t *object, const struct job_report *report)
+{
+    job_functions_json(object, report->functions);
 }

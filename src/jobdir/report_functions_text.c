@@ -10,6 +10,7 @@
 #include "jobdir/calls.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/report_functions_internal.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum {
@@ -527,4 +528,13 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
         buf_puts(out, "\nTracing\n");
     }
     put_problems(out, functions, warnings, "  ", SIZE_MAX);
+}
+
+void report_trace_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    const json_t *warnings = report_longer(report->info.warnings, report->model.warnings);
+    if (whole)
+        job_functions_text(out, report->functions, warnings, style.columns);
+    else
+        job_functions_summary(out, report->functions, warnings);
 }

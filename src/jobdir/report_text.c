@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of a report for people. */
+/* Section of a report: its head, which says what the job was and how it ended, and its course over time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "jobdir/report.h"
-#include "jobdir/report_failed.h"
-#include "jobdir/rules.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum {
@@ -95,31 +93,10 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
     buf_putc(out, '\n');
 }
 
-static int by_cpu(const void *a, const void *b)
-{
-    const struct job_command *left = *(struct job_command *const *)a, *right = *(struct job_command *const *)b;
-    if (left->cpu_ns != right->cpu_ns)
-        return left->cpu_ns < right->cpu_ns ? 1 : -1;
-    return strcmp(left->name, right->name);
-}
-
-/* The commands by CPU time, malloc'ed. */
-static const struct job_command **sorted_commands(const struct job_model *model, size_t *ret_count)
-{
-    size_t count = HASH_COUNT(model->commands), used = 0;
-    const struct job_command **list = calloc(count + 1, sizeof *list);
-    for (struct job_command *command = model->commands; command && list; command = command->hh.next)
-        list[used++] = command;
-    if (list)
-        qsort(list, used, sizeof *list, by_cpu);
-    *ret_count = used;
-    return list;
-}
-
 static void put_commands(struct buf *out, const struct job_model *model)
 {
     size_t count;
-    _cleanup_(freep) const struct job_command **list = sorted_commands(model, &count);
+    _cleanup_(freep) const struct job_command **list = report_commands(model, &count);
     if (count < 2)
         return;
     text_label(out, "commands");
@@ -160,124 +137,11 @@ static void put_course(struct buf *out, const struct job_model *model, struct re
     buf_printf(out, " up to %.1f processors\n", series_max(&model->cpu_series));
 }
 
-static void put_frames(struct buf *out, const json_t *frames)
-{
-    size_t index;
-    json_t *frame;
-    json_array_foreach(frames, index, frame)
-    {
-        if (index == SHOWN_FRAMES && json_array_size(frames) > SHOWN_FRAMES + 1) {
-            buf_printf(out, "    ... %zu more frames\n", json_array_size(frames) - index);
-            return;
-        }
-        const char *function = json_string_value(json_object_get(frame, "function"));
-        const char *file = json_string_value(json_object_get(frame, "file"));
-        const char *module = json_string_value(json_object_get(frame, "module"));
-        buf_printf(out, "    #%-2zu ", index);
-        if (function)
-            text_show(out, function);
-        else
-            buf_printf(out, "0x%llx", (unsigned long long)json_integer_value(json_object_get(frame, "pc")));
-        if (file) {
-            buf_puts(out, " at ");
-            text_show(out, file);
-            buf_printf(out, ":%d", (int)json_integer_value(json_object_get(frame, "line")));
-        } else if (module) {
-            buf_puts(out, " in ");
-            text_show(out, module);
-        }
-        buf_putc(out, '\n');
-    }
-}
-
-static void put_fault(struct buf *out, const json_t *crash)
-{
-    const char *reason = json_string_value(json_object_get(crash, "reason"));
-    const json_t *address = json_object_get(crash, "address");
-    if (reason) {
-        buf_puts(out, ": ");
-        text_show(out, reason);
-    }
-    if (json_is_integer(address))
-        buf_printf(out, "%s address 0x%llx", reason ? "," : ":", (unsigned long long)json_integer_value(address));
-}
-
-/* `calls`: so many of those that a traced process was in are shown; the report has them all in a place of its own. */
-static void put_crashes(struct buf *out, const json_t *crashes, const struct job_functions *functions, size_t calls,
-                        struct report_style style)
-{
-    size_t index;
-    json_t *crash;
-    json_array_foreach(crashes, index, crash)
-    {
-        char name[32];
-        const char *process = json_string_value(json_object_get(crash, "name"));
-        const char *core = json_string_value(json_object_get(crash, "core"));
-        const char *note = json_string_value(json_object_get(crash, "note"));
-        int signo = (int)json_integer_value(json_object_get(crash, "signal"));
-        buf_printf(out, "  %scrash%s      ", style.colour ? "\033[1;31m" : "", style.colour ? "\033[0m" : "");
-        text_show(out, process ? process : "?");
-        buf_printf(out, " (pid %d): %s (%s)", (int)json_integer_value(json_object_get(crash, "pid")),
-                   text_signal(signo, name, sizeof name), strsignal(signo));
-        put_fault(out, crash);
-        if (core) {
-            buf_puts(out, ", core file ");
-            text_show(out, core);
-        }
-        buf_putc(out, '\n');
-        const json_t *frames = json_object_get(crash, "frames");
-        pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
-        put_frames(out, frames);
-        bool known = job_functions_crash(out, functions, pid, json_array_size(frames) ? 0 : calls);
-        if (note && (!known || json_is_true(json_object_get(crash, "core_dumped")))) {
-            buf_puts(out, "    ");
-            text_show(out, note);
-            buf_putc(out, '\n');
-        }
-    }
-}
-
-static void put_warnings(struct buf *out, const json_t *warnings, struct report_style style)
-{
-    size_t index;
-    json_t *warning;
-    json_array_foreach(warnings, index, warning)
-    {
-        const char *text = json_string_value(json_object_get(warning, "text"));
-        buf_printf(out, "  %swarning%s    ", style.colour ? "\033[1;33m" : "", style.colour ? "\033[0m" : "");
-        text_show(out, text ? text : "?");
-        buf_putc(out, '\n');
-    }
-}
-
-static const json_t *longer(const json_t *a, const json_t *b)
-{
-    return json_array_size(a) >= json_array_size(b) ? a : b;
-}
-
-/* whole: of the report, not of the summary. */
-static void put_body(struct buf *out, const struct job_report *report, bool whole, struct report_style style)
-{
-    size_t crash_calls = whole ? 0 : SUMMARY_CALLS;
-    struct job_result result = job_report_result(report);
-    if (result.started) {
-        put_usage(out, report, &result);
-        put_processes(out, report, &result);
-    }
-    put_commands(out, &report->model);
-    put_course(out, &report->model, style);
-    report_failed_text(out, report->failed, whole);
-    rules_text(out, &report->model);
-    snapshots_text(out, report->snapshots);
-    put_crashes(out, longer(report->info.crashes, report->model.crashes), report->functions, crash_calls, style);
-    put_warnings(out, longer(report->info.warnings, report->model.warnings), style);
-}
-
 static void put_head(struct buf *out, const struct job_report *report, struct report_style style)
 {
     struct job_result result = job_report_result(report);
     bool bad = report->info.ended ? result.exit_code != 0 : report->state != JOB_RUNNING;
-    buf_printf(out, "scry: %sjob ", style.colour ? (bad ? "\033[1;31m" : "\033[1;32m") : "");
+    buf_printf(out, "scry: %sjob ", style.colour ? (bad ? TEXT_RED : TEXT_GREEN) : "");
     text_show(out, report->info.id[0] ? report->info.id : report->path); /* its description may be damaged */
     if (report->info.name[0]) {
         buf_puts(out, " (");
@@ -286,45 +150,7 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
     }
     buf_putc(out, ' ');
     put_outcome(out, report, &result);
-    buf_printf(out, "%s\n", style.colour ? "\033[0m" : "");
-}
-
-/* scry set switched recording off, and on again. */
-static void put_pauses(struct buf *out, const struct job_report *report)
-{
-    size_t index;
-    json_t *pause;
-    json_array_foreach(report->model.pauses, index, pause)
-    {
-        const json_t *to = json_object_get(pause, "to");
-        text_label(out, "tracing");
-        if (index >= SUMMARY_PAUSES) {
-            buf_printf(out, "recording was off %zu times more (--json lists them)\n",
-                       json_array_size(report->model.pauses) - index);
-            return;
-        }
-        buf_printf(out, "recording was off from %.2f s", json_number_value(json_object_get(pause, "from")));
-        if (json_is_number(to))
-            buf_printf(out, " to %.2f s", json_number_value(to));
-        else
-            buf_puts(out, " on");
-        buf_puts(out, " (scry set)\n");
-    }
-}
-
-void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
-{
-    put_head(out, report, style);
-    put_body(out, report, false, style);
-    job_functions_summary(out, report->functions, longer(report->info.warnings, report->model.warnings));
-    put_pauses(out, report);
-    mpi_report_summary(out, report->mpi);
-    if (report->path && !report->path[0])
-        return; /* nothing was recorded that could be read */
-    text_label(out, "more");
-    buf_puts(out, "scry report ");
-    text_show(out, report->info.id);
-    buf_putc(out, '\n');
+    buf_printf(out, "%s\n", style.colour ? TEXT_PLAIN : "");
 }
 
 static void put_command_line(struct buf *out, const struct job_info *info)
@@ -366,159 +192,125 @@ static void put_started(struct buf *out, const struct job_info *info)
     buf_printf(out, "%s\n", text);
 }
 
-static void put_command_table(struct buf *out, const struct job_model *model)
+void report_head_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    size_t count;
-    _cleanup_(freep) const struct job_command **list = sorted_commands(model, &count);
-    if (!count)
-        return;
-    buf_puts(out, "\nCommands that ended             count    cpu        largest\n");
-    for (size_t i = 0; i < count && i < REPORT_COMMANDS; i++) {
-        struct buf name = BUF_INIT, cpu = BUF_INIT;
-        text_show(&name, list[i]->name);
-        text_seconds(&cpu, (double)list[i]->cpu_ns / 1e9);
-        buf_puts(out, "  ");
-        text_column(out, name.data ? name.data : "", 28);
-        buf_printf(out, " %7llu    %-10s ", (unsigned long long)list[i]->count, cpu.data ? cpu.data : "");
-        if (list[i]->peak_rss)
-            text_size(out, list[i]->peak_rss);
-        else
-            buf_puts(out, "-"); /* too short to be sampled */
-        buf_putc(out, '\n');
-        buf_done(&name);
-        buf_done(&cpu);
-    }
-    if (count > REPORT_COMMANDS)
-        buf_printf(out, "  ... and %zu more (--json lists all)\n", count - REPORT_COMMANDS);
-}
-
-static int by_process_cpu(const void *a, const void *b)
-{
-    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
-    if (left->cpu_ns != right->cpu_ns)
-        return left->cpu_ns < right->cpu_ns ? 1 : -1;
-    return left->pid - right->pid;
-}
-
-/* What became of those without a record of their end: there may have been no room for it on the disk. */
-static const char *left_over(const struct job_report *report)
-{
-    uint64_t left_running = report->info.result.left_running;
-    if (!left_running)
-        return "ended";
-    return HASH_COUNT(report->model.alive) <= left_running ? "left running" : "unknown";
-}
-
-/* How a process ended, or why that is not known. */
-static void put_how(struct buf *out, const struct job_process *process, const struct job_report *report)
-{
-    enum job_state state = report->state;
-    char name[32];
-    if (process->end < 0)
-        buf_puts(out, state == JOB_ENDED ? left_over(report) : state == JOB_LOST ? "unknown" : "alive");
-    else if (process->status == JOB_STATUS_UNKNOWN)
-        buf_puts(out, "ended");
-    else if (WIFSIGNALED(process->status))
-        buf_puts(out, text_signal(WTERMSIG(process->status), name, sizeof name));
-    else
-        buf_printf(out, "exit %d", WEXITSTATUS(process->status));
-}
-
-static void put_process_line(struct buf *out, const struct job_process *process, const struct job_report *report)
-{
-    struct buf text = BUF_INIT;
-    text_show(&text, process->name);
-    buf_printf(out, "  %8d %7d  ", process->pid, process->ppid);
-    text_column(out, text.data ? text.data : "", 15);
-    buf_clear(&text);
-    text_seconds(&text, process->start);
-    buf_printf(out, " %10s", text.data ? text.data : "");
-    buf_clear(&text);
-    text_seconds(&text, (double)process->cpu_ns / 1e9);
-    buf_printf(out, " %9s", text.data ? text.data : "");
-    buf_clear(&text);
-    if (process->peak_rss)
-        text_size(&text, process->peak_rss);
-    else
-        buf_putc(&text, '-');
-    buf_printf(out, " %8s %4llu  ", text.data ? text.data : "", (unsigned long long)process->peak_threads);
-    put_how(out, process, report);
-    buf_puts(out, "\n    ");
-    if (report_command(out, process->argv, process->argv_cut, COMMAND_BYTES))
-        buf_putc(out, '\n');
-    else
-        out->len -= strlen("    ");
-    buf_done(&text);
-}
-
-static void put_process_table(struct buf *out, const struct job_report *report)
-{
-    const struct job_model *model = &report->model;
-    size_t count = 0, all = model->ended_count + HASH_COUNT(model->alive);
-    _cleanup_(freep) const struct job_process **list = calloc(all + 1, sizeof *list);
-    if (!list || !all)
-        return;
-    size_t without = 0;
-    for (size_t i = 0; i < model->ended_count; i++) {
-        if (!job_report_has(report, &model->ended[i]))
-            continue;
-        list[count++] = &model->ended[i];
-        without += !model->ended[i].argv;
-    }
-    for (const struct job_process *process = model->alive; process && count < all; process = process->hh.next)
-        if (job_report_has(report, process))
-            list[count++] = process;
-    qsort(list, count, sizeof *list, by_process_cpu);
-    buf_puts(out, "\nProcesses     ppid  name               started       cpu     peak  thr  how\n");
-    for (size_t i = 0; i < count && i < REPORT_LINES; i++)
-        put_process_line(out, list[i], report);
-    if (!report->one_rank && count + model->ended_omitted > REPORT_LINES)
-        buf_printf(out, "  ... and %llu more with less cpu (--json lists them)\n",
-                   (unsigned long long)(count + model->ended_omitted - REPORT_LINES));
-    if (without)
-        buf_printf(out, "  of %zu the command line is not known: too short, and static programs or too many at once\n",
-                   without);
-}
-
-static void put_gaps(struct buf *out, const struct job_report *report)
-{
-    size_t index;
-    json_t *item;
-    json_array_foreach(report->model.gaps, index, item)
-    {
-        const char *reason = json_string_value(json_object_get(item, "reason"));
-        buf_printf(out, "%s  not watched from %.1f s to %.1f s: ", index ? "" : "\nGaps\n",
-                   json_number_value(json_object_get(item, "from")), json_number_value(json_object_get(item, "to")));
-        text_show(out, reason ? reason : "?");
-        buf_putc(out, '\n');
-    }
-    json_array_foreach(report->problems, index, item)
-    {
-        buf_puts(out, index ? "  " : "\nNot all of the job directory could be read\n  ");
-        text_show(out, json_string_value(item));
-        buf_putc(out, '\n');
-    }
-}
-
-void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
-{
-    size_t start = out->len;
     put_head(out, report, style);
-    if (report->info.json) {
+    if (whole && report->info.json) {
         put_command_line(out, &report->info);
         put_started(out, &report->info);
-    } else {
+    } else if (whole) {
         text_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
     }
-    put_body(out, report, true, style);
-    put_pauses(out, report);
-    job_functions_text(out, report->functions, longer(report->info.warnings, report->model.warnings), style.columns);
-    mpi_report_text(out, report->mpi, report->one_rank ? report->mpi_rank : -1);
-    mpi_messages_text(out, report->messages); /* of all ranks, or not looked at */
-    if (!report->one_rank)
-        put_command_table(out, &report->model);
-    put_process_table(out, report);
-    put_gaps(out, report);
-    text_wrap(out, start, style.columns);
+    struct job_result result = job_report_result(report);
+    if (result.started) {
+        put_usage(out, report, &result);
+        put_processes(out, report, &result);
+    }
+    put_commands(out, &report->model);
+    put_course(out, &report->model, style);
 }
+
+/* ---- for programs ---- */
+
+struct head {
+    const struct job_info *info;
+    const char *path, *status;
+    struct job_result result;
+    bool ended;
+};
+
+static json_t *exit_code_json(const void *row, const void *all)
+{
+    const struct head *head = row;
+    return head->ended ? json_integer(head->result.exit_code) : json_null();
+}
+
+static const struct field info_fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct job_info, id)},
+    {"name", FIELD_TEXT, FIELD_AT(struct job_info, name), .about = "from --name"},
+    {"host", FIELD_TEXT, FIELD_AT(struct job_info, host)},
+    {"user", FIELD_TEXT, FIELD_AT(struct job_info, user)},
+    {"cwd", FIELD_TEXT, FIELD_AT(struct job_info, cwd)},
+    {"argv", FIELD_LIST, FIELD_AT(struct job_info, argv), .of = fields_texts},
+    {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_info, started_ns), .about = "since 1970"},
+    {0}};
+
+static const struct field result_fields[] = {
+    {"signal", FIELD_INTEGER, FIELD_AT(struct job_result, signal), FIELD_ZERO_IS_NULL,
+     .about = "that killed the command"},
+    {"reason", FIELD_TEXT, FIELD_AT(struct job_result, reason), FIELD_ZERO_IS_NULL,
+     .about = "why it got that signal, where it is known: \"out of memory\", \"stack overflow\", \"a NULL pointer\", a "
+              "limit"},
+    {"core_dumped", FIELD_BOOL, FIELD_AT(struct job_result, core_dumped)},
+    {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct job_result, wall_seconds)},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_result, cpu_seconds),
+     .about = "user and system time of all processes"},
+    {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_rss_bytes), .about = "of the largest process"},
+    {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_tree_rss_bytes),
+     .about = "of all processes together; shared pages count for each"},
+    {"process_count", FIELD_COUNT, FIELD_AT(struct job_result, processes)},
+    {"processes_at_once", FIELD_COUNT, FIELD_AT(struct job_result, processes_at_once)},
+    {"threads_at_once", FIELD_COUNT, FIELD_AT(struct job_result, threads_at_once)},
+    {"left_running", FIELD_COUNT, FIELD_AT(struct job_result, left_running),
+     .about = "processes that outlived the command"},
+    {"lost_records", FIELD_COUNT, FIELD_AT(struct job_result, lost_records),
+     .about = "not recorded: a full disk, a limit"},
+    {0}};
+
+/* Of a struct head. */
+const struct field report_head_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct head, info), FIELD_POINTER, .of = info_fields},
+    {"path", FIELD_TEXT, FIELD_AT(struct head, path), .about = "the job directory"},
+    {"status", FIELD_CHOICE, FIELD_AT(struct head, status),
+     .choices = "running|exited|signaled|not_started|unwatched|lost|unreachable",
+     .about = "how it ended; of a job that has not: running; unwatched: its scry run was killed; lost: no end was "
+              "recorded; unreachable: on another host, not heard of"},
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = exit_code_json,
+     .about = "what scry run exited with: the command's, or 128 + signal; null: not ended"},
+    {"", FIELD_PART, FIELD_AT(struct head, result), .of = result_fields},
+    {0}};
+
+void report_head_json(json_t *object, const struct job_report *report)
+{
+    const struct head head = {.info = &report->info,
+                              .path = report->path,
+                              .status = job_report_status(report),
+                              .result = job_report_result(report),
+                              .ended = report->info.ended || report->model.end};
+    fields_add(object, report_head_fields, &head, report);
+}
+
+static json_t *windows_json(const void *row, const void *all)
+{
+    const struct series *series = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < series->used; i++)
+        json_array_append_new(list, series->max[i] >= 0 ? json_real(series->max[i]) : json_null());
+    return list;
+}
+
+static const struct field series_fields[] = {{"window_seconds", FIELD_SECONDS, FIELD_AT(struct series, width_seconds)},
+                                             {"max", FIELD_LIST, .json = windows_json, .of = fields_numbers,
+                                              .about = "the greatest value in each window; null: not measured"},
+                                             {0}};
+
+static const struct field timeline_fields[] = {
+    {"rss_bytes", FIELD_OBJECT, FIELD_AT(struct job_model, rss_series), .of = series_fields},
+    {"cpus", FIELD_OBJECT, FIELD_AT(struct job_model, cpu_series), .of = series_fields},
+    {"processes", FIELD_OBJECT, FIELD_AT(struct job_model, processes_series), .of = series_fields},
+    {0}};
+
+/* As the record has it. */
+static const struct field node_fields[] = {{"host", FIELD_TEXT},
+                                           {"os", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                           {"release", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                           {"arch", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                           {"cpus", FIELD_INTEGER, .flags = FIELD_OR_NULL},
+                                           {"memory_bytes", FIELD_INTEGER, .flags = FIELD_OR_NULL},
+                                           {0}};
+
+const struct field report_timeline_fields[] = {
+    {"timeline", FIELD_OBJECT, FIELD_AT(struct job_report, model), .of = timeline_fields},
+    {"node", FIELD_OBJECT, FIELD_AT(struct job_report, model.node), FIELD_OR_NULL | FIELD_OPEN, .of = node_fields},
+    {0}};

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum { SHOWN = 5 }; /* firings of one rule, and snapshots, in a report */
@@ -247,6 +248,57 @@ void snapshots_text(struct buf *out, const json_t *snapshots)
     }
     if (count > SHOWN)
         buf_printf(out, "%13s%zu more: scry replay\n", "", count - SHOWN);
+}
+
+/* ---- what these are in the report ---- */
+
+static const struct field result_fields[] = {
+    {"action", FIELD_COUNT, .about = "its place in the list, from 1"},
+    {"service", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+    {"objects", FIELD_TEXT, .flags = FIELD_OR_NULL},
+    {"status", FIELD_INTEGER},
+    {"error", FIELD_TEXT, .flags = FIELD_OPTIONAL, .about = "the name of the status, if the action failed"},
+    {"result", FIELD_TEXT, .flags = FIELD_OR_NULL},
+    {0}};
+
+static const struct field firing_fields[] = {
+    {"seconds", FIELD_SECONDS, .about = "since the start of the job, when scry run heard of it"},
+    {"results", FIELD_LIST, .of = result_fields},
+    {0}};
+
+static const struct field rule_fields[] = {
+    {"rule", FIELD_TEXT},
+    {"fired", FIELD_COUNT, .about = "how often"},
+    {"failed", FIELD_COUNT, .flags = FIELD_OPTIONAL, .about = "in how many of them an action failed"},
+    {"firings", FIELD_LIST, .of = firing_fields, .about = "the first 1000 times"},
+    {0}};
+
+static const struct field snapshot_fields[] = {
+    {"file", FIELD_TEXT, .about = "in the job directory"},
+    {"seconds", FIELD_SECONDS},
+    {"process", FIELD_INTEGER},
+    {"program", FIELD_TEXT},
+    {"service", FIELD_TEXT, .about = "the event that it was taken at; empty: none"},
+    {"function", FIELD_TEXT},
+    {"args", FIELD_TEXT},
+    {"calls", FIELD_LIST, .of = fields_texts, .about = "the open calls of the thread, the innermost first"},
+    {0}};
+
+static json_t *section_json(const void *row, const void *all)
+{
+    return rules_json(&((const struct job_report *)row)->model);
+}
+
+const struct field report_rule_fields[] = {{"rules", FIELD_LIST, .flags = FIELD_OPEN, .json = section_json,
+                                            .of = rule_fields, .about = "trigger rules of the job"},
+                                           {"snapshots", FIELD_LIST, FIELD_AT(struct job_report, snapshots),
+                                            .of = snapshot_fields, .about = "of processes, by the service ct_snapshot"},
+                                           {0}};
+
+void report_rules_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    rules_text(out, &report->model);
+    snapshots_text(out, report->snapshots);
 }
 
 /* ---- both ---- */

@@ -334,7 +334,13 @@ void text_ns_in(struct buf *out, double ns, int columns)
 
 void text_label(struct buf *out, const char *label)
 {
-    buf_printf(out, "  %-10s ", label);
+    text_label_in(out, label, NULL);
+}
+
+void text_label_in(struct buf *out, const char *label, const char *colour)
+{
+    int room = 11 - (int)strlen(label);
+    buf_printf(out, "  %s%s%s%*s", colour ? colour : "", label, colour ? TEXT_PLAIN : "", room > 1 ? room : 1, "");
 }
 
 const char *text_signal(int signo, char *room, size_t size)

@@ -55,6 +55,13 @@ void text_ns_in(struct buf *out, double ns, int columns);
 
 /* What a line of the report's head begins with: the label, or "" below another line, in the width of all of them. */
 void text_label(struct buf *out, const char *label);
+/* The same in a colour, one of the next; NULL: none. */
+void text_label_in(struct buf *out, const char *label, const char *colour);
+#define TEXT_RED "\033[1;31m"
+#define TEXT_GREEN "\033[1;32m"
+#define TEXT_YELLOW "\033[1;33m"
+#define TEXT_FAINT "\033[2m"
+#define TEXT_PLAIN "\033[0m"
 
 /* "SIGSEGV" for 11; "signal 77" where there is no name. Into a buffer of at least 32 bytes. */
 const char *text_signal(int signo, char *room, size_t size);
