@@ -1,204 +1,406 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI programs did, for programs: .mpi of doc/reference/report.schema.json. */
+/* What MPI programs did, for programs: .mpi of doc/reference/report.schema.json. What all rows belong to is the struct
+ * mpi_report. */
+#include "jobdir/fields.h"
 #include "jobdir/mpi_ends.h"
-#include "jobdir/mpi_report.h"
+#include "jobdir/mpi_report_internal.h"
 #include "jobdir/mpi_text.h"
 #include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
-static json_t *number(uint64_t value)
+/* ---- calls ---- */
+
+static json_t *call_json(const void *row, const void *all)
 {
-    return json_integer((json_int_t)value);
+    return json_string(mpi_text_call(((const struct mpi_stats_row *)row)->call));
 }
 
-/* .bytes: as the arguments say. */
-static json_t *row_json(const struct mpi_stats_row *row)
+static json_t *class_json(const void *row, const void *all)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-                     mpi_text_call(row->call), "class", call_class_names[call_infos[row->call].class], "calls",
-                     number(row->count), "bytes", number(row->args_bytes), "sent_bytes", number(row->sent_bytes),
-                     "received_bytes", number(row->got_bytes), "total_ns", number(row->total_ns), "min_ns",
-                     number(row->min_ns), "max_ns", number(row->max_ns), "other_threads_calls",
-                     number(row->others_count), "other_threads_ns", number(row->others_ns), "open", number(row->open),
-                     "open_ns", number(row->open_ns));
+    return json_string(call_class_names[call_infos[((const struct mpi_stats_row *)row)->call].class]);
 }
 
-static json_t *rows_json(const struct mpi_stats_row *rows, size_t count)
+static const struct field row_fields[] = {
+    {"name", FIELD_TEXT, .json = call_json},
+    {"class", FIELD_TEXT, .json = class_json,
+     .about = "p2p, completion, collective, onesided, io, comm, type, group, info, env, other, tool"},
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count)},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes),
+     .about = "as the arguments say: count times size of the datatype"},
+    {"sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, sent_bytes), .about = "transferred"},
+    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns)},
+    {"min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, min_ns)},
+    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, max_ns)},
+    {"other_threads_calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, others_count),
+     .about = "of calls, those of threads that are not the rank"},
+    {"other_threads_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, others_ns), .about = "of total_ns"},
+    {"open", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, open),
+     .about = "further calls, that had not ended: in total_ns only"},
+    {"open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, open_ns), .about = "of total_ns"},
+    {0}};
+
+static json_t *rows_json(const struct mpi_stats_row *rows, size_t count, const void *all)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         if ((rows[i].count || rows[i].open) && rows[i].call > CALL_NONE && rows[i].call < CALL_COUNT)
-            json_array_append_new(list, row_json(&rows[i]));
+            json_array_append_new(list, fields_json(row_fields, &rows[i], all));
     return list;
 }
 
-static json_t *clock_json(const struct mpi_stats_clock *clock)
+static const struct field clock_fields[] = {
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
+     .about = "computation and communication, to the nanosecond"},
+    {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns)},
+    {"communication_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_ns)},
+    {"count", FIELD_COUNT, FIELD_AT(struct mpi_stats_clock, count), .about = "intervals of communication"},
+    {"computation_min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_min_ns)},
+    {"computation_max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_max_ns)},
+    {"communication_min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_min_ns)},
+    {"communication_max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_max_ns)},
+    {"computation_open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_open_ns),
+     .about = "of a running program: of the total, what goes on and has no length yet"},
+    {"communication_open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_open_ns)},
+    {0}};
+
+static const struct field thread_fields[] = {
+    {"tid", FIELD_INTEGER, FIELD_AT(struct mpi_stats_thread, tid)},
+    {"is_rank", FIELD_BOOL, FIELD_AT(struct mpi_stats_thread, is_main), .about = "it called MPI_Init"},
+    {"name", FIELD_TEXT, FIELD_AT(struct mpi_stats_thread, name)},
+    {"errors", FIELD_COUNT, FIELD_AT(struct mpi_stats_thread, errors),
+     .about = "calls that returned another than MPI_SUCCESS"},
+    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, outermost), .of = clock_fields},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, blocking), .of = clock_fields},
+    {0}};
+
+/* ---- ranks ---- */
+
+struct rank_row {
+    const struct mpi_stats *stats;
+    const struct mpi_stats_clock *time, *blocking;
+    uint32_t world;
+};
+
+static json_t *end_signal_json(const void *row, const void *all)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "total_ns", number(clock->total_ns),
-                     "computation_ns", number(clock->compute_ns), "communication_ns", number(clock->communicate_ns),
-                     "count", number(clock->count), "computation_min_ns", number(clock->compute_min_ns),
-                     "computation_max_ns", number(clock->compute_max_ns), "communication_min_ns",
-                     number(clock->communicate_min_ns), "communication_max_ns", number(clock->communicate_max_ns),
-                     "computation_open_ns", number(clock->compute_open_ns), "communication_open_ns",
-                     number(clock->communicate_open_ns));
+    int status = ((const struct mpi_stats_end *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? json_integer(WTERMSIG(status)) : json_null();
 }
 
-static json_t *threads_json(const struct mpi_stats *stats)
+static json_t *end_code_json(const void *row, const void *all)
 {
+    int status = ((const struct mpi_stats_end *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFEXITED(status) ? json_integer(WEXITSTATUS(status)) : json_null();
+}
+
+static const struct field end_fields[] = {
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct mpi_stats_end, seconds), .about = "since the start of the job"},
+    {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = end_signal_json},
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = end_code_json},
+    {"first", FIELD_BOOL, FIELD_AT(struct mpi_stats_end, first),
+     .about = "of its MPI_COMM_WORLD the first that ended, and without MPI_Finalize"},
+    {0}};
+
+/* As the records of the job have it. */
+static json_t *end_json(const void *row, const void *all)
+{
+    const struct mpi_stats_end *end = &((const struct mpi_stats *)row)->end;
+    return end->known ? fields_json(end_fields, end, all) : json_null();
+}
+
+static json_t *state_json(const void *row, const void *all)
+{
+    const char *fate = mpi_report_fate(row);
+    return json_string(*fate ? fate : "ended");
+}
+
+static json_t *abort_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return stats->aborted ? json_integer(stats->abort_code) : json_null();
+}
+
+static json_t *reset_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return stats->resets ? json_integer((json_int_t)stats->reset_ns) : json_null();
+}
+
+static json_t *calls_json(const void *row, const void *all)
+{
+    return rows_json(((const struct mpi_stats *)row)->rows, ((const struct mpi_stats *)row)->row_count, all);
+}
+
+static json_t *spans_json(const void *row, const void *all)
+{
+    return rows_json(((const struct mpi_stats *)row)->spans, ((const struct mpi_stats *)row)->span_count, all);
+}
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return fields_list(thread_fields, stats->threads, stats->thread_count, sizeof *stats->threads, all);
+}
+
+static const struct field stats_fields[] = {
+    {"rank", FIELD_INTEGER, FIELD_AT(struct mpi_stats, rank)},
+    {"node", FIELD_TEXT, FIELD_AT(struct mpi_stats, node)},
+    {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_stats, pid)},
+    {"program", FIELD_TEXT, FIELD_AT(struct mpi_stats, exe)},
+    {"library", FIELD_TEXT, FIELD_AT(struct mpi_stats, library), .about = "openmpi or mpich"},
+    {"thread_level", FIELD_INTEGER, FIELD_AT(struct mpi_stats, thread_level),
+     .about = "0 MPI_THREAD_SINGLE to 3 MPI_THREAD_MULTIPLE; -1: not known"},
+    {"state", FIELD_TEXT, .json = state_json,
+     .about = "ended, running, died without MPI_Finalize, called MPI_Abort, never called MPI_Init, ended inside of "
+              "MPI_Init, not counted to the end"},
+    {"end", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = end_json, .of = end_fields,
+     .about = "how its process ended; null: it runs, or nobody saw it"},
+    {"spawned", FIELD_BOOL, FIELD_AT(struct mpi_stats, spawned), .about = "its program was started by MPI_Comm_spawn"},
+    {"abort_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = abort_json},
+    {"fault", FIELD_TEXT, FIELD_AT(struct mpi_stats, fault), FIELD_ZERO_IS_NULL, .about = "why counting stopped"},
+    {"omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, omitted),
+     .about = "calls, requests and bytes that found no room"},
+    {"receives_freed", FIELD_COUNT, FIELD_AT(struct mpi_stats, receives_freed),
+     .about = "receives given up by MPI_Request_free: what they got is in no number"},
+    {"resets", FIELD_COUNT, FIELD_AT(struct mpi_stats, resets),
+     .about = "how often counting began anew: what was before is in no number"},
+    {"reset_ns", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = reset_json,
+     .about = "when, the last time: after MPI_Init; null: never"},
+    {"paused_ns", FIELD_NS, FIELD_AT(struct mpi_stats, paused_ns),
+     .about = "between MPI_Init and MPI_Finalize, in which nothing was counted; but before a reset"},
+    {"init_ns", FIELD_NS, FIELD_AT(struct mpi_stats, init_ns)},
+    {"finalize_ns", FIELD_NS, FIELD_AT(struct mpi_stats, finalize_ns)},
+    {"started_seconds", FIELD_SECONDS, FIELD_AT(struct mpi_stats, started_wall_ns), .about = "since 1970"},
+    {"calls", FIELD_LIST, .json = calls_json, .of = row_fields},
+    {"spans", FIELD_LIST, .json = spans_json, .of = row_fields,
+     .about = "non-blocking operations, from their begin to their completion"},
+    {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
+    {0}};
+
+static json_t *share_json(const void *row, const void *all)
+{
+    const struct mpi_stats_clock *clock = row;
+    return json_real(clock->total_ns ? (double)clock->communicate_ns / (double)clock->total_ns : 0);
+}
+
+static const struct field share_fields[] = {{"run_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
+                                             .about = "from MPI_Init's return to MPI_Finalize's entry"},
+                                            {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns)},
+                                            {"communication_ns", FIELD_NS,
+                                             FIELD_AT(struct mpi_stats_clock, communicate_ns),
+                                             .about = "inside any outermost call"},
+                                            {"share", FIELD_NUMBER, .json = share_json, .about = "of communication"},
+                                            {0}};
+
+static const struct field rank_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct rank_row, stats), FIELD_POINTER, .of = stats_fields},
+    {"", FIELD_PART, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = share_fields},
+    {"world", FIELD_COUNT, FIELD_AT(struct rank_row, world), .about = "which MPI_COMM_WORLD of the job, from 0"},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct rank_row, blocking), FIELD_POINTER, .of = clock_fields,
+     .about = "inside blocking calls only"},
+    {"time", FIELD_OBJECT, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = clock_fields},
+    {0}};
+
+static json_t *ranks_json(const void *row, const void *all)
+{
+    const struct mpi_report *report = row;
     json_t *list = json_array();
-    for (size_t i = 0; i < stats->thread_count; i++) {
-        const struct mpi_stats_thread *thread = &stats->threads[i];
-        json_array_append_new(list, json_pack("{s:i, s:b, s:o, s:o, s:o, s:o}", "tid", thread->tid, "is_rank",
-                                              thread->is_main, "name", text_json(thread->name ? thread->name : ""),
-                                              "errors", number(thread->errors), "time", clock_json(&thread->outermost),
-                                              "blocking", clock_json(&thread->blocking)));
+    for (size_t i = 0; i < report->set.count; i++) {
+        const struct mpi_stats *stats = &report->set.ranks[i];
+        const struct rank_row rank = {stats, mpi_report_clock(stats, false), mpi_report_clock(stats, true),
+                                      report->world_of[i]};
+        json_array_append_new(list, fields_json(rank_fields, &rank, all));
     }
     return list;
 }
 
-/* As the records of the job have it; null: it runs, or they do not know. */
-static json_t *end_json(const struct mpi_stats *stats)
+/* ---- call sites ---- */
+
+static json_t *site_world_json(const void *row, const void *all)
 {
-    const struct mpi_stats_end *end = &stats->end;
-    if (!end->known)
-        return json_null();
-    bool way = end->status != JOB_STATUS_UNKNOWN;
-    return json_pack("{s:f, s:o, s:o, s:b}", "seconds", end->seconds, "signal",
-                     way && WIFSIGNALED(end->status) ? json_integer(WTERMSIG(end->status)) : json_null(), "exit_code",
-                     way && WIFEXITED(end->status) ? json_integer(WEXITSTATUS(end->status)) : json_null(), "first",
-                     end->first);
+    const struct mpi_report *report = all;
+    return json_integer(report->world_of[((const struct mpi_report_site_rank *)row)->index]);
 }
 
-static json_t *rank_json(const struct mpi_report *report, size_t index)
+static const struct field site_rank_fields[] = {
+    {"rank", FIELD_COUNT, FIELD_AT(struct mpi_report_site_rank, rank)},
+    {"world", FIELD_COUNT, .json = site_world_json, .about = "which MPI_COMM_WORLD of the job, from 0"},
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_report_site_rank, count)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report_site_rank, total_ns)},
+    {"open_ns", FIELD_NS, FIELD_AT(struct mpi_report_site_rank, open_ns)},
+    {0}};
+
+static json_t *site_ranks_json(const void *row, const void *all)
 {
-    static const struct mpi_stats_clock none;
-    const struct mpi_stats *stats = &report->set.ranks[index];
-    const struct mpi_stats_thread *thread = mpi_report_main(stats);
-    const struct mpi_stats_clock *clock = thread ? &thread->outermost : &none;
-    const char *fate = mpi_report_fate(stats);
-    json_t *json = json_pack("{s:i, s:i, s:o, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:f}", "rank", stats->rank, "world",
-                             (int)report->world_of[index], "node", text_json(stats->node), "pid", stats->pid, "program",
-                             text_json(stats->exe), "library", text_json(stats->library), "thread_level",
-                             stats->thread_level, "run_ns", number(clock->total_ns), "computation_ns",
-                             number(clock->compute_ns), "communication_ns", number(clock->communicate_ns), "share",
-                             clock->total_ns ? (double)clock->communicate_ns / (double)clock->total_ns : 0.0);
-    if (!json)
-        return NULL;
-    json_object_set_new(json, "state", json_string(*fate ? fate : "ended"));
-    json_object_set_new(json, "end", end_json(stats));
-    json_object_set_new(json, "spawned", json_boolean(stats->spawned));
-    json_object_set_new(json, "abort_code", stats->aborted ? json_integer(stats->abort_code) : json_null());
-    json_object_set_new(json, "fault", stats->fault && *stats->fault ? text_json(stats->fault) : json_null());
-    json_object_set_new(json, "omitted", number(stats->omitted));
-    json_object_set_new(json, "receives_freed", number(stats->receives_freed));
-    json_object_set_new(json, "resets", number(stats->resets));
-    json_object_set_new(json, "reset_ns", stats->resets ? number(stats->reset_ns) : json_null());
-    json_object_set_new(json, "paused_ns", number(stats->paused_ns));
-    json_object_set_new(json, "init_ns", number(stats->init_ns));
-    json_object_set_new(json, "finalize_ns", number(stats->finalize_ns));
-    json_object_set_new(json, "started_seconds", json_real((double)stats->started_wall_ns / 1e9));
-    json_object_set_new(json, "blocking", clock_json(thread ? &thread->blocking : &none));
-    json_object_set_new(json, "time", clock_json(clock));
-    json_object_set_new(json, "calls", rows_json(stats->rows, stats->row_count));
-    json_object_set_new(json, "spans", rows_json(stats->spans, stats->span_count));
-    json_object_set_new(json, "threads", threads_json(stats));
+    const struct mpi_report_site *site = row;
+    return fields_list(site_rank_fields, site->by_rank, site->ranks, sizeof *site->by_rank, all);
+}
+
+static json_t *site_call_json(const void *row, const void *all)
+{
+    return json_string(mpi_text_call(((const struct mpi_report_site *)row)->call));
+}
+
+static const struct field place_fields[] = {
+    {"function", FIELD_TEXT, FIELD_AT(struct mpi_stats_site, function), FIELD_ZERO_IS_NULL},
+    {"file", FIELD_TEXT, FIELD_AT(struct mpi_stats_site, file), FIELD_ZERO_IS_NULL},
+    {"line", FIELD_INTEGER, FIELD_AT(struct mpi_stats_site, line), FIELD_ZERO_IS_NULL},
+    {"module", FIELD_TEXT, FIELD_AT(struct mpi_stats_site, module)},
+    {"offset", FIELD_COUNT, FIELD_AT(struct mpi_stats_site, offset), .about = "in the module, of the return address"},
+    {0}};
+
+static const struct field site_fields[] = {
+    {"name", FIELD_TEXT, .json = site_call_json, .about = "of the call"},
+    {"", FIELD_PART, FIELD_AT(struct mpi_report_site, site), FIELD_POINTER, .of = place_fields},
+    {"ranks", FIELD_COUNT, FIELD_AT(struct mpi_report_site, ranks), .about = "how many called from there"},
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_report_site, count)},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_site, args_bytes)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, total_ns)},
+    {"min_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, min_ns)},
+    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, max_ns)},
+    {"other_threads_calls", FIELD_COUNT, FIELD_AT(struct mpi_report_site, others_count),
+     .about = "of calls, those of threads that are not the rank"},
+    {"other_threads_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, others_ns), .about = "of total_ns"},
+    {"open", FIELD_COUNT, FIELD_AT(struct mpi_report_site, open),
+     .about = "further calls, that had not ended: in total_ns only"},
+    {"open_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, open_ns), .about = "of total_ns"},
+    {"by_rank", FIELD_LIST, .json = site_ranks_json, .of = site_rank_fields, .about = "the ranks that call from there"},
+    {0}};
+
+static json_t *sites_json(const void *row, const void *all)
+{
+    const struct mpi_report *report = row;
+    return fields_list(site_fields, report->sites, report->site_count, sizeof *report->sites, all);
+}
+
+/* ---- who sends to whom, and communicators ---- */
+
+static const struct field cell_fields[] = {
+    {"world", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, world)},
+    {"from", FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, from), FIELD_NEGATIVE_IS_NULL,
+     .about = "rank of MPI_COMM_WORLD; null: of another one"},
+    {"to", FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, to), FIELD_NEGATIVE_IS_NULL},
+    {"messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, sent_count),
+     .about = "of the user, as the sender counted"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, sent_bytes)},
+    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count), .about = "as the receiver counted"},
+    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, got_bytes)},
+    {"one_sided", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, put_count), .about = "operations of `from` on `to`"},
+    {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, put_bytes)},
+    {0}};
+
+static json_t *matrix_json(const void *row, const void *all)
+{
+    const struct mpi_matrix *matrix = &((const struct mpi_report *)row)->matrix;
+    return fields_list(cell_fields, matrix->cells, matrix->count, sizeof *matrix->cells, all);
+}
+
+static const struct mpi_stats_comm *comm_of(const void *row)
+{
+    const struct mpi_report_comm *comm = row;
+    return &comm->stats->comms[comm->index];
+}
+
+static json_t *comm_name_json(const void *row, const void *all)
+{
+    const struct mpi_report_comm *comm = row;
+    struct buf name = BUF_INIT;
+    mpi_text_comm(&name, comm->stats, comm->index);
+    json_t *json = text_json(name.data ? name.data : "");
+    buf_done(&name);
     return json;
 }
 
-static json_t *site_ranks_json(const struct mpi_report *report, const struct mpi_report_site *site)
+static json_t *kind_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < site->ranks; i++)
-        json_array_append_new(list,
-                              json_pack("{s:i, s:i, s:o, s:o, s:o}", "rank", site->by_rank[i].rank, "world",
-                                        (int)report->world_of[site->by_rank[i].index], "calls",
-                                        number(site->by_rank[i].count), "total_ns", number(site->by_rank[i].total_ns),
-                                        "open_ns", number(site->by_rank[i].open_ns)));
-    return list;
+    static const char *const kinds[] = {"free", "intra", "inter", "window", "file"};
+    uint32_t kind = comm_of(row)->kind;
+    return json_string(kind < 5 ? kinds[kind] : "?");
 }
 
-static json_t *sites_json(const struct mpi_report *report)
+static json_t *size_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < report->site_count; i++) {
-        const struct mpi_report_site *site = &report->sites[i];
-        const struct mpi_stats_site *names = site->site;
-        bool file = names->file && *names->file;
-        json_array_append_new(
-            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                            "name", mpi_text_call(site->call), "function",
-                            names->function && *names->function ? text_json(names->function) : json_null(), "file",
-                            file ? text_json(names->file) : json_null(), "line",
-                            names->line ? json_integer(names->line) : json_null(), "module",
-                            text_json(names->module ? names->module : ""), "offset", number(names->offset), "ranks",
-                            (int)site->ranks, "calls", number(site->count), "bytes", number(site->args_bytes),
-                            "total_ns", number(site->total_ns), "min_ns", number(site->min_ns), "max_ns",
-                            number(site->max_ns), "other_threads_calls", number(site->others_count), "other_threads_ns",
-                            number(site->others_ns), "open", number(site->open), "open_ns", number(site->open_ns),
-                            "by_rank", site_ranks_json(report, site)));
-    }
-    return list;
+    return json_integer(comm_of(row)->size);
 }
 
-static json_t *matrix_json(const struct mpi_matrix *matrix)
+static json_t *remote_size_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < matrix->count; i++) {
-        const struct mpi_matrix_cell *cell = &matrix->cells[i];
-        json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "world", (int)cell->world, "from",
-                            cell->from >= 0 ? json_integer(cell->from) : json_null(), "to",
-                            cell->to >= 0 ? json_integer(cell->to) : json_null(), "messages", number(cell->sent_count),
-                            "bytes", number(cell->sent_bytes), "received_messages", number(cell->got_count),
-                            "received_bytes", number(cell->got_bytes), "one_sided", number(cell->put_count),
-                            "one_sided_bytes", number(cell->put_bytes)));
-    }
-    return list;
+    return json_integer(comm_of(row)->remote_size);
 }
 
-static json_t *comms_json(const struct mpi_report *report)
+static json_t *members_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < report->comm_count; i++) {
-        const struct mpi_report_comm *comm = &report->comms[i];
-        const struct mpi_stats_comm *own = &comm->stats->comms[comm->index];
-        static const char *const kinds[] = {"free", "intra", "inter", "window", "file"};
-        struct buf name = BUF_INIT;
-        mpi_text_comm(&name, comm->stats, comm->index);
-        bool all = !own->ranks && (int64_t)own->size == comm->stats->world_size;
-        json_t *ranks = all ? json_null() : json_array();
-        for (uint32_t j = 0; j < own->size && !all; j++)
-            json_array_append_new(ranks, json_integer(own->ranks ? own->ranks[j] : (int32_t)j));
-        json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:i, s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-                                        text_json(name.data ? name.data : ""), "kind",
-                                        own->kind < 5 ? kinds[own->kind] : "?", "size", (int)own->size, "remote_size",
-                                        (int)own->remote_size, "ranks", ranks, "seen_by", (int)comm->ranks,
-                                        "collectives", number(comm->collectives), "messages", number(comm->messages),
-                                        "bytes", number(comm->bytes), "collective_bytes", number(comm->coll_args),
-                                        "collective_sent_bytes", number(comm->coll_sent), "collective_received_bytes",
-                                        number(comm->coll_got), "one_sided_bytes", number(comm->one_sided)));
-        buf_done(&name);
-    }
-    return list;
+    const struct mpi_stats_comm *own = comm_of(row);
+    if (!own->ranks && (int64_t)own->size == ((const struct mpi_report_comm *)row)->stats->world_size)
+        return json_null();
+    json_t *ranks = json_array();
+    for (uint32_t i = 0; i < own->size; i++)
+        json_array_append_new(ranks, json_integer(own->ranks ? own->ranks[i] : (int32_t)i));
+    return ranks;
 }
+
+static const struct field comm_fields[] = {
+    {"name", FIELD_TEXT, .json = comm_name_json},
+    {"kind", FIELD_TEXT, .json = kind_json, .about = "intra, inter, window, file"},
+    {"size", FIELD_COUNT, .json = size_json},
+    {"remote_size", FIELD_COUNT, .json = remote_size_json},
+    {"ranks", FIELD_LIST, .flags = FIELD_OR_NULL, .json = members_json, .of = fields_integers,
+     .about = "of MPI_COMM_WORLD; null: all"},
+    {"seen_by", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, ranks), .about = "ranks that have it"},
+    {"collectives", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, collectives)},
+    {"messages", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, messages), .about = "of the user"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, bytes)},
+    {"collective_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_args)},
+    {"collective_sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_sent)},
+    {"collective_received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_got)},
+    {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, one_sided),
+     .about = "of one-sided operations on a window, put or got"},
+    {0}};
+
+static json_t *comms_json(const void *row, const void *all)
+{
+    const struct mpi_report *report = row;
+    return fields_list(comm_fields, report->comms, report->comm_count, sizeof *report->comms, all);
+}
+
+/* ---- all ---- */
+
+static json_t *all_calls_json(const void *row, const void *all)
+{
+    return rows_json(((const struct mpi_report *)row)->calls, CALL_COUNT, all);
+}
+
+static json_t *all_spans_json(const void *row, const void *all)
+{
+    return rows_json(((const struct mpi_report *)row)->spans, CALL_COUNT, all);
+}
+
+static const struct field others_fields[] = {{"calls", FIELD_COUNT, FIELD_AT(struct mpi_report, others_count)},
+                                             {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report, others_ns)},
+                                             {0}};
+
+static const struct field mpi_fields[] = {
+    {"ranks", FIELD_LIST, .json = ranks_json, .of = rank_fields},
+    {"calls", FIELD_LIST, .json = all_calls_json, .of = row_fields, .about = "of all ranks"},
+    {"spans", FIELD_LIST, .json = all_spans_json, .of = row_fields},
+    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_report, outermost), .of = clock_fields},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_report, blocking), .of = clock_fields},
+    {"sites", FIELD_LIST, .json = sites_json, .of = site_fields},
+    {"matrix", FIELD_LIST, .json = matrix_json, .of = cell_fields},
+    {"communicators", FIELD_LIST, .json = comms_json, .of = comm_fields},
+    {"unreadable", FIELD_COUNT, FIELD_AT(struct mpi_report, unreadable_count),
+     .about = "files of statistics that could not be read"},
+    {"other_threads", FIELD_OBJECT, .of = others_fields,
+     .about = "calls of threads that are not the rank; in calls and sites, but in no time"},
+    {0}};
+
+const struct field report_mpi_fields[] = {
+    {"mpi", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = mpi_fields, .about = "programs that use MPI; null: none"}, {0}};
 
 void mpi_report_json(json_t *json, const struct mpi_report *report)
 {
-    if (!report) {
-        json_object_set_new(json, "mpi", json_null());
-        return;
-    }
-    json_t *ranks = json_array();
-    for (size_t i = 0; i < report->set.count; i++)
-        json_array_append_new(ranks, rank_json(report, i));
-    json_t *mpi = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:{s:o, s:o}}", "ranks", ranks, "calls",
-                            rows_json(report->calls, CALL_COUNT), "spans", rows_json(report->spans, CALL_COUNT), "time",
-                            clock_json(&report->outermost), "blocking", clock_json(&report->blocking), "sites",
-                            sites_json(report), "matrix", matrix_json(&report->matrix), "communicators",
-                            comms_json(report), "unreadable", (int)report->unreadable_count, "other_threads", "calls",
-                            number(report->others_count), "total_ns", number(report->others_ns));
-    json_object_set_new(json, "mpi", mpi ? mpi : json_null());
+    json_object_set_new(json, "mpi", report ? fields_json(mpi_fields, report, report) : json_null());
 }
 
 void report_mpi_json(json_t *object, const struct job_report *report)

@@ -260,9 +260,8 @@ static void put_unknown(struct buf *out, const json_t *failed)
     }
 }
 
-void report_failed_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+void report_failed_text(struct buf *out, const json_t *failed, bool all)
 {
-    const json_t *failed = report->failed;
     const json_t *chain = json_object_get(failed, "chain"), *first = json_object_get(failed, "first");
     const json_t *cause = json_array_get(chain, 0);
     json_int_t count = json_integer_value(json_object_get(failed, "count"));
@@ -272,12 +271,17 @@ void report_failed_text(struct buf *out, const struct job_report *report, struct
         put_failure(out, "failed", cause);
         put_parents(out, chain);
     }
-    if (other && whole)
+    if (other && all)
         put_failure(out, length > 1 ? "earlier" : "failed", first);
-    if (whole && count > (json_int_t)length && count > 1) {
+    if (all && count > (json_int_t)length && count > 1) {
         text_label(out, "");
         buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
     }
-    if (whole)
+    if (all)
         put_unknown(out, failed);
+}
+
+void report_failures_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    report_failed_text(out, report->failed, whole);
 }

@@ -18,6 +18,9 @@
  * reference, or NULL when out of memory. */
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor);
 
+/* Lines for people. all: also when the command did not fail, and why statuses are not known. */
+void report_failed_text(struct buf *out, const json_t *failed, bool all);
+
 /* The command line as people read it, cut to about so many bytes; false: it is not known. */
 bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most);
 

@@ -12,7 +12,7 @@
 /* `whole`: in the report; otherwise in the summary. Appends nothing if there is nothing to say. */
 typedef void report_section_fn(struct buf *out, const struct job_report *report, struct report_style style, bool whole);
 
-report_section_fn report_head_text, report_failed_text, report_rules_text, report_crashes_text, report_warnings_text,
+report_section_fn report_head_text, report_failures_text, report_rules_text, report_crashes_text, report_warnings_text,
     report_trace_text, report_pauses_text, report_mpi_text, report_messages_text, report_commands_text,
     report_processes_text, report_gaps_text;
 
