@@ -173,7 +173,8 @@ static json_t *field_schema(const struct field *field)
         add_members(schema, field->of, field->flags & FIELD_OPEN);
     if (field->type == FIELD_LIST) {
         const struct field object = {"", FIELD_OBJECT, .of = field->of, .flags = field->flags & FIELD_OPEN};
-        json_object_set_new(schema, "items", field_schema(*field->of->name ? &object : field->of));
+        bool single = field->of->type != FIELD_PART && !*field->of->name;
+        json_object_set_new(schema, "items", field_schema(single ? field->of : &object));
     }
     if (field->about)
         json_object_set_new(schema, "description", json_string(field->about));

@@ -6,59 +6,31 @@
 
 #include "jobdir/mpi_report_internal.h"
 #include "jobdir/mpi_text.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 enum { SHOWN_CALLS = 12, ROWS = 6 };
-
-struct compared {
-    const char *name, *label;
-    double a, b;
-    enum { COUNT, TIME, SIZE, PERCENT } kind;
-};
 
 static double share_of(const struct mpi_report *report)
 {
     return mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns) / 100;
 }
 
-static void compare(const struct mpi_report *a, const struct mpi_report *b, struct compared ret_rows[ROWS])
+static void compare(const struct mpi_report *a, const struct mpi_report *b, struct report_compared ret_rows[ROWS])
 {
     static const struct mpi_report none;
     a = a ? a : &none;
     b = b ? b : &none;
-    const struct compared rows[ROWS] = {
-        {"ranks", "ranks", (double)a->set.count, (double)b->set.count, COUNT},
-        {"run_ns", "run time of all", (double)a->outermost.total_ns, (double)b->outermost.total_ns, TIME},
+    const struct report_compared rows[ROWS] = {
+        {"ranks", "ranks", (double)a->set.count, (double)b->set.count, COMPARED_COUNT},
+        {"run_ns", "run time of all", (double)a->outermost.total_ns, (double)b->outermost.total_ns, COMPARED_NS},
         {"communication_ns", "communication", (double)a->outermost.communicate_ns, (double)b->outermost.communicate_ns,
-         TIME},
-        {"share", "in MPI", share_of(a), share_of(b), PERCENT},
-        {"messages", "messages", (double)a->matrix.messages, (double)b->matrix.messages, COUNT},
-        {"bytes", "bytes of them", (double)a->matrix.bytes, (double)b->matrix.bytes, SIZE},
+         COMPARED_NS},
+        {"share", "in MPI", share_of(a), share_of(b), COMPARED_SHARE},
+        {"messages", "messages", (double)a->matrix.messages, (double)b->matrix.messages, COMPARED_COUNT},
+        {"bytes", "bytes of them", (double)a->matrix.bytes, (double)b->matrix.bytes, COMPARED_BYTES},
     };
     memcpy(ret_rows, rows, sizeof rows);
-}
-
-static void put_value(struct buf *out, const struct compared *row, double value)
-{
-    buf_putc(out, ' ');
-    if (row->kind == TIME)
-        text_ns_in(out, value, 14);
-    else if (row->kind == SIZE)
-        text_size_in(out, (uint64_t)value, 14);
-    else if (row->kind == PERCENT)
-        buf_printf(out, "%12.1f %%", 100 * value);
-    else
-        buf_printf(out, "%14.0f", value);
-}
-
-static void put_change(struct buf *out, double a, double b)
-{
-    if (a > 0)
-        buf_printf(out, " %+9.1f%%", 100 * (b / a - 1));
-    else if (b > 0)
-        buf_puts(out, "        new");
-    else
-        buf_printf(out, "%11s", "");
 }
 
 struct pair {
@@ -102,53 +74,70 @@ static const char *name_of(const struct pair *pair)
 
 void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b)
 {
-    struct compared rows[ROWS];
+    struct report_compared rows[ROWS];
     struct pair pairs[CALL_COUNT];
     if (!a && !b)
         return;
     compare(a, b, rows);
     buf_printf(out, "\n%-22s %14s %14s %10s\n", "MPI", "A", "B", "change");
-    for (size_t i = 0; i < ROWS; i++) {
-        buf_printf(out, "%-22s", rows[i].label);
-        put_value(out, &rows[i], rows[i].a);
-        put_value(out, &rows[i], rows[i].b);
-        put_change(out, rows[i].a, rows[i].b);
-        buf_putc(out, '\n');
-    }
+    report_compared_text(out, rows, ROWS);
     size_t count = find_pairs(a, b, pairs);
     buf_puts(out, "\nCalls of MPI, all time            A              B     change     calls A     calls B  call\n");
     for (size_t i = 0; i < count && i < SHOWN_CALLS; i++) {
         buf_printf(out, "%20s", "");
         text_ns_in(out, (double)pairs[i].a.total_ns, 15);
         text_ns_in(out, (double)pairs[i].b.total_ns, 15);
-        put_change(out, (double)pairs[i].a.total_ns, (double)pairs[i].b.total_ns);
+        report_change_text(out, (double)pairs[i].a.total_ns, (double)pairs[i].b.total_ns);
         buf_printf(out, " %11" PRIu64 " %11" PRIu64 "  %s\n", pairs[i].a.count, pairs[i].b.count, name_of(&pairs[i]));
     }
     if (count > SHOWN_CALLS)
         buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", count - SHOWN_CALLS);
 }
 
-static json_t *call_json(const struct mpi_stats_row *row)
+/* ---- for programs ---- */
+
+static const struct field side_fields[] = {
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns), .about = "of all ranks together"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes), .about = "by the arguments"},
+    {0}};
+
+static json_t *name_json(const void *row, const void *all)
 {
-    return json_pack("{s:I, s:I, s:I}", "calls", (json_int_t)row->count, "total_ns", (json_int_t)row->total_ns, "bytes",
-                     (json_int_t)row->args_bytes);
+    return json_string(name_of(row));
 }
+
+static const struct field call_fields[] = {{"name", FIELD_TEXT, .json = name_json},
+                                           {"a", FIELD_OBJECT, FIELD_AT(struct pair, a), .of = side_fields},
+                                           {"b", FIELD_OBJECT, FIELD_AT(struct pair, b), .of = side_fields},
+                                           {0}};
+
+static const struct field value_fields[] = {{"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
+                                             .choices = "ranks|run_ns|communication_ns|share|messages|bytes"},
+                                            {"", FIELD_PART, .of = report_compared_fields},
+                                            {0}};
+
+struct diff {
+    json_t *values, *calls;
+};
+
+const struct field report_mpi_diff_fields[] = {
+    {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
+    {"calls", FIELD_LIST, FIELD_AT(struct diff, calls), .of = call_fields},
+    {0}};
 
 json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b)
 {
-    struct compared rows[ROWS];
+    struct report_compared rows[ROWS];
     struct pair pairs[CALL_COUNT];
     if (!a && !b)
         return json_null();
     compare(a, b, rows);
-    json_t *values = json_array(), *calls = json_array();
-    for (size_t i = 0; i < ROWS; i++)
-        json_array_append_new(values,
-                              json_pack("{s:s, s:f, s:f, s:o}", "name", rows[i].name, "a", rows[i].a, "b", rows[i].b,
-                                        "ratio", rows[i].a > 0 ? json_real(rows[i].b / rows[i].a) : json_null()));
     size_t count = find_pairs(a, b, pairs);
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(calls, json_pack("{s:s, s:o, s:o}", "name", name_of(&pairs[i]), "a",
-                                               call_json(&pairs[i].a), "b", call_json(&pairs[i].b)));
-    return json_pack("{s:o, s:o}", "values", values, "calls", calls);
+    struct diff diff = {.values = fields_list(value_fields, rows, ROWS, sizeof *rows, NULL),
+                        .calls = fields_list(call_fields, pairs, count, sizeof *pairs, NULL)};
+    json_t *json = fields_json(report_mpi_diff_fields, &diff, NULL);
+    json_decref(diff.values);
+    json_decref(diff.calls);
+    return json;
 }

@@ -67,6 +67,7 @@ json_t *job_report_schema(void);                          /* of that; likewise *
 
 void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b);
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b);
+json_t *job_report_diff_schema(void);
 
 /* "exited", "signaled", "not_started"; of a job that has not ended, the name of its state. */
 const char *job_report_status(const struct job_report *report);

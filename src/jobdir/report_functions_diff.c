@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/report_functions_internal.h"
+#include "jobdir/report_internal.h"
 #include "jobdir/text.h"
 
 static const struct job_function *same_in(const struct job_functions *functions, const struct job_function *function)
@@ -81,17 +82,49 @@ void job_functions_diff_text(struct buf *out, const struct job_functions *a, con
     }
 }
 
+/* ---- for programs ---- */
+
+static json_t *side_json(const struct job_function *function)
+{
+    return function ? report_function_json(function) : json_null();
+}
+
+static json_t *a_json(const void *row, const void *all)
+{
+    return side_json(((const struct pair *)row)->a);
+}
+
+static json_t *b_json(const void *row, const void *all)
+{
+    return side_json(((const struct pair *)row)->b);
+}
+
+static const struct job_function *one_of(const void *row)
+{
+    const struct pair *pair = row;
+    return pair->a ? pair->a : pair->b;
+}
+
+static json_t *name_json(const void *row, const void *all)
+{
+    return text_json(one_of(row)->name);
+}
+
+static json_t *file_json(const void *row, const void *all)
+{
+    return text_json(one_of(row)->file);
+}
+
+const struct field report_function_diff_fields[] = {
+    {"name", FIELD_TEXT, .json = name_json},
+    {"file", FIELD_TEXT, .json = file_json},
+    {"a", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = a_json, .of = report_function_fields},
+    {"b", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = b_json, .of = report_function_fields},
+    {0}};
+
 json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b)
 {
-    json_t *list = json_array();
     size_t count = 0;
     _cleanup_(freep) struct pair *pairs = a && b ? pairs_of(a, b, &count) : NULL;
-    for (size_t i = 0; i < count; i++) {
-        const struct job_function *one = pairs[i].a ? pairs[i].a : pairs[i].b;
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(one->name), "file",
-                                              text_json(one->file), "a",
-                                              pairs[i].a ? report_function_json(pairs[i].a) : json_null(), "b",
-                                              pairs[i].b ? report_function_json(pairs[i].b) : json_null()));
-    }
-    return list;
+    return fields_list(report_function_diff_fields, pairs, count, sizeof *pairs, NULL);
 }

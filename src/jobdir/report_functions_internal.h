@@ -5,6 +5,7 @@
 #define SCRY_JOBDIR_REPORT_FUNCTIONS_INTERNAL_H
 
 #include "jobdir/calls.h"
+#include "jobdir/fields.h"
 #include "jobdir/mpi_trace.h"
 #include "jobdir/profile.h"
 #include "jobdir/report_functions.h"
@@ -69,7 +70,9 @@ enum { SHOWN_FUNCTIONS = 25 };
 const char *report_base_of(const char *file);
 void report_put_source(struct buf *out, const struct job_function *function);
 
-/* report_functions_json.c: one function as JSON, and what one rank did in it (NULL: it was not there). */
+/* report_functions_json.c: one function as JSON, which has these fields, and what one rank did in it (NULL: it was not
+ * there). */
+extern const struct field report_function_fields[];
 json_t *report_function_json(const struct job_function *function);
 const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
                                                         const struct job_function *function, struct mpi_who who);

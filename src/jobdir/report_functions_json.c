@@ -65,7 +65,7 @@ static const struct field count_fields[] = {
     {0}};
 
 /* Of a struct function_row. */
-static const struct field function_fields[] = {
+const struct field report_function_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct function_row, function), FIELD_POINTER, .of = count_fields},
     {"total_cpu_ns", FIELD_NS, FIELD_AT(struct function_row, total.cpu_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of total_ns, on a processor; null: too much is not known"},
@@ -92,7 +92,7 @@ static json_t *function_json(const struct field *fields, const struct job_functi
 
 json_t *report_function_json(const struct job_function *function)
 {
-    return function_json(function_fields, function, NULL);
+    return function_json(report_function_fields, function, NULL);
 }
 
 /* ---- by rank ---- */
@@ -124,7 +124,7 @@ static json_t *ranks_json(const void *row, const void *all)
 }
 
 static const struct field function_by_rank_fields[] = {
-    {"", FIELD_PART, .of = function_fields},
+    {"", FIELD_PART, .of = report_function_fields},
     {"ranks", FIELD_LIST, .json = ranks_json, .of = rank_fields,
      .about = "of programs that use MPI: the same by rank, those that called it"},
     {0}};

@@ -72,6 +72,19 @@ class Reference(scrytest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn('has no page "pvm-calls"', done.stderr)
 
+    def test_schemas_are_current(self):
+        """Those of which the fields are declared in the program. To renew one: scry-schemas NAME >doc/reference/NAME.schema.json"""
+        program = os.path.join(scrytest.BUILD, "src", "cli", "scry-schemas")
+        usage = self.box.run([program])
+        self.assertEqual(usage.returncode, 1)
+        names = usage.stderr.split("one of:")[1].split()
+        self.assertIn("report", names)
+        for name in names:
+            done = self.box.run([program, name])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(os.path.dirname(PAGE), f"{name}.schema.json"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines(), done.stdout.splitlines(), name)
+
     def test_chapter_8_is_complete(self):
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w) \|", self.printed.split("## Extension")[0], re.M)
         wanted = {(name, kind, klass) for kind, classes in CHAPTER_8.items() for klass, names in classes.items()
