@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/ps_json.h"
 #include "cli/ranks.h"
 #include "jobdir/dir.h"
 #include "jobdir/remove.h"
@@ -259,39 +260,12 @@ static void add_job(struct table *table, const struct job_report *report, const 
     }
 }
 
-static json_t *job_json(const struct job_report *report, const struct rank_list *ranks)
-{
-    size_t rank_count = 0;
-    const struct rank_now *list = is_over(report) ? NULL : ranks_of(ranks, report->path, &rank_count);
-    struct job_result result = job_report_result(report);
-    json_t *processes = json_array();
-    for (const struct job_process *process = is_over(report) ? NULL : report->model.alive; process;
-         process = process->hh.next) {
-        char state[2] = {process->state, 0};
-        json_t *json = job_process_json(process);
-        json_object_set_new(json, "state", json_string(state));
-        json_object_set_new(json, "rss_bytes", json_integer((json_int_t)process->rss));
-        json_object_set_new(json, "cpus", json_real(process->cpu_share));
-        json_array_append_new(processes, json);
-    }
-    return json_pack("{s:s, s:o, s:o, s:o, s:O?, s:s, s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:o, s:o}", "id",
-                     report->info.id, "name", text_json(report->info.name), "path", text_json(report->path), "host",
-                     text_json(report->info.host), "argv", report->info.argv, "state", job_state_name(report->state),
-                     "status", job_report_status(report), "exit_code",
-                     report->info.ended ? json_integer(result.exit_code) : json_null(), "signal",
-                     result.signal ? json_integer(result.signal) : json_null(), "started_seconds",
-                     (double)report->info.started_ns / 1e9, "wall_seconds", result.wall_seconds, "cpu_seconds",
-                     result.cpu_seconds, "peak_tree_rss_bytes", (json_int_t)result.peak_tree_rss_bytes, "processes",
-                     processes, "ranks", ranks_json(list, rank_count));
-}
-
 /* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
 static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
     const char *slash = strrchr(path, '/'), *cells[COLUMNS] = {"", "unreadable", "", "", "", err->text};
     cells[COLUMN_ID] = slash ? slash + 1 : path;
-    json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:o}", "id", text_json(slash ? slash + 1 : path), "path",
-                                          text_json(path), "state", "unreadable", "reason", text_json(err->text)));
+    json_array_append_new(list, ps_unreadable_json(path, err->text));
     struct row *row = table_add(table);
     for (size_t column = 0; column < COLUMNS; column++) {
         struct buf shown = BUF_INIT;
@@ -338,7 +312,9 @@ static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t c
         } else if (!is_over(&report) || over++ < PS_ENDED || all) {
             look_at_ranks(&ranks, &asked, &report);
             add_job(table, &report, &ranks, all);
-            json_array_append_new(list, job_json(&report, &ranks));
+            size_t rank_count = 0;
+            const struct rank_now *its = is_over(&report) ? NULL : ranks_of(&ranks, report.path, &rank_count);
+            json_array_append_new(list, ps_job_json(&report, its, rank_count));
         }
         job_report_done(&report);
     }

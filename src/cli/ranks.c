@@ -399,29 +399,43 @@ double ranks_share(const struct rank_now *rank)
     return whole ? (double)rank->communicate_ns / (double)whole : -1;
 }
 
-static json_t *share_json(double share)
+static json_t *share_json(const void *row, const void *all)
 {
+    double share = ranks_share(row);
     return share < 0 ? json_null() : json_real(share);
 }
 
+const struct field ranks_fields[] = {
+    {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD"},
+    {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, size), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
+    {"mpi_job", FIELD_TEXT, FIELD_AT(struct rank_now, mpi_job),
+     .about = "tells the MPI programs of one job apart: the launcher's name of it"},
+    {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host)},
+    {"pid", FIELD_COUNT, FIELD_AT(struct rank_now, pid)},
+    {"library", FIELD_CHOICE, FIELD_AT(struct rank_now, library), .choices = "openmpi|mpich|"},
+    {"spawned", FIELD_BOOL, FIELD_AT(struct rank_now, spawned), .about = "it was started by MPI_Comm_spawn"},
+    {"state", FIELD_CHOICE, FIELD_AT(struct rank_now, state),
+     .choices = "starting|computing|in_call|ended|died|aborted|off",
+     .about = "starting: MPI_Init has not returned; ended: MPI_Finalize was called; died: without it; off: not counted "
+              "just now, see fault"},
+    {"call", FIELD_TEXT, FIELD_AT(struct rank_now, call), FIELD_ZERO_IS_NULL, .about = "the MPI call that it is in"},
+    {"doing", FIELD_TEXT, FIELD_AT(struct rank_now, text), FIELD_ZERO_IS_NULL,
+     .about = "the call for people, with its peer, size and communicator"},
+    {"since_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, since_ns), FIELD_FROM_ZERO,
+     .about = "for how long it computes, or is in the call"},
+    {"peer", FIELD_INTEGER, FIELD_AT(struct rank_now, peer), FIELD_NEGATIVE_IS_NULL,
+     .about = "destination, source, root or target of the call, as a rank of MPI_COMM_WORLD; null: none, or any"},
+    {"tag", FIELD_INTEGER, FIELD_AT(struct rank_now, tag), FIELD_NEGATIVE_IS_NULL},
+    {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = share_json,
+     .about = "of the time since MPI_Init, in MPI calls: 0 to 1"},
+    {"recent_mpi_share", FIELD_NUMBER, FIELD_AT(struct rank_now, recent), FIELD_NEGATIVE_IS_NULL,
+     .about = "of the time between the last two looks; null where it is looked at once"},
+    {"fault", FIELD_TEXT, FIELD_AT(struct rank_now, fault), FIELD_ZERO_IS_NULL, .about = "why it is not counted"},
+    {"old_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, old_seconds), FIELD_FROM_ZERO,
+     .about = "how long ago this was so; 0: now. Ranks on other nodes are shown as they last said"},
+    {0}};
+
 json_t *ranks_json(const struct rank_now *list, size_t count)
 {
-    json_t *ranks = json_array();
-    for (size_t i = 0; i < count; i++) {
-        const struct rank_now *rank = &list[i];
-        json_t *json =
-            json_pack("{s:i, s:i, s:o, s:o, s:i, s:s, s:b, s:s, s:o, s:o, s:f, s:o, s:o}", "rank", rank->rank, "size",
-                      rank->size, "mpi_job", text_json(rank->mpi_job), "host", text_json(rank->host), "pid", rank->pid,
-                      "library", rank->library, "spawned", rank->spawned, "state", rank->state, "call",
-                      *rank->call ? text_json(rank->call) : json_null(), "doing",
-                      *rank->text ? text_json(rank->text) : json_null(), "since_seconds", (double)rank->since_ns / 1e9,
-                      "peer", rank->peer >= 0 ? json_integer(rank->peer) : json_null(), "tag",
-                      rank->tag >= 0 ? json_integer(rank->tag) : json_null());
-        json_object_set_new(json, "mpi_share", share_json(ranks_share(rank)));
-        json_object_set_new(json, "recent_mpi_share", share_json(rank->recent));
-        json_object_set_new(json, "fault", *rank->fault ? text_json(rank->fault) : json_null());
-        json_object_set_new(json, "old_seconds", json_real(rank->old_seconds));
-        json_array_append_new(ranks, json);
-    }
-    return ranks;
+    return fields_list(ranks_fields, list, count, sizeof *list, NULL);
 }

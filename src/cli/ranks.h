@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "jobdir/fields.h"
 
 struct rank_now {
     const char *job, *mpi_job, *host, *library, *fault;
@@ -56,6 +57,7 @@ void ranks_state_text(struct buf *out, const struct rank_now *rank);
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
 /* Of the time since MPI_Init; < 0: not known. */
 double ranks_share(const struct rank_now *rank);
+extern const struct field ranks_fields[]; /* of a struct rank_now */
 json_t *ranks_json(const struct rank_now *list, size_t count);
 
 #endif

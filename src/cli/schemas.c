@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#include "cli/ps_json.h"
+#include "cli/top_json.h"
 #include "jobdir/report.h"
 
 static const struct {
@@ -16,6 +18,8 @@ static const struct {
     json_t *(*schema)(void);
 } schemas[] = {
     {"report", "scry report --json", job_report_schema},
+    {"ps", "scry ps --json", ps_schema},
+    {"top", "scry top --json", top_schema},
     {"report-diff", "scry report --diff --json", job_report_diff_schema},
 };
 

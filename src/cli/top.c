@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/top_functions.h"
+#include "cli/top_json.h"
 #include "cli/top_keys.h"
 #include "cli/top_processes.h"
 #include "cli/top_ranks.h"
@@ -407,25 +408,9 @@ static int run_once(struct view *view)
     return picture.failed ? EXIT_ERRORS : 0;
 }
 
-static json_t *tree_json(const struct view *view)
-{
-    const struct job_model *model = &view->report.model;
-    return json_pack("{s:I, s:I, s:I, s:f, s:f}", "processes", (json_int_t)model->processes, "threads",
-                     (json_int_t)model->threads, "rss_bytes", (json_int_t)model->rss, "cpu_seconds",
-                     (double)model->cpu_ns / 1e9, "cpu_share", model->cpu_share);
-}
-
 static int run_json(const struct view *view)
 {
-    json_t *processes = json_array();
-    for (const struct job_process *each = view->report.model.alive; each; each = each->hh.next)
-        json_array_append_new(processes, job_process_json(each));
-    struct job_result result = job_report_result(&view->report);
-    json_t *root = json_pack("{s:o, s:s, s:f, s:o, s:O?, s:o, s:o, s:o}", "id", text_json(view->report.info.id),
-                             "status", job_report_status(&view->report), "wall_seconds", result.wall_seconds, "tree",
-                             tree_json(view), "node", view->report.model.node_sample, "processes", processes, "ranks",
-                             ranks_json(view->ranks.known.list, view->ranks.known.count), "functions",
-                             top_functions_json(&view->functions));
+    json_t *root = top_json(&view->report, &view->ranks.known, &view->functions);
     if (!root)
         return EXIT_ERRORS;
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

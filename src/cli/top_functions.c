@@ -265,19 +265,3 @@ bool top_functions_wait(struct top_functions *functions, const bool *also_asking
     }
     return true;
 }
-
-json_t *top_functions_json(const struct top_functions *functions)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < functions->count; i++) {
-        const struct top_function *each = &functions->list[i];
-        bool timed = each->min_ns <= each->max_ns;
-        json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_json(each->name),
-                                              "file", text_json(each->file), "line", (json_int_t)each->line, "calls",
-                                              (json_int_t)each->calls, "total_ns", (json_int_t)each->total_ns,
-                                              "self_ns", (json_int_t)each->self_ns, "min_ns",
-                                              timed ? json_integer((json_int_t)each->min_ns) : json_null(), "max_ns",
-                                              timed ? json_integer((json_int_t)each->max_ns) : json_null()));
-    }
-    return list;
-}

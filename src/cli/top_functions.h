@@ -46,6 +46,4 @@ bool top_functions_wait(struct top_functions *functions, const bool *also_asking
 /* Of a job that has ended, instead: those of its traces. NULL, or not all of them: none. */
 void top_functions_final(struct top_functions *functions, const struct job_functions *all);
 
-json_t *top_functions_json(const struct top_functions *functions);
-
 #endif

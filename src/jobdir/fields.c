@@ -169,7 +169,7 @@ static json_t *field_schema(const struct field *field)
     if (field->type == FIELD_COUNT || field->type == FIELD_BYTES || field->type == FIELD_NS ||
         field->flags & FIELD_FROM_ZERO)
         json_object_set_new(schema, "minimum", json_integer(0));
-    if (field->type == FIELD_OBJECT)
+    if (field->type == FIELD_OBJECT && field->of)
         add_members(schema, field->of, field->flags & FIELD_OPEN);
     if (field->type == FIELD_LIST) {
         const struct field object = {"", FIELD_OBJECT, .of = field->of, .flags = field->flags & FIELD_OPEN};

@@ -27,7 +27,7 @@ enum field_type {
     FIELD_NS,
     FIELD_NUMBER,
     FIELD_SECONDS, /* an integer in the row is nanoseconds */
-    FIELD_OBJECT,  /* of the fields `of` */
+    FIELD_OBJECT,  /* of the fields `of`; NULL: of any */
     FIELD_LIST,    /* of such objects; of single values if `of` is one field whose name is "" */
     FIELD_PART,    /* the fields `of` stand in this object itself */
 };

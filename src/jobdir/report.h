@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "jobdir/fields.h"
 #include "jobdir/info.h"
 #include "jobdir/model.h"
 #include "jobdir/mpi_messages.h"
@@ -75,7 +76,7 @@ const char *job_report_status(const struct job_report *report);
 /* Whether a process belongs into it: with one_rank, only those that are this rank. */
 bool job_report_has(const struct job_report *report, const struct job_process *process);
 
-/* One process as a line of JSON, as in .processes[]. */
-json_t *job_process_json(const struct job_process *process);
+/* What is said of a struct job_process, as in .processes[]; belongs to the struct job_report. */
+extern const struct field job_process_fields[];
 
 #endif

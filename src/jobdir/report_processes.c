@@ -114,7 +114,7 @@ static json_t *source_json(const void *row, const void *all)
     return source ? json_string(source) : json_null();
 }
 
-const struct field process_fields[] = {
+const struct field job_process_fields[] = {
     {"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 2, 8, "Processes"}},
     {"ppid", FIELD_COUNT, FIELD_AT(struct job_process, ppid), .about = "parent, as last seen",
      .column = {2, 1, 7, "ppid"}},
@@ -139,11 +139,6 @@ const struct field process_fields[] = {
     {.type = FIELD_SHOWN, .column = {8, 2, 0, "how", .text = put_how}},
     {0}};
 
-json_t *job_process_json(const struct job_process *process)
-{
-    return fields_json(process_fields, process, NULL);
-}
-
 static json_t *processes_json(const void *row, const void *all)
 {
     const struct job_report *report = row;
@@ -151,24 +146,24 @@ static json_t *processes_json(const void *row, const void *all)
     json_t *list = json_array();
     for (size_t i = 0; i < model->ended_count; i++)
         if (job_report_has(report, &model->ended[i]))
-            json_array_append_new(list, fields_json(process_fields, &model->ended[i], all));
+            json_array_append_new(list, fields_json(job_process_fields, &model->ended[i], all));
     for (const struct job_process *process = model->alive; process; process = process->hh.next)
         if (job_report_has(report, process))
-            json_array_append_new(list, fields_json(process_fields, process, all));
+            json_array_append_new(list, fields_json(job_process_fields, process, all));
     return list;
 }
 
 const struct field report_process_fields[] = {
     {"processes_listed_singly", FIELD_BOOL, FIELD_AT(struct job_report, model.singly),
      .about = "false: those too short to be sampled are missing in processes and process_count"},
-    {"processes", FIELD_LIST, .json = processes_json, .of = process_fields},
+    {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields},
     {"processes_omitted", FIELD_COUNT, FIELD_AT(struct job_report, model.ended_omitted),
      .about = "ended processes beyond those listed"},
     {0}};
 
 static void put_process_line(struct buf *out, const struct job_process *process, const struct job_report *report)
 {
-    fields_row(out, process_fields, process, report);
+    fields_row(out, job_process_fields, process, report);
     buf_puts(out, "    ");
     if (report_command(out, process->argv, process->argv_cut, COMMAND_BYTES))
         buf_putc(out, '\n');
@@ -195,7 +190,7 @@ void report_processes_text(struct buf *out, const struct job_report *report, str
             list[count++] = process;
     qsort(list, count, sizeof *list, by_process_cpu);
     buf_putc(out, '\n');
-    fields_title(out, process_fields, report);
+    fields_title(out, job_process_fields, report);
     for (size_t i = 0; i < count && i < REPORT_LINES; i++)
         put_process_line(out, list[i], report);
     if (!report->one_rank && count + model->ended_omitted > REPORT_LINES)

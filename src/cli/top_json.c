@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry top, for programs: doc/reference/top.schema.json. */
+#include "cli/top_json.h"
+
+struct row {
+    const struct rank_list *ranks;
+    const struct top_functions *functions;
+    const char *id, *status;
+    double wall_seconds;
+    const struct job_model *model;
+};
+
+static const struct field tree_fields[] = {
+    {"processes", FIELD_COUNT, FIELD_AT(struct job_model, processes)},
+    {"threads", FIELD_COUNT, FIELD_AT(struct job_model, threads)},
+    {"rss_bytes", FIELD_BYTES, FIELD_AT(struct job_model, rss)},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_model, cpu_ns)},
+    {"cpu_share", FIELD_NUMBER, FIELD_AT(struct job_model, cpu_share), .about = "processors in use"},
+    {0}};
+
+static const struct field model_fields[] = {
+    {"tree", FIELD_OBJECT, .of = tree_fields, .about = "all living processes together"},
+    {"node", FIELD_OBJECT, FIELD_AT(struct job_model, node_sample), FIELD_OR_NULL,
+     .about = "the node's last sample; null: none yet"},
+    {0}};
+
+static json_t *least_json(const void *row, const void *all)
+{
+    const struct top_function *each = row;
+    return each->min_ns <= each->max_ns ? json_integer((json_int_t)each->min_ns) : json_null();
+}
+
+static json_t *most_json(const void *row, const void *all)
+{
+    const struct top_function *each = row;
+    return each->min_ns <= each->max_ns ? json_integer((json_int_t)each->max_ns) : json_null();
+}
+
+static const struct field function_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name)},
+    {"file", FIELD_TEXT, FIELD_AT(struct top_function, file)},
+    {"line", FIELD_COUNT, FIELD_AT(struct top_function, line)},
+    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns)},
+    {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns)},
+    {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls are only counted"},
+    {"max_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = most_json},
+    {0}};
+
+static json_t *processes_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct job_process *each = ((const struct row *)row)->model->alive; each; each = each->hh.next)
+        json_array_append_new(list, fields_json(job_process_fields, each, NULL));
+    return list;
+}
+
+static json_t *its_ranks_json(const void *row, const void *all)
+{
+    const struct rank_list *ranks = ((const struct row *)row)->ranks;
+    return ranks_json(ranks->list, ranks->count);
+}
+
+static json_t *functions_json(const void *row, const void *all)
+{
+    const struct top_functions *functions = ((const struct row *)row)->functions;
+    return fields_list(function_fields, functions->list, functions->count, sizeof *functions->list, NULL);
+}
+
+static const struct field fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
+    {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
+    {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
+    {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
+    {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
+    {"ranks", FIELD_LIST, .json = its_ranks_json, .of = ranks_fields, .about = "of its MPI programs"},
+    {"functions", FIELD_LIST, .json = functions_json, .of = function_fields,
+     .about = "traced functions of living processes, most time of their own first"},
+    {0}};
+
+json_t *top_json(const struct job_report *report, const struct rank_list *ranks, const struct top_functions *functions)
+{
+    const struct row row = {.id = report->info.id,
+                            .status = job_report_status(report),
+                            .wall_seconds = job_report_result(report).wall_seconds,
+                            .model = &report->model,
+                            .ranks = ranks,
+                            .functions = functions};
+    return fields_json(fields, &row, NULL);
+}
+
+json_t *top_schema(void)
+{
+    return fields_schema(fields);
+}

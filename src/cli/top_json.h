@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry top, for programs. Both return a new reference, or NULL when out of memory. */
+#ifndef SCRY_CLI_TOP_JSON_H
+#define SCRY_CLI_TOP_JSON_H
+
+#include <jansson.h>
+
+#include "cli/ranks.h"
+#include "cli/top_functions.h"
+#include "jobdir/report.h"
+
+json_t *top_json(const struct job_report *report, const struct rank_list *ranks, const struct top_functions *functions);
+json_t *top_schema(void);
+
+#endif
