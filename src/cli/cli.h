@@ -33,8 +33,6 @@ int cmd_set(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_why(const struct options *options);
 
-/* Whether to use colours on this descriptor: a terminal that can, and NO_COLOR is not set. */
-bool cli_color(int fd);
 /* Of the terminal at standard output; 0: it is none. */
 size_t cli_columns(void);
 

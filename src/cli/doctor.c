@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "cli/doctor.h"
+#include "jobdir/text.h"
 
 static const struct {
     const char *name;
@@ -84,7 +85,7 @@ static json_t *json_text(const char *text)
 int cmd_doctor(const struct options *options)
 {
     bool json = options_on(options, "json");
-    bool color = cli_color(STDOUT_FILENO);
+    bool color = text_has_colours(STDOUT_FILENO);
     int counts[3] = {0};
     json_t *list = json_array();
     for (size_t i = 0; i < CHECK_COUNT; i++) {

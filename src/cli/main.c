@@ -80,12 +80,6 @@ static int cmd_version(const struct options *options)
     return 0;
 }
 
-bool cli_color(int fd)
-{
-    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    return isatty(fd) && !(no_color && *no_color) && !(terminal && strcmp(terminal, "dumb") == 0);
-}
-
 size_t cli_columns(void)
 {
     struct winsize size = {0};

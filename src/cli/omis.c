@@ -20,6 +20,7 @@
 #include "cli/omis_session.h"
 #include "cli/omis_shell.h"
 #include "client/client.h"
+#include "jobdir/text.h"
 
 /* A bare integer counts replies; a time has its unit. */
 static bool parse_wait(const char *text, uint64_t *ret_replies, uint64_t *ret_ns)
@@ -104,7 +105,7 @@ int cmd_omis(const struct options *options)
     bool shell = !asked && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     uint64_t wait_replies = 0, wait_ns = 0;
     struct omis_session session = {
-        .json = json, .flags = flags_of(options), .color = !json && cli_color(STDOUT_FILENO)};
+        .json = json, .flags = flags_of(options), .color = !json && text_has_colours(STDOUT_FILENO)};
     if (connect && strncmp(connect, "unix:", strlen("unix:")) != 0)
         return cli_usage_error(options, "--connect takes a socket, unix:PATH, not \"%s\"", connect);
     if (wait && !parse_wait(wait, &wait_replies, &wait_ns))

@@ -110,18 +110,17 @@ static void put_processes(struct buf *out, const struct job_model *model, const 
 static void put_rank(struct buf *out, const struct job_model *model, const struct rank_now *rank, int host_width)
 {
     struct job_process *process = NULL;
-    struct buf memory = BUF_INIT;
     if (!rank->elsewhere)
         HASH_FIND_INT(model->alive, &rank->pid, process);
     buf_printf(out, "    %5d  %-*s %8d ", rank->rank, host_width, rank->host, rank->pid);
     if (process) {
-        text_size(&memory, process->rss);
-        buf_printf(out, "%c %5.0f%% %8s  ", process->state, 100 * process->cpu_share, memory.data ? memory.data : "");
+        buf_printf(out, "%c %5.0f%% ", process->state, 100 * process->cpu_share);
+        text_size_in(out, process->rss, 8);
+        buf_puts(out, "  ");
     } else
         buf_printf(out, "- %6s %8s  ", "-", "-");
     ranks_state_text(out, rank);
     buf_putc(out, '\n');
-    buf_done(&memory);
 }
 
 static void put_ranks(struct buf *out, const struct job_model *model, const struct rank_now *ranks, size_t count,
@@ -263,8 +262,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
 /* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
 static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
-    const char *slash = strrchr(path, '/'), *cells[COLUMNS] = {"", "unreadable", "", "", "", err->text};
-    cells[COLUMN_ID] = slash ? slash + 1 : path;
+    const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", err->text};
     json_array_append_new(list, ps_unreadable_json(path, err->text));
     struct row *row = table_add(table);
     for (size_t column = 0; column < COLUMNS; column++) {

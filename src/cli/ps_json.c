@@ -2,7 +2,7 @@
 /* scry ps, for programs: doc/reference/ps.schema.json. */
 #include "cli/ps_json.h"
 
-#include <string.h>
+#include "jobdir/text.h"
 
 static json_t *state_json(const void *row, const void *all)
 {
@@ -94,8 +94,7 @@ json_t *ps_job_json(const struct job_report *report, const struct rank_now *rank
 
 json_t *ps_unreadable_json(const char *path, const char *reason)
 {
-    const char *slash = strrchr(path, '/');
-    const struct row row = {.id = slash ? slash + 1 : path, .path = path, .state = "unreadable", .reason = reason};
+    const struct row row = {.id = text_base(path), .path = path, .state = "unreadable", .reason = reason};
     json_t *json = fields_json(place_fields, &row, NULL);
     fields_add(json, reason_fields, &row, NULL);
     return json;

@@ -475,7 +475,7 @@ static struct choice choose(const struct options *options)
                    .json = options_on(options, "json"),
                    .types = options_on(options, "types"),
                    .full_times = options_on(options, "times"),
-                   .colour = cli_color(STDOUT_FILENO),
+                   .colour = text_has_colours(STDOUT_FILENO),
                    .columns = text_columns(STDOUT_FILENO)},
     };
     if (columns && !choice.replay.full_times)

@@ -35,12 +35,11 @@ static int fail(struct sums *sums, const struct err *err)
 static void put_line(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
                      bool kept)
 {
-    _cleanup_(buf_done) struct buf line = BUF_INIT, size = BUF_INIT;
-    const char *slash = strrchr(path, '/');
-    text_size(&size, bytes);
-    buf_printf(&line, "%s %9s  ", options_on(options, "dry-run") ? "would remove" : "removed",
-               size.data ? size.data : "");
-    text_show(&line, info->id[0] ? info->id : slash ? slash + 1 : path);
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    buf_puts(&line, options_on(options, "dry-run") ? "would remove " : "removed ");
+    text_size_in(&line, bytes, 9);
+    buf_puts(&line, "  ");
+    text_show(&line, info->id[0] ? info->id : text_base(path));
     if (info->name[0]) {
         buf_puts(&line, "  ");
         text_show(&line, info->name);

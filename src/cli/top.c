@@ -210,7 +210,6 @@ static void put_function(struct buf *out, const struct view *view, struct buf *l
                          const struct top_function *function)
 {
     bool narrow = view->columns < NARROW_COLUMNS;
-    const char *slash = strrchr(function->file, '/');
     double share = view->functions.self_ns ? 100.0 * (double)function->self_ns / (double)view->functions.self_ns : 0;
     buf_printf(line, "%7.1f ", share);
     if (!narrow) {
@@ -225,7 +224,7 @@ static void put_function(struct buf *out, const struct view *view, struct buf *l
     text_show(line, function->name);
     if (function->line) {
         buf_puts(line, "  ");
-        text_show(line, slash ? slash + 1 : function->file);
+        text_show(line, text_base(function->file));
         buf_printf(line, ":%llu", (unsigned long long)function->line);
     }
     put_line(out, view, line);

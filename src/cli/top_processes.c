@@ -127,14 +127,10 @@ void top_processes_done(struct top_processes *processes)
 void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index)
 {
     const struct job_process *process = processes->list[index];
-    struct buf text = BUF_INIT;
     buf_printf(line, "%8d %c %6.1f ", process->pid, process->state, 100 * process->cpu_share);
-    text_size(&text, process->rss);
-    buf_printf(line, "%8s ", text.data ? text.data : "");
-    buf_clear(&text);
-    text_seconds(&text, (double)process->cpu_ns / 1e9);
-    buf_printf(line, "%12s %7llu  %*s", text.data ? text.data : "", (unsigned long long)process->threads,
-               (int)(2 * processes->depths[index]), "");
+    text_size_in(line, process->rss, 8);
+    buf_putc(line, ' ');
+    text_seconds_in(line, (double)process->cpu_ns / 1e9, 12);
+    buf_printf(line, " %7llu  %*s", (unsigned long long)process->threads, (int)(2 * processes->depths[index]), "");
     text_show(line, process->name);
-    buf_done(&text);
 }

@@ -13,8 +13,7 @@ static const char before_place[] = ", at ";
 /* As the record has it: the file without its folder, and the offset in it. */
 static bool is_at(const struct mpi_stats_site *site, const char *text, size_t len)
 {
-    const char *module = site->module ? site->module : "", *slash = strrchr(module, '/');
-    const char *name = slash ? slash + 1 : module;
+    const char *name = text_base(site->module ? site->module : "");
     size_t name_len = strlen(name);
     char *end;
     if (!site->function || !*site->function || !name_len || len <= name_len + 3 || strncmp(text, name, name_len) != 0 ||

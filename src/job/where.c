@@ -99,12 +99,6 @@ static bool same(const struct place *place, const struct line_frame *frame, cons
                                     : !place->function && module && place->module && strcmp(place->module, module) == 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool where_put(struct buf *out, const json_t *place)
 {
     const char *function = json_string_value(json_object_get(place, "function"));
@@ -112,14 +106,14 @@ bool where_put(struct buf *out, const json_t *place)
     const char *module = json_string_value(json_object_get(place, "module"));
     if (!module)
         return false;
-    text_show(out, function ? function : base_name(module));
+    text_show(out, function ? function : text_base(module));
     if (file) {
         buf_puts(out, " (");
-        text_show(out, base_name(file));
+        text_show(out, text_base(file));
         buf_printf(out, ":%d)", (int)json_integer_value(json_object_get(place, "line")));
     } else if (function) {
         buf_puts(out, " (");
-        text_show(out, base_name(module));
+        text_show(out, text_base(module));
         buf_putc(out, ')');
     }
     return true;
@@ -128,7 +122,7 @@ bool where_put(struct buf *out, const json_t *place)
 /* Our own part of a call is no place of the program's. */
 static bool is_ours(const char *module)
 {
-    return strncmp(base_name(module), "libscry-", 8) == 0;
+    return strncmp(text_base(module), "libscry-", 8) == 0;
 }
 
 /* The function with the most samples, and the first of its lines that was seen. In the child. */

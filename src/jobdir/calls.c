@@ -257,8 +257,7 @@ const char *call_file(const struct trace *trace, uint32_t function)
     const struct trace_function *known = trace_function(trace, function);
     if (!known || !known->file[0])
         return "";
-    const char *slash = strrchr(known->file, '/');
-    return slash && slash[1] ? slash + 1 : known->file;
+    return text_base(known->file);
 }
 
 /* Whether two names, of which one may have its parameters, are of the same function. */
@@ -279,8 +278,7 @@ bool call_put_place(struct buf *out, const struct trace *trace, const struct cal
         text_show(out, place->caller);
         buf_putc(out, ' ');
     }
-    const char *path = *place->file ? place->file : place->module, *slash = strrchr(path, '/');
-    text_show(out, slash ? slash + 1 : path);
+    text_show(out, text_base(*place->file ? place->file : place->module));
     if (*place->file)
         buf_printf(out, ":%" PRIu32, place->line);
     else

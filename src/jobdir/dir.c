@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "jobdir/info.h"
+#include "jobdir/text.h"
 
 void jobdir_new_id(char ret_id[JOB_ID_SIZE])
 {
@@ -109,12 +110,6 @@ static void free_entries(struct dirent **entries, int count)
     free(entries);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static uint64_t started_ns(const char *path)
 {
     struct job_info info;
@@ -125,7 +120,7 @@ static uint64_t started_ns(const char *path)
 
 static bool same_second(const char *path, const char *other)
 {
-    return strncmp(base_name(path), base_name(other), strlen("20260101T000000")) == 0;
+    return strncmp(text_base(path), text_base(other), strlen("20260101T000000")) == 0;
 }
 
 struct dated {
@@ -177,7 +172,7 @@ static bool is_of_another(const char *path)
     struct stat st;
     if (lstat(path, &st) < 0 || !S_ISLNK(st.st_mode))
         return false;
-    bool another = job_info_read(path, &info, NULL) == 0 && strcmp(info.id, base_name(path)) != 0;
+    bool another = job_info_read(path, &info, NULL) == 0 && strcmp(info.id, text_base(path)) != 0;
     job_info_done(&info);
     return another;
 }
@@ -249,7 +244,7 @@ static int match_words(char **paths, size_t count, const char *job, bool only, c
 {
     struct matches ids = {0}, names = {0}, prefixes = {0};
     for (size_t i = 0; i < count; i++) {
-        const char *id = base_name(paths[i]);
+        const char *id = text_base(paths[i]);
         if (strcmp(id, job) == 0)
             add_match(&ids, paths[i]);
         else if (strncmp(id, job, strlen(job)) == 0)
@@ -260,13 +255,13 @@ static int match_words(char **paths, size_t count, const char *job, bool only, c
             add_match(&names, paths[i]);
     if (only && names.count > 1)
         return err_set(err, -ENOTUNIQ, "%zu jobs have the name '%s', for instance %s and %s: give an id", names.count,
-                       job, base_name(names.first), base_name(names.last));
+                       job, text_base(names.first), text_base(names.last));
     const struct matches *found = ids.count ? &ids : names.count ? &names : &prefixes;
     if (!found->count)
         return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
     if (found == &prefixes && found->count > 1)
         return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id",
-                       found->count, job, base_name(found->first), base_name(found->last));
+                       found->count, job, text_base(found->first), text_base(found->last));
     *ret_match = found->last;
     return 0;
 }

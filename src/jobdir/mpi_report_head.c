@@ -131,9 +131,8 @@ static void put_names(struct buf *out, const struct mpi_stats *ranks, size_t cou
             buf_puts(out, ", ...");
             return;
         }
-        const char *slash = strrchr(ranks[i].exe, '/');
         buf_puts(out, used ? ", " : "");
-        text_show(out, slash ? slash + 1 : ranks[i].exe);
+        text_show(out, text_base(ranks[i].exe));
         names[used++] = ranks[i].exe;
     }
 }

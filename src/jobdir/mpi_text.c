@@ -90,25 +90,19 @@ void mpi_text_comm(struct buf *out, const struct mpi_stats *stats, uint32_t inde
         put_comm(out, stats, index, 0);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 void mpi_text_site(struct buf *out, const struct mpi_stats_site *site)
 {
     bool file = site->file && *site->file;
     if (site->function && *site->function)
         text_show(out, site->function);
     else if (site->module && *site->module) {
-        text_show(out, base_name(site->module));
+        text_show(out, text_base(site->module));
         buf_printf(out, "+0x%llx", (unsigned long long)site->offset);
     }
     if (!file)
         return;
     buf_puts(out, " (");
-    text_show(out, base_name(site->file));
+    text_show(out, text_base(site->file));
     if (site->line)
         buf_printf(out, ":%u", site->line);
     buf_putc(out, ')');

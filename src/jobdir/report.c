@@ -137,9 +137,7 @@ const char *job_report_status(const struct job_report *report)
 
 struct report_style report_style_for(int fd)
 {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    struct report_style style = {.columns = text_columns(fd)};
-    style.colour = isatty(fd) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+    struct report_style style = {.columns = text_columns(fd), .colour = text_has_colours(fd)};
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
     style.ascii = !locale || strcasecmp(nl_langinfo_l(CODESET, locale), "UTF-8") != 0;
     if (locale)

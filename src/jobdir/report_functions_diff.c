@@ -12,8 +12,7 @@
 static const struct job_function *same_in(const struct job_functions *functions, const struct job_function *function)
 {
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
-        if (strcmp(each->name, function->name) == 0 &&
-            strcmp(report_base_of(each->file), report_base_of(function->file)) == 0)
+        if (strcmp(each->name, function->name) == 0 && strcmp(text_base(each->file), text_base(function->file)) == 0)
             return each;
     return NULL;
 }

@@ -65,9 +65,8 @@ int report_unwatched_add(struct job_functions *all, const struct trace *trace);
 void report_unwatched_text(struct buf *out, const struct job_functions *all);
 void report_unwatched_free(struct job_functions *all);
 
-/* report_functions_text.c: the file without its folders, with the line. */
+/* report_functions_text.c: the file without its folders, and the line. */
 enum { SHOWN_FUNCTIONS = 25 };
-const char *report_base_of(const char *file);
 void report_put_source(struct buf *out, const struct job_function *function);
 
 /* report_functions_json.c: one function as JSON, which has these fields, and what one rank did in it (NULL: it was not

@@ -24,18 +24,12 @@ enum {
     SHOWN_VALUES = 100, /* characters of a slow call's arguments, and of its result */
 };
 
-const char *report_base_of(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    return slash && slash[1] ? slash + 1 : file;
-}
-
 void report_put_source(struct buf *out, const struct job_function *function)
 {
     if (!function->file[0])
         return;
     buf_puts(out, "  ");
-    text_show(out, report_base_of(function->file));
+    text_show(out, text_base(function->file));
     if (function->line)
         buf_printf(out, ":%" PRIu32, function->line);
 }

@@ -49,7 +49,7 @@ static int add_unwatched_for(struct job_functions *all, const char *why, const c
 int report_unwatched_add(struct job_functions *all, const struct trace *trace)
 {
     const char *why = trace_value(trace, "switches_missing"), *exe = trace_value(trace, "exe");
-    const char *slash = exe ? strrchr(exe, '/') : NULL, *name = slash ? slash + 1 : exe ? exe : "?";
+    const char *name = exe ? text_base(exe) : "?";
     if (!why && trace_number(trace, "switches_from"))
         return 0;
     why = why ? why : "its trace does not have it";

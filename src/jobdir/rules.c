@@ -212,12 +212,11 @@ json_t *snapshots_json(const char *jobdir, uint64_t started_ns)
 
 static void put_snapshot(struct buf *out, const json_t *snapshot)
 {
-    const char *slash = strrchr(member(snapshot, "program"), '/');
     size_t index;
     json_t *name;
     text_show(out, member(snapshot, "file"));
     buf_printf(out, "  process %lld  ", (long long)json_integer_value(json_object_get(snapshot, "process")));
-    text_show(out, slash ? slash + 1 : member(snapshot, "program"));
+    text_show(out, text_base(member(snapshot, "program")));
     json_array_foreach(json_object_get(snapshot, "calls"), index, name)
     {
         buf_puts(out, index ? " < " : "  in ");

@@ -75,6 +75,12 @@ static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_colu
     return i;
 }
 
+const char *text_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 void text_function(struct buf *out, const char *name, const char *file)
 {
     static const struct {
@@ -87,9 +93,8 @@ void text_function(struct buf *out, const char *name, const char *file)
         size_t len = strlen(made[i].prefix);
         if (strncmp(name, made[i].prefix, len) != 0)
             continue;
-        const char *slash = strrchr(file, '/');
         buf_puts(out, made[i].what);
-        text_show(out, slash && slash[1] ? slash + 1 : *file ? file : name + len);
+        text_show(out, *file ? text_base(file) : name + len);
         return;
     }
     text_show(out, name);
@@ -239,6 +244,12 @@ void text_wrap(struct buf *out, size_t start, size_t columns)
     buf_append(out, wrapped.data ? wrapped.data : "", wrapped.len);
     out->failed |= wrapped.failed;
     buf_done(&wrapped);
+}
+
+bool text_has_colours(int fd)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
 }
 
 size_t text_columns(int fd)

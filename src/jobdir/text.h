@@ -6,6 +6,7 @@
 #ifndef SCRY_JOBDIR_TEXT_H
 #define SCRY_JOBDIR_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ json_t *text_json(const char *bytes);
 /* Appends the text for a terminal or a report: control characters as \xNN. */
 void text_show(struct buf *out, const char *text);
 
+/* The last part of a path; all of it if it ends with a slash, or has none. */
+const char *text_base(const char *path);
+
 /* A function's name for people: what compilers make for the initialisers and finalisers of a C++ file is said so.
  * `file` may be "" or a path. */
 void text_function(struct buf *out, const char *name, const char *file);
@@ -36,6 +40,8 @@ void text_column(struct buf *out, const char *text, size_t columns);
 /* Breaks the lines from `start` on that are longer, at a space where there is one: what comes below is indented, as far
  * as the second column of a table or what follows a label. Colours take no room. 0 columns: leaves them. */
 void text_wrap(struct buf *out, size_t start, size_t columns);
+/* On a terminal that has them, unless NO_COLOR is set. */
+bool text_has_colours(int fd);
 /* Columns for what goes to that stream: of its terminal; elsewhere of $COLUMNS, or 80. */
 size_t text_columns(int fd);
 
