@@ -6,6 +6,7 @@
 #ifndef SCRY_JOBDIR_MPI_REPORT_INTERNAL_H
 #define SCRY_JOBDIR_MPI_REPORT_INTERNAL_H
 
+#include "jobdir/fields.h"
 #include "jobdir/mpi_report.h"
 
 double mpi_report_percent(uint64_t part, uint64_t whole);
@@ -18,6 +19,11 @@ struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_
 
 void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
 void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
+
+/* mpi_report_comms.c: the communicators, of which each is a struct mpi_report_comm of a struct mpi_report. */
+extern const struct field mpi_comm_fields[];
+json_t *mpi_report_comms_json(const void *row, const void *all);
+void mpi_report_put_comms(struct buf *out, const struct mpi_report *report);
 
 /* mpi_report_open.c: what its threads are in comes into the rank's rows and call sites. 0 or -ENOMEM. */
 int mpi_report_add_open(struct mpi_stats *stats, struct arena *arena);

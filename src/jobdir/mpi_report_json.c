@@ -274,7 +274,7 @@ static json_t *sites_json(const void *row, const void *all)
     return fields_list(site_fields, report->sites, report->site_count, sizeof *report->sites, all);
 }
 
-/* ---- who sends to whom, and communicators ---- */
+/* ---- who sends to whom ---- */
 
 static const struct field cell_fields[] = {
     {"world", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, world)},
@@ -294,74 +294,6 @@ static json_t *matrix_json(const void *row, const void *all)
 {
     const struct mpi_matrix *matrix = &((const struct mpi_report *)row)->matrix;
     return fields_list(cell_fields, matrix->cells, matrix->count, sizeof *matrix->cells, all);
-}
-
-static const struct mpi_stats_comm *comm_of(const void *row)
-{
-    const struct mpi_report_comm *comm = row;
-    return &comm->stats->comms[comm->index];
-}
-
-static json_t *comm_name_json(const void *row, const void *all)
-{
-    const struct mpi_report_comm *comm = row;
-    struct buf name = BUF_INIT;
-    mpi_text_comm(&name, comm->stats, comm->index);
-    json_t *json = text_json(name.data ? name.data : "");
-    buf_done(&name);
-    return json;
-}
-
-static json_t *kind_json(const void *row, const void *all)
-{
-    static const char *const kinds[] = {"free", "intra", "inter", "window", "file"};
-    uint32_t kind = comm_of(row)->kind;
-    return json_string(kind < 5 ? kinds[kind] : "?");
-}
-
-static json_t *size_json(const void *row, const void *all)
-{
-    return json_integer(comm_of(row)->size);
-}
-
-static json_t *remote_size_json(const void *row, const void *all)
-{
-    return json_integer(comm_of(row)->remote_size);
-}
-
-static json_t *members_json(const void *row, const void *all)
-{
-    const struct mpi_stats_comm *own = comm_of(row);
-    if (!own->ranks && (int64_t)own->size == ((const struct mpi_report_comm *)row)->stats->world_size)
-        return json_null();
-    json_t *ranks = json_array();
-    for (uint32_t i = 0; i < own->size; i++)
-        json_array_append_new(ranks, json_integer(own->ranks ? own->ranks[i] : (int32_t)i));
-    return ranks;
-}
-
-static const struct field comm_fields[] = {
-    {"name", FIELD_TEXT, .json = comm_name_json},
-    {"kind", FIELD_TEXT, .json = kind_json, .about = "intra, inter, window, file"},
-    {"size", FIELD_COUNT, .json = size_json},
-    {"remote_size", FIELD_COUNT, .json = remote_size_json},
-    {"ranks", FIELD_LIST, .flags = FIELD_OR_NULL, .json = members_json, .of = fields_integers,
-     .about = "of MPI_COMM_WORLD; null: all"},
-    {"seen_by", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, ranks), .about = "ranks that have it"},
-    {"collectives", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, collectives)},
-    {"messages", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, messages), .about = "of the user"},
-    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, bytes)},
-    {"collective_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_args)},
-    {"collective_sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_sent)},
-    {"collective_received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_got)},
-    {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, one_sided),
-     .about = "of one-sided operations on a window, put or got"},
-    {0}};
-
-static json_t *comms_json(const void *row, const void *all)
-{
-    const struct mpi_report *report = row;
-    return fields_list(comm_fields, report->comms, report->comm_count, sizeof *report->comms, all);
 }
 
 /* ---- all ---- */
@@ -388,7 +320,7 @@ static const struct field mpi_fields[] = {
     {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_report, blocking), .of = clock_fields},
     {"sites", FIELD_LIST, .json = sites_json, .of = site_fields},
     {"matrix", FIELD_LIST, .json = matrix_json, .of = cell_fields},
-    {"communicators", FIELD_LIST, .json = comms_json, .of = comm_fields},
+    {"communicators", FIELD_LIST, .json = mpi_report_comms_json, .of = mpi_comm_fields},
     {"unreadable", FIELD_COUNT, FIELD_AT(struct mpi_report, unreadable_count),
      .about = "files of statistics that could not be read"},
     {"other_threads", FIELD_OBJECT, .of = others_fields,

@@ -18,7 +18,6 @@ enum {
     SHOWN_ENDS = 8,
     SHOWN_SITES = 20,
     SHOWN_SPREAD = 10,
-    SHOWN_COMMS = 20,
     NAME_WIDTH = 26,
 };
 
@@ -348,7 +347,19 @@ static void put_sites(struct buf *out, const struct mpi_report *report)
     }
 }
 
-/* ---- volume and communicators ---- */
+/* ---- volume ---- */
+
+struct volume {
+    const char *name;
+    uint64_t args_bytes, sent_bytes, got_bytes;
+};
+
+static const struct field volume_fields[] = {
+    {.type = FIELD_TEXT, FIELD_AT(struct volume, name), .column = {1, 2, -22, "Volume"}},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, args_bytes), .column = {2, 1, 12, "as arguments"}},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, sent_bytes), .column = {3, 0, 11, "sent"}},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, got_bytes), .column = {4, 0, 11, "received"}},
+    {0}};
 
 static void put_volume(struct buf *out, const struct mpi_report *report)
 {
@@ -361,7 +372,7 @@ static void put_volume(struct buf *out, const struct mpi_report *report)
                    {CALL_CLASS_IO, "files"}};
     bool titled = false;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        struct mpi_stats_row sum = {0};
+        struct volume sum = {.name = classes[i].name};
         for (uint32_t call = 1; call < CALL_COUNT; call++)
             if (call_infos[call].class == classes[i].class) {
                 sum.args_bytes += report->calls[call].args_bytes;
@@ -374,66 +385,13 @@ static void put_volume(struct buf *out, const struct mpi_report *report)
         }
         if (!sum.args_bytes && !sum.sent_bytes && !sum.got_bytes)
             continue;
-        if (!titled)
-            buf_puts(out, "\nVolume                   as arguments       sent   received\n");
+        if (!titled) {
+            buf_putc(out, '\n');
+            fields_title(out, volume_fields, report);
+        }
         titled = true;
-        buf_printf(out, "  %-22s ", classes[i].name);
-        text_size_in(out, sum.args_bytes, 12);
-        text_size_in(out, sum.sent_bytes, 11);
-        text_size_in(out, sum.got_bytes, 11);
-        buf_putc(out, '\n');
+        fields_row(out, volume_fields, &sum, report);
     }
-}
-
-static void put_members(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_comm *comm)
-{
-    enum { SHOWN = 64 };
-    if (!comm->ranks && (int64_t)comm->size == stats->world_size) {
-        buf_puts(out, "all");
-        return;
-    }
-    int32_t ranks[SHOWN];
-    uint32_t count = comm->size < SHOWN ? comm->size : SHOWN;
-    for (uint32_t i = 0; i < count; i++)
-        ranks[i] = comm->ranks ? comm->ranks[i] : (int32_t)i;
-    mpi_text_ranks(out, ranks, count);
-    buf_puts(out, comm->size > SHOWN ? "..." : "");
-}
-
-static void put_comms(struct buf *out, const struct mpi_report *report)
-{
-    if (!report->comm_count)
-        return;
-    bool one_sided = false;
-    for (size_t i = 0; i < report->comm_count; i++)
-        one_sided |= report->comms[i].one_sided != 0;
-    buf_printf(
-        out,
-        "\nCommunicators                              size  collectives    messages       bytes   of collectives  "
-        "%sranks\n",
-        one_sided ? "one-sided  " : "");
-    for (size_t i = 0; i < report->comm_count && i < SHOWN_COMMS; i++) {
-        const struct mpi_report_comm *comm = &report->comms[i];
-        const struct mpi_stats_comm *own = &comm->stats->comms[comm->index];
-        struct buf name = BUF_INIT;
-        mpi_text_comm(&name, comm->stats, comm->index);
-        buf_puts(out, "  ");
-        text_column(out, name.data ? name.data : "", 38);
-        buf_done(&name);
-        buf_printf(out, " %6u %12" PRIu64 " %11" PRIu64 " ", own->size + own->remote_size, comm->collectives,
-                   comm->messages);
-        text_size_in(out, comm->bytes, 11);
-        text_size_in(out, comm->coll_sent, 17);
-        if (one_sided)
-            text_size_in(out, comm->one_sided, 11);
-        buf_puts(out, "  ");
-        put_members(out, comm->stats, own);
-        if (report->worlds > 1)
-            buf_printf(out, " of program %u", mpi_report_who(report, comm->stats).program);
-        buf_putc(out, '\n');
-    }
-    if (report->comm_count > SHOWN_COMMS)
-        buf_printf(out, "  ... and %zu more (--json lists them)\n", report->comm_count - SHOWN_COMMS);
 }
 
 /* Ranks that do not call from there have no time there. */
@@ -512,7 +470,7 @@ void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank)
     put_sites(out, report);
     put_sites_by_rank(out, report);
     put_volume(out, report);
-    put_comms(out, report);
+    mpi_report_put_comms(out, report);
     mpi_matrix_text(out, &report->matrix, report->worlds);
 }
 
