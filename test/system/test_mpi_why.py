@@ -244,19 +244,22 @@ class Why(mpitest.MpiCase):
         polls = self.only("polls", [0, 1], [2])
 
         def seen():
+            """And the monitor, stopped then, has not written anew what it writes now and then."""
             answers.append(self.why(path)[0])
-            return polls(answers[-1])
+            if not polls(answers[-1]):
+                return False
+            os.kill(self.box.monitor_pid(), signal.SIGSTOP)
+            files = [json.load(open(each, encoding="utf-8")) for each in glob.glob(os.path.join(path, "stats", "*", "*.json"))]
+            if len(files) == 3 and all(each["looked"] for each in files):
+                return True
+            os.kill(self.box.monitor_pid(), signal.SIGCONT)
+            return False
 
         scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
         scrytest.wait_until(seen, 60, lambda: json.dumps(answers[-1], indent=1))
         os.kill(job.pid, signal.SIGSTOP)  # it would start another monitor
         try:
-            pid = self.box.monitor_pid()
-            os.kill(pid, signal.SIGSTOP)
-            files = glob.glob(os.path.join(path, "stats", "*", "*.json"))
-            scrytest.wait_until(lambda: all(json.load(open(each, encoding="utf-8"))["looked"] for each in files), 1)
-            os.kill(pid, signal.SIGKILL)
-            scrytest.wait_until(lambda: scrytest.process_gone(pid), 10, "the monitor ends")
+            self.box.stop_monitor(signal.SIGKILL)
             answer, _ = self.why(path)
         finally:
             os.kill(job.pid, signal.SIGCONT)
