@@ -175,11 +175,8 @@ void doctor_extensions(struct finding *finding)
 
 void doctor_monitor(struct finding *finding)
 {
-    char program[] = "scry", option[] = "--omis-no-start", request[] = ": version()";
-    char *arguments[] = {program, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
-    arguments[argc] = NULL;
-    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK) {
+    char request[] = ": version()";
+    if (!client_join()) {
         const char *error = client_error(), *why = error ? error : "it cannot be reached";
         bool none = client_found_none();
         finding_set(finding, none ? FINDING_OK : FINDING_FAIL, "%s%s", why, none ? ": it is started when needed" : "");

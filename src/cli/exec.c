@@ -23,10 +23,7 @@ static bool is_off(const char *name)
 /* Without a job there may be no monitor yet. It stays for a while after its last tool has gone. */
 static void start_monitor(void)
 {
-    char name[] = "scry-exec";
-    char *arguments[] = {name, NULL}, **argv = arguments;
-    int argc = 1;
-    if (omis_init(&argc, &argv, NULL, NULL) == OMIS_OK)
+    if (omis_init(NULL, NULL, NULL, NULL) == OMIS_OK)
         omis_finalize();
     else
         log_warning("no monitor, so the program runs untraced: %s", client_error());

@@ -206,11 +206,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
 
 void ranks_ask(struct rank_list *ranks)
 {
-    char name[] = "scry-ps", option[] = "--omis-no-start";
-    char *arguments[] = {name, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
-    arguments[argc] = NULL;
-    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK) {
+    if (!client_join()) {
         if (client_timed_out())
             log_warning("%s", client_error());
         return;

@@ -24,17 +24,10 @@
 #include "lang/value.h"
 #include "shm/waits.h"
 
-/* A monitor that must be started now knows nothing of a running job. */
 static int reach_monitor(struct err *err)
 {
-    char name[] = "scry-set", option[] = "--omis-no-start";
-    char *arguments[] = {name, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
-    arguments[argc] = NULL;
     client_set_patience(wait_policies[WAIT_SET].limit_ms);
-    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
-        return err_set(err, -ENOTCONN, "%s", client_error());
-    return 0;
+    return client_join() ? 0 : err_set(err, -ENOTCONN, "%s", client_error());
 }
 
 static int find_job(const char *job, char *ret_path, size_t size, struct job_info *ret_info, enum job_state *ret_state,

@@ -30,13 +30,9 @@ static void clear(struct top_functions *functions)
 
 void top_functions_connect(struct top_functions *functions)
 {
-    char name[] = "scry-top", option[] = "--omis-no-start";
-    char *arguments[] = {name, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2;
     if (functions->connected || clock_now_ns() < functions->again_ns)
         return;
-    arguments[argc] = NULL;
-    functions->connected = omis_init(&argc, &argv, NULL, NULL) == OMIS_OK;
+    functions->connected = client_join();
     functions->asking = false;
     functions->attached_count = 0; /* another monitor knows none of them */
     functions->again_ns = clock_now_ns() + (client_timed_out() ? SLOW_NS : AGAIN_NS);

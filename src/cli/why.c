@@ -52,11 +52,8 @@ struct why {
 /* The monitor looks at the ranks, and writes what it sees to the job directory. */
 static int ask(const char *path, struct err *err)
 {
-    char name[] = "scry-why", option[] = "--omis-no-start";
-    char *arguments[] = {name, option, NULL}, **argv = arguments;
-    int argc = getenv("SCRY_CONNECT") ? 1 : 2, code = 0;
-    arguments[argc] = NULL;
-    if (omis_init(&argc, &argv, NULL, NULL) != OMIS_OK)
+    int code = 0;
+    if (!client_join())
         return err_set(err, -ENOTCONN, "what is shown is as old as its last report: %s", client_error());
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_puts(&text, ":mpi_flush(");

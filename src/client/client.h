@@ -25,6 +25,10 @@ static inline void omis_reader_freep(struct omis_reader **reader)
     omis_reader_free(*reader);
 }
 
+/* omis_init for a tool that needs a monitor only where one runs: one that must be started now knows of no job. Whether
+ * there is a connection; if not, client_error() says why. */
+bool client_join(void);
+
 /* Why the last omis_init of this process failed, for people; "" when it did not. Valid until the next omis_init. */
 const char *client_error(void);
 

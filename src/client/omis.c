@@ -107,6 +107,14 @@ Omis_status omis_init(int *argc, char ***argv, void (*error_handler)(Omis_reply 
     return status_of(code);
 }
 
+bool client_join(void)
+{
+    char none[] = "", option[] = "--omis-no-start";
+    char *arguments[] = {none, option, NULL}, **argv = arguments;
+    int argc = 2;
+    return omis_init(&argc, &argv, NULL, NULL) == OMIS_OK;
+}
+
 /* ---- omis_request ---- */
 
 static const char not_initialised[] = "omis_init was not called";

@@ -33,11 +33,8 @@ static void on_error(Omis_reply reply)
 
 int watch_connect(struct watch *watch, struct err *err)
 {
-    char name[] = "scry-run";
-    char *arguments[] = {name, NULL}, **argv = arguments;
-    int argc = 1;
     client_set_patience(run->limit_ms);
-    Omis_status status = omis_init(&argc, &argv, on_error, NULL);
+    Omis_status status = omis_init(NULL, NULL, on_error, NULL);
     watch->hangs[0] = 0;
     if (status < OMIS_FIRST_ERROR)
         return 0;
