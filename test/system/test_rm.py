@@ -45,12 +45,15 @@ class Remove(JobCase):
 
     def test_running(self):
         """Nothing happens to a job that runs, unless it is asked for; and then not to its command."""
-        run = self.start_run("--name", "lives", "sh", "-c", "sleep 1000; exit 7")
+        name = self.box.path("work", "child")
+        run = self.start_run("--name", "lives", "sh", "-c", f"sleep 1000 & echo $! >{name}.new; mv {name}.new {name}; wait; exit 7")
         wait_until(self.jobs)
         self.assertIn("is running: only what is over", self.scry("rm", "lives", status=1).stderr)
         self.assertEqual(self.scry("rm", "--older-than", "0").stdout, "0 jobs, 0 B\n")
         self.assertEqual(len(self.jobs()), 1)
-        child = wait_until(lambda: [pid for each in scrytest.children(run.pid) for pid in scrytest.children(each)])[0]
+        wait_until(lambda: os.path.exists(name))
+        with open(name, encoding="ascii") as file:
+            child = int(file.read())
         self.scry("rm", "--force", "lives")
         self.assertFalse(scrytest.process_gone(child))
         self.assertEqual(self.jobs(), [])
