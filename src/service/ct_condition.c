@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_type.h"
+
 struct operand {
     uint8_t kind;
     int64_t value;
@@ -73,14 +75,16 @@ static bool take_name(struct reader *reader)
     return true;
 }
 
-static int take_index(struct reader *reader)
+/* From a bracket to the one that closes it: an index, or what sizeof is of. scry-symbols reads what is in them. */
+static int take_brackets(struct reader *reader)
 {
+    char opens = *reader->at, closes = opens == '[' ? ']' : ')';
     unsigned depth = 0;
     do {
         if (!*reader->at || *reader->at == ';')
-            return expected(reader, "']'");
-        depth += *reader->at == '[';
-        depth -= *reader->at == ']';
+            return expected(reader, closes == ']' ? "']'" : "')'");
+        depth += *reader->at == opens;
+        depth -= *reader->at == closes;
         reader->at++;
     } while (depth);
     return 0;
@@ -92,7 +96,7 @@ static int take_rest(struct reader *reader)
     for (;;) {
         bool member = strncmp(reader->at, "->", 2) == 0 || strncmp(reader->at, "::", 2) == 0;
         if (*reader->at == '[') {
-            int code = take_index(reader);
+            int code = take_brackets(reader);
             if (code < 0)
                 return code;
         } else if (member || *reader->at == '.') {
@@ -121,18 +125,34 @@ static int param_of(struct reader *reader, struct span text)
     return (int)condition->param_count++;
 }
 
+/* What is behind `sizeof`. Types of numbers have their sizes here; *ret_is_type tells. */
+static int take_sizeof(struct reader *reader, bool *ret_is_type, struct operand *ret_operand)
+{
+    struct number_type type;
+    skip_space(reader);
+    size_t length = number_type_read(reader->at, &type);
+    *ret_is_type = length > 0;
+    if (!length)
+        return *reader->at == '(' ? take_brackets(reader) : expected(reader, "'('");
+    reader->at += length;
+    *ret_operand = (struct operand){CODE_IMMEDIATE_UNSIGNED, (type.bits + 7) / 8};
+    return 0;
+}
+
 static int read_expression(struct reader *reader, struct operand *ret_operand)
 {
     skip_space(reader);
     const char *from = reader->at;
+    bool known = false;
     while (*reader->at == '*' || *reader->at == '&')
         reader->at++;
     if (!take_name(reader)) {
         reader->at = from;
-        return expected(reader, "a value, as n, p->x, *q, a[3] or a number");
+        return expected(reader, "a value, as n, p->x, *q, a[i] or a number");
     }
-    int code = take_rest(reader);
-    if (code < 0)
+    bool size = span_is(span_of(from, (size_t)(reader->at - from)), "sizeof");
+    int code = size ? take_sizeof(reader, &known, ret_operand) : take_rest(reader);
+    if (code < 0 || known)
         return code;
     struct span text = span_of(from, (size_t)(reader->at - from));
     static const char *const words[] = {"false", "NULL", "nullptr", "true"};
@@ -164,9 +184,11 @@ static int read_number(struct reader *reader, struct operand *ret_operand)
     errno = 0;
     if (floating) {
         double number = strtod(from, &end);
-        if (*end == 'f' || *end == 'F')
-            number = (double)(float)number;
         ret_operand->kind = CODE_IMMEDIATE_FLOATING;
+        if (*end == 'f' || *end == 'F') {
+            number = (double)strtof(from, NULL);
+            ret_operand->kind = CODE_IMMEDIATE_SINGLE;
+        }
         memcpy(&ret_operand->value, &number, sizeof number);
     } else {
         unsigned long long number = strtoull(digits, &end, 0);
@@ -224,6 +246,19 @@ static int add_operation(struct reader *reader, struct operand a, uint8_t how, s
 
 static int read_value(struct reader *reader, unsigned level, struct operand *ret_operand);
 
+/* The cast's type has been read. */
+static int read_cast(struct reader *reader, const struct number_type *type, struct operand *ret_operand)
+{
+    int code = read_value(reader, STRONGEST, ret_operand);
+    if (code < 0)
+        return code;
+    if (type->bits == 1) /* a truth value */
+        return add_operation(reader, *ret_operand, CODE_NE, (struct operand){CODE_IMMEDIATE, 0}, ret_operand);
+    uint8_t how = type->is_floating ? CODE_AS_FLOATING : CODE_AS_INTEGER;
+    int64_t bits = type->is_signed && !type->is_floating ? -(int64_t)type->bits : (int64_t)type->bits;
+    return add_operation(reader, *ret_operand, how, (struct operand){CODE_IMMEDIATE, bits}, ret_operand);
+}
+
 static int read_signed(struct reader *reader, struct operand *ret_operand)
 {
     static const struct {
@@ -243,6 +278,11 @@ static int read_signed(struct reader *reader, struct operand *ret_operand)
         return add_operation(reader, *ret_operand, signs[i].how, (struct operand){CODE_IMMEDIATE, signs[i].other},
                              ret_operand);
     }
+    struct number_type type;
+    size_t cast = number_type_read(at, &type);
+    reader->at += cast;
+    if (cast)
+        return read_cast(reader, &type, ret_operand);
     if (number || !take(reader, "("))
         return read_operand(reader, ret_operand);
     int code = read_value(reader, 0, ret_operand);

@@ -4,11 +4,14 @@
  * event happens.
  *
  *     condition  ::= [ value ] [ ';' expression { ',' expression } ]
- *     value      ::= operand | '!' value | '~' value | '-' value | '+' value | '(' value ')' | value operator value
+ *     value      ::= operand | '!' value | '~' value | '-' value | '+' value | '(' type ')' value | '(' value ')' |
+ *                    value operator value
  *     operator   ::= '*' '/' '%' '+' '-' '<<' '>>' '<' '<=' '>' '>=' '==' '!=' '&' '^' '|' '&&' '||' -- C's precedence
- *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr' | 'duration'
- *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name }
+ *     operand    ::= expression | number | character | 'true' | 'false' | 'NULL' | 'nullptr' | 'duration' |
+ *                    'sizeof' '(' type ')'
+ *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name } | 'sizeof' '(' ... ')'
  *
+ * A type is one of a number (base/number_type.h). What is in brackets, and enumerators: symbols/capture_numbers.c.
  * 'duration', how long the call took, in seconds, is there at returns.
  *
  * The expressions, each once, in the order in which they first stand there, are the parameters par0, par1, ...; those

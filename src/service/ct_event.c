@@ -202,6 +202,7 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
         *ret_value = value_uint((uint64_t)params.params[number]);
         break;
     case CODE_FLOATING:
+    case CODE_SINGLE:
         *ret_value = value_floating(floating);
         break;
     default:

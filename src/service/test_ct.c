@@ -99,6 +99,14 @@ static void conditions_mean_what_they_mean_in_c(void **state)
     assert_true(holds("a == -9223372036854775808", INT64_MIN, 0, 0, 0));
     assert_true(holds("x > -1.5e300 && x<1e-3f", 0, 0, 0, 0));
     assert_true(holds("x == 0.1f && y == 0.1", 0, 0, (double)0.1f, 0.1));
+    assert_true(holds("(unsigned char)a == 254 && (signed char)(a + 200) == -58 && (bool)b", -2, 7, 0, 0));
+    assert_true(
+        holds("(double)a / 2 == 3.5 && a / 2 == 3 && (int)(x * 2) == -3 && -(long)a * 2 == -14", 7, 0, -1.75, 0));
+    assert_true(holds("(unsigned long)a == 18446744073709551615 && (uint32_t)b == 1 << 31", -1, INT32_MIN, 0, 0));
+    assert_true(holds("(float)0.1 == 0.1f && (float)0.1 != 0.1 && (float)a == 16777216", 16777217, 0, 0, 0));
+    assert_true(holds("0.1f + 0.2f == 0.3f && 0.1 + 0.2 != 0.3 && 1 / 3.0f != 1 / 3.0", 0, 0, 0, 0));
+    assert_false(holds("(unsigned char)x == 44 || (unsigned char)x != 44", 0, 0, 300, 0)); /* C says nothing of it */
+    assert_true(holds("a == sizeof(unsigned short) * sizeof (long)", 16, 0, 0, 0));
 }
 
 /* In seconds, where there is one. */
@@ -134,9 +142,10 @@ static void expressions_are_parameters(void **state)
     struct arena arena = ARENA_INIT;
     struct ct_condition condition;
     struct err err;
-    const char *text = " p->next->v[3].x > *q && n != **r || n == ns::limit ; &s , n, a[b[1]]";
+    const char *text = " p->next->v[3].x > *q && n != **r || n == ns::limit ; &s , n, a[(b[1] + 1) % 4], sizeof(*q)";
     assert_int_equal(ct_condition_compile(&arena, span_str(text), false, &condition, &err), 0);
-    static const char *const names[] = {"p->next->v[3].x", "*q", "n", "**r", "ns::limit", "&s", "a[b[1]]"};
+    static const char *const names[] = {"p->next->v[3].x",   "*q",        "n", "**r", "ns::limit", "&s",
+                                        "a[(b[1] + 1) % 4]", "sizeof(*q)"};
     assert_int_equal(condition.param_count, sizeof names / sizeof *names);
     for (unsigned i = 0; i < condition.param_count; i++)
         assert_string_equal(condition.params[i], names[i]);
@@ -167,6 +176,9 @@ static void says_what_is_wrong_with_a_condition(void **state)
     test_has_text(problem_of("(n > 1"), "expected an operator or ')'");
     test_has_text(problem_of("n > 1)"), "expected an operator, as == or &&, or ';' at \")\"");
     test_has_text(problem_of("n + > 1"), "expected a value");
+    test_has_text(problem_of("(unsigned float)n > 1"), "expected an operator or ')'");
+    test_has_text(problem_of("sizeof n > 1"), "expected '('");
+    test_has_text(problem_of("sizeof(n > 1"), "expected ')' at its end");
 }
 
 /* ---- information ---- */

@@ -60,7 +60,7 @@ size_t capture_minimum(const void *code, size_t size);
 /* ---- what programs are made of: 8 bytes of head, then instructions of 8 bytes ---- */
 
 enum {
-    CAPTURE_VERSION = 2,
+    CAPTURE_VERSION = 3,
     CAPTURE_INSNS = 4096, /* of a program */
     CAPTURE_BLOCKS = 20,  /* inside each other */
     CAPTURE_TEMPS = 32,

@@ -78,8 +78,10 @@ static bool compare_integers(uint8_t comparison, struct number a, struct number 
 #define DOUBLE_INFINITE (UINT64_C(0x7ff) << 52)
 enum { DOUBLE_FRACTION = 52, DOUBLE_BIAS = 1023 };
 
-/* The double nearest to an integer, ties to even, as the processor converts. */
-static uint64_t double_of_integer(struct number number)
+enum { SINGLE_FRACTION = 23 };
+
+/* The double (or float, as one) nearest to an integer, ties to even, as the processor converts. */
+static uint64_t double_of_integer(struct number number, unsigned kept)
 {
     bool negative = number.type == CODE_SIGNED && number.bits < 0;
     uint64_t size = negative ? -(uint64_t)number.bits : (uint64_t)number.bits;
@@ -87,22 +89,37 @@ static uint64_t double_of_integer(struct number number)
         return 0;
     unsigned top = 63 - (unsigned)__builtin_clzll(size);
     uint64_t fraction;
-    if (top <= DOUBLE_FRACTION) {
+    if (top <= kept) {
         fraction = size << (DOUBLE_FRACTION - top);
     } else {
-        unsigned cut = top - DOUBLE_FRACTION;
+        unsigned cut = top - kept;
         uint64_t rest = size & ((UINT64_C(1) << cut) - 1), half = UINT64_C(1) << (cut - 1);
         fraction = size >> cut;
         fraction += rest > half || (rest == half && (fraction & 1));
+        fraction <<= DOUBLE_FRACTION - kept;
     }
     /* the implicit bit of the fraction, or its carry, adds to the exponent */
     uint64_t bits = ((uint64_t)(top + DOUBLE_BIAS - 1) << DOUBLE_FRACTION) + fraction;
     return negative ? bits | DOUBLE_SIGN : bits;
 }
 
-static uint64_t to_double(struct number number)
+static bool is_floating(struct number number)
 {
-    return number.type == CODE_FLOATING ? (uint64_t)number.bits : double_of_integer(number);
+    return number.type == CODE_FLOATING || number.type == CODE_SINGLE;
+}
+
+/* `type`: which of the two kinds of floating numbers an integer becomes. */
+static uint64_t to_double(struct number number, uint8_t type)
+{
+    return is_floating(number) ? (uint64_t)number.bits
+                               : double_of_integer(number, type == CODE_SINGLE ? SINGLE_FRACTION : DOUBLE_FRACTION);
+}
+
+static struct number round_to(uint8_t type, uint64_t bits)
+{
+    if (type == CODE_SINGLE)
+        bits = capture_widen((uint32_t)capture_compute_float(CAPTURE_FLOAT_TO_OTHER, bits, bits));
+    return (struct number){(int64_t)bits, type};
 }
 
 /* Doubles in an order of integers; both zeros are 0. */
@@ -173,7 +190,7 @@ static int truth(struct number number)
 {
     if (number.type >= CODE_MISSING)
         return -1;
-    return number.type == CODE_FLOATING ? ((uint64_t)number.bits & ~DOUBLE_SIGN) != 0 : number.bits != 0;
+    return is_floating(number) ? ((uint64_t)number.bits & ~DOUBLE_SIGN) != 0 : number.bits != 0;
 }
 
 static struct number join(uint8_t operation, struct number a, struct number b)
@@ -184,22 +201,57 @@ static struct number join(uint8_t operation, struct number a, struct number b)
     return truth(a) < 0 || truth(b) < 0 ? missing : (struct number){!decides, CODE_SIGNED};
 }
 
+/* Towards 0; what does not fit is missing, as C says nothing of it. */
+static struct number truncated(uint64_t bits)
+{
+    int shift = (int)(bits >> DOUBLE_FRACTION & 0x7ff) - DOUBLE_BIAS - DOUBLE_FRACTION;
+    uint64_t size = (bits & ((UINT64_C(1) << DOUBLE_FRACTION) - 1)) | UINT64_C(1) << DOUBLE_FRACTION;
+    if (shift > 63 - DOUBLE_FRACTION)
+        return missing;
+    size = shift < -DOUBLE_FRACTION ? 0 : shift < 0 ? size >> -shift : size << shift;
+    return whole(bits & DOUBLE_SIGN ? -(__int128)size : (__int128)size);
+}
+
+/* Integers lose their upper bits. */
+static struct number as_integer(struct number a, int64_t bits)
+{
+    bool has_sign = bits < 0;
+    uint64_t size = has_sign ? -(uint64_t)bits : (uint64_t)bits;
+    if (size != 8 && size != 16 && size != 32 && size != 64)
+        return missing;
+    struct number integer = is_floating(a) ? truncated((uint64_t)a.bits) : a;
+    if (integer.type >= CODE_MISSING)
+        return missing;
+    uint64_t upper = (uint64_t)integer.bits << (64 - size);
+    struct number cast = has_sign ? (struct number){(int64_t)upper >> (64 - size), CODE_SIGNED}
+                                  : (struct number){(int64_t)(upper >> (64 - size)), CODE_UNSIGNED};
+    return is_floating(a) && worth(cast) != worth(integer) ? missing : cast;
+}
+
 static struct number calculate(uint8_t operation, struct number a, struct number b)
 {
     if (operation == CODE_AND || operation == CODE_OR)
         return join(operation, a, b);
     if (a.type >= CODE_MISSING || b.type >= CODE_MISSING)
         return missing;
-    bool floating = a.type == CODE_FLOATING || b.type == CODE_FLOATING;
+    if (operation == CODE_AS_INTEGER)
+        return as_integer(a, b.bits);
+    uint8_t type = a.type == CODE_FLOATING || b.type == CODE_FLOATING ? CODE_FLOATING : CODE_SINGLE;
+    if (operation == CODE_AS_FLOATING) {
+        type = b.bits == 32 ? CODE_SINGLE : CODE_FLOATING;
+        return round_to(type, to_double(a, type));
+    }
+    bool floating = is_floating(a) || is_floating(b);
     if (operation < CODE_COMPARISON_COUNT)
-        return (struct number){floating ? compare_doubles(operation, to_double(a), to_double(b))
+        return (struct number){floating ? compare_doubles(operation, to_double(a, type), to_double(b, type))
                                         : compare_integers(operation, a, b),
                                CODE_SIGNED};
     if (!floating)
         return calculate_integers(operation, a, b);
     if (operation > CODE_DIVIDED)
         return missing;
-    return (struct number){(int64_t)calculate_doubles(operation, to_double(a), to_double(b)), CODE_FLOATING};
+    /* rounding what was calculated as double once more comes to what a float calculates */
+    return round_to(type, calculate_doubles(operation, to_double(a, type), to_double(b, type)));
 }
 
 /* ---- programs ---- */
@@ -222,17 +274,19 @@ static struct number operand(const struct run *run, uint8_t kind, int64_t value)
     case CODE_TIME:
         return (struct number){(int64_t)event->time_ns, CODE_SIGNED};
     case CODE_DURATION:
-        return (struct number){
-            (int64_t)calculate_doubles(CODE_DIVIDED,
-                                       double_of_integer((struct number){(int64_t)event->duration_ns, CODE_SIGNED}),
-                                       double_of_integer(second)),
-            CODE_FLOATING};
+        return (struct number){(int64_t)calculate_doubles(
+                                   CODE_DIVIDED,
+                                   to_double((struct number){(int64_t)event->duration_ns, CODE_SIGNED}, CODE_FLOATING),
+                                   to_double(second, CODE_FLOATING)),
+                               CODE_FLOATING};
     case CODE_TEMP:
         return run->temps[value];
     case CODE_IMMEDIATE_UNSIGNED:
         return (struct number){value, CODE_UNSIGNED};
     case CODE_IMMEDIATE_FLOATING:
         return (struct number){value, CODE_FLOATING};
+    case CODE_IMMEDIATE_SINGLE:
+        return (struct number){value, CODE_SINGLE};
     case CODE_CELL:
         return (struct number){atomic_load_explicit(&run->cells[value], memory_order_acquire), CODE_SIGNED};
     default:

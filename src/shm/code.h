@@ -5,7 +5,8 @@
  * program: code_check refuses what code_run could not run. There are no jumps: a program cannot loop.
  *
  * Numbers carry their type, because one condition is used for functions whose parameters differ. Integers are what they
- * are worth, whatever their signs, beside a floating number they become one (nan != nan). What cannot be said is
+ * are worth, whatever their signs, beside a floating number they become one (nan != nan). Of a float and
+ * what a float can hold it is a float. What cannot be said is
  * missing: what an operation on something missing comes to (but of `0 && missing` and `1 || missing`), a result that
  * needs more than 64 bits, a division of integers by 0. Only what is there and not 0 is true.
  */
@@ -44,6 +45,7 @@ enum code_operand {
     CODE_CELL,               /* value: index of a cell; signed */
     CODE_DURATION,           /* of the call that returns, in seconds; floating */
     CODE_TEMP,               /* value: which; calculated before */
+    CODE_IMMEDIATE_SINGLE,   /* a float, as the bits of a double */
     CODE_OPERAND_COUNT
 };
 
@@ -68,11 +70,19 @@ enum code_operation {
     CODE_BITS_XOR,
     CODE_AND,
     CODE_OR,
+    CODE_AS_INTEGER,  /* a as one of b bits (8, 16, 32 or 64); b negative: one with a sign, of -b */
+    CODE_AS_FLOATING, /* a as a floating number of b bits (32 or 64) */
     CODE_OPERATION_COUNT
 };
 
 /* What the 64 bits of a number are. */
-enum code_type { CODE_SIGNED, CODE_UNSIGNED, CODE_FLOATING /* double */, CODE_MISSING };
+enum code_type {
+    CODE_SIGNED,
+    CODE_UNSIGNED,
+    CODE_FLOATING, /* double */
+    CODE_SINGLE,   /* float, as a double that is worth the same */
+    CODE_MISSING
+};
 
 struct code_insn {
     uint8_t op, operation, a_kind, b_kind;

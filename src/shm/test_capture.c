@@ -579,7 +579,7 @@ static void emits_numbers_for_conditions(void **state)
     assert_memory_equal(out, "\0\xfe\xff\xff\xff\xff\xff\xff\xff\1\7\0\0\0\0\0\0\0", 18);
     allow(NULL, 0);
     assert_int_equal(run(&program, &frame, out, sizeof out), 18);
-    assert_memory_equal(out, "\3\0\0\0\0\0\0\0\0\1\7\0\0\0\0\0\0\0", 18);
+    assert_memory_equal(out, "\4\0\0\0\0\0\0\0\0\1\7\0\0\0\0\0\0\0", 18);
     assert_int_equal(run(&program, &frame, out, 17), 0);
     free(number);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <fenv.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -308,6 +309,65 @@ static void calculates_doubles_as_the_processor(void **state)
     assert_true(comes_to(CODE_BITS_AND, &mixed, 0, CODE_MISSING));
 }
 
+/* Beside floats and integers a float stays one; the numbers are floats as doubles. */
+static void calculates_floats_as_the_processor(void **state)
+{
+    uint32_t random = 1;
+    for (int i = 0; i < 20000; i++) {
+        float a, b;
+        random = random * 1664525 + 1013904223;
+        uint32_t a_bits = random, b_bits = random << 13 ^ random >> 7;
+        memcpy(&a, &a_bits, sizeof a);
+        memcpy(&b, &b_bits, sizeof b);
+        const double sides[] = {(double)a, (double)b};
+        const float floats[] = {a + b, a - b, a * b, a / b}, mixed[] = {a + (float)(int)b_bits, a - (float)(int)b_bits};
+        for (uint8_t k = 0; k < 6; k++) {
+            struct code_event operands = pair(0, CODE_SINGLE, (int)b_bits, k < 4 ? CODE_SINGLE : CODE_SIGNED);
+            const double expected = (double)(k < 4 ? floats[k] : mixed[k - 4]);
+            int64_t bits;
+            memcpy(operands.params, sides, k < 4 ? sizeof sides : sizeof sides[0]);
+            memcpy(&bits, &expected, sizeof bits);
+            if (expected == expected)
+                assert_true(comes_to(CODE_PLUS + k % 4, &operands, bits, CODE_SINGLE));
+        }
+        struct code_event operands = pair(0, CODE_SINGLE, 0, CODE_FLOATING);
+        const double sum = sides[0] + sides[1];
+        int64_t bits;
+        memcpy(operands.params, sides, sizeof sides);
+        memcpy(&bits, &sum, sizeof bits);
+        if (sum == sum)
+            assert_true(comes_to(CODE_PLUS, &operands, bits, CODE_FLOATING));
+    }
+}
+
+static void casts(void **state)
+{
+    static const struct {
+        double from;
+        int64_t bits, to; /* bits: as CODE_AS_INTEGER has them */
+        uint8_t type;
+    } rows[] = {
+        {-1.99, -32, -1, CODE_SIGNED},  {255.9, 8, 255, CODE_UNSIGNED},         {256, 8, 0, CODE_MISSING},
+        {-1, 32, 0, CODE_MISSING},      {-0.5, 32, 0, CODE_UNSIGNED},           {1e-310, -8, 0, CODE_SIGNED},
+        {0x1p63, -64, 0, CODE_MISSING}, {0x1p63, 64, INT64_MIN, CODE_UNSIGNED}, {-0x1p63, -64, INT64_MIN, CODE_SIGNED},
+        {0x1p64, 64, 0, CODE_MISSING},  {(double)NAN, -64, 0, CODE_MISSING},    {(double)INFINITY, 64, 0, CODE_MISSING},
+        {7, 7, 0, CODE_MISSING},        {7, INT64_MIN, 0, CODE_MISSING},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct code_event operands = pair(0, CODE_FLOATING, rows[i].bits, CODE_SIGNED);
+        memcpy(&operands.params[0], &rows[i].from, sizeof rows[i].from);
+        assert_true(comes_to(CODE_AS_INTEGER, &operands, rows[i].to, rows[i].type));
+    }
+    struct code_event whole = pair(INT64_C(0x1234567890), CODE_SIGNED, -8, CODE_SIGNED);
+    assert_true(comes_to(CODE_AS_INTEGER, &whole, (int8_t)0x90, CODE_SIGNED));
+    whole.params[1] = 32;
+    assert_true(comes_to(CODE_AS_INTEGER, &whole, 0x34567890, CODE_UNSIGNED));
+    const double nearest = (double)(float)INT64_C(0x1234567890);
+    int64_t bits;
+    memcpy(&bits, &nearest, sizeof bits);
+    assert_true(comes_to(CODE_AS_FLOATING, &whole, bits, CODE_SINGLE));
+}
+
 /* The way it rounds, and what it remembers of former operations, are the program's. */
 static void leaves_the_vector_unit_alone(void **state)
 {
@@ -357,6 +417,8 @@ int main(void)
         cmocka_unit_test(compares_by_type),
         cmocka_unit_test(calculates_integers),
         cmocka_unit_test(calculates_doubles_as_the_processor),
+        cmocka_unit_test(calculates_floats_as_the_processor),
+        cmocka_unit_test(casts),
         cmocka_unit_test(leaves_the_vector_unit_alone),
         cmocka_unit_test(missing_is_neither_true_nor_false),
         cmocka_unit_test(temporary_numbers_are_set_before_they_are_read),

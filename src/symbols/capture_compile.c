@@ -158,14 +158,33 @@ static void match_local(void *ctx, Dwarf_Die *variable, const char *name)
     }
 }
 
-/* In the function, in its unit, anywhere in the file. */
-static bool find_static(struct site *site, const char *name, size_t length, Dwarf_Die *ret_die)
+/* A static variable or an enumerator: in the function, in its unit, anywhere in the file. */
+static bool find_static(struct site *site, struct emitter *emitter, const char *name, size_t length,
+                        Dwarf_Die *ret_type, struct place *ret_place)
 {
+    static const int tags[] = {DW_TAG_variable, DW_TAG_enumeration_type};
     struct capture_compiler *compiler = site->job->compiler;
-    Dwarf_Die unit;
-    return statics_find_in(&site->scope, name, length, ret_die) ||
-           (dwarf_diecu(&site->function, &unit, NULL, NULL) && statics_find(compiler, &unit, name, length, ret_die)) ||
-           statics_find(compiler, NULL, name, length, ret_die);
+    Dwarf_Die unit, die;
+    bool has_unit = dwarf_diecu(&site->function, &unit, NULL, NULL);
+    for (unsigned i = 0; i < 6; i++) {
+        int tag = tags[i % 2];
+        if (i < 2   ? !statics_find_in(&site->scope, tag, name, length, &die)
+            : i < 4 ? !has_unit || !statics_find(compiler, &unit, tag, name, length, &die)
+                    : !statics_find(compiler, NULL, tag, name, length, &die))
+            continue;
+        if (tag == DW_TAG_enumeration_type) {
+            size_t scope = length;
+            while (scope > 0 && name[scope - 1] != ':')
+                scope--;
+            *ret_type = die;
+            *ret_place = (struct place){.kind = PLACE_CONSTANT};
+            return type_enumerator(&die, name + scope, length - scope, &ret_place->constant);
+        }
+        struct variable variable = {site, &die, NULL};
+        site_locate_variable(&variable, emitter, ret_place);
+        return type_of(&die, ret_type);
+    }
+    return false;
 }
 
 static bool find_number(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
@@ -187,8 +206,8 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
         site_locate_result(site, emitter, ret_place);
         return true;
     }
-    if (!lookup.found && !find_static(site, name, length, &die))
-        return false;
+    if (!lookup.found)
+        return find_static(site, emitter, name, length, ret_type, ret_place);
     if (!type_of(&die, ret_type))
         return false;
     site_locate_variable(&variable, emitter, ret_place);

@@ -16,7 +16,7 @@
  *     capture_places, capture_result   where variables and results are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
  *     capture_memo     what pointers lead to, compiled once
- *     capture_numbers  expressions of conditions
+ *     capture_numbers, capture_indexes    expressions of conditions
  *     capture_compile  all of them together
  */
 #ifndef SCRY_SYMBOLS_CAPTURE_INTERNAL_H
@@ -77,6 +77,8 @@ bool die_flag(Dwarf_Die *die, unsigned attribute);
 bool die_number(Dwarf_Die *die, unsigned attribute, uint64_t *ret_number);
 /* Its unit's language, in which arguments are passed by address, and indices begin at 1. */
 bool die_is_fortran(Dwarf_Die *die);
+/* The value of an enumeration's enumerator. */
+bool type_enumerator(Dwarf_Die *type, const char *name, size_t length, uint64_t *ret_value);
 /* The argument of a template: the index-th type. */
 bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type);
 /* For a declaration, the definition somewhere in the file, where there is one. */
@@ -555,10 +557,11 @@ void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t co
 /* Finds a variable by name; instructions that find out where it is are emitted. */
 typedef bool numbers_find_fn(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
                              struct place *ret_place);
-/* Emits the nine bytes of an expression. False: it is not one, or of nothing we know: CODE_MISSING was emitted and the
- * reason is in err. */
+/* Emits the nine bytes of an expression, or of `sizeof(...)`; indexes are calculated. False: it is not one, or of
+ * nothing we know: CODE_MISSING was emitted and the reason is in err. */
 bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx, struct err *err);
-/* What an expression means: where, and of which type; `address`: & was in front. Reads are emitted. */
+/* What an expression means: where, and of which type; `address`: & was in front. Reads are emitted. Indexes are
+ * integers. */
 struct resolved {
     Dwarf_Die type;
     struct place place;
@@ -594,11 +597,12 @@ bool variable_is_static(Dwarf_Die *variable);
 /* ---- dwarf_statics.c ---- */
 
 bool die_is_named(Dwarf_Die *die, const char *name, size_t length);
-/* The static variable NAME, file.c:NAME or function:NAME, of the unit, or of all units (NULL); NAME may have scopes. */
-bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, const char *name, size_t length,
+/* The static variable NAME (DW_TAG_variable), or the type of the enumerator NAME (DW_TAG_enumeration_type), of the
+ * unit, or of all units (NULL); NAME may have scopes, and file.c: or function: in front. */
+bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
                   Dwarf_Die *ret_die);
-/* The static variable of a function. */
-bool statics_find_in(Dwarf_Die *function, const char *name, size_t length, Dwarf_Die *ret_die);
+/* That of a function. */
+bool statics_find_in(Dwarf_Die *function, int tag, const char *name, size_t length, Dwarf_Die *ret_die);
 void statics_done(struct capture_compiler *compiler);
 
 #endif

@@ -2,53 +2,17 @@
 /*
  * Expressions that name a part of a variable:
  *
- *     expression:  ('*' | '&')* ('(' expression ')' | name) ('.' name | '->' name | '[' integer ']')*
+ *     expression:  ('*' | '&')* ('(' expression ')' | name) ('.' name | '->' name | '[' index ']')*
  *
  * and their values as numbers for conditions. References are what they refer to; members may be those of base classes
- * and of anonymous structs; std::vector can be indexed.
+ * and of anonymous structs; std::vector can be indexed. Indexes: capture_indexes.c.
  */
-#include <ctype.h>
 #include <dwarf.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shm/code.h"
-#include "symbols/capture_internal.h"
-
-enum { NEST_LIMIT = 16 };
-
-struct parser {
-    struct emitter *emitter;
-    const char *text, *at;
-    numbers_find_fn *find;
-    void *ctx;
-    struct err *err;
-    unsigned nest;
-};
-
-static int bad(struct parser *parser, const char *what)
-{
-    return err_set(parser->err, -EINVAL, "%s: %s at character %zu", parser->text, what,
-                   (size_t)(parser->at - parser->text) + 1);
-}
-
-static void skip_blanks(struct parser *parser)
-{
-    while (*parser->at == ' ' || *parser->at == '\t')
-        parser->at++;
-}
-
-/* An identifier, with :: in C++; file.c: and function: in front belong to it. */
-static size_t name_length(const char *at)
-{
-    size_t n = 0;
-    while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '$' || (unsigned char)at[n] >= 0x80 ||
-           (at[n] == ':' && at[n + 1] == ':' && (isalpha((unsigned char)at[n + 2]) || at[n + 2] == '_')) ||
-           (n > 0 && at[n] == ':' && at[n - 1] == ':'))
-        n++;
-    return isdigit((unsigned char)*at) ? 0 : n;
-}
+#include "symbols/capture_numbers.h"
 
 /* ---- places ---- */
 
@@ -182,40 +146,19 @@ static int element(struct parser *parser, struct resolved *at)
         r = follow(parser, at, &type);
     } else
         r = dereference(parser, at);
-    int64_t index = 0;
-    for (unsigned i = 0; i < dimensions && r == 0; i++) {
-        char *end;
-        skip_blanks(parser);
-        if (*parser->at != '[')
-            return bad(parser, "an index for each dimension is needed");
-        errno = 0;
-        long long number = strtoll(parser->at + 1, &end, 0);
-        while (*end == ' ')
-            end++;
-        if (end == parser->at + 1 || *end != ']' || errno)
-            return bad(parser, "no such element: the index is no integer");
-        parser->at = end + 1;
-        if (__builtin_mul_overflow(index, i > 0 ? (int64_t)counts[i] : 1, &index) ||
-            __builtin_add_overflow(index, number, &index))
-            return bad(parser, "the index is too large");
-    }
-    int64_t offset;
-    if (r == 0 && (__builtin_mul_overflow(index, (int64_t)type_size(&at->type), &offset) || offset > INT32_MAX / 2 ||
-                   offset < INT32_MIN / 2))
-        return bad(parser, "the index is too large");
     if (r == 0)
-        at->place.offset += offset;
+        r = indexes_follow(parser, at, dimensions, counts);
     return r < 0 ? r : follow_reference(parser, at);
 }
-
-static int unary(struct parser *parser, struct resolved *at);
 
 static int primary(struct parser *parser, struct resolved *at)
 {
     skip_blanks(parser);
     if (*parser->at == '(') {
+        if (++parser->nest > NEST_LIMIT)
+            return bad(parser, "too many operators");
         parser->at++;
-        int r = unary(parser, at);
+        int r = numbers_unary(parser, at);
         skip_blanks(parser);
         if (r == 0 && *parser->at != ')')
             r = bad(parser, "no )");
@@ -255,7 +198,7 @@ static int postfix(struct parser *parser, struct resolved *at)
     return r;
 }
 
-static int unary(struct parser *parser, struct resolved *at)
+int numbers_unary(struct parser *parser, struct resolved *at)
 {
     skip_blanks(parser);
     char op = *parser->at;
@@ -264,7 +207,7 @@ static int unary(struct parser *parser, struct resolved *at)
     if (++parser->nest > NEST_LIMIT)
         return bad(parser, "too many operators");
     parser->at++;
-    int r = unary(parser, at);
+    int r = numbers_unary(parser, at);
     if (r < 0)
         return r;
     if (op == '*')
@@ -275,17 +218,25 @@ static int unary(struct parser *parser, struct resolved *at)
     return 0;
 }
 
+static bool is_all(struct parser *parser)
+{
+    skip_blanks(parser);
+    return *parser->at == 0 || bad(parser, "something that is not understood") == 0;
+}
+
 bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
                      struct resolved *ret_resolved, struct err *err)
 {
-    struct parser parser = {emitter, expression, expression, find, ctx, err, 0};
-    if (unary(&parser, ret_resolved) < 0)
-        return false;
-    skip_blanks(&parser);
-    return *parser.at == 0 || bad(&parser, "something that is not understood") == 0;
+    struct parser parser = {emitter, expression, expression, find, ctx, err, 0, false};
+    return numbers_unary(&parser, ret_resolved) == 0 && is_all(&parser);
 }
 
 /* ---- numbers ---- */
+
+bool numbers_is_whole(enum type_kind kind)
+{
+    return kind == TYPE_SIGNED || kind == TYPE_UNSIGNED || kind == TYPE_CHAR || kind == TYPE_BOOL || kind == TYPE_ENUM;
+}
 
 static bool emit_address(struct emitter *emitter, const struct place *place)
 {
@@ -329,11 +280,10 @@ static bool emit_bits_of(struct emitter *emitter, struct resolved *at, enum code
         return emit_address(emitter, &at->place);
     }
     if (kind == TYPE_FLOAT) {
-        *ret_type = CODE_FLOATING;
+        *ret_type = size == 4 ? CODE_SINGLE : CODE_FLOATING;
         return emit_real(emitter, &at->place, size);
     }
-    bool whole = kind == TYPE_SIGNED || kind == TYPE_UNSIGNED || kind == TYPE_CHAR || kind == TYPE_BOOL ||
-                 kind == TYPE_ENUM || kind == TYPE_POINTER;
+    bool whole = numbers_is_whole(kind) || kind == TYPE_POINTER;
     uint64_t bytes = (at->bit + bits + 7) / 8;
     if (!whole || bytes == 0 || bytes > 8)
         return false;
@@ -344,6 +294,18 @@ static bool emit_bits_of(struct emitter *emitter, struct resolved *at, enum code
         return false;
     *ret_type = is_signed ? CODE_SIGNED : CODE_UNSIGNED;
     emit(emitter, CAPTURE_BITS, (unsigned)value, 8, (int64_t)CAPTURE_BITS_OFF(at->bit, bits, (uint64_t)is_signed));
+    return true;
+}
+
+static bool emit_size_of(struct parser *parser, enum code_type *ret_type)
+{
+    int64_t size;
+    if (numbers_size_of(parser, &size) < 0 || !is_all(parser))
+        return false;
+    unsigned temp = emit_temp(parser->emitter);
+    emit_constant(parser->emitter, temp, (uint64_t)size);
+    emit(parser->emitter, CAPTURE_VALUE, temp, 8, 0);
+    *ret_type = CODE_UNSIGNED;
     return true;
 }
 
@@ -362,8 +324,13 @@ bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_
     struct resolved at = {0};
     enum code_type type = CODE_MISSING;
     struct emitter_block block = emit_number_begin(emitter);
-    bool good = numbers_resolve(emitter, expression, find, ctx, &at, err);
-    if (good && !emit_bits_of(emitter, &at, &type)) {
+    struct parser parser = {emitter, expression, expression, find, ctx, err, 0, true};
+    bool size = numbers_is_sizeof(&parser), good;
+    if (size)
+        good = emit_size_of(&parser, &type);
+    else
+        good = numbers_unary(&parser, &at) == 0 && is_all(&parser);
+    if (good && !size && !emit_bits_of(emitter, &at, &type)) {
         good = false;
         err_set(err, -EINVAL, "%s: it is no number here, or not available", expression);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Static variables of a file by name: globals, those of one source file (file.c:name), static ones in functions
- * (function:name), static members of classes.
+ * What has one value in all of a file, by name: static variables (globals, those of one source file (file.c:name),
+ * static ones in functions (function:name), static members of classes), and enumerators.
  */
 #include <dwarf.h>
 #include <inttypes.h>
@@ -15,13 +15,14 @@ enum { NEST_LIMIT = 32 };
 
 /* One search through the file's debug information, which takes long, serves all functions. */
 struct static_entry {
-    char *key; /* the unit's offset (0: all), and the name */
+    char *key; /* the tag, the unit's offset (0: all), and the name */
     Dwarf_Off die;
     bool found;
     UT_hash_handle hh;
 };
 
 struct search {
+    int tag; /* DW_TAG_variable; DW_TAG_enumeration_type: that of an enumerator */
     const char *name;
     size_t length;
     Dwarf_Die *ret_die;
@@ -33,10 +34,31 @@ bool die_is_named(Dwarf_Die *die, const char *name, size_t length)
     return there && strlen(there) == length && memcmp(there, name, length) == 0;
 }
 
+/* What is meant inside of a scope: its name may be in front. */
+static struct search search_inside(const struct search *search, Dwarf_Die *scope)
+{
+    struct search inner = *search;
+    const char *own = dwarf_diename(scope);
+    size_t n = own ? strlen(own) : 0;
+    if (n && search->length > n + 2 && memcmp(search->name, own, n) == 0 && memcmp(search->name + n, "::", 2) == 0) {
+        inner.name += n + 2;
+        inner.length -= n + 2;
+    }
+    return inner;
+}
+
 static bool is_it(const struct search *search, Dwarf_Die *die)
 {
-    if (dwarf_tag(die) != DW_TAG_variable || !die_is_named(die, search->name, search->length) ||
-        !variable_is_static(die))
+    if (dwarf_tag(die) != search->tag)
+        return false;
+    if (search->tag == DW_TAG_enumeration_type) {
+        struct search inner = search_inside(search, die);
+        uint64_t value;
+        bool named = inner.name != search->name || !die_flag(die, DW_AT_enum_class);
+        *search->ret_die = *die;
+        return named && type_enumerator(die, inner.name, inner.length, &value);
+    }
+    if (!die_is_named(die, search->name, search->length) || !variable_is_static(die))
         return false;
     *search->ret_die = *die;
     return true;
@@ -55,14 +77,22 @@ static bool search_blocks(const struct search *search, Dwarf_Die *scope, unsigne
     return false;
 }
 
-bool statics_find_in(Dwarf_Die *function, const char *name, size_t length, Dwarf_Die *ret_die)
+bool statics_find_in(Dwarf_Die *function, int wanted, const char *name, size_t length, Dwarf_Die *ret_die)
 {
-    struct search search = {name, length, ret_die};
+    struct search search = {wanted, name, length, ret_die};
     Dwarf_Attribute attribute;
     Dwarf_Die origin; /* of a function that was inlined somewhere else: gcc lists its static variables there */
     return search_blocks(&search, function, 0) ||
            (dwarf_formref_die(dwarf_attr(function, DW_AT_abstract_origin, &attribute), &origin) &&
             search_blocks(&search, &origin, 0));
+}
+
+/* Whether what is in it is searched, too. */
+static bool is_scope(const struct search *search, int tag)
+{
+    return tag == DW_TAG_namespace ||
+           (search->tag == DW_TAG_enumeration_type &&
+            (tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type));
 }
 
 /* Outside of functions, or (function != "") in functions of that name only. */
@@ -78,16 +108,8 @@ static bool search_scope(struct search search, Dwarf_Die *scope, const char *fun
                                   search_blocks(&search, &child, 0)
                             : is_it(&search, &child))
             return true;
-        if (tag != DW_TAG_namespace)
-            continue;
-        struct search inner = search;
-        const char *own = dwarf_diename(&child);
-        size_t n = own ? strlen(own) : 0;
-        if (n && search.length > n + 2 && memcmp(search.name, own, n) == 0 && memcmp(search.name + n, "::", 2) == 0) {
-            inner.name += n + 2;
-            inner.length -= n + 2;
-        }
-        if (search_scope(inner, &child, function, function_length, nest + 1))
+        if (is_scope(&search, tag) &&
+            search_scope(search_inside(&search, &child), &child, function, function_length, nest + 1))
             return true;
     } while (dwarf_siblingof(&child, &child) == 0);
     return false;
@@ -116,21 +138,22 @@ static bool search_units(struct capture_compiler *compiler, Dwarf_Die *unit, str
     return false;
 }
 
-static bool search_anew(struct capture_compiler *compiler, Dwarf_Die *unit, const char *name, size_t length,
+static bool search_anew(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
                         Dwarf_Die *ret_die)
 {
     size_t within = 0;
     for (size_t i = 1; i + 1 < length; i++)
         if (name[i] == ':' && name[i - 1] != ':' && name[i + 1] != ':')
             within = i;
-    struct search search = {name, length, ret_die};
+    struct search search = {tag, name, length, ret_die};
     if (within) {
         search.name += within + 1;
         search.length -= within + 1;
     }
     if (search_units(compiler, unit, search, name, within))
         return true;
-    for (size_t i = length; i > 2 && !within; i--) /* a class's static member is defined outside of it */
+    for (size_t i = length; i > 2 && !within && tag == DW_TAG_variable;
+         i--) /* a class's static member is defined outside of it */
         if (name[i - 1] == ':' && name[i - 2] == ':') {
             search.name = name + i;
             search.length = length - i;
@@ -139,19 +162,19 @@ static bool search_anew(struct capture_compiler *compiler, Dwarf_Die *unit, cons
     return false;
 }
 
-bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, const char *name, size_t length,
+bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
                   Dwarf_Die *ret_die)
 {
     struct static_entry *entry;
     char *key;
-    if (asprintf(&key, "%" PRIx64 " %.*s", unit ? dwarf_dieoffset(unit) : 0, (int)length, name) < 0)
+    if (asprintf(&key, "%x %" PRIx64 " %.*s", (unsigned)tag, unit ? dwarf_dieoffset(unit) : 0, (int)length, name) < 0)
         return false;
     HASH_FIND_STR(compiler->statics, key, entry);
     if (entry) {
         free(key);
         return entry->found && dwarf_offdie(compiler->dwarf, entry->die, ret_die);
     }
-    bool found = search_anew(compiler, unit, name, length, ret_die);
+    bool found = search_anew(compiler, unit, tag, name, length, ret_die);
     entry = calloc(1, sizeof *entry);
     if (!entry) {
         free(key);

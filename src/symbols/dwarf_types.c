@@ -249,6 +249,18 @@ static bool template_argument(Dwarf_Die *parent, unsigned *left, Dwarf_Die *ret_
     return false;
 }
 
+bool type_enumerator(Dwarf_Die *type, const char *name, size_t length, uint64_t *ret_value)
+{
+    Dwarf_Die child;
+    if (dwarf_child(type, &child) != 0)
+        return false;
+    do
+        if (dwarf_tag(&child) == DW_TAG_enumerator && die_is_named(&child, name, length))
+            return die_number(&child, DW_AT_const_value, ret_value);
+    while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
 bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type)
 {
     return template_argument(stripped, &index, ret_type);

@@ -13,18 +13,27 @@ import subprocess
 import sys
 import tempfile
 
-# what conditions see: function, expression, type (0 signed, 1 unsigned, 2 floating, 3 not to be had), value
+# what conditions see: function, expression, type (0 signed, 1 unsigned, 2 floating, 3 float, 4 not to be had), value
 NUMBERS = (
     ("> integers", "b", 0, -5), ("> integers", "i", 1, 18000000000000000000 - 2**64), ("> integers", "k", 1, 1),
     ("> structs", "p.x", 0, 1), ("> structs", "b.a[2]", 0, 3), ("> structs", "b.p.y", 2, 7.5),
     ("> pointers", "p->y", 2, 2.5), ("> pointers", "*i", 0, 42), ("> pointers", "**ii", 0, 42),
-    ("> pointers", "null->x", 3, 0), ("> pointers", "bad->x", 3, 0), ("> pointers", "null", 1, 0),
+    ("> pointers", "null->x", 4, 0), ("> pointers", "bad->x", 4, 0), ("> pointers", "null", 1, 0),
     ("> bit_fields", "by_value.middle", 0, -3), ("> bit_fields", "pointer->high", 1, 123456789012),
     ("> functions", "h.counts[1]", 0, 22), ("> functions", "h.name[1]", 0, 111),
-    ("> floats", "a", 2, 1.5), ("> floats", "c", 2, 3.125), ("> enums", "c", 1, 7),
+    ("> floats", "a", 3, 1.5), ("> floats", "c", 2, 3.125), ("> enums", "c", 1, 7),
     ("> lists", "list->next->value", 0, 2), ("> odd_structs", "u.t", 0, 2), ("> odd_structs", "(*at).i", 0, 12),
-    ("> twice", "nothing", 3, 0), ("< twice", "result", 0, 42), ("< twice", "doubled", 0, 42),
+    ("> twice", "nothing", 4, 0), ("< twice", "result", 0, 42), ("< twice", "doubled", 0, 42),
     ("< results", "even", 1, 1), ("< statics", "calls", 0, 2),
+    ("> structs", "f.v", 3, 1.5), ("> enums", "BLUE", 1, 7), ("> twice", "RED", 1, 0),
+    ("> structs", "b.a[p.x]", 0, 2), ("> structs", "b.a[ l.second * 3-1 ]", 0, 3), ("> structs", "b.a[s.b + 4]", 0, 3),
+    ("> structs", "b.a[(unsigned char)s.b - 252]", 0, 3), ("> structs", "b.a[-(l.first)]", 0, 2),
+    ("> structs", "b.a[m.i % 5 - GREEN]", 0, 4), ("> structs", "b.a[(m.i + sizeof(s.b)) / 4]", 0, 3),
+    ("> structs", "b.a[(bool)m.i << 1 | 1]", 0, 4), ("> structs", "b.a[b.a[0] ^ 1]", 0, 1), ("> structs", "b.a['d' - 99]", 0, 2),
+    ("> structs", "b.a[p.x / (p.x - 1)]", 4, 0), ("> structs", "b.a[p.x % 0]", 4, 0), ("> structs", "b.a[p.y]", 4, 0),
+    ("> structs", "b.a[1 << 40]", 4, 0), ("> structs", "b.a[p.x * 1099511627776]", 4, 0), ("> structs", "b.a[nothing]", 4, 0),
+    ("> structs", "sizeof(b)", 1, 56), ("> structs", "sizeof ( b.p ) ", 1, 16), ("> structs", "sizeof(unsigned)", 1, 4),
+    ("> functions", "h.counts[h.counts[0] - 20]", 0, 22), ("> functions", "h.name[h.counts[1] % 3]", 0, 111),
 )
 
 MISSING = ("<optimised out>", "<not available>")

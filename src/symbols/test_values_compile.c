@@ -47,7 +47,7 @@ static int function(Dwarf_Die *die, void *ctx)
     struct capture_compiler *compiler = ctx;
     static uint32_t next_layout = 1;
     const struct capture_output output = {NULL, layout, site, params, problem};
-    char expressions[1024] = "", *list[64];
+    char expressions[4096] = "", *list[64];
     unsigned count = 0;
     if (getenv("VALUES_PARAMS"))
         snprintf(expressions, sizeof expressions, "%s", getenv("VALUES_PARAMS"));

@@ -239,8 +239,8 @@ static void print_params(const char *name, const struct capture_frame *frame, in
         double real;
         memcpy(&integer, bytes + i + 1, 8);
         memcpy(&real, bytes + i + 1, 8);
-        if (bytes[i] == 2)
-            fprintf(out, " 2 %g", real);
+        if (bytes[i] == 2 || bytes[i] == 3)
+            fprintf(out, " %d %g", bytes[i], real);
         else
             fprintf(out, " %d %" PRId64, bytes[i], integer);
     }

@@ -120,7 +120,7 @@ bool variable_find(struct variable_job *job, const char *name, size_t length, st
             if (module->program != program || module->agent)
                 continue;
             struct capture_compiler *compiler = variable_compiler(job, module);
-            if (!compiler || !statics_find(compiler, NULL, name, length, &ret_found->die))
+            if (!compiler || !statics_find(compiler, NULL, DW_TAG_variable, name, length, &ret_found->die))
                 continue;
             ret_found->module = module;
             ret_found->frame = NULL;

@@ -42,16 +42,9 @@ static const char *read_char(const char *at, char *ret_char)
 
 static bool find_enumerator(Dwarf_Die *type, const char *name, uint64_t *ret_value)
 {
-    Dwarf_Die child;
     const char *last = strrchr(name, ':');
     last = last ? last + 1 : name;
-    if (dwarf_child(type, &child) != 0)
-        return false;
-    do
-        if (die_name(&child) && strcmp(die_name(&child), last) == 0)
-            return die_number(&child, DW_AT_const_value, ret_value);
-    while (dwarf_siblingof(&child, &child) == 0);
-    return false;
+    return type_enumerator(type, last, strlen(last), ret_value);
 }
 
 static int encode_integer(Dwarf_Die *type, const char *text, uint8_t *bytes, size_t size, struct err *err)

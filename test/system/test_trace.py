@@ -463,8 +463,29 @@ class Rules(TraceCase):
             for text in expected:
                 self.assertIn(f'print: "{text}"', done.stderr)
             self.assertIn(f"fired {len(expected)} x", done.stderr)
-        done = self.scry_run("--rule", 'ct_function_called([], "work", "box[n] > 1") : print([1])', program)
+        done = self.scry_run("--rule", 'ct_function_called([], "work", "box[scale] > 1") : print([1])', program)
         self.assertIn("the index is no integer", done.stderr)
+
+    def test_c_in_a_condition(self):
+        """Indexes, enumerators, casts, sizes and float, as the program sees them."""
+        source, program = self.box.path("work", "c.cc"), self.box.path("work", "c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("enum { LIMIT = 3 }; namespace job { enum class state { IDLE, RUNNING }; }\n"
+                       "struct list { int n; short items[10]; };\n"
+                       "__attribute__((noipa)) bool work(const list *p, int i, job::state now, signed char c, float x)\n"
+                       "{ return p->items[i] + (int)now + c + x > 0; }\n"
+                       "int main() { list list = {0, {}}; int n = 0;\n"
+                       "    for (int i = 0; i < 2 * LIMIT; i++) { list.items[list.n++] = 10 * i;\n"
+                       "        n += work(&list, i, i & 1 ? job::state::RUNNING : job::state::IDLE, -i, i * 0.1f); }\n"
+                       "    return n != 5; }\n")
+        subprocess.run(["g++", "-g", "-finstrument-functions", "-o", program, source], check=True)
+        for condition, expected in (("p->items[i] == 10 * LIMIT", [3]), ("now == job::state::RUNNING", [1, 3, 5]),
+                                    ("p->items[p->n - 1] > 10 && (unsigned char)c < 253", [4, 5]),
+                                    ("(double)i / 2 == 1.5", [3]), ("x == 0.3f || x == 0.2", [3]),
+                                    ("x + x == 0.4f && x + x != 0.4", [2]), ("p->n == sizeof(p->items[0]) * 2", [3])):
+            done = self.scry_run("--rule", f'ct_function_called([], "work", "{condition}; i") : print([$par0])', program)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            self.assertIn(f"fired {len(expected)} x", done.stderr, condition)
 
     def test_selected_function_that_was_inlined(self):
         """Its hooks are in another function: the condition is looked at there, and the values are there, too."""
