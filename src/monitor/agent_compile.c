@@ -273,8 +273,7 @@ static void finish_run(struct compile_run *run)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
         take_sites(run);
-    if (run->set->problems.data && !run->set->problems.failed)
-        agent_demands_problem(agent, run->set->problems.data);
+    agent_demands_problem(agent, &run->set->problems);
     tell_bare(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
         if (!(run->again && run->again[i]))

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "monitor/agents_internal.h"
+#include "monitor/compiled_set.h"
 #include "monitor/csr.h"
 #include "monitor/monitor.h"
 #include "shm/mpi_told.h"
@@ -325,27 +326,30 @@ static void note(struct agent *agent, const struct demand *demand, bool met, enu
     snprintf(its->reason, sizeof its->reason, "%.*s", SPAN_ARG(reason));
 }
 
-/* What is wrong with a parameter of the demand, of the lines of scry-symbols; NULL: nothing. */
-static const char *problem_of(const struct demand *demand, const char *lines)
+/* What is wrong with a parameter of the demand; NULL: nothing. */
+static const struct compiled_problem *problem_of(const struct demand *demand, const struct buf *problems)
 {
-    for (unsigned i = 0; i < demand->param_count; i++) {
-        char head[64];
-        snprintf(head, sizeof head, "%s '%.40s': ", demand->at_exit ? "exit" : "entry", demand->params[i]);
-        for (const char *at = lines; (at = strstr(at, head)); at++)
-            if (at == lines || at[-1] == '\n')
-                return at + strlen(head);
-    }
+    const struct compiled_problem *all = (const struct compiled_problem *)(const void *)problems->data;
+    for (unsigned i = 0; i < demand->param_count; i++)
+        for (size_t k = 0; k < problems->len / sizeof *all; k++)
+            if (all[k].at_exit == demand->at_exit &&
+                strncmp(all[k].expression, demand->params[i], sizeof all[k].expression - 1) == 0)
+                return &all[k];
     return NULL;
 }
 
-void agent_demands_problem(struct agent *agent, const char *lines)
+void agent_demands_problem(struct agent *agent, const struct buf *problems)
 {
     for (struct demand *demand = agent->demands; demand; demand = demand->next) {
-        const char *text = demand->waits_for_compile && demand->slot_count == 1 ? problem_of(demand, lines) : NULL;
-        if (!text)
+        const struct compiled_problem *problem =
+            demand->waits_for_compile && demand->slot_count == 1 ? problem_of(demand, problems) : NULL;
+        struct buf text = BUF_INIT;
+        if (!problem)
             continue;
         demand->blind = true;
-        note(agent, demand, false, NOTE_condition_unseen, span_of(text, strcspn(text, "\n")));
+        number_problem_print(&problem->problem, problem->expression, &text);
+        note(agent, demand, false, NOTE_condition_unseen, span_of(text.data ? text.data : "", text.len));
+        buf_done(&text);
     }
 }
 

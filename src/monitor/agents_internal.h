@@ -486,7 +486,8 @@ uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits th
 bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
 unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
 void agent_demands_compiled(struct agent *agent, bool ok);
-void agent_demands_problem(struct agent *agent, const char *lines); /* their parameters are not in some function */
+/* Their parameters are no numbers in some function: struct compiled_problem. */
+void agent_demands_problem(struct agent *agent, const struct buf *problems);
 bool agent_demands_wait(const struct agent *agent);                 /* some is not in place yet */
 void agent_demands_indexed(struct agent *agent);                    /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);

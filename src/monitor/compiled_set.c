@@ -10,7 +10,7 @@
 #include "shm/capture.h"
 #include "symbols/helper.h"
 
-enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20, PROBLEMS_SIZE = 4096 };
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
 
 static void free_set(struct compiled_set *set)
 {
@@ -47,6 +47,14 @@ static bool is_program(const struct helper_answer *answer)
            capture_check(answer->code, answer->code_size);
 }
 
+static void add_problem(struct compiled_set *set, const struct helper_answer *answer)
+{
+    struct compiled_problem problem = {.at_exit = answer->site == HELPER_EXIT, .problem = answer->problem};
+    snprintf(problem.expression, sizeof problem.expression, "%s", answer->text);
+    if (set->problems.len < COMPILED_PROBLEMS * sizeof problem)
+        buf_append(&set->problems, &problem, sizeof problem);
+}
+
 static void on_answer(void *ctx, const struct helper_answer *answer)
 {
     struct compiled_set *set = ctx;
@@ -54,13 +62,14 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
         set_complete(set);
     else if (answer->kind == HELPER_LAYOUT || is_program(answer))
         compiled_add(&set->items, answer);
-    else if (answer->kind == HELPER_PROBLEM && strstr(answer->text, "no such") && set->problems.len < PROBLEMS_SIZE)
-        buf_printf(&set->problems, "%.200s\n", answer->text);
-    else if (answer->kind == HELPER_PROBLEM) {
-        if (strcmp(answer->text, HELPER_LINES_ONLY) == 0 && (!set->bare || answer->address < set->bare))
-            set->bare = answer->address;
-        log_info("values of the function at 0x%llx: %s", (unsigned long long)answer->address, answer->text);
-    } else if (answer->kind == HELPER_DONE)
+    else if (answer->kind == HELPER_PARAM_PROBLEM && number_problem_is_lasting(answer->problem.kind))
+        add_problem(set, answer);
+    else if (answer->kind == HELPER_LINES_ONLY)
+        set->bare = !set->bare || answer->address < set->bare ? answer->address : set->bare;
+    else if (answer->kind == HELPER_PROBLEM || answer->kind == HELPER_PARAM_PROBLEM)
+        log_info("values of the function at 0x%llx: %s%s", (unsigned long long)answer->address, answer->text,
+                 answer->kind == HELPER_PROBLEM ? "" : ": not there");
+    else if (answer->kind == HELPER_DONE)
         set->done = true;
     else if (answer->kind == HELPER_FAILED)
         log_warning("scry-symbols: %s", answer->text);

@@ -11,6 +11,15 @@
 #include "monitor/agents_internal.h"
 #include "symbols/compiled.h"
 
+enum { COMPILED_PROBLEMS = 32, COMPILED_EXPRESSION = 64 };
+
+/* An expression is no number at entries or exits of some function, and never will be there. */
+struct compiled_problem {
+    char expression[COMPILED_EXPRESSION]; /* cut where it is longer */
+    bool at_exit;
+    struct number_problem problem;
+};
+
 struct compiled_set {
     struct agents *agents;
     char *request;            /* without what is different from process to process */
@@ -18,7 +27,7 @@ struct compiled_set {
     struct helper_job *job;   /* NULL: complete */
     struct buf items;         /* symbols/compiled.h */
     struct buf programs;      /* all of items, as they lie in an area: made at first need */
-    struct buf problems;      /* of parameters, one a line */
+    struct buf problems;      /* of parameters: struct compiled_problem */
     uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
     bool done;                /* the helper came to its end */
     bool telling;             /* it is being put into processes */

@@ -9,7 +9,6 @@
 #include "base/cleanup.h"
 #include "symbols/capture_internal.h"
 #include "symbols/capture_site.h"
-#include "symbols/helper.h"
 #include "symbols/index_build.h"
 
 static void tell(const struct job *job, uint64_t address, const char *text)
@@ -218,17 +217,13 @@ static void emit_params(struct site *site)
 {
     struct job *job = site->job;
     struct emitter emitter;
-    struct err err = {0};
+    struct number_problem problem = {0};
     emitter_init(&emitter, &job->compiler->options, &job->compiler->types, true);
     emitter.text_limit = emitter.code_limit = SIZE_MAX;
     emitter.here = site->returns;
     for (unsigned i = 0; i < job->param_count; i++)
-        if (!numbers_emit(&emitter, job->params[i], find_number, site, &err)) {
-            char text[sizeof err.text + 64]; /* who asked for it at the other kind of site does not mind */
-            snprintf(text, sizeof text, "%s '%.40s': %s", site->kind == CAPTURE_EXIT ? "exit" : "entry", job->params[i],
-                     err.text);
-            tell(job, site->pc, text);
-        }
+        if (!numbers_emit(&emitter, job->params[i], find_number, site, &problem))
+            job->output->param_problem(job->output->ctx, site->kind, site->pc, job->params[i], &problem);
     if (emitter_finish(&emitter))
         job->output->params(job->output->ctx, site->kind, site->returns, emitter.code.data, emitter.code.len);
     emitter_done(&emitter);
@@ -491,14 +486,14 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         return 0;
     }
     if (!scopes_function(compiler, address, &job.function)) {
-        tell(&job, address,
-             scopes_lines_only(compiler, address, NULL)
-                 ? HELPER_LINES_ONLY
-                 : "no debug information about this function: compile its file with -g");
+        if (scopes_lines_only(compiler, address, NULL))
+            output->lines_only(output->ctx, address);
+        else
+            tell(&job, address, "no debug information about this function: compile its file with -g");
         return 0;
     }
     if (scopes_lines_only(compiler, address, &job.function))
-        tell(&job, address, HELPER_LINES_ONLY);
+        output->lines_only(output->ctx, address);
     size_t count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
     int r = function_code_read(&job.code, &compiler->code, ranges, count);
     if (r == 0 && job.code.hook_count == 0) {

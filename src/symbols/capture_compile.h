@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "symbols/number_problem.h"
 
 struct capture_options {
     unsigned depth, bytes, array, string; /* as in symbols/helper.h */
@@ -39,12 +40,16 @@ struct capture_output { /* called for each thing compiled; borrowed */
     void (*site)(void *ctx, enum capture_site_kind kind, uint64_t address, uint32_t layout, const void *code,
                  size_t size);
     void (*params)(void *ctx, enum capture_site_kind kind, uint64_t address, const void *code, size_t size);
-    void (*problem)(void *ctx, uint64_t address, const char *text);
+    /* An expression is no number at a site. */
+    void (*param_problem)(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
+                          const struct number_problem *problem);
+    void (*lines_only)(void *ctx, uint64_t address);                /* a function: its file was compiled with -g1 */
+    void (*problem)(void *ctx, uint64_t address, const char *text); /* something else, for people */
 };
 
 /* Compiles the hook sites of one function (address in the file) and, with options.caller, the call sites in it. Layout
  * ids are taken from *layout_id on; equal layouts share one. 0 or -errno; what could not be done for parts of it is
- * told by `problem`. */
+ * told by those for problems. */
 int capture_compile_function(struct capture_compiler *compiler, uint64_t address, const char *const *params,
                              unsigned param_count, uint32_t *layout_id, const struct capture_output *output,
                              struct err *err);

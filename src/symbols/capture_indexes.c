@@ -39,9 +39,9 @@ static int join_known(struct parser *parser, enum capture_alu how, int64_t a, in
                  : how == CAPTURE_MUL ? __builtin_mul_overflow(a, b, ret_number)
                                       : false;
     if (large)
-        return bad(parser, "the index is too large");
+        return bad(parser, NUMBER_LARGE_INDEX);
     if ((how == CAPTURE_DIV_SIGNED || how == CAPTURE_MOD) && b == 0)
-        return bad(parser, "the index is divided by 0");
+        return bad(parser, NUMBER_INDEX_BY_0);
     if (how == CAPTURE_MOD)
         *ret_number = b == -1 ? 0 : a % b;
     else if (how > CAPTURE_MUL)
@@ -90,14 +90,14 @@ static int term_of(struct parser *parser, struct resolved *at, struct term *ret_
     Dwarf_Die stripped;
     uint64_t bits = at->bits;
     if (at->address || !type_strip(&at->type, &stripped) || !numbers_is_whole(type_kind_of(&stripped)))
-        return bad(parser, "no such element: the index is no integer");
+        return bad(parser, NUMBER_NO_INDEX);
     if (!bits)
         bits = type_size(&stripped) * 8;
     uint64_t bytes = (at->bit + bits + 7) / 8;
     bool known = bytes > 0 && bytes <= 8 && (at->place.size == 0 || at->place.size >= bytes);
     int value = known ? emit_load(parser->emitter, &at->place, (unsigned)bytes) : -1;
     if (value < 0)
-        return bad(parser, "the index is not available here");
+        return bad(parser, NUMBER_NOT_AVAILABLE);
     return cut(parser, (struct term){.value = (unsigned)value}, at->bit, bits,
                type_kind_of(&stripped) != TYPE_BOOL && type_is_signed(&stripped), ret_term);
 }
@@ -120,7 +120,7 @@ int numbers_size_of(struct parser *parser, int64_t *ret_size)
         return 0;
     }
     if (*parser->at != '(')
-        return bad(parser, "no (");
+        return bad(parser, NUMBER_NO_EXPRESSION);
     struct emitter_mark mark = emitter_mark(parser->emitter);
     parser->at++;
     int r = numbers_unary(parser, &at);
@@ -130,7 +130,7 @@ int numbers_size_of(struct parser *parser, int64_t *ret_size)
         return r;
     *ret_size = (int64_t)(at.address ? sizeof(uint64_t) : type_size(&at.type));
     if (at.bits || *ret_size == 0 || *parser->at != ')')
-        return bad(parser, *parser->at != ')' ? "no )" : "its size is not known");
+        return bad(parser, *parser->at != ')' ? NUMBER_NO_EXPRESSION : NUMBER_NO_SIZE);
     parser->at++;
     return 0;
 }
@@ -141,7 +141,7 @@ static int index_cast(struct parser *parser, const struct number_type *type, str
 {
     const struct term zero = {.known = true};
     if (type->is_floating)
-        return bad(parser, "no such element: the index is no integer");
+        return bad(parser, NUMBER_NO_INDEX);
     int r = index_value(parser, UINT_MAX, ret_term);
     if (r == 0 && type->bits == 1) {
         r = join(parser, CAPTURE_EQUAL, *ret_term, zero, ret_term);
@@ -169,7 +169,7 @@ static int index_parentheses(struct parser *parser, struct term *ret_term)
     int r = index_value(parser, 0, ret_term);
     skip_blanks(parser);
     if (r == 0 && *parser->at != ')')
-        r = bad(parser, "no )");
+        r = bad(parser, NUMBER_NO_EXPRESSION);
     parser->at += r == 0;
     return r;
 }
@@ -180,7 +180,7 @@ static int index_number(struct parser *parser, struct term *ret_term)
     errno = 0;
     *ret_term = (struct term){.known = true, .number = strtoll(parser->at, &end, 0)};
     if (end == parser->at || errno)
-        return bad(parser, "no such element: the index is no integer");
+        return bad(parser, NUMBER_NO_INDEX);
     parser->at = end + strspn(end, "uUlL");
     return 0;
 }
@@ -194,7 +194,7 @@ static int index_operand(struct parser *parser, struct term *ret_term)
     if (!parser->calculates || isdigit((unsigned char)c))
         return index_number(parser, ret_term);
     if (++parser->nest > NEST_LIMIT)
-        return bad(parser, "too many operators");
+        return bad(parser, NUMBER_TOO_DEEP);
     if (c == '(')
         return index_parentheses(parser, ret_term);
     if (c == '-' || c == '+' || c == '~') {
@@ -250,13 +250,13 @@ static int go_on_by(struct parser *parser, struct resolved *at, struct term inde
     const struct term size = {.known = true, .number = (int64_t)type_size(&at->type)};
     int r = join(parser, CAPTURE_MUL, index, size, &index);
     if (r == 0 && index.known && (index.number > INT32_MAX / 2 || index.number < INT32_MIN / 2))
-        return bad(parser, "the index is too large");
+        return bad(parser, NUMBER_LARGE_INDEX);
     if (r < 0 || index.known) {
         at->place.offset += r == 0 ? index.number : 0;
         return r;
     }
     if (at->place.scratch)
-        return bad(parser, "not in memory here, so its elements have no index");
+        return bad(parser, NUMBER_NOT_AVAILABLE);
     emit(parser->emitter, CAPTURE_ALU, index.value, CAPTURE_ADD, at->place.base);
     at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)index.value, .offset = at->place.offset};
     return 0;
@@ -270,12 +270,12 @@ int indexes_follow(struct parser *parser, struct resolved *at, unsigned dimensio
         const struct term count = {.known = true, .number = i > 0 ? (int64_t)counts[i] : 1};
         skip_blanks(parser);
         if (*parser->at != '[')
-            return bad(parser, "an index for each dimension is needed");
+            return bad(parser, NUMBER_NO_DIMENSION);
         parser->at++;
         r = index_value(parser, 0, &number);
         skip_blanks(parser);
         if (r == 0 && *parser->at != ']')
-            r = bad(parser, "no such element: the index is no integer");
+            r = bad(parser, NUMBER_NO_INDEX);
         parser->at += r == 0;
         if (r == 0)
             r = join(parser, CAPTURE_MUL, index, count, &index);

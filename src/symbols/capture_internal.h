@@ -558,8 +558,9 @@ void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t co
 typedef bool numbers_find_fn(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
                              struct place *ret_place);
 /* Emits the nine bytes of an expression, or of `sizeof(...)`; indexes are calculated. False: it is not one, or of
- * nothing we know: CODE_MISSING was emitted and the reason is in err. */
-bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx, struct err *err);
+ * nothing we know: CODE_MISSING was emitted and the reason is in *ret_problem. */
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                  struct number_problem *ret_problem);
 /* What an expression means: where, and of which type; `address`: & was in front. Reads are emitted. Indexes are
  * integers. */
 struct resolved {

@@ -8,11 +8,20 @@
  * and of anonymous structs; std::vector can be indexed. Indexes: capture_indexes.c.
  */
 #include <dwarf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shm/code.h"
 #include "symbols/capture_numbers.h"
+
+/* Of a name that stands here. */
+static int unknown(struct parser *parser, enum number_problem_kind kind, size_t length)
+{
+    int r = bad(parser, kind);
+    snprintf(parser->problem->name, sizeof parser->problem->name, "%.*s", (int)length, parser->at);
+    return r;
+}
 
 /* ---- places ---- */
 
@@ -21,19 +30,19 @@ static int in_memory(struct parser *parser, struct resolved *at)
     if (at->place.kind == PLACE_MEMORY)
         return 0;
     if (at->place.kind == PLACE_OPTIMISED_OUT || at->place.kind == PLACE_NOT_AVAILABLE)
-        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? "optimised out here" : "not available here");
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     at->place = emit_place_in_memory(parser->emitter, &at->place, type_size(&at->type));
-    return at->place.kind == PLACE_MEMORY ? 0 : bad(parser, "not available here");
+    return at->place.kind == PLACE_MEMORY ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
 }
 
 /* Goes on behind the pointer at the place. */
 static int follow(struct parser *parser, struct resolved *at, Dwarf_Die *pointee)
 {
     if (at->bits)
-        return bad(parser, "a bit field is no pointer");
+        return bad(parser, NUMBER_NO_POINTER);
     int value = emit_load(parser->emitter, &at->place, 8);
     if (value < 0)
-        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? "optimised out here" : "not available here");
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
     at->type = *pointee;
     return 0;
@@ -55,7 +64,7 @@ static int dereference(struct parser *parser, struct resolved *at)
         return 0;
     }
     if (!type_strip(&at->type, &stripped))
-        return bad(parser, "no type");
+        return bad(parser, NUMBER_NO_POINTER);
     enum type_kind kind = type_kind_of(&stripped);
     if (kind == TYPE_ARRAY && type_of(&stripped, &pointee)) {
         at->type = pointee;
@@ -67,7 +76,7 @@ static int dereference(struct parser *parser, struct resolved *at)
         return follow(parser, at, &pointee);
     }
     if (kind != TYPE_POINTER || !type_of(&stripped, &pointee))
-        return bad(parser, "no pointer to something");
+        return bad(parser, NUMBER_NO_POINTER);
     int r = follow(parser, at, &pointee);
     return r < 0 ? r : follow_reference(parser, at);
 }
@@ -108,16 +117,16 @@ static int member(struct parser *parser, struct resolved *at)
     Dwarf_Die stripped;
     uint64_t bit = 0;
     if (length == 0)
-        return bad(parser, "no member's name");
+        return bad(parser, NUMBER_NO_EXPRESSION);
     if (!type_strip(&at->type, &stripped) ||
         (type_kind_of(&stripped) != TYPE_STRUCT && type_kind_of(&stripped) != TYPE_UNION))
-        return bad(parser, "no struct, class or union before this");
+        return bad(parser, NUMBER_NO_STRUCT);
     int r = in_memory(parser, at);
     if (r < 0)
         return r;
     if (!type_complete(parser->emitter->types, &stripped, &stripped) ||
         !find_member(&stripped, parser->at, length, 0, at, &bit))
-        return bad(parser, "no such member");
+        return unknown(parser, NUMBER_NO_MEMBER, length);
     at->place = place_at(&at->place, bit / 8);
     at->bit = bit % 8;
     parser->at += length;
@@ -129,7 +138,7 @@ static int element(struct parser *parser, struct resolved *at)
 {
     Dwarf_Die stripped, type;
     if (!type_strip(&at->type, &stripped))
-        return bad(parser, "no array");
+        return bad(parser, NUMBER_NO_ARRAY);
     uint64_t counts[8], pointer_at;
     unsigned dimensions = 1;
     bool array = type_kind_of(&stripped) == TYPE_ARRAY;
@@ -138,8 +147,8 @@ static int element(struct parser *parser, struct resolved *at)
         dimensions = array_dimensions(&stripped, counts, 8);
         for (unsigned i = 0; i < dimensions; i++)
             if (counts[i] == UINT64_MAX && die_is_fortran(&stripped))
-                return bad(parser, "no such element to be had: only the program knows the bounds");
-        r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, "no array");
+                return bad(parser, NUMBER_NO_BOUNDS);
+        r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, NUMBER_NO_ARRAY);
         at->type = type;
     } else if (type_kind_of(&stripped) == TYPE_STRUCT && container_pointer(&stripped, true, &pointer_at, &type)) {
         at->place = place_at(&at->place, pointer_at);
@@ -156,21 +165,21 @@ static int primary(struct parser *parser, struct resolved *at)
     skip_blanks(parser);
     if (*parser->at == '(') {
         if (++parser->nest > NEST_LIMIT)
-            return bad(parser, "too many operators");
+            return bad(parser, NUMBER_TOO_DEEP);
         parser->at++;
         int r = numbers_unary(parser, at);
         skip_blanks(parser);
         if (r == 0 && *parser->at != ')')
-            r = bad(parser, "no )");
+            r = bad(parser, NUMBER_NO_EXPRESSION);
         parser->at += r == 0;
         return r;
     }
     size_t length = name_length(parser->at);
     if (length == 0)
-        return bad(parser, "no name of a variable");
+        return bad(parser, NUMBER_NO_EXPRESSION);
     *at = (struct resolved){0};
     if (!parser->find(parser->ctx, parser->emitter, parser->at, length, &at->type, &at->place))
-        return bad(parser, "no such variable here");
+        return unknown(parser, NUMBER_NO_VARIABLE, length);
     parser->at += length;
     return follow_reference(parser, at);
 }
@@ -181,7 +190,7 @@ static int postfix(struct parser *parser, struct resolved *at)
     while (r == 0) {
         skip_blanks(parser);
         if (at->address && (*parser->at == '.' || *parser->at == '['))
-            return bad(parser, "an address has no members");
+            return bad(parser, NUMBER_NO_STRUCT);
         if (*parser->at == '.') {
             parser->at++;
             r = member(parser, at);
@@ -205,7 +214,7 @@ int numbers_unary(struct parser *parser, struct resolved *at)
     if (op != '*' && op != '&')
         return postfix(parser, at);
     if (++parser->nest > NEST_LIMIT)
-        return bad(parser, "too many operators");
+        return bad(parser, NUMBER_TOO_DEEP);
     parser->at++;
     int r = numbers_unary(parser, at);
     if (r < 0)
@@ -213,7 +222,7 @@ int numbers_unary(struct parser *parser, struct resolved *at)
     if (op == '*')
         return dereference(parser, at);
     if (at->place.kind != PLACE_MEMORY || at->bits || at->address)
-        return bad(parser, "it has no address");
+        return bad(parser, NUMBER_NO_ADDRESS);
     at->address = true;
     return 0;
 }
@@ -221,14 +230,21 @@ int numbers_unary(struct parser *parser, struct resolved *at)
 static bool is_all(struct parser *parser)
 {
     skip_blanks(parser);
-    return *parser->at == 0 || bad(parser, "something that is not understood") == 0;
+    return *parser->at == 0 || bad(parser, NUMBER_NO_EXPRESSION) == 0;
 }
 
 bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
                      struct resolved *ret_resolved, struct err *err)
 {
-    struct parser parser = {emitter, expression, expression, find, ctx, err, 0, false};
-    return numbers_unary(&parser, ret_resolved) == 0 && is_all(&parser);
+    struct number_problem problem = {0};
+    struct parser parser = {emitter, expression, expression, find, ctx, &problem, 0, false};
+    if (numbers_unary(&parser, ret_resolved) == 0 && is_all(&parser))
+        return true;
+    struct buf text = BUF_INIT;
+    number_problem_print(&problem, expression, &text);
+    err_set(err, -EINVAL, "%s", text.failed ? "out of memory" : text.data);
+    buf_done(&text);
+    return false;
 }
 
 /* ---- numbers ---- */
@@ -263,50 +279,56 @@ static bool emit_real(struct emitter *emitter, const struct place *place, uint64
     return true;
 }
 
-/* Eight bytes of what was resolved. False: it is no number. */
-static bool emit_bits_of(struct emitter *emitter, struct resolved *at, enum code_type *ret_type)
+/* Eight bytes of what was resolved. */
+static int emit_bits_of(struct parser *parser, struct resolved *at, enum code_type *ret_type)
 {
+    struct emitter *emitter = parser->emitter;
     Dwarf_Die stripped;
-    if (at->address) {
-        *ret_type = CODE_UNSIGNED;
-        return emit_address(emitter, &at->place);
-    }
+    *ret_type = CODE_UNSIGNED;
+    if (at->address)
+        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
     if (!type_strip(&at->type, &stripped))
-        return false;
+        return bad(parser, NUMBER_NO_NUMBER);
     uint64_t size = type_size(&stripped), bits = at->bits ? at->bits : size * 8;
     enum type_kind kind = type_kind_of(&stripped);
-    if (kind == TYPE_ARRAY) {
-        *ret_type = CODE_UNSIGNED;
-        return emit_address(emitter, &at->place);
-    }
+    if (kind == TYPE_ARRAY)
+        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
     if (kind == TYPE_FLOAT) {
         *ret_type = size == 4 ? CODE_SINGLE : CODE_FLOATING;
-        return emit_real(emitter, &at->place, size);
+        return emit_real(emitter, &at->place, size) ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
     }
-    bool whole = numbers_is_whole(kind) || kind == TYPE_POINTER;
     uint64_t bytes = (at->bit + bits + 7) / 8;
-    if (!whole || bytes == 0 || bytes > 8)
-        return false;
+    if (!(numbers_is_whole(kind) || kind == TYPE_POINTER) || bytes == 0 || bytes > 8)
+        return bad(parser, NUMBER_NO_NUMBER);
     bool known = at->place.size == 0 || at->place.size >= bytes;
     bool is_signed = kind != TYPE_POINTER && kind != TYPE_BOOL && type_is_signed(&stripped);
     int value = known ? emit_load(emitter, &at->place, (unsigned)bytes) : -1;
     if (value < 0)
-        return false;
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     *ret_type = is_signed ? CODE_SIGNED : CODE_UNSIGNED;
     emit(emitter, CAPTURE_BITS, (unsigned)value, 8, (int64_t)CAPTURE_BITS_OFF(at->bit, bits, (uint64_t)is_signed));
-    return true;
+    return 0;
 }
 
-static bool emit_size_of(struct parser *parser, enum code_type *ret_type)
+static int emit_size_of(struct parser *parser, enum code_type *ret_type)
 {
     int64_t size;
     if (numbers_size_of(parser, &size) < 0 || !is_all(parser))
-        return false;
+        return -EINVAL;
     unsigned temp = emit_temp(parser->emitter);
     emit_constant(parser->emitter, temp, (uint64_t)size);
     emit(parser->emitter, CAPTURE_VALUE, temp, 8, 0);
     *ret_type = CODE_UNSIGNED;
-    return true;
+    return 0;
+}
+
+static int emit_number(struct parser *parser, enum code_type *ret_type)
+{
+    struct resolved at = {0};
+    if (numbers_is_sizeof(parser))
+        return emit_size_of(parser, ret_type);
+    int r = numbers_unary(parser, &at);
+    return r < 0 || !is_all(parser) ? -EINVAL : emit_bits_of(parser, &at, ret_type);
 }
 
 static void emit_missing(struct emitter *emitter)
@@ -318,22 +340,14 @@ static void emit_missing(struct emitter *emitter)
     emitter->temps = temps;
 }
 
-bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx, struct err *err)
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                  struct number_problem *ret_problem)
 {
     struct emitter_mark mark = emitter_mark(emitter);
-    struct resolved at = {0};
     enum code_type type = CODE_MISSING;
     struct emitter_block block = emit_number_begin(emitter);
-    struct parser parser = {emitter, expression, expression, find, ctx, err, 0, true};
-    bool size = numbers_is_sizeof(&parser), good;
-    if (size)
-        good = emit_size_of(&parser, &type);
-    else
-        good = numbers_unary(&parser, &at) == 0 && is_all(&parser);
-    if (good && !size && !emit_bits_of(emitter, &at, &type)) {
-        good = false;
-        err_set(err, -EINVAL, "%s: it is no number here, or not available", expression);
-    }
+    struct parser parser = {emitter, expression, expression, find, ctx, ret_problem, 0, true};
+    bool good = emit_number(&parser, &type) == 0;
     emit_number_end(emitter, block, type);
     if (!good || emitter->failed) {
         emitter_reset(emitter, &mark);

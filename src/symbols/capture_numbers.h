@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside capture_numbers.c and capture_indexes.c, which read expressions together. All functions: 0, or -EINVAL with
- * what is wrong, and where, in parser->err. */
+ * what is wrong, and where, in *parser->problem. */
 #ifndef SCRY_SYMBOLS_CAPTURE_NUMBERS_H
 #define SCRY_SYMBOLS_CAPTURE_NUMBERS_H
 
@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/number_problem.h"
 
 enum { NEST_LIMIT = 16 };
 
@@ -16,15 +17,15 @@ struct parser { /* of one expression */
     const char *text, *at;
     numbers_find_fn *find;
     void *ctx;
-    struct err *err;
+    struct number_problem *problem;
     unsigned nest;
     bool calculates; /* indexes; else they are integers */
 };
 
-static inline int bad(struct parser *parser, const char *what)
+static inline int bad(struct parser *parser, enum number_problem_kind kind)
 {
-    return err_set(parser->err, -EINVAL, "%s: %s at character %zu", parser->text, what,
-                   (size_t)(parser->at - parser->text) + 1);
+    *parser->problem = (struct number_problem){.kind = kind, .at = (unsigned)(parser->at - parser->text) + 1};
+    return -EINVAL;
 }
 
 static inline void skip_blanks(struct parser *parser)

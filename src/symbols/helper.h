@@ -29,7 +29,11 @@
  *        site KIND ADDRESS LAYOUT HEX      KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return
  *                                          address, in the file; HEX the capture program
  *        params KIND ADDRESS HEX           likewise, of the params program
- *        problem ADDRESS TEXT              what a function could not be given, for people
+ *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME
+ *                                          the expression is no number at that hook; why (symbols/number_problem.h), at
+ *                                          which character, and the name that is unknown
+ *        lines-only ADDRESS                no values of the function: its file was compiled with -g1
+ *        problem ADDRESS TEXT              what else a function could not be given, for people
  *        done
  *     or, of a request that is not understood, one line and nothing else: failed REASON
  *   scry-symbols variable                 finds a variable by name, see symbols/variable.h
@@ -57,9 +61,6 @@ enum {
     HELPER_STRING_MAX = 4096,
     HELPER_PARAMS_MAX = 16,
 };
-
-/* What `problem` says of a function whose file was compiled with -g1. */
-#define HELPER_LINES_ONLY "no values in the debug information about this function: compile its file with -g, not -g1"
 
 /* Appends a line: the word, then fields until NULL. */
 void helper_line(struct buf *out, const char *word, ...) __attribute__((sentinel));

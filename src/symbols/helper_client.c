@@ -121,6 +121,17 @@ static bool take_site(const char *field, struct helper_answer *answer)
     return false;
 }
 
+static bool take_problem(char **fields, struct number_problem *ret_problem)
+{
+    uint64_t at;
+    *ret_problem = (struct number_problem){.kind = number_problem_of_word(fields[0])};
+    if (ret_problem->kind == NUMBER_FINE || !helper_number(fields[1], 0, UINT32_MAX, &at))
+        return false;
+    ret_problem->at = (unsigned)at;
+    snprintf(ret_problem->name, sizeof ret_problem->name, "%s", fields[2]);
+    return true;
+}
+
 static bool take_id(const char *field, struct helper_answer *answer)
 {
     uint64_t id;
@@ -134,10 +145,19 @@ static const struct {
     enum helper_answer_kind kind;
     int fields; /* behind the word */
 } words[] = {
-    {"ok", HELPER_OK, 2},         {"memory", HELPER_MEMORY, 4},   {"failed", HELPER_FAILED, 2},
-    {"failed", HELPER_FAILED, 1}, {"layout", HELPER_LAYOUT, 2},   {"site", HELPER_SITE, 4},
-    {"params", HELPER_PARAMS, 3}, {"problem", HELPER_PROBLEM, 2}, {"done", HELPER_DONE, 0},
-    {"value", HELPER_VALUE, 4},   {"written", HELPER_WRITTEN, 3},
+    {"ok", HELPER_OK, 2},
+    {"memory", HELPER_MEMORY, 4},
+    {"failed", HELPER_FAILED, 2},
+    {"failed", HELPER_FAILED, 1},
+    {"layout", HELPER_LAYOUT, 2},
+    {"site", HELPER_SITE, 4},
+    {"params", HELPER_PARAMS, 3},
+    {"problem", HELPER_PROBLEM, 2},
+    {"done", HELPER_DONE, 0},
+    {"value", HELPER_VALUE, 4},
+    {"written", HELPER_WRITTEN, 3},
+    {"param-problem", HELPER_PARAM_PROBLEM, 6},
+    {"lines-only", HELPER_LINES_ONLY, 1},
 };
 
 static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
@@ -162,6 +182,11 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
                take_code(reader, f[3], a);
     case HELPER_PARAMS:
         return take_site(f[0], a) && helper_address(f[1], &a->address) && take_code(reader, f[2], a);
+    case HELPER_PARAM_PROBLEM:
+        a->text = f[2];
+        return take_site(f[0], a) && helper_address(f[1], &a->address) && take_problem(f + 3, &a->problem);
+    case HELPER_LINES_ONLY:
+        return helper_address(f[0], &a->address);
     case HELPER_PROBLEM:
         a->text = f[1];
         return helper_address(f[0], &a->address);

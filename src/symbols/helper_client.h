@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "symbols/number_problem.h"
 
 /* ---- requests ---- */
 struct helper_compile {
@@ -34,13 +35,15 @@ void helper_compile_end(struct buf *out);
 
 /* ---- answers ---- */
 enum helper_answer_kind {
-    HELPER_OK,      /* key, file */
-    HELPER_MEMORY,  /* key, file, path, text: the reason */
-    HELPER_FAILED,  /* text: the reason; file, of `index`, else "" */
-    HELPER_LAYOUT,  /* id, text */
-    HELPER_SITE,    /* site, address, id: the layout's, code */
-    HELPER_PARAMS,  /* site, address, code */
-    HELPER_PROBLEM, /* address, text */
+    HELPER_OK,            /* key, file */
+    HELPER_MEMORY,        /* key, file, path, text: the reason */
+    HELPER_FAILED,        /* text: the reason; file, of `index`, else "" */
+    HELPER_LAYOUT,        /* id, text */
+    HELPER_SITE,          /* site, address, id: the layout's, code */
+    HELPER_PARAMS,        /* site, address, code */
+    HELPER_PARAM_PROBLEM, /* site, address, text: the expression, problem */
+    HELPER_LINES_ONLY,    /* address */
+    HELPER_PROBLEM,       /* address, text */
     HELPER_DONE,
     HELPER_VALUE,    /* type, address, size, text */
     HELPER_VARIABLE, /* id: the frame, name, type, text: one of many, then HELPER_DONE */
@@ -53,6 +56,7 @@ struct helper_answer { /* borrowed until the next call; texts are never NULL */
     const char *key, *file, *path, *name, *type, *old, *text;
     uint32_t id;
     enum helper_site site;
+    struct number_problem problem;
     uint64_t address, size;
     const void *code;
     size_t code_size;

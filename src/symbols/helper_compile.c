@@ -294,6 +294,23 @@ static void put_problem(void *ctx, uint64_t address, const char *text)
     helper_line(ctx, "problem", number, text, NULL);
 }
 
+static void put_lines_only(void *ctx, uint64_t address)
+{
+    char number[24];
+    snprintf(number, sizeof number, "0x%" PRIx64, address);
+    helper_line(ctx, "lines-only", number, NULL);
+}
+
+static void put_param_problem(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
+                              const struct number_problem *problem)
+{
+    char number[24], at[16];
+    snprintf(number, sizeof number, "0x%" PRIx64, address);
+    snprintf(at, sizeof at, "%u", problem->at);
+    helper_line(ctx, "param-problem", site_name(kind), number, expression, number_problem_word(problem->kind), at,
+                problem->name, NULL);
+}
+
 static int flush(struct buf *answer, FILE *out)
 {
     if (answer->failed)
@@ -307,7 +324,8 @@ static int flush(struct buf *answer, FILE *out)
 /* The functions of the module of request->functions[i]; *ret_next: behind them. */
 static int compile_module(struct request *request, size_t i, size_t *ret_next, struct buf *answer, FILE *out)
 {
-    const struct capture_output output = {answer, put_layout, put_site, put_params, put_problem};
+    const struct capture_output output = {answer,         put_layout, put_site, put_params, put_param_problem,
+                                          put_lines_only, put_problem};
     const struct module *module = &request->modules[request->functions[i].module];
     struct capture_compiler *compiler = NULL;
     struct err err = {0};

@@ -68,14 +68,17 @@ static void test_answers(void **state)
                                "site\tentry\t0x1f\t7\t00aAff\n"
                                "site\tunwind\t0x1f\t0\t\n"
                                "params\texit\t0x20\t01\n"
+                               "param-problem\texit\t0x20\tp->x\tmember\t4\tx\n"
+                               "lines-only\t0x20\n"
                                "problem\t0x20\tgone\n"
                                "value\tint\t0x30\t4\t5\n"
                                "value\t2\tn\tint\t5\n"
                                "written\tint\t5\t6\n"
                                "done\n";
     static const enum helper_answer_kind kinds[] = {
-        HELPER_OK,     HELPER_MEMORY,  HELPER_FAILED, HELPER_FAILED,   HELPER_LAYOUT,  HELPER_SITE, HELPER_SITE,
-        HELPER_PARAMS, HELPER_PROBLEM, HELPER_VALUE,  HELPER_VARIABLE, HELPER_WRITTEN, HELPER_DONE};
+        HELPER_OK,      HELPER_MEMORY, HELPER_FAILED,   HELPER_FAILED,        HELPER_LAYOUT,
+        HELPER_SITE,    HELPER_SITE,   HELPER_PARAMS,   HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY,
+        HELPER_PROBLEM, HELPER_VALUE,  HELPER_VARIABLE, HELPER_WRITTEN,       HELPER_DONE};
     for (size_t piece = 1; piece < sizeof text; piece = piece * 2 + 1) {
         struct helper_reader reader = {0};
         struct helper_answer answer;
@@ -102,9 +105,16 @@ static void test_answers(void **state)
                 }
                 if (count == 6)
                     assert_int_equal(answer.code_size, 0);
-                if (count == 9)
+                if (count == 8) {
+                    assert_int_equal(answer.site, HELPER_EXIT);
+                    assert_string_equal(answer.text, "p->x");
+                    assert_int_equal(answer.problem.kind, NUMBER_NO_MEMBER);
+                    assert_int_equal(answer.problem.at, 4);
+                    assert_string_equal(answer.problem.name, "x");
+                }
+                if (count == 11)
                     assert_int_equal(answer.size, 4);
-                if (count == 10) {
+                if (count == 12) {
                     assert_int_equal(answer.id, 2);
                     assert_string_equal(answer.name, "n");
                 }

@@ -42,11 +42,22 @@ static void problem(void *ctx, uint64_t address, const char *text)
     fprintf(stderr, "0x%" PRIx64 ": %s\n", address, text);
 }
 
+static void lines_only(void *ctx, uint64_t address)
+{
+    problem(ctx, address, "lines only");
+}
+
+static void param_problem(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
+                          const struct number_problem *what)
+{
+    problem(ctx, address, expression);
+}
+
 static int function(Dwarf_Die *die, void *ctx)
 {
     struct capture_compiler *compiler = ctx;
     static uint32_t next_layout = 1;
-    const struct capture_output output = {NULL, layout, site, params, problem};
+    const struct capture_output output = {NULL, layout, site, params, param_problem, lines_only, problem};
     char expressions[4096] = "", *list[64];
     unsigned count = 0;
     if (getenv("VALUES_PARAMS"))

@@ -137,7 +137,7 @@ static void refuses(void **state)
         {"nothing", NULL, "no such variable"},
         {"global.nothing", NULL, "no such member"},
         {"global.grid[1]", NULL, "each dimension"},
-        {"global..counter", NULL, "no member's name"},
+        {"global..counter", NULL, "not understood"},
         {"*hidden", NULL, "no pointer"},
         {"hidden +", NULL, "not understood"},
         {"global.low", "16", "does not fit"},

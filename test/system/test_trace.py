@@ -463,8 +463,12 @@ class Rules(TraceCase):
             for text in expected:
                 self.assertIn(f'print: "{text}"', done.stderr)
             self.assertIn(f"fired {len(expected)} x", done.stderr)
-        done = self.scry_run("--rule", 'ct_function_called([], "work", "box[scale] > 1") : print([1])', program)
-        self.assertIn("the index is no integer", done.stderr)
+        for condition, why in (("box[scale] > 1", "box[scale]: no such element: the index is no integer at character 10"),
+                               ("n.x > 1", "n.x: no struct, class or union before this at character 3"),
+                               ("*n > 1", "*n: no pointer to something at character 3"),
+                               ("box[n + nothing] > 1", "box[n + nothing]: no such variable here at character 9")):
+            done = self.scry_run("--rule", f'ct_function_called([], "work", "{condition}") : print([1])', program)
+            self.assertIn("cannot hold: 'work' with a condition: " + why, done.stderr)
 
     def test_c_in_a_condition(self):
         """Indexes, enumerators, casts, sizes and float, as the program sees them."""
