@@ -75,6 +75,9 @@
     NOTE(traces_incomplete, "trace", \
          "the traces of {processes} processes were not complete {seconds.0} s after the end: see `scry report` later", \
          INTEGER(processes) FLOATING(seconds)) \
+    NOTE(untraced, "untraced", "not traced: {program} ({processes} process{processes?|es}): {reason}", \
+         STRING(program) INTEGER(processes) STRING(reason)) \
+    NOTE(more_untraced, "untraced", "not traced: {programs} more program{programs?|s}", INTEGER(programs)) \
     /* of the traces, from reports */ \
     NOTE(trace_unfinished, "trace", \
          "the trace of process {pid} was not written to its end: is the monitor still at it, was it killed, or the disk " \

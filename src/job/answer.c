@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "client/client.h"
+#include "job/untraced.h"
 #include "jobdir/text.h"
 
 /* The members of job_get_info's answer, and of its two flat lists (doc/reference/services.md). */
@@ -50,6 +51,7 @@ enum {
 };
 /* END_COMMAND, ALIVE_COMMAND */
 enum { COMMAND_WHOLE, COMMAND_DIRECTORY, COMMAND_ARGS };
+enum { COMMAND_IS_WHOLE = 1, COMMAND_FROM_OUTSIDE = 2 }; /* bits of COMMAND_WHOLE */
 enum {
     ALIVE_PID,
     ALIVE_PPID,
@@ -206,10 +208,21 @@ static void add_command(const struct answer_context *context, const struct omis_
     for (size_t i = 0; i < omis_count(args); i++)
         words[i] = (char *)text_at(args, i);
     json_object_set_new(record, "argv", hide_args_json(words, context->recorder->hide));
-    if (count_at(rows, at + COMMAND_WHOLE) == 0)
+    if (!(count_at(rows, at + COMMAND_WHOLE) & COMMAND_IS_WHOLE))
         json_object_set_new(record, "argv_cut", json_true());
     if (*text_at(rows, at + COMMAND_DIRECTORY))
         json_object_set_new(record, "cwd", json_text_at(rows, at + COMMAND_DIRECTORY));
+}
+
+/* It ended, and the agent was not in it, or found no way to say so. */
+static void note_untraced(struct recorder *recorder, const struct omis_value *rows, size_t at)
+{
+    const struct omis_value *args = omis_item(rows, at + END_COMMAND + COMMAND_ARGS);
+    bool known = is_known(rows, at + END_COMMAND + COMMAND_WHOLE) && omis_count(args);
+    if (known && !(count_at(rows, at + END_COMMAND + COMMAND_WHOLE) & COMMAND_FROM_OUTSIDE))
+        return;
+    untraced_add(&recorder->untraced, text_at(rows, at + END_NAME), known ? text_at(args, 0) : NULL,
+                 known ? text_at(rows, at + END_COMMAND + COMMAND_DIRECTORY) : NULL);
 }
 
 static void put_ended(struct answer_context *context, const struct omis_value *rows, size_t at)
@@ -230,6 +243,7 @@ static void put_ended(struct answer_context *context, const struct omis_value *r
     else
         json_object_set_new(record, "source", told ? json_text_at(rows, at + END_SOURCE) : json_string("wait"));
     add_command(context, rows, at + END_COMMAND, record);
+    note_untraced(recorder, rows, at);
     recorder_put_take(recorder, "process_end", record);
     recorder_ended(recorder, pid, name, status);
 }

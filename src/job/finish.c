@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "job/crash.h"
 #include "job/mpi_names.h"
+#include "job/untraced.h"
 #include "jobdir/mpi_ends.h"
 #include "jobdir/report.h"
 #include "jobdir/text.h"
@@ -180,6 +181,8 @@ static void warn_traces(struct job *job)
              traces->known && nothing && !were_refused(traces))
         recorder_note(&job->recorder, NOTE(no_hooks_called));
     note_all(&job->recorder, traces->notes, traces->note_count);
+    if (job->preload.library[0] && (job->preload.wanted || traces->events))
+        untraced_note(job->recorder.untraced, &job->recorder, job->cwd);
     if (watch->was_up && watch->rules.err.code)
         recorder_note(&job->recorder, NOTE(rules_lost, .reason = watch->rules.err.text));
     for (size_t i = 0; i < watch->rules.count; i++) {
@@ -369,6 +372,7 @@ void finish_done(struct job *job)
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     hide_args_free(job->recorder.hide);
+    untraced_free(job->recorder.untraced);
     signals_done(&job->signals);
 }
 

@@ -21,7 +21,8 @@ struct recorder {
     pid_t command;      /* once scry run has waited for it: the monitor may have seen its end without its status; 0 */
     int command_status; /* of it */
     uint64_t crashes_omitted;
-    struct hide_args *hide; /* in command lines */
+    struct hide_args *hide;    /* in command lines */
+    struct untraced *untraced; /* programs that the agent is not in */
 };
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);

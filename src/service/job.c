@@ -375,9 +375,9 @@ const struct scry_service job_services[] = {
      SCRY_OPTIONAL, job_get_info,
      "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
      "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, source, why, whole, directory, arguments; "
-     "source: who told the status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, or "
-     "-1 "
-     "if neither they nor the directory are known. alive_list: pid, ppid, start_ns, cpu_ns, rss, "
+     "source: who told the status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, and "
+     "2 more if the process did not say them itself (it has no agent), or -1 if neither they nor the directory are "
+     "known. alive_list: pid, ppid, start_ns, cpu_ns, rss, "
      "peak_rss, threads, state, name, whole, directory, arguments; the last three when they are new. coming: processes "
      "that will be in one of the lists of a later answer, for they "
      "are too new or their ends are not known yet. unseen: processes that are counted and never listed, for all that "

@@ -70,7 +70,7 @@ void job_command_print(const struct job_command *command, struct buf *out)
         buf_puts(out, "-1,\"\",[]");
         return;
     }
-    buf_puts(out, command->whole ? "1," : "0,");
+    buf_printf(out, "%d,", command->whole + 2 * !command->said);
     value_print_string(out, span_str(command->directory));
     buf_puts(out, ",[");
     for (size_t at = 0; at < command->args_size;) {

@@ -30,8 +30,8 @@ struct job_command *job_command_new(struct span directory, struct span args, boo
 struct job_command *job_command_read(pid_t pid);
 struct job_command *job_command_share(struct job_command *command); /* another user of it; NULL is fine */
 void job_command_drop(struct job_command *command);                 /* one less */
-/* In the request language: 1, or 0 if arguments are missing, or -1 if nothing is known (NULL); the directory; the list
- * of arguments. */
+/* In the request language: 1, or 0 if arguments are missing, and 2 more if the process has not said it itself; or -1 if
+ * nothing is known (NULL); the directory; the list of arguments. */
 void job_command_print(const struct job_command *command, struct buf *out);
 
 #endif

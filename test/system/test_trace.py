@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -358,6 +359,32 @@ class Refused(TraceCase):
         self.assertRegex(done.stderr, r"\nscry: cannot trace .*traced_static: it is statically linked; .* untraced.*\n")
         done = self.scry_run("-q", "--", target("traced_static"), "exit", "3")
         self.assertEqual((done.returncode, done.stderr), (3, ""))
+
+    def test_programs_inside(self):
+        """Programs into which nothing is loaded are named, with how many processes they had, and why."""
+        static = self.box.path("work", "stat")
+        shutil.copy(target("traced_static"), static)
+        script = f"cd {self.box.path('work')}; ./stat calls 1; {static} calls 1; PATH=$PWD:$PATH stat calls 1; {target()} calls 1"
+        reasons = {static: (3, "it is statically linked")}
+        if os.geteuid() == 0:
+            other = self.box.path("work", "other_user")
+            shutil.copy(target(), other)
+            os.chown(other, 65534, 65534)
+            os.chmod(other, 0o4755)
+            script += f"; {other} calls 1"
+            reasons[other] = (1, "it runs with privileges")
+        done = self.scry_run("--trace", "all", "--", "sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = " ".join(done.stderr.split())
+        self.assertIn("stat (3 processes): it is statically linked", said)
+        warnings = [one for one in self.report()["warnings"] if one["kind"] == "untraced"]
+        for warning in warnings:
+            processes, reason = reasons.pop(warning["fields"]["program"])
+            self.assertEqual(warning["fields"]["processes"], processes)
+            self.assertIn(reason, warning["fields"]["reason"])
+        self.assertEqual(reasons, {})
+        done = self.scry_run("--", "sh", "-c", f"{static} calls 1; true")
+        self.assertNotIn("statically", done.stderr)
 
     def test_without_hooks(self):
         """Said in one line, with the remedy; nothing is said when nobody asked."""
