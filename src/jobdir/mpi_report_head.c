@@ -229,27 +229,31 @@ static void put_paused(struct buf *out, const struct mpi_report *report)
     buf_puts(out, " of the ranks' time together (MPI_Pcontrol(0), or `scry set`): that is in no number\n");
 }
 
-/* A tool by MPI's profiling interface that is linked into the program: its MPI_Send calls PMPI_Send, which is counted,
- * but is itself called without the dynamic linker. As a shared library it is seen through. */
-static void put_tool(struct buf *out, const struct mpi_report *report)
+void mpi_report_own(const struct mpi_report *report, uint64_t ret_calls[CALL_COUNT])
 {
-    uint64_t calls = 0;
-    bool is_of[CALL_COUNT] = {false};
-    uint32_t names = 0, shown = 0;
+    memset(ret_calls, 0, CALL_COUNT * sizeof *ret_calls);
     for (size_t i = 0; i < report->site_count; i++) {
         const char *function = report->sites[i].site->function;
-        uint32_t call = function && strncmp(function, "MPI_", 4) == 0 ? call_find(function) : CALL_NONE;
-        if (call == CALL_NONE)
-            continue;
-        calls += report->sites[i].count;
-        names += !is_of[call];
-        is_of[call] = true;
+        if (function && strncmp(function, "MPI_", 4) == 0)
+            ret_calls[call_find(function)] += report->sites[i].count;
+    }
+    ret_calls[CALL_NONE] = 0;
+}
+
+static void put_tool(struct buf *out, const struct mpi_report *report)
+{
+    uint64_t own[CALL_COUNT], calls = 0;
+    uint32_t names = 0, shown = 0;
+    mpi_report_own(report, own);
+    for (uint32_t call = 0; call < CALL_COUNT; call++) {
+        calls += own[call];
+        names += own[call] > 0;
     }
     if (!calls)
         return;
     buf_printf(out, "  %" PRIu64 " of these calls are of function%s ", calls, names == 1 ? "" : "s");
     for (uint32_t call = 0; call < CALL_COUNT && shown < SHOWN_NAMES; call++)
-        if (is_of[call]) {
+        if (own[call]) {
             shown++;
             buf_printf(out, "%s%s", shown == 1 ? "" : shown == names ? " and " : ", ", call_infos[call].name);
         }

@@ -14,6 +14,11 @@ double mpi_report_percent(uint64_t part, uint64_t whole);
 const struct mpi_stats_clock *mpi_report_clock(const struct mpi_stats *stats, bool blocking);
 double mpi_report_share(const struct mpi_stats *stats); /* percent of its run time in MPI */
 
+/* Calls that were made inside of functions with names of MPI that the program itself has: a tool by MPI's profiling
+ * interface that is linked into it. Its MPI_Send calls PMPI_Send, which is counted, but is itself called without the
+ * dynamic linker. As a shared library it is seen through. By the function's name. */
+void mpi_report_own(const struct mpi_report *report, uint64_t ret_calls[CALL_COUNT]);
+
 /* One of the set's. */
 struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_stats *stats);
 

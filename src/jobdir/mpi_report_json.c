@@ -274,6 +274,20 @@ static json_t *sites_json(const void *row, const void *all)
     return fields_list(site_fields, report->sites, report->site_count, sizeof *report->sites, all);
 }
 
+static const struct field own_fields[] = {{"name", FIELD_TEXT}, {"calls", FIELD_COUNT, .about = "made in it"}, {0}};
+
+static json_t *own_json(const void *row, const void *all)
+{
+    uint64_t own[CALL_COUNT];
+    json_t *list = json_array();
+    mpi_report_own(row, own);
+    for (uint32_t call = 0; call < CALL_COUNT; call++)
+        if (own[call])
+            json_array_append_new(
+                list, json_pack("{s:s, s:I}", "name", call_infos[call].name, "calls", (json_int_t)own[call]));
+    return list;
+}
+
 /* ---- who sends to whom ---- */
 
 static const struct field cell_fields[] = {
@@ -321,6 +335,9 @@ static const struct field mpi_fields[] = {
     {"sites", FIELD_LIST, .json = sites_json, .of = site_fields},
     {"matrix", FIELD_LIST, .json = matrix_json, .of = cell_fields},
     {"communicators", FIELD_LIST, .json = mpi_report_comms_json, .of = mpi_comm_fields},
+    {"in_own_functions", FIELD_LIST, .json = own_json, .of = own_fields,
+     .about = "functions of MPI that the program itself has, a tool that is linked into it: its calls are counted, not "
+              "what the program calls of it"},
     {"unreadable", FIELD_COUNT, FIELD_AT(struct mpi_report, unreadable_count),
      .about = "files of statistics that could not be read"},
     {"other_threads", FIELD_OBJECT, .of = others_fields,

@@ -146,6 +146,7 @@ class Programs(mpitest.MpiCase):
         rows = {row["name"]: row["calls"] for row in mpi["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
 
+    @mpitest.both
     def test_tool_in_the_program(self):
         """Linked into it, its MPI_Send cannot be told from the program's own functions: what it calls is counted, and a line
         says so."""
@@ -154,6 +155,7 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(done.stdout, "tool: 10 sends\n")
         rows = {row["name"]: row["calls"] for row in self.mpi_report()["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"], rows["MPI_Reduce"], rows["MPI_Finalize"]), (10, 10, 2, 2))
+        self.assertEqual(self.mpi_report()["in_own_functions"], [{"name": "MPI_Finalize", "calls": 4}, {"name": "MPI_Send", "calls": 10}])
         self.assertIn("\n  14 of these calls are of functions MPI_Finalize and MPI_Send that the program itself has, a tool that "
                       "is linked into it: ", self.box.run(self.box.scry("report", "@last")).stdout)
 
