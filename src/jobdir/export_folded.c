@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Folded stacks for flame graphs: `program;main;solve 1234`, a line a path with the time spent there itself, in
- * nanoseconds. Memory grows with the number of different paths; when there are too many, or they are too deep, time
- * counts for the path as far as it is kept.
+ * nanoseconds; or with the part of it that threads had a processor for, or that they waited. Memory grows with the
+ * number of different paths; when there are too many, or they are too deep, time counts for the path as far as it is
+ * kept.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,11 @@ struct path {
     uint64_t self_ticks;
 };
 
+enum folded_part { FOLDED_TIME, FOLDED_CPU, FOLDED_WAITING };
+
 struct folded {
+    enum folded_part part;
+    uint64_t unknown;   /* calls of which the part is not known */
     struct path *paths; /* of this trace; 0 is the root */
     size_t count, room;
     uint32_t *slots; /* hash of indexes + 1 */
@@ -98,10 +103,37 @@ static uint32_t path_of(struct exporter *exporter, uint32_t parent, uint32_t fun
     return made;
 }
 
+static int begin_part(struct exporter *exporter, enum folded_part part)
+{
+    struct folded *folded = exporter->state = calloc(1, sizeof *folded);
+    if (folded)
+        folded->part = part;
+    return folded ? 0 : -ENOMEM;
+}
+
 static int begin(struct exporter *exporter)
 {
-    exporter->state = calloc(1, sizeof(struct folded));
-    return exporter->state ? 0 : -ENOMEM;
+    return begin_part(exporter, FOLDED_TIME);
+}
+
+static int begin_cpu(struct exporter *exporter)
+{
+    return begin_part(exporter, FOLDED_CPU);
+}
+
+static int begin_waiting(struct exporter *exporter)
+{
+    return begin_part(exporter, FOLDED_WAITING);
+}
+
+static int end(struct exporter *exporter)
+{
+    const struct folded *folded = exporter->state;
+    if (folded->unknown)
+        log_warning("of %" PRIu64 " calls it is not known when they had a processor, so their own time is in no path: "
+                    "`scry report` says why",
+                    folded->unknown);
+    return 0;
 }
 
 static void done(struct exporter *exporter)
@@ -162,6 +194,23 @@ static int trace_end(struct exporter *exporter)
     return 0;
 }
 
+/* How much of its time counts; what is not known of a call counts only for those inside. */
+static uint64_t part_of(struct folded *folded, const struct trace *trace, const struct call *call,
+                        const struct trace_event *event)
+{
+    struct call_time time;
+    uint64_t span = event->time - event->entry_time;
+    if (folded->part == FOLDED_TIME)
+        return span;
+    if (!call_time(trace, call, event, &time)) {
+        folded->unknown++;
+        return call->value;
+    }
+    uint64_t waiting = event->spent->waiting - call->spent.waiting;
+    uint64_t off = waiting + event->spent->preempted - call->spent.preempted;
+    return folded->part == FOLDED_WAITING ? waiting : span > off ? span - off : 0;
+}
+
 /* call->mark is its path, call->value the time inside the calls it made. */
 static void enter(void *ctx, struct call *call, const struct trace_event *event)
 {
@@ -179,7 +228,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
             call->around->value += call->value;
         return;
     }
-    uint64_t span = event->time - event->entry_time;
+    uint64_t span = part_of(folded, exporter->trace, call, event);
     folded->paths[call->mark].self_ticks += span > call->value ? span - call->value : 0;
     if (call->around)
         call->around->value += span;
@@ -189,11 +238,11 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 {
 }
 
-const struct export_format export_folded = {
-    .name = "folded",
-    .begin = begin,
-    .trace_begin = trace_begin,
-    .trace_end = trace_end,
-    .done = done,
-    .visitor = {.enter = enter, .leave = leave, .other = other},
-};
+#define FOLDED(name_, begin_) \
+    { \
+        .name = (name_), .begin = (begin_), .trace_begin = trace_begin, .trace_end = trace_end, .end = end, \
+        .done = done, .visitor = {.enter = enter, .leave = leave, .other = other}, \
+    }
+const struct export_format export_folded = FOLDED("folded", begin);
+const struct export_format export_folded_cpu = FOLDED("folded-cpu", begin_cpu);
+const struct export_format export_folded_waiting = FOLDED("folded-waiting", begin_waiting);

@@ -59,6 +59,13 @@ class CpuTime(TracerCase):
         lines = self.scry("export", "--format", "csv", "-o", "-", self.job).stdout
         table = [row for row in csv.DictReader(io.StringIO(lines)) if row["function"] == "compute"]
         self.assertAlmostEqual(sum(int(row["cpu_ns"]) for row in table), 90 * MS, delta=4 * MS)
+        for kind in ("cpu", "waiting"):
+            sums = {}
+            for line in self.scry("export", "--format", f"folded-{kind}", "-o", "-", self.job).stdout.splitlines():
+                path, ns = line.rsplit(" ", 1)
+                sums[path.rpartition(";")[2]] = sums.get(path.rpartition(";")[2], 0) + int(ns)
+            for name, row in rows.items():
+                self.assertAlmostEqual(sums.get(name, 0), row[f"self_{kind}_ns"], delta=row["self_ns"] / 50 + 1000, msg=name)
         self.scry("export", "--format", "chrome", "-o", "chrome.json", self.job)
         with open(self.box.path("work", "chrome.json"), encoding="utf-8") as file:
             ends = [event["args"]["waiting_ns"] for event in json.load(file)["traceEvents"]
@@ -98,6 +105,9 @@ class CpuTime(TracerCase):
         self.check_unknown(rows, "compute", "calls are only counted")
         rows, _ = self.run_it(options=("--trace", "all", "--overflow", "flight"))
         self.check_unknown(rows, "compute", "a flight recorder keeps")
+        done = self.scry("export", "--format", "folded-cpu", "-o", "-", self.job)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"of \d+ calls it is not known when they had a processor")
 
     def test_width(self):
         """Lines are not longer than there is room, and nothing is lost but the middle of names in columns."""
