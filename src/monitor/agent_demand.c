@@ -319,7 +319,7 @@ static void note(struct agent *agent, const struct demand *demand, bool met, enu
     if (!its)
         return;
     its->met |= met;
-    if (its->kind)
+    if (its->kind && (its->kind == kind || kind != NOTE_condition_unseen))
         return;
     its->kind = kind;
     snprintf(its->function, sizeof its->function, "%s", demand->text);

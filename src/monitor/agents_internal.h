@@ -71,7 +71,7 @@ struct trace_job {
         uint32_t serial;     /* of a demand */
         bool met;            /* in some process */
         enum note_kind kind; /* what is wrong in some process; NOTE_NONE: nothing */
-        char function[65], reason[71];
+        char function[65], reason[160];
     } rule_notes[RULE_NOTES];
     unsigned rule_note_count;
     bool unreachable;     /* the socket that its programs know was not there for a while */
