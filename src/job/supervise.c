@@ -394,9 +394,12 @@ static void wait_for_traces(struct job *job)
     struct watch *watch = &job->watch;
     uint64_t start = clock_now_ns(), now, advanced = start, least = UINT64_MAX;
     bool flush = job->options->mpi != RUN_MPI_OFF, answered;
+    int wait_ms = 1;
     do {
-        if (unfinished(job))
-            poll(NULL, 0, TRACES_POLL_MS);
+        if (unfinished(job)) { /* mostly they are on their way */
+            poll(NULL, 0, wait_ms);
+            wait_ms = 2 * wait_ms < TRACES_POLL_MS ? 2 * wait_ms : TRACES_POLL_MS;
+        }
         watch_ask_traces(watch, flush);
         flush = false;
         answered = watch_wait(watch, ANSWER_MS);
