@@ -56,6 +56,15 @@ static unsigned emit_join(struct parser *parser, enum capture_alu how, struct te
     return result;
 }
 
+/* The lowest temporary number that a and b have, or the next one: what is above is free once they are joined. */
+static unsigned lowest(const struct emitter *emitter, struct term a, struct term b)
+{
+    unsigned low = emitter->temps;
+    if (!a.known && a.value >= CAPTURE_TEMP && a.value < low)
+        low = a.value;
+    return !b.known && b.value >= CAPTURE_TEMP && b.value < low ? b.value : low;
+}
+
 /* CAPTURE_MOD has a sign here. */
 static int join(struct parser *parser, enum capture_alu how, struct term a, struct term b, struct term *ret_term)
 {
@@ -63,15 +72,21 @@ static int join(struct parser *parser, enum capture_alu how, struct term a, stru
         ret_term->known = true;
         return join_known(parser, how, a.number, b.number, &ret_term->number);
     }
-    unsigned right = b.known ? term_copy(parser, b) : b.value;
+    struct emitter *emitter = parser->emitter;
+    unsigned low = lowest(emitter, a, b), right = b.known ? term_copy(parser, b) : b.value;
     if (how == CAPTURE_DIV_SIGNED || how == CAPTURE_MOD)
-        emit(parser->emitter, CAPTURE_REQUIRE, right, CAPTURE_INVALID, 0);
+        emit(emitter, CAPTURE_REQUIRE, right, CAPTURE_INVALID, 0);
     unsigned result = emit_join(parser, how == CAPTURE_MOD ? CAPTURE_DIV_SIGNED : how, a, right);
     if (how == CAPTURE_MOD) {
-        emit(parser->emitter, CAPTURE_ALU, result, CAPTURE_MUL, right);
+        emit(emitter, CAPTURE_ALU, result, CAPTURE_MUL, right);
         result = emit_join(parser, CAPTURE_SUB, a, result);
     }
-    *ret_term = (struct term){.value = result};
+    if (emitter->failed)
+        return bad(parser, NUMBER_TOO_DEEP);
+    if (result != low)
+        emit(emitter, CAPTURE_LEA, low, result, 0);
+    emitter->temps = low + 1;
+    *ret_term = (struct term){.value = low};
     return 0;
 }
 
@@ -85,7 +100,8 @@ static int cut(struct parser *parser, struct term term, uint64_t bit, uint64_t b
     return r < 0 ? r : join(parser, is_signed ? CAPTURE_SAR : CAPTURE_SHR, term, right, ret_term);
 }
 
-static int term_of(struct parser *parser, struct resolved *at, struct term *ret_term)
+/* `scratch`: what was used of it before the expression, which is not needed once its value is there. */
+static int term_of(struct parser *parser, struct resolved *at, unsigned scratch, struct term *ret_term)
 {
     Dwarf_Die stripped;
     uint64_t bits = at->bits;
@@ -98,6 +114,7 @@ static int term_of(struct parser *parser, struct resolved *at, struct term *ret_
     int value = known ? emit_load(parser->emitter, &at->place, (unsigned)bytes) : -1;
     if (value < 0)
         return bad(parser, NUMBER_NOT_AVAILABLE);
+    parser->emitter->scratch = scratch;
     return cut(parser, (struct term){.value = (unsigned)value}, at->bit, bits,
                type_kind_of(&stripped) != TYPE_BOOL && type_is_signed(&stripped), ret_term);
 }
@@ -163,7 +180,7 @@ static int index_parentheses(struct parser *parser, struct term *ret_term)
         return index_cast(parser, &type, ret_term);
     }
     if (numbers_unary(parser, &at) == 0)
-        return term_of(parser, &at, ret_term);
+        return term_of(parser, &at, mark.scratch, ret_term);
     emitter_reset(parser->emitter, &mark);
     parser->at = begin + 1;
     int r = index_value(parser, 0, ret_term);
@@ -213,8 +230,9 @@ static int index_operand(struct parser *parser, struct term *ret_term)
         *ret_term = (struct term){.known = true};
         return numbers_size_of(parser, &ret_term->number);
     }
+    unsigned scratch = parser->emitter->scratch;
     int r = numbers_unary(parser, &at);
-    return r < 0 ? r : term_of(parser, &at, ret_term);
+    return r < 0 ? r : term_of(parser, &at, scratch, ret_term);
 }
 
 /* What operators of that level or stronger ones join. */

@@ -348,6 +348,8 @@ bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_
     struct emitter_block block = emit_number_begin(emitter);
     struct parser parser = {emitter, expression, expression, find, ctx, ret_problem, 0, true};
     bool good = emit_number(&parser, &type) == 0;
+    if (good && emitter->failed)
+        good = bad(&parser, NUMBER_TOO_DEEP) == 0;
     emit_number_end(emitter, block, type);
     if (!good || emitter->failed) {
         emitter_reset(emitter, &mark);

@@ -50,7 +50,7 @@ static void lines_only(void *ctx, uint64_t address)
 static void param_problem(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
                           const struct number_problem *what)
 {
-    problem(ctx, address, expression);
+    fprintf(stderr, "0x%" PRIx64 ": %s: %s at %u\n", address, expression, number_problem_word(what->kind), what->at);
 }
 
 static int function(Dwarf_Die *die, void *ctx)
