@@ -488,8 +488,8 @@ unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const cha
 void agent_demands_compiled(struct agent *agent, bool ok);
 /* Their parameters are no numbers in some function: struct compiled_problem. */
 void agent_demands_problem(struct agent *agent, const struct buf *problems);
-bool agent_demands_wait(const struct agent *agent);                 /* some is not in place yet */
-void agent_demands_indexed(struct agent *agent);                    /* modules or indexes changed */
+bool agent_demands_wait(const struct agent *agent); /* some is not in place yet */
+void agent_demands_indexed(struct agent *agent);    /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
 void agent_raises(struct agent *agent); /* hands raised events over */
 /* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it
