@@ -145,6 +145,20 @@ static bool emit_dimensions(struct emitter *emitter, const struct dimension *dim
     return shown;
 }
 
+/* Of assumed size (`a(*)`): the last dimension has no upper bound, and nothing else says how many there are. */
+static bool has_no_end(Dwarf_Die *type)
+{
+    Dwarf_Die child;
+    bool endless = false;
+    if (dwarf_hasattr(type, DW_AT_data_location) || dwarf_child(type, &child) != 0)
+        return false;
+    do
+        if (dwarf_tag(&child) == DW_TAG_subrange_type)
+            endless = !dwarf_hasattr(&child, DW_AT_upper_bound) && !dwarf_hasattr(&child, DW_AT_count);
+    while (dwarf_siblingof(&child, &child) == 0);
+    return endless;
+}
+
 void emit_fortran_array(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
                         unsigned nest)
 {
@@ -152,6 +166,10 @@ void emit_fortran_array(struct emitter *emitter, Dwarf_Die *type, const struct p
     struct dimension dimensions[FORTRAN_DIMENSIONS];
     struct emitter_mark mark = emitter_mark(emitter);
     bool shown = false;
+    if (has_no_end(type)) {
+        layout_put(emitter, "w");
+        return;
+    }
     uint64_t size = type_of(type, &element) && type_strip(&element, &stripped) ? type_size(&stripped) : 0;
     if (size > 0 && place->kind == PLACE_MEMORY && !place->missing[0] && !place->missing[1] &&
         emitter->blocks + FORTRAN_DIMENSIONS + 4 < CAPTURE_BLOCKS) {

@@ -13,7 +13,7 @@
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions, inlined instances, variables in scope
- *     capture_places, capture_result   where variables and results are
+ *     capture_places, capture_result, capture_bounds   where variables, results and bounds of arrays are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
  *     capture_memo     what pointers lead to, compiled once
  *     capture_numbers, capture_indexes    expressions of conditions
@@ -404,6 +404,7 @@ struct track {
         uint8_t size;
         struct tracked a, b;
     } flags;
+    uint8_t frame;    /* behind an entry hook: the register by which the frame's slots are addressed; 0: none */
     bool memory_lost; /* memory may not be as it was at the start */
     bool reachable;
 };
@@ -413,10 +414,16 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
 /* From behind an exit hook to the function's return, on all ways there: the values of registers for results. False also
  * where it goes on by calls, as when an exception leaves the function. */
 bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin);
+/* The state right behind an entry hook, which is what a capture program finds; track_behind() goes on from there. The
+ * frame's slots, addressed by `frame`, are set from now on. */
+void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame);
+/* Goes on behind an entry hook, instruction by instruction, until `look` has seen what it looks for. False: it has not
+ * before the way parts. */
+typedef bool track_look_fn(void *ctx, const struct track *now, uint64_t at);
+bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx);
 /* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
  * an entry hook. False: there is none before the way parts. */
-bool track_first_stored(const struct track *track, const struct elf_code *code, uint64_t begin, int64_t offset,
-                        struct tracked *ret_stored);
+bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored);
 /* Whether something was stored to the byte at rsp(at the start) + offset. */
 bool track_stored(const struct track *track, int64_t offset);
 /* Where a place in memory is from rsp(at the start). */

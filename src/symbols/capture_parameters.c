@@ -118,7 +118,7 @@ static bool slot_contradicts(struct site *site, Dwarf_Die *parameter, const stru
         return false;
     if (offset >= 8) /* the caller's part of the stack */
         return !abi->in_memory || offset != (int64_t)abi->stack;
-    if (!track_first_stored(&site->track, &site->job->compiler->code, site->returns, offset, &stored) || stored.mask)
+    if (!track_first_stored(&site->track, site->returns, offset, &stored) || stored.mask)
         return false;
     if (stored.kind == TRACK_REGISTER && stored.add == 0)
         return abi->in_memory || (abi->count > 0 && stored.base != abi->registers[0]);

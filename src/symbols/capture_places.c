@@ -339,7 +339,10 @@ static int attribute_of(void *ctx, struct emitter *emitter, Dwarf_Die *type, uns
         if (!type_of(&other, &other_type) || type_size(&other_type) != sizeof(uint64_t))
             return -1;
         locate_by_dwarf(site, emitter, &other, &place);
-        return place.kind == PLACE_PIECES ? -1 : emit_load(emitter, &place, sizeof(uint64_t));
+        bool known = place.kind != PLACE_NOT_AVAILABLE && place.kind != PLACE_OPTIMISED_OUT;
+        if (place.kind == PLACE_PIECES || (!known && !site_locate_bound(site, emitter, &other, &place)))
+            return -1;
+        return emit_load(emitter, &place, sizeof(uint64_t));
     }
     if (die_number(type, number, &constant)) {
         unsigned temp = emit_temp(emitter);

@@ -140,9 +140,8 @@ static int load_value(struct result *result, const struct tracked *value)
     return settle(emitter, to, temp);
 }
 
-/* `size` low bytes of a value. */
-static bool place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,
-                     struct place *ret_place)
+bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,
+                   struct place *ret_place)
 {
     struct result result = {emitter, track, emitter->code.len + RESULT_INSNS * sizeof(struct capture_insn)};
     uint64_t wanted = size < 8 ? (UINT64_C(1) << 8 * size) - 1 : UINT64_MAX;
@@ -201,7 +200,7 @@ static bool locate_registers(const struct track *track, const struct abi_place *
     }
     for (unsigned i = 0; i < count; i++) {
         struct place part;
-        if (!place_of(track, track->values[halves.registers[i]], halves.used[i], emitter, &part))
+        if (!site_place_of(track, track->values[halves.registers[i]], halves.used[i], emitter, &part))
             return false;
         site_add_eightbyte(&whole, &part, &halves, i);
     }
@@ -229,11 +228,11 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
         (!in_registers || track->values[abi.registers[0]].kind == TRACK_CONSTANT)) /* registers may be cleared */
         return;
     if (!in_registers) {
-        found = place_of(track, track->values[TRACK_X87], 10, emitter, ret_place);
+        found = site_place_of(track, track->values[TRACK_X87], 10, emitter, ret_place);
     } else if (abi.by_address) {
         struct place pointer;
         const struct tracked *address = &track->values[abi.registers[0]];
-        found = is_complete(track, address) && place_of(track, *address, 8, emitter, &pointer);
+        found = is_complete(track, address) && site_place_of(track, *address, 8, emitter, &pointer);
         int value = found ? emit_load(emitter, &pointer, 8) : -1;
         found = value >= 0;
         *ret_place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};

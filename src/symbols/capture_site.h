@@ -66,6 +66,11 @@ void site_find_parameters(struct site *site, bool by_abi);
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place);
 /* capture_result.c */
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place);
+/* `size` low bytes of a value that was followed from where the program runs. False: it is not to be had. */
+bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,
+                   struct place *ret_place);
+/* capture_bounds.c: what the code behind an entry hook is about to write to a variable that was not set before. */
+bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place);
 
 /* The compiler and its options; NULL: unknown. */
 const char *site_producer(const struct site *site);

@@ -47,11 +47,18 @@ void track_store(struct track *track, struct tracked address, unsigned size, str
         (struct track_slot){.offset = address.add, .base = address.base, .size = (uint8_t)size, .value = value};
 }
 
-/* Behind an exit hook: whether something was stored that the address could mean, too. */
+static bool is_of_frame(const struct track *track, unsigned base)
+{
+    return track->frame && (base == RSP || base == track->frame);
+}
+
+/* Behind a hook: whether something was stored that the address could mean, too. Before a frame's slots are set nothing
+ * leads to them but the registers that they are addressed by. */
 static bool may_be_changed(const struct track *track, unsigned base)
 {
     for (unsigned i = 0; i < track->slot_count; i++)
-        if (track->nodes && track->slots[i].base != base)
+        if (track->nodes && track->slots[i].base != base &&
+            (is_of_frame(track, base) || !is_of_frame(track, track->slots[i].base)))
             return true;
     return track->memory_lost;
 }
@@ -71,14 +78,15 @@ static struct tracked constant_at(const struct track *track, uint64_t address, u
 static struct tracked load_elsewhere(struct track *track, struct tracked address, unsigned size)
 {
     struct tracked value = unknown;
+    bool pointer = address.kind == TRACK_MEMORY && !address.mask; /* as it lay there when all began */
     if (!track->nodes || address.size < 8)
         return unknown;
     if (address.kind == TRACK_FIXED && !address.mask)
         value = constant_at(track, (uint64_t)address.add, size);
-    if (value.kind == TRACK_CONSTANT || size > 8 || track->slot_count > 0 || track->memory_lost)
+    if (value.kind == TRACK_CONSTANT || size > 8 || track->memory_lost ||
+        (pointer ? may_be_changed(track, XMM0) : track->slot_count > 0))
         return value;
-    value = track_compute(track, TRACK_LOAD, size, address, track_constant(0));
-    return value;
+    return track_compute(track, TRACK_LOAD, size, address, track_constant(0));
 }
 
 static struct tracked load(struct track *track, struct tracked address, unsigned size)

@@ -99,32 +99,66 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
     return at == end && track->reachable;
 }
 
-bool track_first_stored(const struct track *track, const struct elf_code *code, uint64_t begin, int64_t offset,
-                        struct tracked *ret_stored)
+static bool parts(const struct insn *insn)
 {
-    struct track now = *track;
+    int category = insn->zydis.meta.category;
+    return category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_RET || category == ZYDIS_CATEGORY_COND_BR ||
+           category == ZYDIS_CATEGORY_UNCOND_BR;
+}
+
+bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx)
+{
+    struct insn insn;
     uint64_t at = begin;
     for (unsigned n = 0; n < INSNS_MAX; n++) {
-        for (unsigned i = 0; i < now.slot_count; i++)
-            if (now.slots[i].base == RSP && now.slots[i].offset == offset) {
-                *ret_stored = now.slots[i].value;
-                return true;
-            }
-        struct insn insn;
-        if (n == 0) { /* the hook: changes nothing in the program's frames */
-            track_called(&now);
-            now.memory_lost = track->memory_lost;
-        } else if (!insn_decode(code, at, &insn) || insn.zydis.meta.category == ZYDIS_CATEGORY_CALL ||
-                   insn.zydis.meta.category == ZYDIS_CATEGORY_RET ||
-                   insn.zydis.meta.category == ZYDIS_CATEGORY_COND_BR ||
-                   insn.zydis.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+        if (look(ctx, now, at))
+            return true;
+        if (!insn_decode(now->code, at, &insn) || parts(&insn))
             return false;
-        } else {
-            track_step(&now, &insn);
-            at = insn.next;
-        }
+        track_step(now, &insn);
+        at = insn.next;
     }
     return false;
+}
+
+void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame)
+{
+    start(ret, code);
+    track_called(ret);
+    ret->memory_lost = false; /* the hook changes nothing in the program's frames */
+    nodes->count = 0;
+    ret->nodes = nodes;
+    ret->frame = (uint8_t)frame;
+}
+
+struct first_stored {
+    int64_t offset;
+    struct tracked stored;
+};
+
+static bool is_stored(void *ctx, const struct track *now, uint64_t at)
+{
+    struct first_stored *first = ctx;
+    for (unsigned i = 0; i < now->slot_count; i++)
+        if (now->slots[i].base == RSP && now->slots[i].offset == first->offset) {
+            first->stored = now->slots[i].value;
+            return true;
+        }
+    return false;
+}
+
+bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored)
+{
+    struct track now = *track;
+    struct first_stored first = {.offset = offset};
+    bool found = is_stored(&first, &now, begin);
+    if (!found) {
+        track_called(&now);
+        now.memory_lost = track->memory_lost;
+        found = track_behind(&now, begin, is_stored, &first);
+    }
+    *ret_stored = first.stored;
+    return found;
 }
 
 /* ---- behind an exit hook ---- */
@@ -195,11 +229,7 @@ static enum outcome walk(struct way *way, struct track *track, uint64_t at, unsi
 bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin)
 {
     struct way way = {code, INSNS_MAX};
-    start(track, code);
-    track_called(track);
-    nodes->count = 0;
-    track->nodes = nodes;
-    track->memory_lost = false; /* the hook changes nothing in the program's frames */
+    track_start_behind(track, nodes, code, 0);
     return walk(&way, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
 }
 

@@ -28,7 +28,7 @@
  *       ^ name { fields } at most one of its fields, all of them `?`, is there; the name says what it is without any
  *       r N              N bytes
  *       ? type           status, and the type if it could be read
- *       o   n   k        nothing: optimised out, not available, no room for it
+ *       o   n   k   w    nothing: optimised out, not available, no room for it, an array whose size nobody knows
  *       y                a byte that is not shown
  *
  * A status byte is enum capture_status; what it announces follows after CAPTURE_OK and CAPTURE_PART.
@@ -292,6 +292,7 @@ static int read_shape(struct reader *reader, struct layout_type *type)
         {'o', LAYOUT_OPTIMISED_OUT, false, NULL, 0},
         {'n', LAYOUT_NOT_AVAILABLE, false, NULL, 0},
         {'k', LAYOUT_NO_ROOM, false, NULL, 0},
+        {'w', LAYOUT_UNSIZED, false, NULL, 0},
         {'?', LAYOUT_CHECKED, false, NULL, 1},
         {'y', LAYOUT_PAD, false, NULL, 1},
     };

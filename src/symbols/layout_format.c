@@ -10,7 +10,7 @@
  *   unions       all members, each as if it were the one
  *   maps         {[key] = value, ...}; of a variant the alternative that it has, of an optional its value or nullopt
  *   flags        A|B, the rest as a hexadecimal number; a number that is no enumerator as that number
- *   missing      <optimised out>, <not available>, <invalid 0x...>, <cut>
+ *   missing      <optimised out>, <not available>, <invalid 0x...>, <cut>, <of unknown size>
  */
 #include <inttypes.h>
 #include <math.h>
@@ -353,6 +353,9 @@ static void put_type(struct printer *printer, const struct layout_type *type)
     case LAYOUT_NO_ROOM:
         buf_puts(printer->out, "<cut>");
         break;
+    case LAYOUT_UNSIZED:
+        buf_puts(printer->out, "<of unknown size>");
+        break;
     case LAYOUT_CHECKED:
         status = take(printer, 1);
         if (status && put_status(printer, *status, 0))
@@ -387,7 +390,8 @@ static struct printer printer_at(const struct layout *layout, enum layout_part p
 
 static bool is_never_known(const struct layout_type *type)
 {
-    return type->kind == LAYOUT_OPTIMISED_OUT || type->kind == LAYOUT_NOT_AVAILABLE || type->kind == LAYOUT_NO_ROOM;
+    return type->kind == LAYOUT_OPTIMISED_OUT || type->kind == LAYOUT_NOT_AVAILABLE || type->kind == LAYOUT_NO_ROOM ||
+           type->kind == LAYOUT_UNSIZED;
 }
 
 void layout_declare(const struct layout *layout, enum layout_part part, struct buf *out)

@@ -31,6 +31,7 @@ enum layout_kind {
     LAYOUT_OPTIMISED_OUT, /* these take no bytes */
     LAYOUT_NOT_AVAILABLE,
     LAYOUT_NO_ROOM,
+    LAYOUT_UNSIZED,
     LAYOUT_CHECKED, /* status, inner */
     LAYOUT_PAD,     /* a byte that is not shown */
     LAYOUT_KINDS

@@ -183,6 +183,9 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
     case LAYOUT_NO_ROOM:
         buf_printf(out, "struct { } %s_cut; ", name);
         break;
+    case LAYOUT_UNSIZED:
+        buf_printf(out, "struct { } %s_of_unknown_size; ", name);
+        break;
     case LAYOUT_PAD:
         put_bytes(out, 1, name);
         break;

@@ -432,7 +432,7 @@ class Values(TracerCase):
                     self.assertRegex(done.stderr, r"warning .*'shapes::total'.* a\[0\]: no such element")
 
     def test_fortran_O0(self):
-        self.check("fortran-O0")
+        self.check("fortran-O0", complete=True)
 
     def test_fortran_Og(self):
         self.check("fortran-Og")

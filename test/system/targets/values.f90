@@ -105,7 +105,22 @@ contains
   subroutine bounds(v, n, m, rest)
     integer, intent(in) :: n, m, v(n, m), rest(*)
     print '(a)', '> bounds(v = {' // list(v(:, 1)) // ', ' // list(v(:, 2)) // '}, n = ' // w(n) // ', m = ' // w(m) // &
-      ', rest = ' // list(rest(1:2)) // ')'
+      ', rest = <of unknown size>)'
+    if (rest(1) < 0) print *, 'no'
+  end subroutine
+  subroutine more_bounds(k, c, n, t, s)
+    integer(8), intent(in) :: k
+    integer, intent(in) :: n, c(0:n), t(n:2*n - 1, k), s(-1:1, *)
+    integer :: own(n)
+    print '(a)', '> more_bounds(k = ' // w(int(k)) // ', c = ' // list(c) // ', n = ' // w(n) // ', t = {' // list(t(:, 1)) // &
+      ', ' // list(t(:, 2)) // ', ' // list(t(:, 3)) // '}, s = <of unknown size>)'
+    own = n
+    if (own(1) + s(0, 1) < 0) print *, 'no'
+  end subroutine
+  subroutine empty(n, a)
+    integer, intent(in) :: n, a(n)
+    print '(a)', '> empty(n = ' // w(n) // ', a = {})'
+    if (size(a) > 0) print *, 'no'
   end subroutine
   subroutine assumed(a, b, n)
     integer, intent(in) :: a(:), b(0:, :), n
@@ -198,6 +213,8 @@ program values
   call texts('omega', 'b', n, k_text())
   call explicit(k, low, grid, ['ab', 'cd'])
   call bounds(grid, 2, 2, k)
+  call more_bounds(3_8, k, 2, grid, low)
+  call empty(-1, k)
   call assumed(k(1:3:2), grid(:, 2:3), 4)
   call assumed(k(3:1:-1), grid(2:1:-1, 1:3:2), 5)
   allocate (a(-1:0))
