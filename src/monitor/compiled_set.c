@@ -25,7 +25,7 @@ static void free_set(struct compiled_set *set)
 /* Whether another compilation would come to the same. */
 static bool is_lasting(const struct compiled_set *set)
 {
-    return *set->key && set->done && !set->items.failed && !set->problems.len && !set->bare;
+    return *set->key && set->done && !set->items.failed && !set->problems.len && !set->missing && !set->bare;
 }
 
 static void set_complete(struct compiled_set *set)
@@ -37,7 +37,7 @@ static void set_complete(struct compiled_set *set)
     set->telling = false;
     if (is_lasting(set) && compiled_store(&set->items, set->key, set->request, &err) < 0)
         log_info("what was compiled is not kept: %s", err.text);
-    if (!set->done || set->items.failed)
+    if (!set->done || set->items.failed || set->missing)
         free_set(set); /* the next process tries again */
 }
 
@@ -66,10 +66,11 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
         add_problem(set, answer);
     else if (answer->kind == HELPER_LINES_ONLY)
         set->bare = !set->bare || answer->address < set->bare ? answer->address : set->bare;
-    else if (answer->kind == HELPER_PROBLEM || answer->kind == HELPER_PARAM_PROBLEM)
+    else if (answer->kind == HELPER_PROBLEM || answer->kind == HELPER_PARAM_PROBLEM || answer->kind == HELPER_MISSING) {
+        set->missing |= answer->kind == HELPER_MISSING;
         log_info("values of the function at 0x%llx: %s%s", (unsigned long long)answer->address, answer->text,
-                 answer->kind == HELPER_PROBLEM ? "" : ": not there");
-    else if (answer->kind == HELPER_DONE)
+                 answer->kind == HELPER_PARAM_PROBLEM ? ": not there" : "");
+    } else if (answer->kind == HELPER_DONE)
         set->done = true;
     else if (answer->kind == HELPER_FAILED)
         log_warning("scry-symbols: %s", answer->text);

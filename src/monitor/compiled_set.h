@@ -28,6 +28,7 @@ struct compiled_set {
     struct buf items;         /* symbols/compiled.h */
     struct buf programs;      /* all of items, as they lie in an area: made at first need */
     struct buf problems;      /* of parameters: struct compiled_problem */
+    bool missing;             /* functions whose debug information is in a file that is not there */
     uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
     bool done;                /* the helper came to its end */
     bool telling;             /* it is being put into processes */

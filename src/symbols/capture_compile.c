@@ -486,7 +486,10 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         return 0;
     }
     if (!scopes_function(compiler, address, &job.function)) {
-        if (scopes_lines_only(compiler, address, NULL))
+        _cleanup_(buf_done) struct buf missing = BUF_INIT;
+        if (scopes_put_missing(compiler, address, &missing))
+            output->missing(output->ctx, address, missing.data ? missing.data : "");
+        else if (scopes_lines_only(compiler, address, NULL))
             output->lines_only(output->ctx, address);
         else
             tell(&job, address, "no debug information about this function: compile its file with -g");

@@ -44,6 +44,8 @@ struct capture_output { /* called for each thing compiled; borrowed */
     void (*param_problem)(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
                           const struct number_problem *problem);
     void (*lines_only)(void *ctx, uint64_t address);                /* a function: its file was compiled with -g1 */
+    /* The file that has its debug information is not there, or of another build: for people. */
+    void (*missing)(void *ctx, uint64_t address, const char *text);
     void (*problem)(void *ctx, uint64_t address, const char *text); /* something else, for people */
 };
 

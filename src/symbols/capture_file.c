@@ -29,6 +29,7 @@ static int open_file(struct capture_compiler *compiler, const char *path, struct
     if (r < 0)
         return r;
     compiler->dwarf = dwfl_module_getdwarf(compiler->module, &compiler->dwarf_bias);
+    compiler->types.dwarf = compiler->dwarf;
     Elf *debug = compiler->dwarf ? dwarf_getelf(compiler->dwarf) : NULL;
     if (debug && debug != elf)
         elf_code_read_symbols(&compiler->code, debug);

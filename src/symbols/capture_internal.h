@@ -55,8 +55,9 @@ enum type_kind {
     TYPE_OTHER, /* its bytes */
 };
 
-/* What was found out of a file's types, each at first need. */
+/* What was found out of the types of a file (dwarf), each at first need. */
 struct type_index {
+    Dwarf *dwarf;
     struct type_definition *definitions;
     bool definitions_known;
     struct name_unit *units;
@@ -504,7 +505,7 @@ struct capture_compiler {
     struct layout_entry *layouts;
     struct site_entry *call_sites;    /* that were given out */
     struct function_code caller_code; /* of the caller that was looked at last */
-    Dwarf_Off caller;
+    const void *caller;               /* its DIE's address */
     bool caller_known;
 };
 
@@ -513,6 +514,8 @@ bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_
 /* The file of this address was compiled with -g1: lines, at most functions, too, but no variables and types. `function`
  * NULL: scopes_function() found none. */
 bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *function);
+/* Why nothing is known of an address whose unit lies in a file of its own. False: it is not so. */
+bool scopes_put_missing(struct capture_compiler *compiler, uint64_t address, struct buf *out);
 uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
 void scopes_done(struct capture_compiler *compiler);
 size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,

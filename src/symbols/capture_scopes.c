@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/dwarf_units.h"
 
 enum { NEST_LIMIT = 128, LOCALS_MAX = 512 };
 
 struct function_entry {
     uint64_t low, high;
-    Dwarf_Off die;
+    Dwarf_Die die;
 };
 
 struct unit_functions {
@@ -25,7 +26,7 @@ struct unit_functions {
 
 struct unit_entry { /* a range of a unit */
     uint64_t low, high;
-    Dwarf_Off die;
+    Dwarf_Die die;
     struct unit_functions *functions; /* shared by its ranges; owned by the one with `owner` */
     bool owner;
 };
@@ -62,8 +63,8 @@ static void add_unit(struct capture_compiler *compiler, Dwarf_Die *unit)
     for (ptrdiff_t at = 0; functions && (at = dwarf_ranges(unit, at, &base, &low, &high)) > 0;) {
         if (high <= low || !grow(&compiler->units, compiler->unit_count, sizeof *compiler->units))
             continue;
-        compiler->units[compiler->unit_count++] = (struct unit_entry){
-            low + compiler->dwarf_bias, high + compiler->dwarf_bias, dwarf_dieoffset(unit), functions, owner};
+        compiler->units[compiler->unit_count++] =
+            (struct unit_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, *unit, functions, owner};
         owner = false;
     }
     if (owner)
@@ -108,8 +109,8 @@ static void list_functions(struct capture_compiler *compiler, struct unit_functi
         if (tag == DW_TAG_subprogram)
             for (ptrdiff_t at = 0; (at = dwarf_ranges(&child, at, &base, &low, &high)) > 0;)
                 if (high > low && grow(&functions->entries, functions->count, sizeof *functions->entries))
-                    functions->entries[functions->count++] = (struct function_entry){
-                        low + compiler->dwarf_bias, high + compiler->dwarf_bias, dwarf_dieoffset(&child)};
+                    functions->entries[functions->count++] =
+                        (struct function_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, child};
         if (tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_lexical_block ||
             tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
             tag == DW_TAG_module)
@@ -121,8 +122,8 @@ static bool find_in_unit(struct capture_compiler *compiler, const struct unit_en
                          Dwarf_Die *ret_function)
 {
     struct unit_functions *functions = unit->functions;
-    Dwarf_Die die;
-    if (!functions->known && dwarf_offdie(compiler->dwarf, unit->die, &die)) {
+    Dwarf_Die skeleton = unit->die, die;
+    if (!functions->known && unit_content(&skeleton, &die)) {
         functions->known = true;
         list_functions(compiler, functions, &die, 0);
         if (functions->count > 0)
@@ -136,8 +137,10 @@ static bool find_in_unit(struct capture_compiler *compiler, const struct unit_en
         else
             high = middle;
     }
-    return low > 0 && address < functions->entries[low - 1].high &&
-           dwarf_offdie(compiler->dwarf, functions->entries[low - 1].die, ret_function);
+    if (low == 0 || address >= functions->entries[low - 1].high)
+        return false;
+    *ret_function = functions->entries[low - 1].die;
+    return true;
 }
 
 static const struct unit_entry *find_unit(struct capture_compiler *compiler, uint64_t address)
@@ -161,12 +164,25 @@ bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_
     return unit && find_in_unit(compiler, unit, address, ret_function);
 }
 
-/* Nothing that it describes has a type. Of a unit whose content is in another file that is not known. */
+bool scopes_put_missing(struct capture_compiler *compiler, uint64_t address, struct buf *out)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    Dwarf_Die skeleton, content;
+    if (!unit)
+        return false;
+    skeleton = unit->die;
+    if (unit_content(&skeleton, &content))
+        return false;
+    const char *path = NULL;
+    dwfl_module_info(compiler->module, NULL, NULL, NULL, NULL, NULL, &path, NULL);
+    unit_put_missing(&skeleton, path ? path : "", out);
+    return true;
+}
+
+/* Nothing that it describes has a type. */
 static bool has_no_types(Dwarf_Die *unit)
 {
     Dwarf_Die child;
-    if (dwarf_hasattr(unit, DW_AT_dwo_name) || dwarf_hasattr(unit, DW_AT_GNU_dwo_name))
-        return false;
     if (dwarf_child(unit, &child) != 0)
         return true;
     do {
@@ -188,7 +204,10 @@ bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwar
 {
     const struct unit_entry *unit = find_unit(compiler, address);
     Dwarf_Die die;
-    if (!unit || !dwarf_offdie(compiler->dwarf, unit->die, &die))
+    if (!unit)
+        return false;
+    die = unit->die;
+    if (!unit_content(&die, &die))
         return false;
     struct unit_functions *functions = unit->functions;
     if (!functions->judged) {
@@ -231,7 +250,7 @@ bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t 
 /* ---- inlined instances ---- */
 
 /* The root of what a DIE is an instance of. */
-static Dwarf_Off origin_of(Dwarf_Die *die)
+static const void *origin_of(Dwarf_Die *die)
 {
     Dwarf_Die at = *die;
     for (int i = 0; i < 16; i++) {
@@ -241,7 +260,7 @@ static Dwarf_Off origin_of(Dwarf_Die *die)
             break;
         at = next;
     }
-    return dwarf_dieoffset(&at);
+    return at.addr;
 }
 
 bool scopes_same(Dwarf_Die *a, Dwarf_Die *b)
@@ -249,7 +268,7 @@ bool scopes_same(Dwarf_Die *a, Dwarf_Die *b)
     return origin_of(a) == origin_of(b);
 }
 
-static void find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const Dwarf_Off *origin,
+static void find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const void *origin,
                          unsigned nest, Dwarf_Die *ret_inlined, bool *ret_found)
 {
     Dwarf_Die child;
@@ -259,7 +278,7 @@ static void find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, ui
         int tag = dwarf_tag(&child);
         if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !scopes_holds(compiler, &child, pc))
             continue;
-        if (tag == DW_TAG_inlined_subroutine && (!origin || origin_of(&child) == *origin)) {
+        if (tag == DW_TAG_inlined_subroutine && (!origin || origin_of(&child) == origin)) {
             *ret_inlined = child;
             *ret_found = true;
         }
@@ -271,12 +290,11 @@ bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint
                     Dwarf_Die *ret_inlined)
 {
     bool found = false;
-    Dwarf_Off offset = origin ? origin_of(origin) : 0;
-    find_inlined(compiler, function, pc, origin ? &offset : NULL, 0, ret_inlined, &found);
+    find_inlined(compiler, function, pc, origin ? origin_of(origin) : NULL, 0, ret_inlined, &found);
     return found;
 }
 
-static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, Dwarf_Off inlined,
+static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const void *inlined,
                         unsigned nest, Dwarf_Die *ret_around)
 {
     Dwarf_Die child, around = *ret_around;
@@ -287,7 +305,7 @@ static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uin
         if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !scopes_holds(compiler, &child, pc))
             continue;
         *ret_around = around;
-        if (dwarf_dieoffset(&child) == inlined)
+        if (child.addr == inlined)
             return true;
         if (tag == DW_TAG_inlined_subroutine)
             *ret_around = child;
@@ -301,7 +319,7 @@ void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint6
                    Dwarf_Die *ret_around)
 {
     *ret_around = *function;
-    if (!find_around(compiler, function, pc, dwarf_dieoffset(inlined), 0, ret_around))
+    if (!find_around(compiler, function, pc, inlined->addr, 0, ret_around))
         *ret_around = *function;
 }
 
@@ -314,7 +332,7 @@ static bool find_instance(Dwarf_Die *scope, Dwarf_Die *abstract, Dwarf_Die *ret_
     if (dwarf_child(scope, &child) != 0)
         return false;
     do {
-        if (dwarf_tag(&child) == DW_TAG_formal_parameter && origin_of(&child) == dwarf_dieoffset(abstract)) {
+        if (dwarf_tag(&child) == DW_TAG_formal_parameter && origin_of(&child) == abstract->addr) {
             *ret_instance = child;
             return true;
         }
@@ -365,7 +383,7 @@ void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx)
     for (int i = 0; i < 16 && dwarf_attr(&list, DW_AT_abstract_origin, &attribute); i++)
         if (!dwarf_formref_die(&attribute, &list))
             return;
-    bool own = dwarf_dieoffset(&list) == dwarf_dieoffset(scope);
+    bool own = list.addr == scope->addr;
     const struct parameters parameters = {own ? NULL : scope, fn, ctx};
     list_parameters(&parameters, &list, NULL);
 }

@@ -66,10 +66,10 @@ void site_at_hook(struct site *site, const struct hook_site *hook)
 bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function)
 {
     struct address_range ranges[RANGES_MAX];
-    if (compiler->caller == dwarf_dieoffset(function) && compiler->caller_known)
+    if (compiler->caller == function->addr && compiler->caller_known)
         return true;
     function_code_done(&compiler->caller_code);
-    compiler->caller = dwarf_dieoffset(function);
+    compiler->caller = function->addr;
     size_t count = scopes_ranges(compiler, function, ranges, RANGES_MAX);
     compiler->caller_known = function_code_read(&compiler->caller_code, &compiler->code, ranges, count) == 0;
     return compiler->caller_known;

@@ -16,14 +16,14 @@ enum { CHAIN_LIMIT = 64, SCOPES_LIMIT = 1 << 20, SCOPE_NEST = 16 };
 
 /* ---- scopes ---- */
 
-struct name_scope { /* a namespace or class: what is in it, by offsets of DIEs */
-    Dwarf_Off begin, end;
+struct name_scope { /* a namespace or class: what is in it, by addresses of DIEs */
+    const char *begin, *end;
     size_t around; /* index of the scope that it is in; SIZE_MAX: none */
     const char *name;
 };
 
 struct name_unit {
-    Dwarf_Off offset;          /* of the unit's DIE */
+    const void *die;           /* the unit's address */
     struct name_scope *scopes; /* by their beginnings */
     size_t count, room;
     UT_hash_handle hh;
@@ -54,9 +54,9 @@ static void find_scopes(struct name_unit *unit, Dwarf_Die *parent, size_t around
     bool more = nest < SCOPE_NEST && dwarf_child(parent, &child) == 0;
     for (size_t last = SIZE_MAX; more; child = next) {
         next = child;
-        Dwarf_Off offset = dwarf_dieoffset(&child);
+        const char *at = child.addr;
         if (last != SIZE_MAX)
-            unit->scopes[last].end = offset;
+            unit->scopes[last].end = at;
         last = SIZE_MAX;
         if (is_scope(&child) && dwarf_haschildren(&child) == 1) {
             if (unit->count == unit->room) {
@@ -68,8 +68,8 @@ static void find_scopes(struct name_unit *unit, Dwarf_Die *parent, size_t around
                 unit->room = room;
             }
             last = unit->count++;
-            Dwarf_Off end = around == SIZE_MAX ? UINT64_MAX : unit->scopes[around].end;
-            unit->scopes[last] = (struct name_scope){offset, end, around, dwarf_diename(&child)};
+            const char *end = around == SIZE_MAX ? (const char *)UINTPTR_MAX : unit->scopes[around].end;
+            unit->scopes[last] = (struct name_scope){at, end, around, dwarf_diename(&child)};
             find_scopes(unit, &child, last, nest + 1);
         }
         more = dwarf_siblingof(&child, &next) == 0;
@@ -82,13 +82,12 @@ static struct name_unit *unit_of(struct type_index *index, Dwarf_Die *type)
     struct name_unit *unit;
     if (!index || !dwarf_diecu(type, &die, NULL, NULL))
         return NULL;
-    Dwarf_Off offset = dwarf_dieoffset(&die);
-    HASH_FIND(hh, index->units, &offset, sizeof offset, unit);
+    HASH_FIND_PTR(index->units, &die.addr, unit);
     if (unit || !(unit = calloc(1, sizeof *unit)))
         return unit;
-    unit->offset = offset;
+    unit->die = die.addr;
     find_scopes(unit, &die, SIZE_MAX, 0);
-    HASH_ADD(hh, index->units, offset, sizeof unit->offset, unit);
+    HASH_ADD_PTR(index->units, die, unit);
     return unit;
 }
 
@@ -104,17 +103,17 @@ static void put_scope(const struct name_unit *unit, size_t index, struct buf *ou
 static void put_scopes(struct type_index *index, Dwarf_Die *type, struct buf *out)
 {
     const struct name_unit *unit = unit_of(index, type);
-    Dwarf_Off offset = dwarf_dieoffset(type);
+    const char *address = type->addr;
     size_t low = 0, high = unit ? unit->count : 0; /* the last that begins before it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (unit->scopes[middle].begin < offset)
+        if (unit->scopes[middle].begin < address)
             low = middle + 1;
         else
             high = middle;
     }
     size_t at = low - 1; /* SIZE_MAX: none */
-    while (low > 0 && at != SIZE_MAX && unit->scopes[at].end <= offset)
+    while (low > 0 && at != SIZE_MAX && unit->scopes[at].end <= address)
         at = unit->scopes[at].around;
     if (low > 0 && at != SIZE_MAX)
         put_scope(unit, at, out);

@@ -4,19 +4,19 @@
  * static ones in functions (function:name), static members of classes), and enumerators.
  */
 #include <dwarf.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/dwarf_units.h"
 
 enum { NEST_LIMIT = 32 };
 
 /* One search through the file's debug information, which takes long, serves all functions. */
 struct static_entry {
-    char *key; /* the tag, the unit's offset (0: all), and the name */
-    Dwarf_Off die;
+    char *key; /* the tag, the unit's address (NULL: all), and the name */
+    Dwarf_Die die;
     bool found;
     UT_hash_handle hh;
 };
@@ -131,6 +131,8 @@ static bool search_units(struct capture_compiler *compiler, Dwarf_Die *unit, str
     if (unit)
         return search_scope(search, unit, within, within_length, 0);
     while (compiler->dwarf && dwarf_get_units(compiler->dwarf, cu, &cu, NULL, NULL, &die, NULL) == 0) {
+        if (!unit_content(&die, &die))
+            continue;
         bool in_file = within_length && file_matches(&die, within, within_length);
         if (search_scope(search, &die, within, in_file ? 0 : within_length, 0))
             return true;
@@ -167,12 +169,14 @@ bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, c
 {
     struct static_entry *entry;
     char *key;
-    if (asprintf(&key, "%x %" PRIx64 " %.*s", (unsigned)tag, unit ? dwarf_dieoffset(unit) : 0, (int)length, name) < 0)
+    if (asprintf(&key, "%x %p %.*s", (unsigned)tag, unit ? unit->addr : NULL, (int)length, name) < 0)
         return false;
     HASH_FIND_STR(compiler->statics, key, entry);
     if (entry) {
         free(key);
-        return entry->found && dwarf_offdie(compiler->dwarf, entry->die, ret_die);
+        if (entry->found)
+            *ret_die = entry->die;
+        return entry->found;
     }
     bool found = search_anew(compiler, unit, tag, name, length, ret_die);
     entry = calloc(1, sizeof *entry);
@@ -180,7 +184,7 @@ bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, c
         free(key);
         return found;
     }
-    *entry = (struct static_entry){.key = key, .found = found, .die = found ? dwarf_dieoffset(ret_die) : 0};
+    *entry = (struct static_entry){.key = key, .found = found, .die = found ? *ret_die : (Dwarf_Die){0}};
     HASH_ADD_KEYPTR(hh, compiler->statics, entry->key, strlen(entry->key), entry);
     return found;
 }

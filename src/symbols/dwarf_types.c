@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/dwarf_units.h"
 
 enum { CHAIN_LIMIT = 64 /* typedefs, qualifiers, origins: corrupt debug information goes round in circles */ };
 
@@ -275,7 +276,7 @@ static bool is_class(Dwarf_Die *die)
 /* Definitions of classes by name, as one walk over the top of all units and their namespaces finds them. */
 struct type_definition {
     char *name;
-    Dwarf_Off die;
+    Dwarf_Die die;
     UT_hash_handle hh;
 };
 
@@ -299,7 +300,7 @@ static void index_definitions(struct type_definition **index, Dwarf_Die *parent,
         entry = malloc(sizeof *entry);
         if (!entry)
             return;
-        *entry = (struct type_definition){.name = strdup(name), .die = dwarf_dieoffset(&child)};
+        *entry = (struct type_definition){.name = strdup(name), .die = child};
         if (entry->name)
             HASH_ADD_KEYPTR(hh, *index, entry->name, strlen(entry->name), entry);
         else
@@ -328,17 +329,20 @@ bool type_complete(struct type_index *index, Dwarf_Die *stripped, Dwarf_Die *ret
     const char *name = die_name(stripped);
     if (!name || !index)
         return false;
-    Dwarf *dwarf = dwarf_cu_getdwarf(stripped->cu);
     if (!index->definitions_known) {
         index->definitions_known = true;
         Dwarf_CU *cu = NULL;
         Dwarf_Die unit;
-        while (dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
-            index_definitions(&index->definitions, &unit, 0);
+        while (dwarf_get_units(index->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
+            if (unit_content(&unit, &unit))
+                index_definitions(&index->definitions, &unit, 0);
     }
     struct type_definition *entry;
     HASH_FIND_STR(index->definitions, name, entry);
-    return entry && dwarf_offdie(dwarf, entry->die, ret_type) && dwarf_tag(ret_type) == dwarf_tag(stripped);
+    if (!entry || dwarf_tag(&entry->die) != dwarf_tag(stripped))
+        return false;
+    *ret_type = entry->die;
+    return true;
 }
 
 static bool method_is_special(Dwarf_Die *method, const char *class_name)

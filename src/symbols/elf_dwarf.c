@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/dwarf_units.h"
 #include "symbols/elf_files.h"
 #include "symbols/index_build.h"
 
@@ -19,13 +20,17 @@ struct walk {
     struct builder *builder;
     struct elf_files *files;
     uint64_t bias;
-    bool deep; /* also into functions and classes */
+    const char *path; /* of the file with the symbols */
+    bool deep;        /* also into functions and classes */
     bool damaged;
     char scopes[SCOPES]; /* "outer::inner::" */
     struct code_range {
         uint64_t start, end;
     } * code; /* sections with code of the file with the symbols */
     size_t code_count;
+    Dwarf_CU *unit, *content; /* that is walked: the same, or a skeleton and what is in its file */
+    struct buf missing;       /* what is said of the first skeleton without its file */
+    size_t missing_count;
     struct elf_line *lines; /* wanted in this unit */
     size_t line_count, line_room;
 };
@@ -122,7 +127,9 @@ static void set_place(struct walk *walk, struct built_function *function, Dwarf_
         function->line = (uint32_t)number;
     bool elsewhere = false; /* not in the unit's own file, which is the first one */
     if (dwarf_attr_integrate(die, DW_AT_decl_file, &attr) && dwarf_formudata(&attr, &number) == 0) {
-        function->file = elf_files_find(walk->files, walk->builder, attr.cu, number);
+        /* a skeleton has the names of files that are meant in its own one */
+        Dwarf_CU *unit = attr.cu == walk->content ? walk->unit : attr.cu;
+        function->file = elf_files_find(walk->files, walk->builder, unit, number);
         elsewhere = number > 1;
     }
     if (!function->line || (elsewhere && function->die_name))
@@ -271,25 +278,48 @@ static bool lacks_places(struct walk *walk, Dwarf_Die *unit)
     return false;
 }
 
+/* Of as many as there is room for it is remembered where they would be. */
+static void take_missing(struct walk *walk, Dwarf_Die *skeleton)
+{
+    struct buf path = BUF_INIT;
+    if (!walk->missing_count++)
+        unit_put_missing(skeleton, walk->path, &walk->missing);
+    unit_put_file(skeleton, &path);
+    builder_debug_path(walk->builder, path.data ? path.data : "", "", "");
+    buf_done(&path);
+}
+
+static void tell_missing(struct walk *walk)
+{
+    if (walk->missing_count > 1)
+        builder_problem(walk->builder, "%s (and that of %zu others)", walk->missing.data, walk->missing_count - 1);
+    else if (walk->missing_count)
+        builder_problem(walk->builder, "%s", walk->missing.data);
+    buf_done(&walk->missing);
+}
+
 static void visit_units(struct walk *walk, Dwarf *dwarf)
 {
     Dwarf_CU *unit = NULL;
-    Dwarf_Die die;
+    Dwarf_Die die, content;
     uint8_t type;
     int r;
     while ((r = dwarf_get_units(dwarf, unit, &unit, NULL, &type, &die, NULL)) == 0) {
-        if (type == DW_UT_skeleton) {
-            builder_problem(walk->builder, "its debug information lies in .dwo files: compile without -gsplit-dwarf to "
-                                           "see places and values");
-            continue;
-        }
-        int language = type == DW_UT_compile ? dwarf_srclang(&die) : -1;
-        if ((type != DW_UT_compile && type != DW_UT_partial) || language == DW_LANG_Mips_Assembler)
-            continue;
         if (walk->deep && !lacks_places(walk, &die))
             continue;
+        if (!unit_content(&die, &content)) {
+            if (!walk->deep)
+                take_missing(walk, &die);
+            continue;
+        }
+        int language = type == DW_UT_partial ? -1 : dwarf_srclang(&content);
+        if ((type != DW_UT_compile && type != DW_UT_skeleton && type != DW_UT_partial) ||
+            language == DW_LANG_Mips_Assembler)
+            continue;
         walk->scopes[0] = 0;
-        visit_children(walk, &die, 0);
+        walk->unit = die.cu;
+        walk->content = content.cu;
+        visit_children(walk, &content, 0);
         place_by_lines(walk, die.cu);
     }
     walk->damaged |= r < 0;
@@ -309,9 +339,9 @@ static bool find_code(struct walk *walk, Elf *elf)
     return true;
 }
 
-void build_dwarf(struct builder *builder, Dwarf *dwarf, uint64_t bias)
+void build_dwarf(struct builder *builder, Dwarf *dwarf, uint64_t bias, const char *path)
 {
-    struct walk walk = {.builder = builder, .bias = bias, .files = elf_files_new()};
+    struct walk walk = {.builder = builder, .bias = bias, .path = path, .files = elf_files_new()};
     if (!walk.files || !find_code(&walk, dwarf_getelf(dwarf))) {
         builder->failed = true;
     } else {
@@ -322,6 +352,7 @@ void build_dwarf(struct builder *builder, Dwarf *dwarf, uint64_t bias)
         builder->flags |= INDEX_HAS_DWARF;
         builder_sort(builder);
     }
+    tell_missing(&walk);
     if (walk.damaged)
         builder_problem(builder, "its debug information is damaged: some places are not known");
     free(walk.code);

@@ -33,6 +33,7 @@
  *                                          the expression is no number at that hook; why (symbols/number_problem.h), at
  *                                          which character, and the name that is unknown
  *        lines-only ADDRESS                no values of the function: its file was compiled with -g1
+ *        missing ADDRESS TEXT              likewise: the file that has its debug information is not there, for people
  *        problem ADDRESS TEXT              what else a function could not be given, for people
  *        done
  *     or, of a request that is not understood, one line and nothing else: failed REASON

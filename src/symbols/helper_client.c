@@ -158,6 +158,7 @@ static const struct {
     {"written", HELPER_WRITTEN, 3},
     {"param-problem", HELPER_PARAM_PROBLEM, 6},
     {"lines-only", HELPER_LINES_ONLY, 1},
+    {"missing", HELPER_MISSING, 2},
 };
 
 static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
@@ -187,6 +188,7 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
         return take_site(f[0], a) && helper_address(f[1], &a->address) && take_problem(f + 3, &a->problem);
     case HELPER_LINES_ONLY:
         return helper_address(f[0], &a->address);
+    case HELPER_MISSING:
     case HELPER_PROBLEM:
         a->text = f[1];
         return helper_address(f[0], &a->address);

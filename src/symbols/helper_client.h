@@ -43,6 +43,7 @@ enum helper_answer_kind {
     HELPER_PARAMS,        /* site, address, code */
     HELPER_PARAM_PROBLEM, /* site, address, text: the expression, problem */
     HELPER_LINES_ONLY,    /* address */
+    HELPER_MISSING,       /* address, text */
     HELPER_PROBLEM,       /* address, text */
     HELPER_DONE,
     HELPER_VALUE,    /* type, address, size, text */

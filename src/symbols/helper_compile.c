@@ -294,6 +294,13 @@ static void put_problem(void *ctx, uint64_t address, const char *text)
     helper_line(ctx, "problem", number, text, NULL);
 }
 
+static void put_missing(void *ctx, uint64_t address, const char *text)
+{
+    char number[24];
+    snprintf(number, sizeof number, "0x%" PRIx64, address);
+    helper_line(ctx, "missing", number, text, NULL);
+}
+
 static void put_lines_only(void *ctx, uint64_t address)
 {
     char number[24];
@@ -324,8 +331,8 @@ static int flush(struct buf *answer, FILE *out)
 /* The functions of the module of request->functions[i]; *ret_next: behind them. */
 static int compile_module(struct request *request, size_t i, size_t *ret_next, struct buf *answer, FILE *out)
 {
-    const struct capture_output output = {answer,         put_layout, put_site, put_params, put_param_problem,
-                                          put_lines_only, put_problem};
+    const struct capture_output output = {answer,         put_layout,  put_site,   put_params, put_param_problem,
+                                          put_lines_only, put_missing, put_problem};
     const struct module *module = &request->modules[request->functions[i].module];
     struct capture_compiler *compiler = NULL;
     struct err err = {0};

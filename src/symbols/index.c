@@ -155,11 +155,9 @@ uint64_t index_changed_ns(const char *path)
     return (uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec;
 }
 
-/* Debug information was installed after an index had to be built without. */
+/* Debug information came after an index had to be built without. */
 static bool is_outdated(const struct index *index)
 {
-    if (index->header.flags & INDEX_HAS_DWARF)
-        return false;
     for (size_t i = 0; i < INDEX_DEBUG_PATHS; i++) {
         const char *path = string_at(index, index->header.debug_paths[i]);
         uint64_t changed_ns = *path ? index_changed_ns(path) : 0;

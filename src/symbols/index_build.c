@@ -19,19 +19,6 @@
 /* ---- separate debug information ---- */
 static const char debug_root[] = "/usr/lib/debug";
 
-static void add_debug_path(struct builder *builder, size_t *count, const char *directory, const char *middle,
-                           const char *name)
-{
-    if (*count >= INDEX_DEBUG_PATHS)
-        return;
-    char *path = builder->debug_paths[*count];
-    if (snprintf(path, sizeof *builder->debug_paths, "%s%s%s", directory, middle, name) <
-        (int)sizeof *builder->debug_paths)
-        builder->debug_changed_ns[(*count)++] = index_changed_ns(path);
-    else
-        *path = 0;
-}
-
 /* The name in .gnu_debuglink (a section of objcopy's: name, checksum); "" if there is none. */
 static void read_debuglink(Elf *elf, char *ret_name, size_t size)
 {
@@ -53,20 +40,19 @@ static void find_debug_paths(struct builder *builder, Elf *elf, const struct elf
                              const char *elf_path)
 {
     char real[PATH_MAX], link[NAME_MAX + 1], id[2 * ELF_BUILD_ID + 16];
-    size_t count = 0;
     if (identity->build_id_size > 1) {
         char *to = id + sprintf(id, "/.build-id/%02x/", identity->build_id[0]);
         for (size_t i = 1; i < identity->build_id_size; i++)
             to += sprintf(to, "%02x", identity->build_id[i]);
-        add_debug_path(builder, &count, debug_root, id, ".debug");
+        builder_debug_path(builder, debug_root, id, ".debug");
     }
     read_debuglink(elf, link, sizeof link);
     if (!*link || !realpath(elf_path, real))
         return;
     *(strrchr(real, '/') + 1) = 0;
-    add_debug_path(builder, &count, real, "", link);
-    add_debug_path(builder, &count, real, ".debug/", link);
-    add_debug_path(builder, &count, debug_root, real, link);
+    builder_debug_path(builder, real, "", link);
+    builder_debug_path(builder, real, ".debug/", link);
+    builder_debug_path(builder, debug_root, real, link);
 }
 
 /* A debug file is there but was not taken: it belongs to something else. */
@@ -126,14 +112,15 @@ static void read_module(struct builder *builder, Dwfl_Module *module, const stru
         builder_problem(builder, "it cannot be read (%s)", dwfl_errmsg(-1));
         return;
     }
-    find_debug_paths(builder, elf, identity, elf_path);
     build_symbols(builder, module);
     Dwarf *dwarf = dwfl_module_getdwarf(module, &dwarf_bias);
     const char *reason = dwarf ? NULL : dwfl_errmsg(-1);
-    if (dwarf)
-        build_dwarf(builder, dwarf, dwarf_bias);
-    else
+    if (dwarf) {
+        build_dwarf(builder, dwarf, dwarf_bias, elf_path);
+    } else {
+        find_debug_paths(builder, elf, identity, elf_path);
         tell_missing(builder, elf, reason);
+    }
 }
 
 /* In a container the debug files may be the container's. */

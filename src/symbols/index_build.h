@@ -68,6 +68,8 @@ uint32_t builder_intern_path(struct builder *builder, const char *path);
 const char *builder_text(struct builder *builder, const char *text, size_t len);
 /* Problems are told once each. */
 void builder_problem(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Where debug information would lie that is not there (the parts of a path): if it comes, the index is built again. */
+void builder_debug_path(struct builder *builder, const char *directory, const char *middle, const char *name);
 /* Among the sorted ones; NULL: none begins there. */
 struct built_function *builder_find(struct builder *builder, uint64_t address);
 /* Sorts all, joins those at one address. */
@@ -80,8 +82,8 @@ struct Dwarf;
 struct Dwfl_Module;
 /* Functions of .symtab, .dynsym and .gnu_debugdata; flags. */
 void build_symbols(struct builder *builder, struct Dwfl_Module *module);
-/* Places in the source. */
-void build_dwarf(struct builder *builder, struct Dwarf *dwarf, uint64_t bias);
+/* Places in the source. path: of the file with the symbols. */
+void build_dwarf(struct builder *builder, struct Dwarf *dwarf, uint64_t bias, const char *path);
 
 /* ---- names ---- */
 /* Of C++ (Itanium ABI) demangled, of others as they are. name: without parameters and result; full: with parameters.

@@ -191,6 +191,21 @@ void builder_problem(struct builder *builder, const char *format, ...)
     buf_puts(&builder->problems, text);
 }
 
+void builder_debug_path(struct builder *builder, const char *directory, const char *middle, const char *name)
+{
+    size_t at = 0;
+    while (at < INDEX_DEBUG_PATHS && *builder->debug_paths[at])
+        at++;
+    if (at == INDEX_DEBUG_PATHS)
+        return;
+    char *path = builder->debug_paths[at];
+    if (snprintf(path, sizeof builder->debug_paths[at], "%s%s%s", directory, middle, name) <
+        (int)sizeof builder->debug_paths[at])
+        builder->debug_changed_ns[at] = index_changed_ns(path);
+    else
+        *path = 0;
+}
+
 /* ---- order ---- */
 static size_t underscores(const char *name)
 {

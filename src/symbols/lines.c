@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "symbols/cxx_names.h"
+#include "symbols/dwarf_units.h"
 #include "symbols/lines_internal.h"
 
 enum { FRAMES_MAX = 128 }; /* inlined into each other */
@@ -211,8 +212,8 @@ static void set_line(Dwfl_Module *module, uint64_t addr, struct line_frame *fram
 static size_t add_functions(Dwfl_Module *module, uint64_t addr, struct line_frame *frames)
 {
     Dwarf_Addr bias;
-    Dwarf_Die *unit = unit_at(module, addr, &bias), *scopes = NULL, *around = NULL;
-    int count = unit ? dwarf_getscopes(unit, addr - bias, &scopes) : 0, inner = 0;
+    Dwarf_Die *unit = unit_at(module, addr, &bias), *scopes = NULL, *around = NULL, content;
+    int count = unit && unit_content(unit, &content) ? dwarf_getscopes(&content, addr - bias, &scopes) : 0, inner = 0;
     while (inner < count && !is_function(&scopes[inner]))
         inner++;
     size_t found = 0;

@@ -70,15 +70,16 @@ static void test_answers(void **state)
                                "params\texit\t0x20\t01\n"
                                "param-problem\texit\t0x20\tp->x\tmember\t4\tx\n"
                                "lines-only\t0x20\n"
+                               "missing\t0x20\tx.dwo\n"
                                "problem\t0x20\tgone\n"
                                "value\tint\t0x30\t4\t5\n"
                                "value\t2\tn\tint\t5\n"
                                "written\tint\t5\t6\n"
                                "done\n";
     static const enum helper_answer_kind kinds[] = {
-        HELPER_OK,      HELPER_MEMORY, HELPER_FAILED,   HELPER_FAILED,        HELPER_LAYOUT,
-        HELPER_SITE,    HELPER_SITE,   HELPER_PARAMS,   HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY,
-        HELPER_PROBLEM, HELPER_VALUE,  HELPER_VARIABLE, HELPER_WRITTEN,       HELPER_DONE};
+        HELPER_OK,    HELPER_MEMORY,   HELPER_FAILED,        HELPER_FAILED,     HELPER_LAYOUT,  HELPER_SITE,
+        HELPER_SITE,  HELPER_PARAMS,   HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY, HELPER_MISSING, HELPER_PROBLEM,
+        HELPER_VALUE, HELPER_VARIABLE, HELPER_WRITTEN,       HELPER_DONE};
     for (size_t piece = 1; piece < sizeof text; piece = piece * 2 + 1) {
         struct helper_reader reader = {0};
         struct helper_answer answer;

@@ -282,11 +282,33 @@ static void test_separate_debug(void **state)
 
 static void test_split(void **state)
 {
-    support_run("cc -g -gsplit-dwarf -o prog prog.c");
-    struct index *index = index_of("prog");
-    expect_c(index, false);
-    assert_non_null(strstr(index_problem(index), "-gsplit-dwarf"));
-    index_close(index);
+    for (int version = 4; version <= 5; version++) {
+        support_run("rm -f *.dwo; cc -c -g -gdwarf-%d -gsplit-dwarf prog.c && cc -o prog prog.o", version);
+        struct index *index = index_of("prog");
+        expect_c(index, true);
+        assert_string_equal(index_problem(index), "");
+        index_close(index);
+
+        assert_int_equal(rename("prog.dwo", "elsewhere"), 0);
+        index = index_of("prog");
+        expect_c(index, false);
+        assert_non_null(strstr(index_problem(index), "/prog.dwo, which is missing"));
+        index_close(index);
+
+        support_run("sed s/inner/other/ prog.c >b.c && cc -c -g -gdwarf-%d -gsplit-dwarf b.c && mv b.dwo prog.dwo",
+                    version);
+        assert_int_equal(index_open(&index, "prog", NULL), -ENOENT);
+        index = index_of("prog");
+        expect_c(index, false);
+        assert_non_null(strstr(index_problem(index), "/prog.dwo, which is of another build"));
+        index_close(index);
+
+        assert_int_equal(rename("elsewhere", "prog.dwo"), 0);
+        assert_int_equal(index_open(&index, "prog", NULL), -ENOENT);
+        index = index_of("prog");
+        expect_c(index, true);
+        index_close(index);
+    }
 }
 
 static void test_no_build_id(void **state)

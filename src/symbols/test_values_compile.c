@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/dwarf_units.h"
 
 static void layout(void *ctx, uint32_t id, const char *text)
 {
@@ -57,7 +58,7 @@ static int function(Dwarf_Die *die, void *ctx)
 {
     struct capture_compiler *compiler = ctx;
     static uint32_t next_layout = 1;
-    const struct capture_output output = {NULL, layout, site, params, param_problem, lines_only, problem};
+    const struct capture_output output = {NULL, layout, site, params, param_problem, lines_only, problem, problem};
     char expressions[4096] = "", *list[64];
     unsigned count = 0;
     if (getenv("VALUES_PARAMS"))
@@ -110,7 +111,8 @@ int main(int argc, char **argv)
     Dwarf_CU *cu = NULL;
     Dwarf_Die unit;
     while (dwarf_get_units(compiler->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
-        walk(&unit, compiler);
+        if (unit_content(&unit, &unit))
+            walk(&unit, compiler);
     capture_compiler_free(compiler);
     return fflush(stdout) == 0 ? 0 : 1;
 }

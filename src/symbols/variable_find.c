@@ -157,7 +157,7 @@ void variable_locate_set(const struct variable_found *found, struct emitter *emi
     site->emitter = emitter;
     site_in_frame(site, &job, found->pc, found->frame->innermost);
     for (unsigned i = 0; i < site->parameter_count && site->by_abi; i++)
-        if (dwarf_dieoffset(&site->parameters[i]) == dwarf_dieoffset(&die))
+        if (site->parameters[i].addr == die.addr)
             variable.abi = &site->places[i];
     site_locate_variable(&variable, emitter, ret_place);
     emitter->attribute = NULL; /* whose context is gone */

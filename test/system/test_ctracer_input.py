@@ -88,6 +88,22 @@ class Programs(TracerCase):
         self.assertEqual(replay.stdout.count("leaf("), 6)
         self.assertNotIn("n = ", replay.stdout)
 
+    def test_split(self):
+        """-gsplit-dwarf: without the .dwo file its name is told once, and nothing is guessed; with it all is as ever."""
+        program = self.build("split", "-gsplit-dwarf", "-dumpdir", self.box.path("work", ""))
+        found = glob.glob(self.box.path("work", "*.dwo"))
+        self.assertEqual(len(found), 1)
+        os.rename(found[0], found[0] + ".away")
+        options = ("--trace", "fn:leaf", "--args", "--locals")
+        summary, replay = self.run_calls(program, *options)
+        self.assertEqual(len(self.lines_said(summary, "split", found[0] + ", which is missing")), 1, summary)
+        self.assertEqual(replay.stdout.count("leaf("), 6)
+        self.assertNotIn("n = ", replay.stdout)
+        os.rename(found[0] + ".away", found[0])
+        summary, replay = self.run_calls(program, *options)
+        self.assertNotIn(".dwo", summary)
+        self.assertEqual(replay.stdout.count("leaf(n = "), 6, replay.stdout)
+
     def test_lines_only(self):
         """-g1: names and places, and no values: the remedy is said once, to those who asked for values."""
         for compiler in ("gcc", "clang"):
