@@ -102,6 +102,10 @@ static void put_scope(const struct name_unit *unit, size_t index, struct buf *ou
 
 static void put_scopes(struct type_index *index, Dwarf_Die *type, struct buf *out)
 {
+    Dwarf_Attribute attribute;
+    Dwarf_Die declared; /* a definition may stand outside of the scope that it belongs to */
+    if (dwarf_formref_die(dwarf_attr(type, DW_AT_specification, &attribute), &declared))
+        type = &declared;
     const struct name_unit *unit = unit_of(index, type);
     const char *address = type->addr;
     size_t low = 0, high = unit ? unit->count : 0; /* the last that begins before it */

@@ -21,7 +21,10 @@ bool die_flag(Dwarf_Die *die, unsigned number)
 {
     Dwarf_Attribute attribute;
     bool flag = false;
-    return dwarf_formflag(dwarf_attr_integrate(die, number, &attribute), &flag) == 0 && flag;
+    /* a definition that names its declaration is none */
+    Dwarf_Attribute *found = number == DW_AT_declaration ? dwarf_attr(die, number, &attribute)
+                                                         : dwarf_attr_integrate(die, number, &attribute);
+    return dwarf_formflag(found, &flag) == 0 && flag;
 }
 
 bool die_number(Dwarf_Die *die, unsigned number, uint64_t *ret_number)

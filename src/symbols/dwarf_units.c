@@ -47,7 +47,8 @@ void unit_put_missing(Dwarf_Die *skeleton, const char *program, struct buf *out)
     bool there = access(path, F_OK) == 0;
     bool packed =
         snprintf(package, sizeof package, "%s.dwp", program) < (int)sizeof package && access(package, F_OK) == 0;
-    buf_printf(out, "its debug information is in " "%s, which is %s", path, there ? "of another build, or damaged" : "missing");
+    buf_printf(out, "its debug information is in %s, which is %s", path,
+               there ? "of another build, damaged, or compiled with -fdebug-types-section, too" : "missing");
     if (packed && !there)
         buf_puts(out, " (a .dwp file is read with elfutils 0.191 and newer)");
     buf_done(&file);
