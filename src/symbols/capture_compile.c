@@ -461,7 +461,7 @@ static int compile_inlined(const struct job *function, const struct address_rang
             continue; /* its own, or of the function that was just done */
         range_count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
         job.code = (struct function_code){0};
-        r = function_code_read(&job.code, &compiler->code, ranges, range_count);
+        r = site_read_ranges(compiler, &job.code, ranges, range_count);
         for (size_t k = 0; k < job.code.hook_count && r == 0; k++)
             if (job.code.hooks[k].function == job.address)
                 r = compile_hook(&job, &job.code.hooks[k]);
@@ -498,7 +498,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     if (scopes_lines_only(compiler, address, &job.function))
         output->lines_only(output->ctx, address);
     size_t count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
-    int r = function_code_read(&job.code, &compiler->code, ranges, count);
+    int r = site_read_ranges(compiler, &job.code, ranges, count);
     if (r == 0 && job.code.hook_count == 0) {
         tell(&job, address, "the function calls no hooks: compile its file with -finstrument-functions");
         function_code_done(&job.code);

@@ -268,6 +268,7 @@ struct stack_access { /* an instruction that looks at [base + offset] */
     uint16_t size; /* 0: takes the address */
     uint8_t base;  /* DWARF number */
     bool writes;   /* or takes the address */
+    int32_t depth; /* base rsp: from there to the canonical frame address; 0: not known */
     uint64_t call; /* where the call that comes next returns to; 0: there is none */
     uint64_t used; /* behind the next instruction that may write to an address: a call or a store; 0: there is none */
 };
@@ -556,6 +557,8 @@ struct location {
 void location_variable(struct location *location, Dwarf_Die *variable, struct place *ret_place);
 /* The canonical frame address at pc as register + offset. */
 bool location_cfa(struct capture_compiler *compiler, uint64_t pc, uint8_t *ret_base, int64_t *ret_offset);
+/* Fills in the depths of a function's accesses. */
+void location_depths(struct capture_compiler *compiler, struct function_code *function);
 /* The program that emits the caller's registers. False: the call frame information does not tell. */
 bool location_unwind(struct capture_compiler *compiler, uint64_t pc, struct emitter *emitter);
 /* An expression of DWARF as a place. */

@@ -23,6 +23,13 @@ enum { WHOLE_MAX = 64 }; /* larger ones are not written part by part */
 
 enum written { WRITTEN_NEVER, WRITTEN_UNKNOWN, WRITTEN };
 
+/* Where an access is, in terms of the site's register: rsp is somewhere else while arguments are being pushed. */
+static int64_t access_offset(const struct site *site, const struct stack_access *access)
+{
+    bool moved = access->depth > 0 && site->depth > 0;
+    return access->offset + (moved ? (int64_t)site->depth - access->depth : 0);
+}
+
 /* Whether some instruction before the site wrote to the bytes from `from` to `to` of a slot, or took their address and
  * another one may have written there; `result`: not the call that is looked at, which may be to write its result there.
  * Never: the address was taken, and nothing done with it. */
@@ -32,7 +39,7 @@ static enum written written_part(const struct site *site, const struct place *pl
     enum written answer = WRITTEN_UNKNOWN;
     for (size_t i = 0; i < site->code->access_count; i++) {
         const struct stack_access *access = &site->code->accesses[i];
-        int64_t begin = access->offset - place->offset;
+        int64_t begin = access_offset(site, access) - place->offset;
         bool address = access->size == 0;
         if (!access->writes || access->address >= site->pc || access->base != place->base || begin >= to ||
             (address ? begin < 0 : begin + access->size <= from))
@@ -157,8 +164,8 @@ static bool is_looked_at(const struct site *site, const struct place *place, uin
 {
     for (size_t i = 0; i < site->code->access_count; i++) {
         const struct stack_access *access = &site->code->accesses[i];
-        if (access->base == place->base && access->offset >= place->offset &&
-            access->offset < place->offset + (int64_t)size)
+        int64_t begin = access_offset(site, access) - place->offset;
+        if (access->base == place->base && begin >= 0 && begin < (int64_t)size)
             return true;
     }
     return false;

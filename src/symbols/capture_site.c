@@ -5,6 +5,8 @@
 
 #include "symbols/capture_site.h"
 
+enum { RSP = 7 };
+
 static bool made_by_clang(Dwarf_Die *function)
 {
     Dwarf_Die unit;
@@ -27,6 +29,10 @@ void site_judge(struct site *site)
     site->by_clang = made_by_clang(&site->function);
     site->optimised = is_optimised(&site->function);
     site->unused_are_garbage = site->by_clang && site->optimised;
+    uint8_t base;
+    int64_t depth;
+    if (location_cfa(site->job->compiler, site->pc, &base, &depth) && base == RSP && depth <= INT32_MAX)
+        site->depth = (int32_t)depth;
 }
 
 /* The function or inlined instance whose hook this is. */
@@ -63,6 +69,15 @@ void site_at_hook(struct site *site, const struct hook_site *hook)
     site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
 }
 
+int site_read_ranges(struct capture_compiler *compiler, struct function_code *function,
+                     const struct address_range *ranges, size_t count)
+{
+    int r = function_code_read(function, &compiler->code, ranges, count);
+    if (r == 0)
+        location_depths(compiler, function);
+    return r;
+}
+
 bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function)
 {
     struct address_range ranges[RANGES_MAX];
@@ -71,7 +86,7 @@ bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function)
     function_code_done(&compiler->caller_code);
     compiler->caller = function->addr;
     size_t count = scopes_ranges(compiler, function, ranges, RANGES_MAX);
-    compiler->caller_known = function_code_read(&compiler->caller_code, &compiler->code, ranges, count) == 0;
+    compiler->caller_known = site_read_ranges(compiler, &compiler->caller_code, ranges, count) == 0;
     return compiler->caller_known;
 }
 

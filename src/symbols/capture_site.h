@@ -33,6 +33,7 @@ struct site {
     enum elf_returns is_left; /* whether the function returns behind this exit hook, by the rules of its type */
     bool by_clang, optimised;
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
+    int32_t depth;           /* from rsp to the canonical frame address; 0: not known */
     bool nowhere;            /* the scope's variables are not to be found at this place */
     bool frame, innermost;   /* of a thread that is looked at: registers that calls destroy are only the innermost's */
     struct emitter *emitter;
@@ -58,6 +59,9 @@ void site_judge(struct site *site);
 void site_at_hook(struct site *site, const struct hook_site *hook);
 /* A frame of a thread: pc is in the instruction that is executed. site->emitter is set before. */
 void site_in_frame(struct site *site, struct job *job, uint64_t pc, bool innermost);
+/* Decodes a function's ranges. 0, -ENOMEM. */
+int site_read_ranges(struct capture_compiler *compiler, struct function_code *function,
+                     const struct address_range *ranges, size_t count);
 /* Decodes a function into compiler->caller_code, if it is not there yet. */
 bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function);
 /* Lists the parameters in scope and gives them their places by the ABI. */

@@ -9,7 +9,7 @@
 
 #include "symbols/capture_internal.h"
 
-enum { PC = 16, STACK_DEPTH = 32, NEST_LIMIT = 8 };
+enum { RSP = 7, PC = 16, STACK_DEPTH = 32, NEST_LIMIT = 8 };
 
 /* An entry of DWARF's stack: a constant, or v[base] + offset. */
 struct entry {
@@ -537,6 +537,37 @@ bool location_cfa(struct capture_compiler *compiler, uint64_t pc, uint8_t *ret_b
     bool found = cfa_of(frame, ret_base, ret_offset);
     free(frame);
     return found;
+}
+
+void location_depths(struct capture_compiler *compiler, struct function_code *function)
+{
+    uint64_t start = 0, end = 0; /* what is known of one instruction holds for those around it */
+    int64_t depth = 0;
+    for (size_t i = 0; i < function->access_count; i++) {
+        struct stack_access *access = &function->accesses[i];
+        if (access->base != RSP)
+            continue;
+        if (access->address < start || access->address >= end) {
+            Dwarf_Frame *frame;
+            uint8_t base;
+            depth = 0;
+            start = access->address;
+            end = start + 1;
+            for (int k = 0; k < 2 && depth == 0; k++) {
+                uint64_t bias = compiler->cfi_bias[k];
+                if (!compiler->cfi[k] || dwarf_cfi_addrframe(compiler->cfi[k], access->address - bias, &frame) != 0)
+                    continue;
+                if (!cfa_of(frame, &base, &depth) || base != RSP || depth > INT32_MAX)
+                    depth = 0;
+                if (dwarf_frame_info(frame, &start, &end, NULL) >= 0) {
+                    start += bias;
+                    end += bias;
+                }
+                free(frame);
+            }
+        }
+        access->depth = (int32_t)depth;
+    }
 }
 
 /* Emits what one register is in the caller. */
