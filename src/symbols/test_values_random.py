@@ -58,7 +58,7 @@ def shape(text):
 
 def agrees(lie, text):
     """Whether gdb shows what was captured, but for what is missing there."""
-    pattern = re.sub(r"<optimised\\ out>|<not\\ available>", "[^,}]+", re.escape(shape(text)))
+    pattern = re.escape(shape(re.sub(MISSING, "<>", text))).replace("<>", "[^,}]+")
     return re.fullmatch(pattern, shape(lie)) is not None
 
 
