@@ -373,6 +373,9 @@ static void print_request(const struct agent *agent, const struct compile_run *r
     if (own)
         settings = &defaults;
     bool demanded = agent->demands != NULL;
+    const char *statics = settings ? settings->statics : "";
+    if (!*statics && agent_demand_statics(agent))
+        statics = "*";
     struct helper_compile compile = {.pid = shared ? 0 : agent->pid,
                                      .depth = settings ? settings->depth : 1,
                                      .bytes = settings ? trace_settings_values(settings) : 256,
@@ -380,7 +383,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                                      .string = settings ? settings->string_bytes : 64,
                                      .args = demanded || (settings && settings->args),
                                      .locals = demanded || (settings && settings->locals),
-                                     .statics = settings ? settings->statics : "",
+                                     .statics = statics,
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
                                      .exit_args = demanded,

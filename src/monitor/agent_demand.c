@@ -32,7 +32,7 @@ struct demand {
     char text[64];               /* of the selection, for people */
     struct selection *selection; /* NULL: calls of MPI */
     uint64_t mpi[MPI_CALL_WORDS];
-    bool at_exit, raise, values, has_program;
+    bool at_exit, raise, values, statics, has_program;
     struct code_program program;
     char *params[CODE_PARAMS];
     unsigned param_count;
@@ -120,6 +120,14 @@ bool agent_demand_wants(const struct agent *agent, uint32_t slot)
 {
     for (const struct demand *demand = agent->demands; demand; demand = demand->next)
         if (demand->selection && (demand->values || demand->param_count) && demand_has(demand, slot))
+            return true;
+    return false;
+}
+
+bool agent_demand_statics(const struct agent *agent)
+{
+    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
+        if (demand->statics)
             return true;
     return false;
 }
@@ -379,6 +387,8 @@ static void resolve(struct agent *agent, struct demand *demand)
     }
     if (demand->selection && (demand->values || demand->param_count) && demand->slot_count) {
         demand->waits_for_compile = true;
+        for (size_t i = 0; demand->statics && i < demand->slot_count; i++)
+            agent_compile_slot_again(agent, demand->slots[i]); /* perhaps there are captures without them */
         agent_compile(agent);
         if (agent_compiling(agent))
             return;
@@ -420,6 +430,7 @@ static int demand_new(const struct agent_demand *wanted, struct demand **ret_dem
     demand->at_exit = wanted->at_exit;
     demand->raise = wanted->raise;
     demand->values = wanted->values;
+    demand->statics = wanted->statics;
     demand->has_program = wanted->program != NULL;
     if (wanted->program)
         demand->program = *wanted->program;

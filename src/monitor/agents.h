@@ -211,7 +211,8 @@ struct agent_demand {
     const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
                                          * calls, names (monitor/mpi_params.h) */
     unsigned param_count;
-    bool values; /* arguments and locals are wanted as text */
+    bool values;  /* arguments and locals are wanted as text */
+    bool statics; /* with values at exits: static variables, too */
 };
 
 /* Adds or replaces the demand of a conditional request in one process, takes it away. Compiling goes on in the

@@ -484,6 +484,7 @@ uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size);
 /* agent_demand.c */
 uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits that demands add to a slot's mode */
 bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
+bool agent_demand_statics(const struct agent *agent);                 /* some demand wants them */
 unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
 void agent_demands_compiled(struct agent *agent, bool ok);
 /* Their parameters are no numbers in some function: struct compiled_problem. */

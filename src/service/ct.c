@@ -479,9 +479,10 @@ const struct scry_service ct_services[] = {
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
      PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS
-               "floating<s> duration; string result; ... }",
+               "floating<s> duration; string result; string statics; any* static_list; ... }",
      SCRY_OPTIONAL, NULL,
-     "A function of the selection returns; duration in seconds, also in the condition; args as they are then.",
+     "A function of the selection returns; duration in seconds, also in the condition; args and statics as they are "
+     "then.",
      .event = &ct_returned_ops},
     SERVICE_END,
 };

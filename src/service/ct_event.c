@@ -27,32 +27,43 @@
 struct definition { /* csr->event_data */
     const char *selection;
     struct ct_condition condition;
-    bool at_exit, values;
+    bool at_exit, values, statics;
 };
 
 /* ---- definition ---- */
 
-/* Values are captured only for requests that show them. */
-static bool shows_values(const struct value *values, size_t count)
+static const char *const value_names[] = {"args",   "locals",  "arg_list",   "local_list",
+                                          "result", "statics", "static_list"};
+enum { FIRST_STATICS = 5, VALUE_NAMES = sizeof value_names / sizeof *value_names };
+
+/* Whether some of the outputs from the first-th on are used. */
+static bool shows_values(const struct value *values, size_t count, size_t first)
 {
-    static const char *const names[] = {"args", "locals", "arg_list", "local_list", "result"};
     for (size_t i = 0; i < count; i++) {
-        if (values[i].kind == VALUE_LIST && shows_values(values[i].list.items, values[i].list.count))
+        if (values[i].kind == VALUE_LIST && shows_values(values[i].list.items, values[i].list.count, first))
             return true;
-        for (size_t k = 0; values[i].kind == VALUE_PARAM && k < sizeof names / sizeof *names; k++)
-            if (span_is(values[i].text, names[k]))
+        for (size_t k = first; values[i].kind == VALUE_PARAM && k < VALUE_NAMES; k++)
+            if (span_is(values[i].text, value_names[k]))
                 return true;
     }
     return false;
 }
 
+static bool uses_values(const struct csr *csr, size_t first)
+{
+    for (size_t i = 0; i < csr->request.action_count; i++)
+        if (shows_values(csr->request.actions[i].args, csr->request.actions[i].argc, first))
+            return true;
+    return false;
+}
+
+/* Values are captured only for requests that show them. */
 static bool wants_values(const struct csr *csr)
 {
     for (size_t i = 0; i < csr->request.action_count; i++)
-        if (csr->actions[i]->row->run == ct_snapshot ||
-            shows_values(csr->request.actions[i].args, csr->request.actions[i].argc))
+        if (csr->actions[i]->row->run == ct_snapshot)
             return true;
-    return false;
+    return uses_values(csr, 0);
 }
 
 static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
@@ -77,6 +88,7 @@ static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
         return status_of_errno(code);
     definition->at_exit = at_exit;
     definition->values = wants_values(csr);
+    definition->statics = at_exit && uses_values(csr, FIRST_STATICS);
     csr->event_data = definition;
     return OMIS_OK;
 }
@@ -155,7 +167,8 @@ static int demand(struct csr *csr, struct process *process, struct err *err)
                                         .program = csr->program ? csr->program : filter,
                                         .params = definition->condition.params,
                                         .param_count = definition->condition.param_count,
-                                        .values = definition->values && !csr->program};
+                                        .values = definition->values && !csr->program,
+                                        .statics = definition->statics && !csr->program};
     int code = agent_demand(agent, &wanted, demand_ready, waiting, err);
     free(filter);
     if (code < 0)
@@ -233,6 +246,8 @@ enum {
     OUT_LOCAL_LIST,
     OUT_DURATION, /* of returns, from here on */
     OUT_RESULT,
+    OUT_STATICS,
+    OUT_STATIC_LIST,
     OUTPUTS,
 };
 
@@ -300,6 +315,8 @@ static size_t build_outputs(struct arena *arena, const struct agent_event *seen,
         outputs[OUT_DURATION] =
             value_floating(ct_duration_ns(seen->agent, seen->raise.time - seen->raise.entry_time) / 1e9);
         outputs[OUT_RESULT] = part_text(&values, LAYOUT_RESULT);
+        outputs[OUT_STATICS] = part_text(&values, LAYOUT_STATICS);
+        outputs[OUT_STATIC_LIST] = part_list(&values, LAYOUT_STATICS);
     }
     layout_free(values.layout);
     return seen->raise.exit ? OUTPUTS : OUT_DURATION;

@@ -302,6 +302,20 @@ class Events(CalledTest):
         self.omis.quiet(number, 0)
         target.quit()
 
+    def test_statics(self):
+        """Static variables at returns, of the function's source file; also where it was recorded without before."""
+        self.set("trace", "fn:add")
+        self.set("args", "yes")
+        target, process = self.start()
+        target.do("add 0 6")
+        number = self.rule(process, f'ct_function_returned([{process}], "add", "n == 8") : print([$statics, $static_list])')
+        target.do("add 6 9")
+        statics, pairs = self.printed(number, 2)
+        self.assertRegex(statics, r"shared_number = 41, hidden_ratio = 2.5, .*sum = 36")
+        self.assertEqual(pairs[pairs.index("sum") + 1], "36")
+        self.omis.quiet(number, 0)
+        target.quit()
+
     def test_not_a_number(self):
         """The rule that scry run --rule is for."""
         target, process = self.start()
