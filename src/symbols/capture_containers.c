@@ -78,18 +78,23 @@ static bool emit_function(struct container_job *job)
 {
     layout_put(job->emitter, "^empty{");
     struct emitter_block block = begin_alternative(job);
-    int any = load(job, 0), code;
+    int any = load(job, 0), code, target;
     if (any < 0)
         return false;
     require(job, (unsigned)any, CAPTURE_ABSENT);
-    if (job->container->shape == CONTAINER_FUNCTION)
+    if (job->container->shape == CONTAINER_FUNCTION) {
         code = load(job, 1);
-    else
+        target = load(job, 2);
+    } else {
         code = (int)load_from(job, load_from(job, (unsigned)any, 0, 8), VIRTUAL_CALL, 8);
-    if (code < 0)
+        target = (int)load_from(job, (unsigned)any, 8, 8);
+    }
+    if (code < 0 || target < 0)
         return false;
-    struct place value = {.kind = PLACE_REGISTER, .base = (uint8_t)code};
-    layout_put(job->emitter, "x");
+    struct place caller = {.kind = PLACE_REGISTER, .base = (uint8_t)code};
+    struct place value = {.kind = PLACE_REGISTER, .base = (uint8_t)target};
+    layout_put(job->emitter, "g");
+    emit_bytes(job->emitter, &caller, 8);
     emit_bytes(job->emitter, &value, 8);
     emit_block_end(job->emitter, block);
     layout_put(job->emitter, "}");

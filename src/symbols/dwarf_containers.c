@@ -72,7 +72,7 @@ static const struct container containers[] = {
     {"variant", CONTAINER_VARIANT, 0, {"__data", "__index"}},
     {"tuple", CONTAINER_TUPLE, 0, {"~_Head_base<%u", "_M_head_impl"}},
     {"tuple", CONTAINER_TUPLE, 0, {"~__tuple_leaf<%u", "__value_"}},
-    {"function", CONTAINER_FUNCTION, OWNS, {"_M_manager", "_M_invoker"}},
+    {"function", CONTAINER_FUNCTION, OWNS, {"_M_manager", "_M_invoker", "_M_functor"}},
     {"function", CONTAINER_VIRTUAL_FUNCTION, OWNS, {"__f_.__f_"}},
     {"unique_ptr", CONTAINER_POINTER, OWNS, {"~_Head_base<0._M_head_impl"}},
     {"unique_ptr", CONTAINER_POINTER, OWNS, {"__ptr_.__value_"}},

@@ -15,6 +15,7 @@
  *       z N              two floats of N: complex
  *       e N  E N         enumeration of a signed or unsigned type: '{' [name '=' value (',' name '=' value)*] '}'
  *       p   x            pointer to data, to code: 8 bytes
+ *       g                std::function: pointer to the code that calls its target, the target's first 8 bytes
  *       * type           pointer that was followed: 8 bytes, status, what it points to
  *       & type           reference: the same
  *       s                C string: pointer, status, u16 length, bytes
@@ -277,6 +278,7 @@ static int read_shape(struct reader *reader, struct layout_type *type)
         {'E', LAYOUT_ENUM, true, "\1\2\4\10", 0},
         {'p', LAYOUT_POINTER, false, NULL, 8},
         {'x', LAYOUT_CODE_POINTER, false, NULL, 8},
+        {'g', LAYOUT_CALLABLE, false, NULL, 16},
         {'*', LAYOUT_FOLLOWED, false, NULL, 9},
         {'&', LAYOUT_REFERENCE, false, NULL, 9},
         {'s', LAYOUT_STRING, false, NULL, 9},

@@ -256,6 +256,68 @@ static void put_imaginary(struct buf *out, const uint8_t *bytes, size_t size)
     out->failed |= text.failed;
 }
 
+static bool name_of(const struct printer *printer, uint64_t address, struct buf *ret_name)
+{
+    const struct layout_style *style = printer->style;
+    return address && style->name_address && style->name_address(style->ctx, address, ret_name) && ret_name->len > 0;
+}
+
+static void put_address(struct printer *printer, uint64_t address, bool code)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    buf_printf(printer->out, "0x%" PRIx64, address);
+    if (code && name_of(printer, address, &name))
+        buf_printf(printer->out, " <%s>", name.data);
+}
+
+/* The index-th argument of a template that begins at text, behind its '<'; its length. */
+static size_t template_argument(const char *text, unsigned index, const char **ret_argument)
+{
+    unsigned depth = 0;
+    const char *at = text;
+    for (*ret_argument = text; *at; at++) {
+        if (strchr("<({[", *at))
+            depth++;
+        else if (depth == 0 && (*at == ',' || *at == '>')) {
+            if (index-- == 0)
+                return (size_t)(at - *ret_argument);
+            *ret_argument = at + 1 + (at[1] == ' ');
+            if (*at == '>')
+                break;
+        } else if (strchr(">)}]", *at))
+            depth--;
+    }
+    return 0;
+}
+
+/* What the code that calls the target is called has the target's type. A function's address is the target itself. */
+static void put_callable(struct printer *printer)
+{
+    static const struct {
+        const char *name;
+        unsigned index;
+    } callers[] = {{"_Function_handler<", 1}, {"__func<", 0}};
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    const uint8_t *bytes = take(printer, 16);
+    const char *type = "function";
+    size_t length = strlen(type);
+    if (!bytes)
+        return;
+    bool named = name_of(printer, layout_unsigned(bytes, 8), &name);
+    for (size_t i = 0; named && i < sizeof callers / sizeof *callers; i++) {
+        const char *found = strstr(name.data, callers[i].name), *argument;
+        size_t known = found ? template_argument(found + strlen(callers[i].name), callers[i].index, &argument) : 0;
+        if (known) {
+            type = argument;
+            length = known;
+        }
+    }
+    if (memmem(type, length, "(*)(", 4))
+        put_address(printer, layout_unsigned(bytes + 8, 8), true);
+    else
+        buf_printf(printer->out, "<%.*s>", (int)length, type);
+}
+
 static void put_number(struct printer *printer, const struct layout_type *type)
 {
     struct buf *out = printer->out;
@@ -287,12 +349,7 @@ static void put_number(struct printer *printer, const struct layout_type *type)
         break;
     case LAYOUT_POINTER:
     case LAYOUT_CODE_POINTER:
-        buf_printf(out, "0x%" PRIx64, value);
-        if (type->kind == LAYOUT_CODE_POINTER && value && printer->style->name_address) {
-            _cleanup_(buf_done) struct buf name = BUF_INIT;
-            if (printer->style->name_address(printer->style->ctx, value, &name) && name.len > 0)
-                buf_printf(out, " <%s>", name.data);
-        }
+        put_address(printer, value, type->kind == LAYOUT_CODE_POINTER);
         break;
     default: /* LAYOUT_RAW */
         buf_puts(out, "<bytes ");
@@ -308,6 +365,9 @@ static void put_type(struct printer *printer, const struct layout_type *type)
     size_t shown = 0;
     const uint8_t *status;
     switch (type->kind) {
+    case LAYOUT_CALLABLE:
+        put_callable(printer);
+        break;
     case LAYOUT_FOLLOWED:
     case LAYOUT_REFERENCE:
         put_followed(printer, type);

@@ -16,6 +16,7 @@ enum layout_kind {
     LAYOUT_ENUM,    /* `flagged`: unsigned */
     LAYOUT_POINTER,
     LAYOUT_CODE_POINTER,
+    LAYOUT_CALLABLE,  /* std::function: the address of what calls the target, the target's first eight bytes */
     LAYOUT_FOLLOWED,  /* pointer, status, inner */
     LAYOUT_REFERENCE, /* likewise */
     LAYOUT_STRING,    /* pointer, status, u16, bytes */

@@ -189,6 +189,13 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
     case LAYOUT_PAD:
         put_bytes(out, 1, name);
         break;
+    case LAYOUT_CALLABLE:
+        buf_puts(out, "struct { ");
+        put_integer(out, 8, false, "base = 16; ");
+        buf_puts(out, "_caller; ");
+        put_integer(out, 8, false, "base = 16; ");
+        buf_printf(out, "_target; } align(8) %s; ", name);
+        break;
     case LAYOUT_STRUCT:
     case LAYOUT_UNION:
     case LAYOUT_ENTRY:

@@ -13,10 +13,20 @@
 
 static bool name_address(void *ctx, uint64_t address, struct buf *out)
 {
-    if (address != 0x401000)
-        return false;
-    buf_puts(out, "solve");
-    return true;
+    static const struct {
+        uint64_t address;
+        const char *name;
+    } names[] = {
+        {0x401000, "solve"},
+        {0x402000, "std::_Function_handler<int (int, char), main::{lambda(int, char)#1}>::_M_invoke"},
+        {0x403000, "std::__function::__func<int (*)(int), std::allocator<int (*)(int)>, int (int)>::operator()"},
+        {0x404000, "odd::_Function_handler<int"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].address == address) {
+            buf_puts(out, names[i].name);
+            return true;
+        }
+    return false;
 }
 
 static const struct layout_style style = {.name_address = name_address};
@@ -72,6 +82,23 @@ static void shows_numbers(void **state)
     SHOWS("p", "\x10\xfd\xff\x7f\0\0\0\0", "0x7ffffd10");
     SHOWS("x", "\0\x10\x40\0\0\0\0\0", "0x401000 <solve>");
     SHOWS("x", "\1\x10\x40\0\0\0\0\0", "0x401001");
+    SHOWS("g",
+          "\0\x20\x40\0\0\0\0\0"
+          "\0\x10\x40\0\0\0\0\0",
+          "<main::{lambda(int, char)#1}>");
+    SHOWS("g",
+          "\0\x30\x40\0\0\0\0\0"
+          "\0\x10\x40\0\0\0\0\0",
+          "0x401000 <solve>");
+    SHOWS("g",
+          "\0\x40\x40\0\0\0\0\0"
+          "\0\x10\x40\0\0\0\0\0",
+          "<function>");
+    SHOWS("g",
+          "\0\x50\x40\0\0\0\0\0"
+          "\0\x10\x40\0\0\0\0\0",
+          "<function>");
+    SHOWS("g", "\0\x20\x40", "<cut>");
     SHOWS("r3", "\1\2\xff", "<bytes 0102ff>");
 }
 

@@ -213,11 +213,11 @@ TRACED int pointers(const std::unique_ptr<Point> &owned, const std::unique_ptr<P
     return owned->x;
 }
 
-TRACED int functions(const std::function<int(int)> &none)
+TRACED int functions(const std::function<int(int)> &none, const std::function<int(int)> &some)
 {
-    say("> functions(none = empty)");
-    say("< functions: = 0");
-    return none ? 1 : 0;
+    say("> functions(none = empty, some = <function>)");
+    say("< functions: = 3");
+    return none ? 1 : some(1);
 }
 
 struct Texts {
@@ -365,7 +365,7 @@ int main()
     }
     pointers(std::make_unique<Point>(Point{1, 2.5}), std::unique_ptr<Point, Deleter>(new Point{3, 4.5}, Deleter{1}),
              std::make_unique<int[]>(3), shared, shared, expired, {}, nullptr);
-    functions(nullptr);
+    functions(nullptr, [](int n) UNTRACED { return n + 2; });
 
     Texts third{"third", {nullptr, nullptr}, nullptr}, second{"second", {"c", nullptr}, &third},
         first{"first", {"a", "b"}, &second};
