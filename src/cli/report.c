@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "job/mpi_names.h"
+#include "job/trace_names.h"
 #include "jobdir/dir.h"
 #include "jobdir/mpi_ends.h"
 #include "jobdir/report.h"
@@ -27,6 +28,9 @@ static int load_functions(struct job_report *report, pid_t process, struct err *
     progress_end(&progress);
     if (code == 0 && process && !report->functions->processes)
         code = err_set(err, -ENOENT, "there is no trace of process %d in %s", (int)process, report->path);
+    struct err unnamed = {0}; /* of what has no names the module is told */
+    if (code == 0 && trace_names_sites(report->functions, report->path, &unnamed) == -ENOMEM)
+        code = err_set(err, -ENOMEM, "out of memory");
     return code;
 }
 

@@ -5,11 +5,15 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "jobdir/report_functions.h"
 #include "jobdir/trace.h"
 
 /* Names the places of the traces (trace_place). The names are in `arena`, which has to stay as long as they do. What
  * cannot be found has none. 0; 1: some could not be found, with err saying why for the first; -ENOMEM. */
 int trace_names_find(struct trace *const *traces, size_t count, const char *jobdir, struct arena *arena,
                      struct err *err);
+
+/* Names the first FUNCTIONS_SITES places that a report's functions are called from; likewise. */
+int trace_names_sites(struct job_functions *functions, const char *jobdir, struct err *err);
 
 #endif

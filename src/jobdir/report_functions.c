@@ -406,6 +406,7 @@ static void reading_free(struct reading *reading)
     free(reading->recent);
     free(reading->known);
     free(reading->alone);
+    free(reading->sites);
     mpi_trace_free(reading->mpi);
     trace_close(reading->trace);
     free(reading);
@@ -546,6 +547,7 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
     }
     HASH_SRT(hh, all->functions, by_self);
     HASH_SRT(hh, all->edges, by_total);
+    report_sites_sort(all);
     bound_cost(all, options->cpu_seconds);
     *ret_functions = all;
     return 0;
@@ -580,6 +582,7 @@ void job_functions_free(struct job_functions *functions)
         HASH_DEL(functions->by_rank, cell);
         free(cell);
     }
+    report_sites_free(functions);
     free(functions->ranks);
     mpi_programs_done(&functions->programs);
     report_calls_free(functions);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <uthash.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "jobdir/calls.h"
@@ -24,6 +25,7 @@ enum {
     FUNCTIONS_SLOWEST = 10,
     FUNCTIONS_SLOWEST_EACH = 3, /* of one function */
     FUNCTIONS_LAST = 8,         /* calls before a crash */
+    FUNCTIONS_SITES = 100,      /* of which --json tells */
 };
 
 /* Of a function's time, what its threads did not have a processor: because they waited, because others had it, and why
@@ -68,6 +70,19 @@ struct job_edge {
     UT_hash_handle hh;
 };
 
+struct job_site { /* where a function is called from */
+    char *key;
+    const struct job_function *function;
+    const char *module, *build_id;
+    uint64_t offset; /* the return address, as the file of the module has it */
+    bool inlined;
+    uint64_t calls;
+    double total_ns;
+    const char *caller, *file; /* the function that calls; "": not known (job/trace_names.h) */
+    uint64_t line;
+    UT_hash_handle hh;
+};
+
 struct job_slow_call {
     const struct job_function *function;
     double ns, start_seconds;
@@ -104,6 +119,9 @@ struct job_functions {
     struct job_function *functions;    /* hash by key; sorted by self time after the load */
     struct job_edge *edges;            /* sorted by total time */
     struct job_function_rank *by_rank; /* hash by key */
+    struct job_site *sites;            /* sorted by total time */
+    struct arena names;                /* of sites */
+    bool sites_named;                  /* somebody looked where they are in the source */
     struct mpi_who *ranks;             /* that were traced, in their order */
     struct mpi_programs programs;
     size_t rank_count;
@@ -146,6 +164,9 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
                        const struct job_functions_options *options, struct err *err);
 void job_functions_free(struct job_functions *functions);
 
+/* After names were given to sites: those in one line of the source become one, and the report shows them. */
+void job_sites_join(struct job_functions *functions);
+
 /* A few lines for the summary: the hottest functions, what tracing cost, problems but those that are among the job's
  * warnings (array of {text}; NULL: none). Nothing without traces. */
 void job_functions_summary(struct buf *out, const struct job_functions *functions, const json_t *warnings);
@@ -154,7 +175,7 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
 bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most);
 /* The sections of the report, for so many columns (0: as many as it takes). */
 void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings, size_t columns);
-/* Sets .functions, .calls, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
+/* Sets .functions, .calls, .call_sites, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
 void job_functions_json(json_t *report, const struct job_functions *functions);
 void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b);
 json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b);

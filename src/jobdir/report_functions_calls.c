@@ -149,9 +149,11 @@ void report_call_ends(void *ctx, struct call *call, const struct trace_event *ev
     }
     if (event->how != TRACE_OPEN)
         remember(reading, event);
-    if (event->how == TRACE_EXIT_LOST || (event->how == TRACE_OPEN && event->time == event->entry_time))
-        return; /* how long it took is not known */
-    double ns = trace_ticks_ns(reading->trace, event->time - event->entry_time);
+    bool known = event->how != TRACE_EXIT_LOST && (event->how != TRACE_OPEN || event->time != event->entry_time);
+    double ns = known ? trace_ticks_ns(reading->trace, event->time - event->entry_time) : 0;
+    report_site_call(reading, call, ns);
+    if (!known)
+        return;
     if (ns > reading->least_slow_ns || reading->all->slowest_count < FUNCTIONS_SLOWEST)
         keep_slow(reading, call, event, ns);
 }

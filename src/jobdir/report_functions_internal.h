@@ -39,6 +39,8 @@ struct reading {
     size_t known_room;
     uint64_t *alone; /* by id: calls that are known though their beginning is not in the trace */
     size_t alone_room;
+    struct job_site **sites; /* by places of the trace */
+    size_t site_room;
     double least_slow_ns; /* calls that took less need not be looked at */
     uint64_t last_time, events, gaps;
     int code;
@@ -55,6 +57,14 @@ void report_call_begins(void *ctx, struct call *call, const struct trace_event *
 void report_call_ends(void *ctx, struct call *call, const struct trace_event *event);
 void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
 void report_calls_free(struct job_functions *all);
+
+/* report_functions_sites.c. A call that ended; ns 0: how long it took is not known. */
+void report_site_call(struct reading *reading, const struct call *call, double ns);
+void report_sites_sort(struct job_functions *all);
+void report_sites_free(struct job_functions *all);
+void report_put_sites(struct buf *out, const struct job_functions *functions);
+extern const struct field report_site_fields[]; /* of a struct job_site */
+json_t *report_sites_json(const void *functions, const void *all);
 
 /* Adds an item to a list of at most 100, unless it is there. */
 void report_add_once(json_t *list, json_t *item_take);

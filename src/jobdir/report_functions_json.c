@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What traces say, for programs: .functions, .calls, .slowest_calls, .crash_calls, .trace of
+/* What traces say, for programs: .functions, .calls, .call_sites, .slowest_calls, .crash_calls, .trace of
  * doc/reference/report.schema.json. */
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +313,8 @@ const struct field report_trace_fields[] = {
     {"functions", FIELD_LIST, .json = list_json, .of = function_by_rank_fields,
      .about = "recorded functions over all processes, most own time first"},
     {"calls", FIELD_LIST, .json = edges_json, .of = edge_fields, .about = "who calls whom, most time first"},
+    {"call_sites", FIELD_LIST, .json = report_sites_json, .of = report_site_fields,
+     .about = "where functions are called from, at most 100, most time first"},
     {"slowest_calls", FIELD_LIST, .json = slowest_json, .of = slow_fields,
      .about = "the ten that took longest, at most three of a function"},
     {"crash_calls", FIELD_LIST, .json = crashes_json, .of = crash_fields,

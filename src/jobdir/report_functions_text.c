@@ -511,6 +511,7 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
         put_functions(out, functions, columns);
         put_by_rank(out, functions);
         put_graph(out, functions);
+        report_put_sites(out, functions);
         put_slowest(out, functions);
         put_crashes(out, functions);
         buf_puts(out, "\nTracing\n  ");

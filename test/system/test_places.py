@@ -2,8 +2,10 @@
 """Where each call comes from: file and line of the call, also from functions without hooks, out of inlined ones, and
 where the library or the program is not there any more."""
 
+import collections
 import csv
 import io
+import json
 import os
 
 import scrytest
@@ -33,6 +35,10 @@ int main(void) {
     return 0; }
 """
 MACROS = ["-DQUIET=__attribute__((no_instrument_function))", "-DNOINLINE=__attribute__((noinline))"]
+
+RECURSION = """static int down(int n) { return n ? down(n - 1) + 1 : 0; }
+int main(void) { return down(50) != 50; }
+"""
 
 FORTRAN = """module deep
 contains
@@ -108,6 +114,28 @@ class Places(TracerCase):
         done = self.box.run([scrytest.built("src", "cli", "scry"), "replay", "@last"])
         self.assertRegex(done.stdout, r"\n.* leaf\(\)  .*  places\.c:6 from places\+0x[0-9a-f]+\n")
         self.assertIn("where calls come from is shown by addresses", done.stderr)
+
+    def test_report(self):
+        """The table of call sites has each place once, with its calls and their time."""
+        _, shown = self.check("places.c", "-O0")
+        report = json.loads(self.scry("report", "--json", "@last").stdout)
+        counts = collections.Counter(shown)
+        rows = report["call_sites"]
+        self.assertEqual(rows, sorted(rows, key=lambda row: -row["total_ns"]))
+        sites = {(row["from_function"], str(row["from_line"])): row["calls"] for row in rows if row["function"] != "main"}
+        self.assertEqual({site: calls for site, calls in sites.items() if site in counts}, counts)
+        totals = {row["name"]: row["total_ns"] for row in report["functions"]}
+        self.assertEqual(sum(row["total_ns"] for row in rows if row["function"] == "work"), totals["work"])
+        text = self.scry("report", "@last").stdout
+        self.assertRegex(text, rf"\nCalls come from .*\n(.*\n)*? .* 2  leaf from places\.c:{shown[1][1]} in work\n")
+
+    def test_recursion(self):
+        """The time of calls inside each other from one place counts once."""
+        self.run_program(RECURSION, "down.c", "-O0")
+        report = json.loads(self.scry("report", "--json", "@last").stdout)
+        row = next(row for row in report["call_sites"] if row["from_function"] == "down")
+        self.assertEqual((row["function"], row["calls"]), ("down", 50))
+        self.assertLess(row["total_ns"], next(each["total_ns"] for each in report["functions"] if each["name"] == "main"))
 
 
 scrytest.main()
