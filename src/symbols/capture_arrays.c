@@ -105,7 +105,6 @@ static unsigned emit_elements(struct emitter *emitter, const struct array *array
         }
         size_t length = emitter->text.len - mark.text;
         bool same = length == first && memcmp(emitter->text.data + text, emitter->text.data + mark.text, length) == 0;
-        emitter->trimmed |= emitter->failed;
         if (emitter->failed || !same || emitter->minimum > emitter->options->bytes / 4 * 3) {
             emitter_reset(emitter, &mark);
             break;

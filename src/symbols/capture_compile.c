@@ -297,7 +297,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                           .pc = hook->address,
                           .returns = hook->returns,
                           .function = job->function,
-                          .code = &job->code,
+                          .code = job->code,
                           .emitter = &emitter};
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
     emitter.memo = &compiler->memo;
@@ -342,7 +342,6 @@ static int emit_caller(struct site *site, uint64_t here)
 {
     struct capture_compiler *compiler = site->job->compiler;
     struct emitter emitter;
-    site->code = &compiler->caller_code;
     site->emitter = &emitter;
     site_judge(site);
     emitter_init(&emitter, &compiler->options, &compiler->types, true);
@@ -373,9 +372,10 @@ static int compile_inlined_caller(struct job *job, struct site *inlined)
                           .kind = CAPTURE_CALL,
                           .pc = inlined->returns - 1,
                           .returns = inlined->returns - 1,
-                          .function = job->function};
+                          .function = job->function,
+                          .code = site_code(compiler, &job->function)};
     scopes_around(compiler, &job->function, inlined->pc, &inlined->scope, &site->scope);
-    int r = site_read_code(compiler, &site->function) ? emit_caller(site, inlined->returns) : -ENOENT;
+    int r = site->code ? emit_caller(site, inlined->returns) : -ENOENT;
     if (r == 0) {
         emitter_init(&emitter, &compiler->options, NULL, true);
         emit(&emitter, CAPTURE_REGS, 0, REGISTERS, 0);
@@ -407,7 +407,8 @@ static int compile_call(struct job *job, uint64_t returns)
     HASH_ADD(hh, compiler->call_sites, address, sizeof known->address, known);
     *site = (struct site){.job = job, .kind = CAPTURE_CALL, .pc = returns - 1, .returns = returns};
     int r = 0;
-    if (scopes_function(compiler, returns - 1, &site->function) && site_read_code(compiler, &site->function)) {
+    if (scopes_function(compiler, returns - 1, &site->function) &&
+        (site->code = site_code(compiler, &site->function))) {
         if (!scopes_inlined(compiler, &site->function, returns - 1, NULL, &site->scope))
             site->scope = site->function;
         r = emit_caller(site, returns);
@@ -423,8 +424,8 @@ static int compile_callers(struct job *job)
     int r = 0;
     for (size_t i = 0; i < count && r == 0; i++)
         r = compile_call(job, calls[i].behind);
-    for (size_t i = 0; i < job->code.indirect_count && r == 0; i++)
-        r = compile_call(job, job->code.indirect[i]);
+    for (size_t i = 0; i < job->code->indirect_count && r == 0; i++)
+        r = compile_call(job, job->code->indirect[i]);
     return r;
 }
 
@@ -460,12 +461,11 @@ static int compile_inlined(const struct job *function, const struct address_rang
             !scopes_function(compiler, at, &job.function))
             continue; /* its own, or of the function that was just done */
         range_count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
-        job.code = (struct function_code){0};
-        r = site_read_ranges(compiler, &job.code, ranges, range_count);
-        for (size_t k = 0; k < job.code.hook_count && r == 0; k++)
-            if (job.code.hooks[k].function == job.address)
-                r = compile_hook(&job, &job.code.hooks[k]);
-        function_code_done(&job.code);
+        job.code = site_code(compiler, &job.function);
+        r = job.code ? 0 : -ENOMEM;
+        for (size_t k = 0; r == 0 && k < job.code->hook_count; k++)
+            if (job.code->hooks[k].function == job.address)
+                r = compile_hook(&job, &job.code->hooks[k]);
     }
     return r;
 }
@@ -481,6 +481,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
                       .params = params,
                       .param_count = param_count};
     struct address_range ranges[RANGES_MAX];
+    site_codes_limit(compiler);
     if (compiler->code.slot_count == 0 && !compiler->code.enter) {
         tell(&job, address, "nothing in this file calls hooks: compile it with -finstrument-functions");
         return 0;
@@ -498,21 +499,20 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     if (scopes_lines_only(compiler, address, &job.function))
         output->lines_only(output->ctx, address);
     size_t count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
-    int r = site_read_ranges(compiler, &job.code, ranges, count);
-    if (r == 0 && job.code.hook_count == 0) {
+    job.code = site_code(compiler, &job.function);
+    int r = job.code ? 0 : -ENOMEM;
+    if (r == 0 && job.code->hook_count == 0) {
         tell(&job, address, "the function calls no hooks: compile its file with -finstrument-functions");
-        function_code_done(&job.code);
         return 0;
     }
-    for (size_t i = 0; i < job.code.hook_count && r == 0; i++) {
-        uint64_t told = job.code.hooks[i].function; /* others were inlined, and are compiled with their own function */
+    for (size_t i = 0; r == 0 && i < job.code->hook_count; i++) {
+        uint64_t told = job.code->hooks[i].function; /* others were inlined, and are compiled with their own function */
         if (!told || told == address || !is_other_function(compiler, told))
-            r = compile_hook(&job, &job.code.hooks[i]);
+            r = compile_hook(&job, &job.code->hooks[i]);
     }
     if (r == 0)
         r = compile_inlined(&job, ranges, count);
     if (r == 0 && compiler->options.caller)
         r = compile_callers(&job);
-    function_code_done(&job.code);
     return r < 0 ? err_errno(err, r, "values of the function at 0x%llx", (unsigned long long)address) : 0;
 }

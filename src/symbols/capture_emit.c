@@ -40,6 +40,8 @@ struct emitter_mark emitter_mark(struct emitter *emitter)
     return (struct emitter_mark){
         .code = emitter->code.len,
         .text = emitter->text.len,
+        .text_seen = emitter->text_seen,
+        .code_seen = emitter->code_seen,
         .minimum = emitter->minimum,
         .blocks = emitter->blocks,
         .temps = emitter->temps,
@@ -63,6 +65,8 @@ void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark)
 {
     truncate_to(&emitter->code, mark->code);
     truncate_to(&emitter->text, mark->text);
+    emitter->text_seen = mark->text_seen;
+    emitter->code_seen = mark->code_seen;
     emitter->minimum = mark->minimum;
     emitter->blocks = mark->blocks;
     emitter->temps = mark->temps;
@@ -73,8 +77,23 @@ void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark)
     emitter->merge_from = mark->merge_from;
 }
 
+void emitter_be_generous(struct emitter *emitter)
+{
+    emitter->generous = true;
+    emitter->text_limit = emitter->text.len + FIELD_TEXT;
+    emitter->code_limit = emitter->code.len + FIELD_CODE;
+}
+
+void emitter_saw(struct emitter *emitter, size_t text, size_t code)
+{
+    if (emitter->text_seen < text)
+        emitter->text_seen = text;
+    if (emitter->code_seen < code)
+        emitter->code_seen = code;
+}
+
 /* `after` of the instructions since `from` is what is emitted at this level behind them. */
-static void apply_fixups(struct emitter *emitter, unsigned from)
+void emit_fixups(struct emitter *emitter, unsigned from)
 {
     for (unsigned i = from; i < emitter->fixup_count; i++) {
         struct capture_insn insn;
@@ -91,7 +110,7 @@ bool emitter_finish(struct emitter *emitter)
 {
     if (emitter->failed || emitter->code.failed || emitter->text.failed)
         return false;
-    apply_fixups(emitter, 0);
+    emit_fixups(emitter, 0);
     struct capture_head head = {.version = CAPTURE_VERSION,
                                 .flags = emitter->wants_xmm ? CAPTURE_XMM_USED : 0,
                                 .minimum = (uint16_t)emitter->minimum,
@@ -191,7 +210,7 @@ struct emitter_block emit_block_begin(struct emitter *emitter, enum capture_op o
 void emit_block_end(struct emitter *emitter, struct emitter_block block)
 {
     emit(emitter, CAPTURE_END, 0, 0, 0);
-    apply_fixups(emitter, block.fixups);
+    emit_fixups(emitter, block.fixups);
     emitter->minimum = block.minimum;
     emitter->blocks--;
     emitter->merge_from = emitter->code.len;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-#include "symbols/capture_internal.h"
+#include "symbols/capture_site.h"
 #include "symbols/lines_internal.h"
 
 static const Dwfl_Callbacks callbacks = {
@@ -87,7 +87,7 @@ void capture_compiler_free(struct capture_compiler *compiler)
         HASH_DEL(compiler->call_sites, site);
         free(site);
     }
-    function_code_done(&compiler->caller_code);
+    site_codes_done(compiler);
     scopes_done(compiler);
     statics_done(compiler);
     memo_done(&compiler->memo);

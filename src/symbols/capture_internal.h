@@ -177,17 +177,19 @@ struct emitter {
     unsigned fixup_count;
     bool wants_xmm, direct;
     bool failed;   /* too much for one program */
-    bool trimmed;  /* elements were left out that would have been too much */
+    bool generous; /* the limits are not the field's, but what any field could have */
     bool doubtful; /* memory is read that may not be there: only inside blocks */
     uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
     struct type_index *types;      /* NULL: none */
     size_t text_limit, code_limit; /* of what is being emitted */
+    size_t text_seen, code_seen;   /* the most that was held against them */
     emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */
     void *attribute_ctx;
 };
 
 struct emitter_mark {
     size_t code, text, merge_from;
+    size_t text_seen, code_seen;
     unsigned minimum, blocks, temps, scratch, fixup_count;
     bool wants_xmm, failed;
 };
@@ -197,6 +199,9 @@ void emitter_init(struct emitter *emitter, const struct capture_options *options
 void emitter_done(struct emitter *emitter);
 struct emitter_mark emitter_mark(struct emitter *emitter);
 void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark);
+/* For a while, as much as any field may have from here on. */
+void emitter_be_generous(struct emitter *emitter);
+void emitter_saw(struct emitter *emitter, size_t text, size_t code);
 /* Writes the head; false: there is no such program (too large). */
 bool emitter_finish(struct emitter *emitter);
 
@@ -215,6 +220,8 @@ struct emitter_block {
 };
 struct emitter_block emit_block_begin(struct emitter *emitter, enum capture_op op, unsigned r,
                                       const struct capture_operand *operand);
+/* What the instructions since the fixup `from` have to know of what came behind them at their level. */
+void emit_fixups(struct emitter *emitter, unsigned from);
 void emit_block_end(struct emitter *emitter, struct emitter_block block);
 /* A number for conditions: nine bytes; in between eight are emitted. */
 struct emitter_block emit_number_begin(struct emitter *emitter);
@@ -504,10 +511,9 @@ struct capture_compiler {
     struct static_entry *statics;
     struct memo memo;
     struct layout_entry *layouts;
-    struct site_entry *call_sites;    /* that were given out */
-    struct function_code caller_code; /* of the caller that was looked at last */
-    const void *caller;               /* its DIE's address */
-    bool caller_known;
+    struct site_entry *call_sites; /* that were given out */
+    struct code_entry *codes;      /* functions that were decoded */
+    size_t codes_size;             /* bytes */
 };
 
 /* The function that holds an address of the file. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is to be known of a place in a function before its variables are looked for. */
 #include <dwarf.h>
+#include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "symbols/capture_site.h"
 
-enum { RSP = 7 };
+enum { RSP = 7, CODES_LIMIT = 64 << 20 /* bytes */ };
 
 static bool made_by_clang(Dwarf_Die *function)
 {
@@ -69,41 +71,70 @@ void site_at_hook(struct site *site, const struct hook_site *hook)
     site_find_parameters(site, own && !elf_code_is_clone(&compiler->code, entry));
 }
 
-int site_read_ranges(struct capture_compiler *compiler, struct function_code *function,
-                     const struct address_range *ranges, size_t count)
+/* Most functions are looked at for each of their calls, and not one after the other. */
+struct code_entry {
+    const void *function; /* its DIE's address */
+    struct function_code code;
+    UT_hash_handle hh;
+};
+
+void site_codes_done(struct capture_compiler *compiler)
 {
-    int r = function_code_read(function, &compiler->code, ranges, count);
-    if (r == 0)
-        location_depths(compiler, function);
-    return r;
+    struct code_entry *entry, *next;
+    HASH_ITER(hh, compiler->codes, entry, next)
+    {
+        HASH_DEL(compiler->codes, entry);
+        function_code_done(&entry->code);
+        free(entry);
+    }
+    compiler->codes_size = 0;
 }
 
-bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function)
+void site_codes_limit(struct capture_compiler *compiler)
+{
+    if (compiler->codes_size > CODES_LIMIT)
+        site_codes_done(compiler);
+}
+
+const struct function_code *site_code(struct capture_compiler *compiler, Dwarf_Die *function)
 {
     struct address_range ranges[RANGES_MAX];
-    if (compiler->caller == function->addr && compiler->caller_known)
-        return true;
-    function_code_done(&compiler->caller_code);
-    compiler->caller = function->addr;
+    struct code_entry *entry;
+    HASH_FIND(hh, compiler->codes, &function->addr, sizeof function->addr, entry);
+    if (entry)
+        return &entry->code;
+    entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->function = function->addr;
     size_t count = scopes_ranges(compiler, function, ranges, RANGES_MAX);
-    compiler->caller_known = site_read_ranges(compiler, &compiler->caller_code, ranges, count) == 0;
-    return compiler->caller_known;
+    if (function_code_read(&entry->code, &compiler->code, ranges, count) < 0) {
+        function_code_done(&entry->code);
+        free(entry);
+        return NULL;
+    }
+    location_depths(compiler, &entry->code);
+    compiler->codes_size += sizeof *entry + entry->code.access_count * sizeof *entry->code.accesses +
+                            entry->code.hook_count * sizeof *entry->code.hooks +
+                            entry->code.indirect_count * sizeof *entry->code.indirect;
+    HASH_ADD(hh, compiler->codes, function, sizeof entry->function, entry);
+    return &entry->code;
 }
 
 void site_in_frame(struct site *site, struct job *job, uint64_t pc, bool innermost)
 {
-    struct capture_compiler *compiler = job->compiler;
+    static const struct function_code none;
+    const struct function_code *code = site_code(job->compiler, &job->function);
     *site = (struct site){.job = job,
                           .kind = CAPTURE_CALL,
                           .pc = pc,
                           .returns = innermost ? pc : pc + 1,
                           .function = job->function,
                           .scope = job->function,
-                          .code = &compiler->caller_code,
+                          .code = code ? code : &none,
                           .emitter = site->emitter,
                           .frame = true,
                           .innermost = innermost};
-    site_read_code(compiler, &site->function);
     for (size_t i = 0; i < site->code->hook_count; i++) {
         const struct hook_site *hook = &site->code->hooks[i];
         if (innermost || hook->jump || hook->exit || hook->returns != site->returns)

@@ -14,7 +14,7 @@ struct job {
     uint32_t *layout_id;
     uint64_t address; /* of the function that was asked for */
     Dwarf_Die function;
-    struct function_code code;
+    const struct function_code *code;
     const char *const *params;
     unsigned param_count;
 };
@@ -59,11 +59,11 @@ void site_judge(struct site *site);
 void site_at_hook(struct site *site, const struct hook_site *hook);
 /* A frame of a thread: pc is in the instruction that is executed. site->emitter is set before. */
 void site_in_frame(struct site *site, struct job *job, uint64_t pc, bool innermost);
-/* Decodes a function's ranges. 0, -ENOMEM. */
-int site_read_ranges(struct capture_compiler *compiler, struct function_code *function,
-                     const struct address_range *ranges, size_t count);
-/* Decodes a function into compiler->caller_code, if it is not there yet. */
-bool site_read_code(struct capture_compiler *compiler, Dwarf_Die *function);
+/* A function's code, which is decoded once and stays until codes are limited or done with. NULL: no memory. */
+const struct function_code *site_code(struct capture_compiler *compiler, Dwarf_Die *function);
+/* Drops all if they are too many. */
+void site_codes_limit(struct capture_compiler *compiler);
+void site_codes_done(struct capture_compiler *compiler);
 /* Lists the parameters in scope and gives them their places by the ABI. */
 void site_find_parameters(struct site *site, bool by_abi);
 /* Functions for emit_field(), with a struct variable and a struct site. Reads are emitted where it takes some. */

@@ -438,6 +438,7 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
 {
     Dwarf_Die stripped;
     struct place in_memory;
+    emitter_saw(emitter, emitter->text.len, emitter->code.len);
     if (emitter->text.len > emitter->text_limit || emitter->code.len > emitter->code_limit)
         emitter->failed = true;
     if (emitter->failed)
