@@ -44,7 +44,7 @@ static unsigned check_capture(const struct area_view *view, uint32_t offset)
 {
     const struct area_program *program = bytes_at(view, offset, sizeof *program);
     if (!program || !bytes_at(view, offset, sizeof *program + (uint64_t)program->size) ||
-        !capture_check(program->code, program->size))
+        !capture_check_sharing(program->code, program->size, offset + sizeof *program))
         return 0;
     return AGENT_PROGRAM_OK | (capture_wants_xmm(program->code, program->size) ? AGENT_PROGRAM_XMM : 0) |
            (keeps(program) ? AGENT_PROGRAM_KEPT : 0);
@@ -120,7 +120,7 @@ size_t agent_values_capture(const struct area_view *view, uint32_t offset, const
     if (offset == 0 || !(agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) & AGENT_PROGRAM_OK))
         return 0;
     const struct area_program *program = (const struct area_program *)(const void *)(view->programs + offset);
-    return capture_run(program->code, program->size, frame, agent_read, out, room);
+    return capture_run_sharing(program->code, program->size, offset + sizeof *program, frame, agent_read, out, room);
 }
 
 size_t agent_values_caller(const struct area_view *view, uint32_t unwind_at, uint32_t offset,

@@ -105,25 +105,27 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
     return site != NULL;
 }
 
-/* The programs of the set as they lie in it, all at once. Offset of the first; 0: there is no room for all of them. */
-static uint64_t put_programs(struct agent *agent, const struct buf *programs)
+/* The programs of the set as they lie in it, all at once: as many as there is room for. Where they begin; what does not
+ * end at *ret_end or before is not there. */
+static uint64_t put_programs(struct agent *agent, const struct buf *programs, uint64_t *ret_end)
 {
     const struct area_view *view = &agent->view;
-    uint64_t at = next_program(agent);
-    if (at < 64 || at > view->programs_size || view->programs_size - at < programs->len || programs->failed ||
-        pwrite(agent->area_fd, programs->data, programs->len, (off_t)((uint64_t)(view->programs - view->base) + at)) !=
-            (ssize_t)programs->len)
-        return 0;
-    atomic_store_explicit(&view->area->programs_used, at + programs->len, memory_order_release);
+    uint64_t at = next_program(agent), room = at < view->programs_size ? view->programs_size - at : 0;
+    uint64_t size = programs->len < room ? programs->len : room;
+    *ret_end = at;
+    if (at >= 64 && !programs->failed &&
+        pwrite(agent->area_fd, programs->data, size, (off_t)((uint64_t)(view->programs - view->base) + at)) ==
+            (ssize_t)size) {
+        *ret_end = at + size;
+        atomic_store_explicit(&view->area->programs_used, at + size, memory_order_release);
+    }
     return at;
 }
 
-/* `at` is where its program is; 0: nowhere yet. False: there is no room for it. */
-static bool take_site(struct compile_run *run, const struct compiled_item *answer, const void *code, uint32_t at)
+/* `at` is where its program is; 0: nowhere. False: there is no room for it. */
+static bool take_site(struct compile_run *run, const struct compiled_item *answer, uint32_t at)
 {
     struct agent *agent = run->agent;
-    if (!at)
-        at = put_capture(agent, code, answer->size); /* was checked with the set */
     struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
     if (!site)
         return false;
@@ -193,15 +195,19 @@ static void take_layouts(struct compile_run *run)
 static void take_sites(struct compile_run *run)
 {
     _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
-    uint64_t program = put_programs(run->agent, compiled_set_programs(run->set));
+    size_t first;
+    uint64_t end;
+    const struct buf *programs = compiled_set_programs(run->set, &first);
+    uint64_t program = put_programs(run->agent, programs, &end) + first;
     struct compiled_item item;
     const void *bytes;
     for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);) {
-        if (item.kind == HELPER_LAYOUT)
+        if (item.kind == HELPER_LAYOUT || item.kind == HELPER_BLOCK)
             continue;
-        if (!take_site(run, &item, bytes, (uint32_t)program))
+        uint64_t next = program + compiled_program_size(&item);
+        if (!take_site(run, &item, next <= end ? (uint32_t)program : 0))
             buf_append(&refused, &item.address, sizeof item.address);
-        program += program ? compiled_program_size(&item) : 0;
+        program = next;
     }
     tell_no_room(run, &refused);
 }

@@ -10,7 +10,7 @@
 #include "shm/capture.h"
 #include "symbols/helper.h"
 
-enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20 };
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20, BLOCKS_LIMIT = 1 << 22 };
 
 static void free_set(struct compiled_set *set)
 {
@@ -41,10 +41,20 @@ static void set_complete(struct compiled_set *set)
         free_set(set); /* the next process tries again */
 }
 
-static bool is_program(const struct helper_answer *answer)
+/* Blocks are numbered one after the other. */
+static bool is_sound(enum helper_answer_kind kind, uint32_t id, const void *code, size_t size)
 {
-    return (answer->kind == HELPER_SITE || answer->kind == HELPER_PARAMS) &&
-           capture_check(answer->code, answer->code_size);
+    switch (kind) {
+    case HELPER_LAYOUT:
+        return true;
+    case HELPER_BLOCK:
+        return id <= BLOCKS_LIMIT && capture_check_block(code, size);
+    case HELPER_SITE:
+    case HELPER_PARAMS:
+        return capture_check_apart(code, size);
+    default:
+        return false;
+    }
 }
 
 static void add_problem(struct compiled_set *set, const struct helper_answer *answer)
@@ -60,7 +70,7 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
     struct compiled_set *set = ctx;
     if (!answer)
         set_complete(set);
-    else if (answer->kind == HELPER_LAYOUT || is_program(answer))
+    else if (is_sound(answer->kind, answer->id, answer->code, answer->code_size))
         compiled_add(&set->items, answer);
     else if (answer->kind == HELPER_PARAM_PROBLEM && number_problem_is_lasting(answer->problem.kind))
         add_problem(set, answer);
@@ -124,12 +134,12 @@ static struct compiled_set *set_new(struct agents *agents, const char *key, cons
     return set;
 }
 
-static bool are_programs(const struct buf *items)
+static bool are_sound(const struct buf *items)
 {
     struct compiled_item item;
     const void *bytes;
     for (size_t at = 0; compiled_next(items, &at, &item, &bytes);)
-        if (item.kind != HELPER_LAYOUT && !capture_check(bytes, item.size))
+        if (!is_sound(item.kind, item.id, bytes, item.size))
             return false;
     return true;
 }
@@ -143,7 +153,7 @@ struct compiled_set *compiled_set_find(struct agents *agents, const char *key, c
         set->used = ++agents->set_uses;
         return set;
     }
-    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !are_programs(&items) ||
+    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !are_sound(&items) ||
         !(set = set_new(agents, key, request))) {
         buf_done(&items);
         return NULL;
@@ -174,20 +184,72 @@ size_t compiled_program_size(const struct compiled_item *item)
     return sizeof(struct area_program) + ((item->size + (size_t)7) & ~(size_t)7);
 }
 
-const struct buf *compiled_set_programs(struct compiled_set *set)
+static bool is_program(const struct compiled_item *item)
+{
+    return item->kind == HELPER_SITE || item->kind == HELPER_PARAMS;
+}
+
+/* The blocks, one behind the other; ret_at, by their numbers: where. */
+static void put_blocks(struct compiled_set *set, struct buf *ret_at)
+{
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        if (item.kind != HELPER_BLOCK)
+            continue;
+        size_t size = (item.id + (size_t)1) * sizeof(uint64_t);
+        while (ret_at->len < size && !ret_at->failed)
+            buf_append(ret_at, &(uint64_t){UINT64_MAX}, sizeof(uint64_t));
+        if (!ret_at->failed)
+            memcpy(ret_at->data + size - sizeof(uint64_t), &(uint64_t){set->programs.len}, sizeof(uint64_t));
+        buf_append(&set->programs, bytes, item.size);
+    }
+}
+
+/* The numbers of blocks in the program at `at` become distances. One that is not there becomes a distance that nobody
+ * follows. */
+static void link_blocks(struct buf *programs, size_t at, size_t size, const struct buf *blocks)
+{
+    for (size_t pc = sizeof(struct capture_head); pc + sizeof(struct capture_insn) <= size;) {
+        struct capture_insn insn;
+        memcpy(&insn, programs->data + at + pc, sizeof insn);
+        pc += sizeof insn;
+        if (!capture_is_long(insn.op))
+            continue;
+        uint64_t id, block = UINT64_MAX, distance;
+        memcpy(&id, programs->data + at + pc, sizeof id);
+        if (id < blocks->len / sizeof block)
+            memcpy(&block, blocks->data + id * sizeof block, sizeof block);
+        distance = at - block;
+        if (insn.op == CAPTURE_SHARED)
+            memcpy(programs->data + at + pc, &distance, sizeof distance);
+        pc += sizeof id;
+    }
+}
+
+const struct buf *compiled_set_programs(struct compiled_set *set, size_t *ret_first)
 {
     static const char zeros[8];
     struct compiled_item item;
+    struct buf blocks = BUF_INIT;
     const void *bytes;
+    *ret_first = set->first_program;
     if (set->programs.len)
         return &set->programs;
+    put_blocks(set, &blocks);
+    *ret_first = set->first_program = set->programs.len;
     for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
         const struct area_program head = {.size = item.size};
-        if (item.kind == HELPER_LAYOUT)
+        if (!is_program(&item))
             continue;
         buf_append(&set->programs, &head, sizeof head);
+        size_t code = set->programs.len;
         buf_append(&set->programs, bytes, item.size);
         buf_append(&set->programs, zeros, compiled_program_size(&item) - sizeof head - item.size);
+        if (!set->programs.failed)
+            link_blocks(&set->programs, code, item.size, &blocks);
     }
+    set->programs.failed |= blocks.failed;
+    buf_done(&blocks);
     return &set->programs;
 }

@@ -27,11 +27,12 @@ struct compiled_set {
     struct helper_job *job;   /* NULL: complete */
     struct buf items;         /* symbols/compiled.h */
     struct buf programs;      /* all of items, as they lie in an area: made at first need */
-    struct buf problems;      /* of parameters: struct compiled_problem */
-    bool missing;             /* functions whose debug information is in a file that is not there */
-    uint64_t bare;            /* the first function by address that has no values because of -g1; 0: none */
-    bool done;                /* the helper came to its end */
-    bool telling;             /* it is being put into processes */
+    size_t first_program;
+    struct buf problems; /* of parameters: struct compiled_problem */
+    bool missing;        /* functions whose debug information is in a file that is not there */
+    uint64_t bare;       /* the first function by address that has no values because of -g1; 0: none */
+    bool done;           /* the helper came to its end */
+    bool telling;        /* it is being put into processes */
     uint64_t used;
     UT_hash_handle hh;
 };
@@ -43,8 +44,9 @@ struct compiled_set *compiled_set_find(struct agents *agents, const char *key, c
 struct compiled_set *compiled_set_make(struct agents *agents, const char *key, const char *request,
                                        struct buf *input_take);
 
-/* Its programs as struct area_program, in the order of the items; and the bytes that one takes there. */
-const struct buf *compiled_set_programs(struct compiled_set *set);
+/* As they lie in an area: its blocks, then its programs as struct area_program, in the order of the items; where the
+ * first program is, and the bytes that each takes there. */
+const struct buf *compiled_set_programs(struct compiled_set *set, size_t *ret_first);
 size_t compiled_program_size(const struct compiled_item *item);
 
 /* agent_compile.c: the helper has ended. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interpreter of capture programs. The common small ones, a few registers and slots of the frame, never leave
- * capture_run(); everything else is done by capture_run_rest() (capture_machine.c), which keeps values, scratch memory
- * and blocks.
+ * capture_run_sharing(); everything else is done by capture_run_rest() (capture_machine.c), which keeps values, scratch
+ * memory and blocks.
  *
  * The program lies in memory that the traced process can scribble over: nothing here relies on capture_check().
  */
 #include "shm/capture_code.h"
 
 /* No calls here but the one at its end, so nothing has to be saved. */
-PLAIN size_t capture_run(const void *code_bytes, size_t size, const struct capture_frame *frame, capture_read_fn *read,
-                         void *out_bytes, size_t room)
+PLAIN size_t capture_run_sharing(const void *code_bytes, size_t size, size_t before, const struct capture_frame *frame,
+                                 capture_read_fn *read, void *out_bytes, size_t room)
 {
     const uint8_t *code = code_bytes;
     uint8_t *out = out_bytes;
@@ -57,5 +57,11 @@ PLAIN size_t capture_run(const void *code_bytes, size_t size, const struct captu
     }
     return pos;
 rest:
-    return capture_run_rest(code, size, pc, frame, read, out, pos, room);
+    return capture_run_rest(code, size, before, pc, frame, read, out, pos, room);
+}
+
+PLAIN size_t capture_run(const void *code, size_t size, const struct capture_frame *frame, capture_read_fn *read,
+                         void *out, size_t room)
+{
+    return capture_run_sharing(code, size, 0, frame, read, out, room);
 }

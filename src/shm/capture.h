@@ -47,9 +47,16 @@ typedef int capture_read_fn(void *dst, uint64_t address, size_t size);
  * async-signal-safe. */
 size_t capture_run(const void *code, size_t size, const struct capture_frame *frame, capture_read_fn *read, void *out,
                    size_t room);
+/* The same of one that has shared blocks in the `before` bytes before it, which can be read. */
+size_t capture_run_sharing(const void *code, size_t size, size_t before, const struct capture_frame *frame,
+                           capture_read_fn *read, void *out, size_t room);
 
 /* True if every operation is one that capture_run can run and blocks nest as they should. */
 bool capture_check(const void *code, size_t size);
+bool capture_check_sharing(const void *code, size_t size, size_t before);
+/* The same of one whose shared blocks have only numbers yet; and of such a block. */
+bool capture_check_apart(const void *code, size_t size);
+bool capture_check_block(const void *code, size_t size);
 
 /* True if the program looks at xmm registers. */
 bool capture_wants_xmm(const void *code, size_t size);
@@ -127,8 +134,16 @@ enum capture_op {
                         v[n >> 10]; at most n & 1023. What leads to nowhere is odd */
     CAPTURE_NEXT,    /* v[r], a node of a binary tree, becomes the next in order, or v[n]; the bytes of off, from the
                         lowest: where the addresses of left, right and parent are. What leads to nowhere is odd */
+    CAPTURE_SHARED,  /* 2: as FOLLOW, but its block of n instructions, in which there is none of these, is shared with
+                        other programs: it lies before this one, the second word is by how many bytes */
     CAPTURE_OPS
 };
+
+/* Whether there is a second word behind an instruction. */
+static inline bool capture_is_long(unsigned op)
+{
+    return op == CAPTURE_CONST || op == CAPTURE_SHARED || (op >= CAPTURE_BYTES && op <= CAPTURE_LOOP);
+}
 
 enum capture_alu {
     CAPTURE_ADD,

@@ -81,6 +81,7 @@ static bool insn_valid(const struct capture_insn *insn)
         return insn->n == 4 || (insn->n == 10 && off < 64);
     case CAPTURE_TRY:
     case CAPTURE_FOLLOW:
+    case CAPTURE_SHARED:
     case CAPTURE_STRING:
     case CAPTURE_BYTES:
     case CAPTURE_ITEMS:
@@ -91,36 +92,55 @@ static bool insn_valid(const struct capture_insn *insn)
     }
 }
 
-bool capture_check(const void *code_bytes, size_t size)
-{
-    const uint8_t *code = code_bytes;
+/* What is looked at: `before` bytes before the program are its shared blocks'; SIZE_MAX: they have only numbers. */
+struct check {
+    const uint8_t *code;
     struct capture_head head;
+    size_t before;
+    bool shared; /* it is such a block itself */
+};
+
+static bool insns_valid(const struct check *check, const uint8_t *code, size_t pc, size_t size);
+
+static bool shared_valid(const struct check *check, const struct capture_insn *insn, uint64_t distance)
+{
+    size_t size = 8 * (size_t)insn->n;
+    if (check->shared || insn->n == 0)
+        return false;
+    if (check->before == SIZE_MAX)
+        return true;
+    struct check block = *check;
+    block.shared = true;
+    return distance % 8 == 0 && distance <= check->before && size <= distance &&
+           insns_valid(&block, check->code - distance, 0, size);
+}
+
+/* From pc on; a shared block ends with the END of a block that began elsewhere. */
+static bool insns_valid(const struct check *check, const uint8_t *code, size_t pc, size_t size)
+{
+    const struct capture_head *head = &check->head;
     size_t ends[CAPTURE_BLOCKS]; /* of the open blocks */
     unsigned depth = 0;
-    if (size < 8 || size % 8 != 0 || size / 8 > CAPTURE_INSNS)
-        return false;
-    copy(&head, code, 8);
-    if (head.version != CAPTURE_VERSION || head.flags & ~CAPTURE_XMM_USED || head.temps > CAPTURE_TEMPS ||
-        head.scratch > CAPTURE_SCRATCH_SIZE)
-        return false;
-    head.temps = head.temps ? head.temps : CAPTURE_TEMPS;
-    head.scratch = head.scratch ? head.scratch : CAPTURE_SCRATCH_SIZE;
-    for (size_t pc = 8; pc < size;) {
+    if (check->shared)
+        ends[depth++] = size;
+    while (pc < size) {
         struct capture_insn insn = insn_at(code + pc);
         pc += 8;
-        if (insn.r > 63 || !insn_valid(&insn) || !operands_valid(&head, &insn))
+        if (insn.r > 63 || !insn_valid(&insn) || !operands_valid(head, &insn))
             return false;
         bool xmm = insn.op == CAPTURE_XMM || insn.op == CAPTURE_XREG;
-        if (xmm && !(head.flags & CAPTURE_XMM_USED))
+        if (xmm && !(head->flags & CAPTURE_XMM_USED))
             return false;
-        if (insn.op == CAPTURE_CONST || (insn.op >= CAPTURE_BYTES && insn.op <= CAPTURE_LOOP)) {
+        if (capture_is_long(insn.op)) {
             struct capture_operand operand;
             if (pc == size)
                 return false;
             copy(&operand, code + pc, 8);
+            if (insn.op == CAPTURE_SHARED && !shared_valid(check, &insn, word_at(code + pc)))
+                return false;
             pc += 8;
-            if (insn.op != CAPTURE_CONST &&
-                (!value_valid(&head, operand.count) || (insn.op == CAPTURE_ITEMS && operand.stride == 0) ||
+            if (insn.op != CAPTURE_CONST && insn.op != CAPTURE_SHARED &&
+                (!value_valid(head, operand.count) || (insn.op == CAPTURE_ITEMS && operand.stride == 0) ||
                  operand.stride > CAPTURE_ITEM_LIMIT))
                 return false;
         }
@@ -137,6 +157,39 @@ bool capture_check(const void *code_bytes, size_t size)
             return false;
     }
     return depth == 0;
+}
+
+bool capture_check_sharing(const void *code, size_t size, size_t before)
+{
+    struct check check = {.code = code, .before = before};
+    if (size < 8 || size % 8 != 0 || size / 8 > CAPTURE_INSNS)
+        return false;
+    copy(&check.head, code, 8);
+    if (check.head.version != CAPTURE_VERSION || check.head.flags & ~CAPTURE_XMM_USED ||
+        check.head.temps > CAPTURE_TEMPS || check.head.scratch > CAPTURE_SCRATCH_SIZE)
+        return false;
+    check.head.temps = check.head.temps ? check.head.temps : CAPTURE_TEMPS;
+    check.head.scratch = check.head.scratch ? check.head.scratch : CAPTURE_SCRATCH_SIZE;
+    return insns_valid(&check, code, 8, size);
+}
+
+bool capture_check(const void *code, size_t size)
+{
+    return capture_check_sharing(code, size, 0);
+}
+
+bool capture_check_apart(const void *code, size_t size)
+{
+    return capture_check_sharing(code, size, SIZE_MAX);
+}
+
+bool capture_check_block(const void *code, size_t size)
+{
+    const struct check check = {
+        .code = code,
+        .head = {.flags = CAPTURE_XMM_USED, .temps = CAPTURE_TEMPS, .scratch = CAPTURE_SCRATCH_SIZE},
+        .shared = true};
+    return size >= 8 && size % 8 == 0 && size / 8 <= CAPTURE_INSNS && insns_valid(&check, code, 0, size);
 }
 
 bool capture_wants_xmm(const void *code, size_t size)

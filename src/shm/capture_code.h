@@ -79,7 +79,7 @@ uint64_t capture_narrow(uint64_t mantissa, uint16_t head);
 uint64_t capture_compute_float(unsigned kind, uint64_t a, uint64_t b);
 
 /* The rest of a program from pc on, `pos` bytes being emitted (capture_machine.c). */
-size_t capture_run_rest(const uint8_t *code, size_t size, size_t pc, const struct capture_frame *frame,
+size_t capture_run_rest(const uint8_t *code, size_t size, size_t before, size_t pc, const struct capture_frame *frame,
                         capture_read_fn *read, uint8_t *out, size_t pos, size_t room);
 
 #endif

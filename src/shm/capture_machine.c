@@ -37,6 +37,10 @@ struct machine {
     size_t pos, limit, pc, size;
     unsigned depth;
     int fuel;
+    unsigned shared; /* `depth` in the shared block that is run: `code` and `size` are its; 0: in none */
+    const uint8_t *own_code;
+    size_t own_size, before;
+    int shared_fuel; /* instructions in shared blocks */
 };
 
 static PLAIN bool fetch(struct machine *m, void *dst, uint64_t address, size_t size)
@@ -136,6 +140,28 @@ static PLAIN bool follow(struct machine *m, const struct capture_insn *insn)
     if (address < CAPTURE_LOWEST_ADDR)
         return emit_status(m, (uint32_t)insn->off, address ? CAPTURE_INVALID : CAPTURE_NULL, insn->n);
     return begin_block(m, insn->n, (uint32_t)insn->off, false);
+}
+
+static PLAIN bool follow_shared(struct machine *m, const struct capture_insn *insn, uint64_t distance)
+{
+    uint64_t address = m->v[insn->r & 63];
+    size_t size = 8 * (size_t)insn->n;
+    if (m->shared || distance > m->before || size > distance || distance % 8)
+        return false;
+    if (address < CAPTURE_LOWEST_ADDR)
+        return emit_status(m, (uint32_t)insn->off, address ? CAPTURE_INVALID : CAPTURE_NULL, 0);
+    unsigned depth = m->depth;
+    m->shared_fuel -= insn->n;
+    if (m->shared_fuel < 0)
+        return give_up(m, CAPTURE_CUT);
+    bool goes_on = begin_block(m, 0, (uint32_t)insn->off, false);
+    if (goes_on && m->depth > depth) {
+        m->shared = m->depth;
+        m->code = m->own_code - distance;
+        m->size = size;
+        m->pc = 0;
+    }
+    return goes_on;
 }
 
 /* As a block, but its first byte is a type, and there is room for all of it. */
@@ -350,6 +376,7 @@ static PLAIN bool end_block(struct machine *m)
         return true;
     }
     m->limit = block->limit;
+    m->pc = block->resume;
     m->depth--;
     return true;
 }
@@ -504,7 +531,7 @@ static PLAIN bool run_value(struct machine *m, const struct capture_insn *insn)
 static PLAIN bool run_one(struct machine *m, const struct capture_insn *insn)
 {
     struct capture_operand operand = {0};
-    if (insn->op == CAPTURE_CONST || (insn->op >= CAPTURE_BYTES && insn->op <= CAPTURE_LOOP)) {
+    if (capture_is_long(insn->op)) {
         if (m->size - m->pc < 8)
             return false;
         copy(&operand, m->code + m->pc, 8);
@@ -518,6 +545,8 @@ static PLAIN bool run_one(struct machine *m, const struct capture_insn *insn)
         return begin_block(m, insn->n, (uint32_t)insn->off, insn->r == 1);
     case CAPTURE_FOLLOW:
         return follow(m, insn);
+    case CAPTURE_SHARED:
+        return follow_shared(m, insn, word_at(m->code + m->pc - 8));
     case CAPTURE_NUMBER:
         return begin_number(m, insn);
     case CAPTURE_END:
@@ -541,15 +570,19 @@ static PLAIN bool run_one(struct machine *m, const struct capture_insn *insn)
     }
 }
 
-PLAIN size_t capture_run_rest(const uint8_t *code, size_t size, size_t pc, const struct capture_frame *frame,
-                              capture_read_fn *read, uint8_t *out, size_t pos, size_t room)
+PLAIN size_t capture_run_rest(const uint8_t *code, size_t size, size_t before, size_t pc,
+                              const struct capture_frame *frame, capture_read_fn *read, uint8_t *out, size_t pos,
+                              size_t room)
 {
     struct machine m;
     m.frame = frame;
     m.read = read;
     m.out = out;
-    m.code = code;
-    m.size = size;
+    m.code = m.own_code = code;
+    m.size = m.own_size = size;
+    m.before = before;
+    m.shared = 0;
+    m.shared_fuel = CAPTURE_FUEL;
     m.pc = pc;
     m.pos = pos;
     m.limit = room;
@@ -567,10 +600,15 @@ PLAIN size_t capture_run_rest(const uint8_t *code, size_t size, size_t pc, const
     for (unsigned i = 0; i < scratch && i < CAPTURE_SCRATCH_SIZE; i += 8)
         __asm__ volatile("movq $0, %0" : "=m"(m.scratch[i]) : : "memory");
     while (m.size - m.pc >= 8 && m.pc < m.size) {
-        struct capture_insn insn = insn_at(code + m.pc);
+        struct capture_insn insn = insn_at(m.code + m.pc);
         m.pc += 8;
         if (!run_one(&m, &insn))
             return 0;
+        if (m.depth < m.shared) {
+            m.shared = 0;
+            m.code = m.own_code;
+            m.size = m.own_size;
+        }
     }
     return m.depth == 0 ? m.pos : 0;
 }

@@ -183,6 +183,85 @@ static void follows_pointers(void **state)
     free(pair);
 }
 
+struct shared { /* a block, and behind it a program that has it twice */
+    struct capture_insn block[3];
+    struct program program;
+};
+
+static struct shared shared_program(void)
+{
+    struct shared shared = {
+        .block = {I(CAPTURE_LOAD, 34, 8 << 8 | 33, 0), I(CAPTURE_VALUE, 34, 8, 0), I(CAPTURE_END, 0, 0, 0)},
+        .program = program_of(1 + 1 + 1)};
+    const uint64_t distance = offsetof(struct shared, program);
+    for (unsigned i = 0; i < 2; i++) {
+        add(&shared.program, I(CAPTURE_LEA, 33, 5, (int32_t)i * 64));
+        add(&shared.program, I(CAPTURE_SHARED, 33, 3, i ? 1 : 2)); /* behind it: a status and the register, or that */
+        memcpy(&shared.program.insns[shared.program.count++], &distance, sizeof distance);
+    }
+    add(&shared.program, I(CAPTURE_REG, 0, 1, 0));
+    return shared;
+}
+
+static size_t run_shared(const struct shared *shared, const struct capture_frame *frame, void *out, size_t room)
+{
+    return capture_run_sharing(&shared->program, size_of(&shared->program), offsetof(struct shared, program), frame,
+                               read_good, out, room);
+}
+
+static bool check_shared(const struct shared *shared, size_t before)
+{
+    return capture_check_sharing(&shared->program, size_of(&shared->program), before);
+}
+
+static void shares_blocks(void **state)
+{
+    uint64_t numbers[9] = {7, [8] = 8};
+    struct shared shared = shared_program();
+    struct capture_frame frame = frame_here(&frame);
+    uint8_t out[32];
+    frame.gpr[0] = 0x5a;
+    frame.gpr[5] = (uint64_t)(uintptr_t)numbers;
+    assert_true(check_shared(&shared, offsetof(struct shared, program)));
+    allow(numbers, sizeof numbers);
+    assert_int_equal(run_shared(&shared, &frame, out, sizeof out), 19);
+    assert_true(out[0] == CAPTURE_OK && out[1] == 7 && out[9] == CAPTURE_OK && out[10] == 8 && out[18] == 0x5a);
+    allow(numbers, 8); /* the second is gone, and it goes on behind it */
+    assert_int_equal(run_shared(&shared, &frame, out, sizeof out), 11);
+    assert_true(out[0] == CAPTURE_OK && out[9] == CAPTURE_INVALID && out[10] == 0x5a);
+    allow(numbers, sizeof numbers); /* no room for the first, but for the second */
+    assert_int_equal(run_shared(&shared, &frame, out, 11), 11);
+    assert_true(out[0] == CAPTURE_OK && out[9] == CAPTURE_CUT && out[10] == 0x5a);
+    frame.gpr[5] = 0;
+    assert_int_equal(run_shared(&shared, &frame, out, sizeof out), 3);
+    assert_true(out[0] == CAPTURE_NULL && out[1] == CAPTURE_INVALID && out[2] == 0x5a);
+}
+
+static void refuses_blocks_that_are_not_there(void **state)
+{
+    struct shared shared = shared_program();
+    struct capture_frame frame = frame_here(&frame);
+    uint64_t distances[] = {0, 8, 16, 20, 32, UINT64_MAX, UINT64_MAX - 7};
+    uint8_t out[32];
+    frame.gpr[5] = (uint64_t)(uintptr_t)&shared;
+    allow(&shared, sizeof shared);
+    assert_false(check_shared(&shared, 16));
+    for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
+        memcpy(&shared.program.insns[2], &distances[i], 8);
+        assert_false(check_shared(&shared, offsetof(struct shared, program)));
+        assert_int_equal(run_shared(&shared, &frame, out, sizeof out), 0);
+        assert_true(capture_check_apart(&shared.program, size_of(&shared.program))); /* it is a number yet */
+    }
+    shared = shared_program();
+    assert_true(capture_check_block(shared.block, sizeof shared.block));
+    assert_false(capture_check_block(shared.block, sizeof shared.block - 8));
+    shared.block[0] = I(CAPTURE_SHARED, 33, 3, 0); /* one in itself */
+    memcpy(&shared.block[1], &(uint64_t){16}, 8);
+    assert_false(capture_check_block(shared.block, sizeof shared.block));
+    assert_false(check_shared(&shared, offsetof(struct shared, program)));
+    assert_int_equal(run_shared(&shared, &frame, out, sizeof out), 0);
+}
+
 static size_t run_string(const char *text, size_t size, size_t max, size_t room, uint8_t *out)
 {
     struct program program = program_of(1 + 1);
@@ -719,6 +798,8 @@ int main(void)
         cmocka_unit_test(emits_registers_and_slots),
         cmocka_unit_test(looks_twice_at_what_is_not_the_frame),
         cmocka_unit_test(follows_pointers),
+        cmocka_unit_test(shares_blocks),
+        cmocka_unit_test(refuses_blocks_that_are_not_there),
         cmocka_unit_test(reads_strings),
         cmocka_unit_test(reads_wide_strings),
         cmocka_unit_test(counts_elements),

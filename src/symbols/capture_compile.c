@@ -54,6 +54,8 @@ static int hand_over(struct site *site)
         return 0;
     }
     int r = layout_id_of(job, emitter->text.data, &id);
+    if (r == 0 && job->output->block)
+        r = share_blocks(&job->compiler->shared, &emitter->code, job->output);
     if (r == 0)
         job->output->site(job->output->ctx, site->kind, site->returns, id, emitter->code.data, emitter->code.len);
     return r;

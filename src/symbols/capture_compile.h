@@ -43,10 +43,13 @@ struct capture_output { /* called for each thing compiled; borrowed */
     /* An expression is no number at a site. */
     void (*param_problem)(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
                           const struct number_problem *problem);
-    void (*lines_only)(void *ctx, uint64_t address);                /* a function: its file was compiled with -g1 */
+    void (*lines_only)(void *ctx, uint64_t address); /* a function: its file was compiled with -g1 */
     /* The file that has its debug information is not there, or of another build: for people. */
     void (*missing)(void *ctx, uint64_t address, const char *text);
     void (*problem)(void *ctx, uint64_t address, const char *text); /* something else, for people */
+    /* A block that programs have in common (CAPTURE_SHARED); returns its number, which stands in them for where it is.
+     * NULL: they are whole. */
+    uint32_t (*block)(void *ctx, const void *code, size_t size);
 };
 
 /* Compiles the hook sites of one function (address in the file) and, with options.caller, the call sites in it. Layout

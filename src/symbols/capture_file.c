@@ -91,6 +91,7 @@ void capture_compiler_free(struct capture_compiler *compiler)
     scopes_done(compiler);
     statics_done(compiler);
     memo_done(&compiler->memo);
+    share_done(&compiler->shared);
     type_index_done(&compiler->types);
     elf_code_done(&compiler->code);
     if (compiler->dwfl)

@@ -510,6 +510,7 @@ struct capture_compiler {
     struct type_index types;
     struct static_entry *statics;
     struct memo memo;
+    struct share_entry *shared; /* blocks that were given out */
     struct layout_entry *layouts;
     struct site_entry *call_sites; /* that were given out */
     struct code_entry *codes;      /* functions that were decoded */
@@ -590,6 +591,12 @@ struct resolved {
 };
 bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
                      struct resolved *ret_resolved, struct err *err);
+
+/* ---- capture_share.c ---- */
+
+/* Takes the blocks of a finished program out that others may have, too; what is left is shorter. 0 or -ENOMEM. */
+int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
+void share_done(struct share_entry **known);
 
 /* ---- capture_file.c, capture_compile.c ---- */
 

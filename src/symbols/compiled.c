@@ -62,7 +62,8 @@ bool compiled_next(const struct buf *items, size_t *at, struct compiled_item *re
     memcpy(&item, items->data + *at, sizeof item);
     const char *bytes = items->data + *at + sizeof item;
     bool layout = item.kind == HELPER_LAYOUT;
-    if ((!layout && item.kind != HELPER_SITE && item.kind != HELPER_PARAMS) || item.site > HELPER_UNWIND ||
+    bool program = item.kind == HELPER_SITE || item.kind == HELPER_PARAMS;
+    if ((!layout && !program && item.kind != HELPER_BLOCK) || item.site > HELPER_UNWIND ||
         item.size > items->len - *at - sizeof item ||
         (layout && (!item.size || memchr(bytes, 0, item.size) != bytes + item.size - 1)))
         return false;

@@ -15,11 +15,11 @@
 #include "symbols/helper_client.h"
 
 struct compiled_item {
-    uint32_t kind; /* enum helper_answer_kind: a layout, a site, params */
+    uint32_t kind; /* enum helper_answer_kind: a layout, a site, params, a block */
     uint32_t site; /* enum helper_site */
     uint32_t id, size;
     uint64_t address;
-    /* behind it: of a layout its text with its NUL, of the others the program */
+    /* behind it: of a layout its text with its NUL, of the others the program, or the block */
 };
 
 /* Appends such an answer. */

@@ -26,6 +26,8 @@
  *        end
  *     answers:
  *        layout ID TEXT                    symbols/layout.h; each before its first use
+ *        block ID HEX                      instructions that programs share: CAPTURE_SHARED in them has the number,
+ *                                          not yet a distance; each before its first use
  *        site KIND ADDRESS LAYOUT HEX      KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return
  *                                          address, in the file; HEX the capture program
  *        params KIND ADDRESS HEX           likewise, of the params program

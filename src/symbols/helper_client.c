@@ -159,6 +159,7 @@ static const struct {
     {"param-problem", HELPER_PARAM_PROBLEM, 6},
     {"lines-only", HELPER_LINES_ONLY, 1},
     {"missing", HELPER_MISSING, 2},
+    {"block", HELPER_BLOCK, 2},
 };
 
 static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
@@ -183,6 +184,8 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
                take_code(reader, f[3], a);
     case HELPER_PARAMS:
         return take_site(f[0], a) && helper_address(f[1], &a->address) && take_code(reader, f[2], a);
+    case HELPER_BLOCK:
+        return take_id(f[0], a) && take_code(reader, f[1], a);
     case HELPER_PARAM_PROBLEM:
         a->text = f[2];
         return take_site(f[0], a) && helper_address(f[1], &a->address) && take_problem(f + 3, &a->problem);

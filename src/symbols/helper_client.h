@@ -41,6 +41,7 @@ enum helper_answer_kind {
     HELPER_LAYOUT,        /* id, text */
     HELPER_SITE,          /* site, address, id: the layout's, code */
     HELPER_PARAMS,        /* site, address, code */
+    HELPER_BLOCK,         /* id, code */
     HELPER_PARAM_PROBLEM, /* site, address, text: the expression, problem */
     HELPER_LINES_ONLY,    /* address */
     HELPER_MISSING,       /* address, text */

@@ -263,17 +263,23 @@ static const char *site_name(enum capture_site_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+struct answer {
+    struct buf out;
+    uint32_t blocks; /* that were given out */
+};
+
 static void put_layout(void *ctx, uint32_t id, const char *text)
 {
     char number[16];
     snprintf(number, sizeof number, "%" PRIu32, id);
-    helper_line(ctx, "layout", number, text, NULL);
+    struct answer *answer = ctx;
+    helper_line(&answer->out, "layout", number, text, NULL);
 }
 
 static void put_site(void *ctx, enum capture_site_kind kind, uint64_t address, uint32_t layout, const void *code,
                      size_t size)
 {
-    struct buf *out = ctx;
+    struct buf *out = &((struct answer *)ctx)->out;
     buf_printf(out, "site\t%s\t0x%" PRIx64 "\t%" PRIu32 "\t", site_name(kind), address, layout);
     put_hex(out, code, size);
     buf_putc(out, '\n');
@@ -281,31 +287,49 @@ static void put_site(void *ctx, enum capture_site_kind kind, uint64_t address, u
 
 static void put_params(void *ctx, enum capture_site_kind kind, uint64_t address, const void *code, size_t size)
 {
-    struct buf *out = ctx;
+    struct buf *out = &((struct answer *)ctx)->out;
     buf_printf(out, "params\t%s\t0x%" PRIx64 "\t", site_name(kind), address);
     put_hex(out, code, size);
     buf_putc(out, '\n');
+}
+
+static uint32_t put_block(void *ctx, const void *code, size_t size)
+{
+    struct answer *answer = ctx;
+    uint32_t id = ++answer->blocks;
+    buf_printf(&answer->out, "block\t%" PRIu32 "\t", id);
+    put_hex(&answer->out, code, size);
+    buf_putc(&answer->out, '\n');
+    return id;
 }
 
 static void put_problem(void *ctx, uint64_t address, const char *text)
 {
     char number[24];
     snprintf(number, sizeof number, "0x%" PRIx64, address);
-    helper_line(ctx, "problem", number, text, NULL);
+    struct answer *answer = ctx;
+    helper_line(&answer->out, "problem", number, text, NULL);
+}
+
+static void answer_done(struct answer *answer)
+{
+    buf_done(&answer->out);
 }
 
 static void put_missing(void *ctx, uint64_t address, const char *text)
 {
     char number[24];
     snprintf(number, sizeof number, "0x%" PRIx64, address);
-    helper_line(ctx, "missing", number, text, NULL);
+    struct answer *answer = ctx;
+    helper_line(&answer->out, "missing", number, text, NULL);
 }
 
 static void put_lines_only(void *ctx, uint64_t address)
 {
     char number[24];
     snprintf(number, sizeof number, "0x%" PRIx64, address);
-    helper_line(ctx, "lines-only", number, NULL);
+    struct answer *answer = ctx;
+    helper_line(&answer->out, "lines-only", number, NULL);
 }
 
 static void put_param_problem(void *ctx, enum capture_site_kind kind, uint64_t address, const char *expression,
@@ -314,8 +338,9 @@ static void put_param_problem(void *ctx, enum capture_site_kind kind, uint64_t a
     char number[24], at[16];
     snprintf(number, sizeof number, "0x%" PRIx64, address);
     snprintf(at, sizeof at, "%u", problem->at);
-    helper_line(ctx, "param-problem", site_name(kind), number, expression, number_problem_word(problem->kind), at,
-                problem->name, NULL);
+    struct answer *answer = ctx;
+    helper_line(&answer->out, "param-problem", site_name(kind), number, expression, number_problem_word(problem->kind),
+                at, problem->name, NULL);
 }
 
 static int flush(struct buf *answer, FILE *out)
@@ -329,10 +354,10 @@ static int flush(struct buf *answer, FILE *out)
 }
 
 /* The functions of the module of request->functions[i]; *ret_next: behind them. */
-static int compile_module(struct request *request, size_t i, size_t *ret_next, struct buf *answer, FILE *out)
+static int compile_module(struct request *request, size_t i, size_t *ret_next, struct answer *answer, FILE *out)
 {
-    const struct capture_output output = {answer,         put_layout,  put_site,   put_params, put_param_problem,
-                                          put_lines_only, put_missing, put_problem};
+    const struct capture_output output = {answer,         put_layout,  put_site,    put_params, put_param_problem,
+                                          put_lines_only, put_missing, put_problem, put_block};
     const struct module *module = &request->modules[request->functions[i].module];
     struct capture_compiler *compiler = NULL;
     struct err err = {0};
@@ -351,7 +376,7 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
         }
         if (done < 0)
             put_problem(answer, function->address, err.code ? err.text : strerror(-done));
-        r = flush(answer, out);
+        r = flush(&answer->out, out);
     }
     capture_compiler_free(compiler);
     *ret_next = i;
@@ -361,19 +386,19 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
 int helper_compile(FILE *in, FILE *out)
 {
     _cleanup_(request_done) struct request request = {.options = {.depth = 1, .bytes = 512, .array = 8, .string = 64}};
-    _cleanup_(buf_done) struct buf answer = BUF_INIT;
+    _cleanup_(answer_done) struct answer answer = {.out = BUF_INIT};
     struct err err = {0};
     int r = read_request(&request, in, &err);
     if (r < 0) {
-        helper_line(&answer, "failed", err.text, NULL);
-        flush(&answer, out);
+        helper_line(&answer.out, "failed", err.text, NULL);
+        flush(&answer.out, out);
         return 1;
     }
     for (size_t i = 0; r == 0 && i < request.function_count;)
         r = compile_module(&request, i, &i, &answer, out);
     if (r == 0) {
-        helper_line(&answer, "done", NULL);
-        r = flush(&answer, out);
+        helper_line(&answer.out, "done", NULL);
+        r = flush(&answer.out, out);
     }
     return r < 0;
 }

@@ -19,6 +19,7 @@
 static void fill(struct buf *items)
 {
     compiled_add(items, &(struct helper_answer){.kind = HELPER_LAYOUT, .id = 1, .text = "args(n:i4)"});
+    compiled_add(items, &(struct helper_answer){.kind = HELPER_BLOCK, .id = 3, .code = "shared", .code_size = 6});
     compiled_add(
         items,
         &(struct helper_answer){
@@ -49,6 +50,9 @@ static void test_comes_back(void **state)
     assert_true(compiled_next(&items, &at, &item, &bytes));
     assert_true(item.kind == HELPER_LAYOUT && item.id == 1);
     assert_string_equal(bytes, "args(n:i4)");
+    assert_true(compiled_next(&items, &at, &item, &bytes));
+    assert_true(item.kind == HELPER_BLOCK && item.id == 3 && item.size == 6);
+    assert_memory_equal(bytes, "shared", 6);
     assert_true(compiled_next(&items, &at, &item, &bytes));
     assert_true(item.kind == HELPER_SITE && item.site == HELPER_EXIT && item.address == 0x1234 && item.size == 7);
     assert_memory_equal(bytes, "program", 7);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_values_compile FILE: compiles captures of all functions that FILE's own debug information has, for the hooks of
- * test_values_hooks.c. Lines: `function ADDRESS NAME`, `layout ID TEXT`, `site KIND ADDRESS LAYOUT HEX`,
- * `params KIND ADDRESS HEX`; problems on standard error.
+ * test_values_hooks.c. Lines: `function ADDRESS NAME`, `layout ID TEXT`, `block ID HEX`, `site KIND ADDRESS LAYOUT
+ * HEX`, `params KIND ADDRESS HEX`; problems on standard error.
  */
 #include <dwarf.h>
 #include <errno.h>
@@ -54,11 +54,20 @@ static void param_problem(void *ctx, enum capture_site_kind kind, uint64_t addre
     fprintf(stderr, "0x%" PRIx64 ": %s: %s at %u\n", address, expression, number_problem_word(what->kind), what->at);
 }
 
+static uint32_t block(void *ctx, const void *code, size_t size)
+{
+    static uint32_t last;
+    printf("block %" PRIu32 " ", ++last);
+    hex(code, size);
+    return last;
+}
+
 static int function(Dwarf_Die *die, void *ctx)
 {
     struct capture_compiler *compiler = ctx;
     static uint32_t next_layout = 1;
-    const struct capture_output output = {NULL, layout, site, params, param_problem, lines_only, problem, problem};
+    const struct capture_output output = {NULL,       layout,  site,    params, param_problem,
+                                          lines_only, problem, problem, block};
     char expressions[4096] = "", *list[64];
     unsigned count = 0;
     if (getenv("VALUES_PARAMS"))

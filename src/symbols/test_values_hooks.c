@@ -45,7 +45,7 @@ struct program {
     int kind;
     uint64_t address;
     unsigned layout;
-    size_t size;
+    size_t size, before; /* before: shared blocks */
     uint8_t *code;
 };
 
@@ -59,6 +59,8 @@ struct name {
 static struct program programs[1 << 15];
 static struct name names[1 << 14];
 static struct layout *layouts[1 << 14];
+static uint8_t area[1 << 26] __attribute__((aligned(8)));
+static size_t area_used, blocks[1 << 14]; /* blocks: where they are */
 static size_t program_count, name_count;
 static uint64_t bias;
 static FILE *out, *stream;
@@ -76,6 +78,43 @@ static int first_module(struct dl_phdr_info *info, size_t size, void *ctx)
     return 1;
 }
 
+/* Bytes as digits, behind those before; how many. */
+static size_t put_hex(const char *hex)
+{
+    size_t size = 0;
+    for (; hex[0] && hex[1] && area_used + size < sizeof area; hex += 2)
+        size += sscanf(hex, "%2hhx", &area[area_used + size]) == 1;
+    area_used += size;
+    return size;
+}
+
+static void add_block(const char *line)
+{
+    unsigned id;
+    if (sscanf(line, "block %u", &id) != 1 || id >= sizeof blocks / sizeof blocks[0])
+        abort();
+    blocks[id] = area_used;
+    put_hex(strrchr(line, ' ') + 1);
+}
+
+/* Numbers of blocks become distances. */
+static void link_blocks(const struct program *program)
+{
+    for (size_t pc = sizeof(struct capture_head); pc < program->size;) {
+        struct capture_insn insn;
+        uint64_t id, distance;
+        memcpy(&insn, program->code + pc, sizeof insn);
+        pc += sizeof insn;
+        if (!capture_is_long(insn.op))
+            continue;
+        memcpy(&id, program->code + pc, sizeof id);
+        distance = program->before - blocks[id % (sizeof blocks / sizeof blocks[0])];
+        if (insn.op == CAPTURE_SHARED)
+            memcpy(program->code + pc, &distance, sizeof distance);
+        pc += sizeof id;
+    }
+}
+
 static void add_program(char *line)
 {
     struct program *program = &programs[program_count];
@@ -86,10 +125,10 @@ static void add_program(char *line)
         return;
     if (line[0] == 'p')
         program->kind += PARAMS;
-    program->code = malloc(strlen(hex) / 2 + 1);
-    for (; hex[0] && hex[1]; hex += 2)
-        if (sscanf(hex, "%2hhx", &program->code[program->size]) == 1)
-            program->size++;
+    program->before = area_used;
+    program->code = area + area_used;
+    program->size = put_hex(hex);
+    link_blocks(program);
     program_count++;
 }
 
@@ -154,6 +193,8 @@ static void load(void)
         } else if (sscanf(line, "function 0x%" SCNx64 " %255[^\n]", &name->address, name->text) == 2 &&
                    name_count + 1 < sizeof names / sizeof names[0])
             name_count++;
+        else if (strncmp(line, "block ", 6) == 0)
+            add_block(line);
         else if (strncmp(line, "site ", 5) == 0 || strncmp(line, "params ", 7) == 0)
             add_program(line);
     }
@@ -192,9 +233,9 @@ static const struct layout *captured(const struct program *program, const struct
 {
     if (!program)
         return NULL;
-    if (!capture_check(program->code, program->size))
+    if (!capture_check_sharing(program->code, program->size, program->before))
         abort();
-    *ret_size = capture_run(program->code, program->size, frame, read_own, bytes, 4096);
+    *ret_size = capture_run_sharing(program->code, program->size, program->before, frame, read_own, bytes, 4096);
     if (*ret_size == 0)
         fprintf(out, "nothing captured\n");
     record(program->layout, bytes, *ret_size);
@@ -230,9 +271,10 @@ static void print_params(const char *name, const struct capture_frame *frame, in
 {
     const struct program *program = program_at(PARAMS + exit, frame->gpr[16]);
     uint8_t bytes[9 * 64];
-    if (!program || !capture_check(program->code, program->size))
+    if (!program || !capture_check_sharing(program->code, program->size, program->before))
         return;
-    size_t size = capture_run(program->code, program->size, frame, read_own, bytes, sizeof bytes);
+    size_t size =
+        capture_run_sharing(program->code, program->size, program->before, frame, read_own, bytes, sizeof bytes);
     fprintf(out, "? %s", name);
     for (size_t i = 0; i + 9 <= size; i += 9) {
         int64_t integer;

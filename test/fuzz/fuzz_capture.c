@@ -40,16 +40,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     frame.gpr[7] = (uint64_t)(uintptr_t)(stack + CAPTURE_RED_ZONE);
     frame.gpr[6] = frame.gpr[7] + 256;
-    bool checked = capture_check(code, size - 1);
-    size_t n = capture_run(code, size - 1, &frame, read_heap, out, room);
+    size_t before = (data[0] & 14u) * 16; /* shared blocks */
+    before = before < size - 1 ? before : 0;
+    const uint8_t *program = code + before;
+    size_t length = size - 1 - before;
+    bool checked = capture_check_sharing(program, length, before);
+    size_t n = capture_run_sharing(program, length, before, &frame, read_heap, out, room);
     fuzz_expect(n <= room);
     if (checked) {
         uint8_t *again = malloc(room ? room : 1);
         memset(again, 0xa5, room);
-        fuzz_expect(capture_run(code, size - 1, &frame, read_heap, again, room) == n);
+        fuzz_expect(capture_run_sharing(program, length, before, &frame, read_heap, again, room) == n);
         fuzz_expect(memcmp(out, again, n) == 0); /* nothing of what lay there before gets out */
         free(again);
     }
+    capture_check_apart(code, size - 1);
+    capture_check_block(code, size - 1);
     capture_wants_xmm(code, size - 1);
     fuzz_expect(capture_minimum(code, size - 1) <= UINT16_MAX);
     free(code);
