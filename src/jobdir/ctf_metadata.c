@@ -104,7 +104,7 @@ static void put_stream(struct buf *out)
 /* babeltrace2 2.0 takes time with the square of these numbers: 1.5 s for 4000 functions, a quarter of an hour for
  * 100000; 2 s for 1000 layouts. What is beyond is a number there, or bytes; our own readers use `.functions` and
  * `.layouts`, which have all. */
-enum { NAMED_FUNCTIONS = 4000, LAST_LAYOUT = 1000 };
+enum { NAMED_FUNCTIONS = 4000 };
 
 static void put_functions(struct buf *out, const struct ctf_metadata *metadata)
 {
@@ -121,7 +121,7 @@ static void put_functions(struct buf *out, const struct ctf_metadata *metadata)
 
 static bool is_shown(const struct ctf_layout *layout)
 {
-    return layout->id <= LAST_LAYOUT;
+    return layout->id <= CTF_LAST_LAYOUT;
 }
 
 static void put_layouts(struct buf *out, const struct ctf_metadata *metadata)
@@ -136,7 +136,7 @@ static void put_layouts(struct buf *out, const struct ctf_metadata *metadata)
         more |= !is_shown(&metadata->layouts[i]);
     }
     if (more)
-        buf_printf(out, "    MORE = %d ... %" PRIu32 ",\n", LAST_LAYOUT + 1, UINT32_MAX);
+        buf_printf(out, "    MORE = %d ... %" PRIu32 ",\n", CTF_LAST_LAYOUT + 1, UINT32_MAX);
     buf_puts(out, "} := layout_id;\n\n");
 }
 
@@ -158,8 +158,11 @@ static void put_values(struct buf *out, const struct ctf_metadata *metadata, enu
     if (more)
         buf_puts(out, "        struct { u8 bytes[size]; } MORE;\n");
     for (size_t i = 0; i < metadata->layout_count; i++)
-        if (metadata->layouts[i].role == role && is_shown(&metadata->layouts[i]))
-            buf_printf(out, "        %s L%" PRIu32 ";\n", metadata->layouts[i].tsdl, metadata->layouts[i].id);
+        if (metadata->layouts[i].role == role && is_shown(&metadata->layouts[i])) {
+            buf_puts(out, "        ");
+            buf_puts(out, metadata->layouts[i].tsdl); /* may be long */
+            buf_printf(out, " L%" PRIu32 ";\n", metadata->layouts[i].id);
+        }
     buf_puts(out, "    } values;");
 }
 

@@ -185,8 +185,10 @@ static void test_many_names(void **state)
         snprintf(name, sizeof name, "f%u", i);
         assert_int_equal(trace_writer_function(writer, i, 0x1000 + i, name, "", 0, 0, "a"), 0);
     }
-    for (uint32_t i = LAYOUTS; i > 0; i--) /* as calls come, not by number */
-        assert_int_equal(trace_writer_layout(writer, i, "args(x:i4\"int\")"), 0);
+    for (uint32_t i = LAYOUTS; i > 0; i--) { /* as calls come, not by number */
+        assert_int_equal(trace_writer_layout_note(writer, i, "args(x:i4\"int\")"), 0);
+        assert_int_equal(trace_writer_layout_use(writer, i, "args(x:i4\"int\")"), 1);
+    }
     assert_int_equal(trace_writer_stream_new(writer, 1000, &stream), 0);
     struct packet packet = {.head = {.tid = 42, .thread_serial = 1}};
     record(&packet, RECORD_ENTRY, 1000, &first, 4);

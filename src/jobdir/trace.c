@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "jobdir/trace_internal.h"
 #include "symbols/index.h"
+#include "symbols/layout_refs.h"
 
 void trace_tell(struct trace *trace, const char *format, ...)
 {
@@ -541,6 +542,11 @@ const struct trace_function *trace_function(const struct trace *trace, uint32_t 
     return found;
 }
 
+static const char *text_of(void *ctx, uint32_t id)
+{
+    return trace_layout_text(ctx, id);
+}
+
 const struct layout *trace_layout(const struct trace *trace, uint32_t id)
 {
     if (id >= trace->layout_room || !trace->layouts[id].text)
@@ -548,7 +554,11 @@ const struct layout *trace_layout(const struct trace *trace, uint32_t id)
     struct trace_layout_entry *entry = &trace->layouts[id];
     if (!entry->layout && !entry->bad) {
         struct err err = {0};
-        entry->bad = layout_parse(&entry->layout, entry->text, &err) < 0;
+        _cleanup_(buf_done) struct buf whole = BUF_INIT;
+        if (layout_expand(entry->text, id, text_of, (void *)(uintptr_t)trace, &whole) < 0)
+            entry->bad = err_set(&err, -EBADMSG, "it refers to parts that are not there");
+        else
+            entry->bad = layout_parse(&entry->layout, whole.data ? whole.data : "", &err) < 0;
         if (entry->bad) {
             entry->layout = NULL;
             trace_tell((struct trace *)(uintptr_t)trace, "%s/.layouts: layout %" PRIu32 ": %s", trace->path, id,

@@ -240,33 +240,52 @@ int trace_writer_place(struct trace_writer *writer, uint32_t number, const struc
     return out->failed ? -ENOMEM : 0;
 }
 
+static enum ctf_role role_of(const char *layout)
+{
+    return strncmp(layout, "args", 4) == 0 ? CTF_ENTRY : strncmp(layout, "caller", 6) == 0 ? CTF_CALLER : CTF_EXIT;
+}
+
+static int add_layout(struct trace_writer *writer, uint32_t id, enum ctf_role role, char *tsdl_take)
+{
+    if (!tsdl_take)
+        return -ENOMEM;
+    if (writer->layout_count == writer->layout_cap) {
+        size_t cap = writer->layout_cap ? 2 * writer->layout_cap : 16;
+        struct layout_type *layouts = realloc(writer->layouts, cap * sizeof *layouts);
+        if (!layouts) {
+            free(tsdl_take);
+            return -ENOMEM;
+        }
+        writer->layouts = layouts;
+        writer->layout_cap = cap;
+    }
+    writer->layouts[writer->layout_count++] = (struct layout_type){id, role, tsdl_take};
+    writer->metadata_stale = true;
+    return 1;
+}
+
+/* Of those that are only bytes in the metadata one stands for all. */
+static int use_unshown(struct trace_writer *writer, uint32_t id, enum ctf_role role)
+{
+    for (size_t i = 0; i < writer->layout_count; i++)
+        if (writer->layouts[i].id > CTF_LAST_LAYOUT && writer->layouts[i].role == role)
+            return 0;
+    return add_layout(writer, id, role, strdup(""));
+}
+
 int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text)
 {
     struct layout *layout = NULL;
     struct err err;
+    if (id > CTF_LAST_LAYOUT)
+        return use_unshown(writer, id, role_of(text));
     int code = layout_parse(&layout, text, &err);
     if (code < 0)
         return code;
-    _cleanup_(buf_done) struct buf tsdl = BUF_INIT;
+    struct buf tsdl = BUF_INIT;
     layout_tsdl(layout, &tsdl);
     layout_free(layout);
-    if (writer->layout_count == writer->layout_cap) {
-        size_t cap = writer->layout_cap ? 2 * writer->layout_cap : 16;
-        struct layout_type *layouts = realloc(writer->layouts, cap * sizeof *layouts);
-        if (!layouts)
-            return -ENOMEM;
-        writer->layouts = layouts;
-        writer->layout_cap = cap;
-    }
-    char *type = buf_take(&tsdl);
-    if (!type)
-        return -ENOMEM;
-    enum ctf_role role = strncmp(text, "args", 4) == 0     ? CTF_ENTRY
-                         : strncmp(text, "caller", 6) == 0 ? CTF_CALLER
-                                                           : CTF_EXIT;
-    writer->layouts[writer->layout_count++] = (struct layout_type){id, role, type};
-    writer->metadata_stale = true;
-    return 0;
+    return add_layout(writer, id, role_of(text), buf_take(&tsdl));
 }
 
 int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const char *text)
@@ -275,12 +294,6 @@ int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const cha
     trace_write_field(&writer->new_layouts, text);
     buf_putc(&writer->new_layouts, '\n');
     return writer->new_layouts.failed ? -ENOMEM : 0;
-}
-
-int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text)
-{
-    int code = trace_writer_layout_use(writer, id, text);
-    return code < 0 ? code : trace_writer_layout_note(writer, id, text);
 }
 
 static struct value *add_value(struct trace_writer *writer, const char *key)

@@ -66,9 +66,9 @@ void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t e
 /* Where the function is called from, by its number in entries (without RECORD_PLACE). */
 struct trace_place;
 int trace_writer_place(struct trace_writer *writer, uint32_t number, const struct trace_place *place);
-int trace_writer_layout(struct trace_writer *writer, uint32_t id, const char *text);
-/* The same in two steps, for layouts of which few may be used: our own readers know it; and others, before the first
- * record that has it. */
+/* A layout in two steps, for few may be used. note: our own readers know it, by its text with references
+ * (symbols/layout_refs.h). use: others do, by its whole text, before the first record that has it; above
+ * CTF_LAST_LAYOUT any text does. 1: the metadata have to be written before that; 0; -errno. */
 int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const char *text);
 int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text);
 void trace_writer_set(struct trace_writer *writer, const char *key, const char *format, ...)

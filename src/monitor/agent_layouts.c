@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts of a process: numbered, in the trace before they are used, and known to a later monitor. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "jobdir/ctf_metadata.h"
 #include "jobdir/trace.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
+#include "symbols/layout_refs.h"
 
 enum { TURNS_LIMIT = 8 };
 
@@ -32,7 +36,7 @@ static bool keep_layout(struct agent *agent, uint32_t id, const char *text, int 
     memcpy(layout->text, text, size);
     layout->id = id;
     layout->state = state;
-    agent->layouts_noted += state == LAYOUT_NOTED;
+    agent->layouts_noted += state == LAYOUT_NOTED && !layout_is_part(text);
     HASH_ADD(hh, agent->layouts, id, sizeof layout->id, layout);
     number_after(agent, id);
     return true;
@@ -55,17 +59,43 @@ void agent_layout_keep(struct agent *agent, uint32_t id, const char *text)
     keep_layout(agent, id, text, LAYOUT_KEPT);
 }
 
+static const char *text_of(void *ctx, uint32_t id)
+{
+    return agent_layout(ctx, id);
+}
+
+bool agent_layout_put(struct agent *agent, uint32_t id, struct buf *out)
+{
+    const char *text = agent_layout(agent, id);
+    return text && layout_expand(text, id, text_of, agent, out) == 0;
+}
+
+/* True: the metadata are to be written before it is used. */
+static bool tell_writer(struct agent *agent, const struct agent_layout_text *layout)
+{
+    _cleanup_(buf_done) struct buf whole = BUF_INIT;
+    bool shown = layout->id <= CTF_LAST_LAYOUT;
+    if (layout_is_part(layout->text))
+        return false;
+    int code = shown && !agent_layout_put(agent, layout->id, &whole)
+                   ? -EBADMSG
+                   : trace_writer_layout_use(agent->writer, layout->id, shown ? whole.data : layout->text);
+    if (code < 0)
+        log_warning("the layout of values '%.100s' is not understood", layout->text);
+    return code > 0;
+}
+
 static void use_layout(struct agent *agent, struct agent_layout_text *layout)
 {
     if (layout->state == LAYOUT_USED || !agent->writer)
         return;
-    int code = layout->state == LAYOUT_NOTED ? trace_writer_layout_use(agent->writer, layout->id, layout->text)
-                                             : trace_writer_layout(agent->writer, layout->id, layout->text);
-    if (code < 0)
-        log_warning("the layout of values '%.100s' is not understood", layout->text);
+    if (layout->state == LAYOUT_KEPT) {
+        trace_writer_layout_note(agent->writer, layout->id, layout->text);
+        agent->layouts_new = true;
+    }
+    agent->layouts_new |= tell_writer(agent, layout);
     agent->layouts_noted -= layout->state == LAYOUT_NOTED;
     layout->state = LAYOUT_USED;
-    agent->layouts_new = true;
 }
 
 void agent_layout_used(struct agent *agent, uint32_t id)
@@ -108,11 +138,14 @@ void agent_layouts_walked(struct agent *agent)
 {
     if (!agent->layouts_new || !agent->writer)
         return;
-    /* the metadata are written as a whole: not for each of the functions that are called one after the other */
-    if (++agent->layouts_turns >= TURNS_LIMIT)
-        for (struct agent_layout_text *layout = agent->layouts; layout; layout = layout->hh.next)
-            if (layout->state == LAYOUT_NOTED)
-                use_layout(agent, layout);
+    /* the metadata are written as a whole: not for each of the functions that are called one after the other, but each
+     * time with twice as many */
+    unsigned more = ++agent->layouts_turns < TURNS_LIMIT ? 0 : HASH_COUNT(agent->layouts) - agent->layouts_noted;
+    for (struct agent_layout_text *layout = agent->layouts; layout && more; layout = layout->hh.next)
+        if (layout->state == LAYOUT_NOTED && layout->id <= CTF_LAST_LAYOUT) {
+            use_layout(agent, layout);
+            more--;
+        }
     trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     agent->layouts_new = false;
 }
@@ -130,9 +163,11 @@ void agent_layouts_adopt(struct agent *agent, const struct trace *former)
 {
     const struct area_view *view = &agent->view;
     uint64_t next = view->area->next_layout;
-    for (uint32_t id = 0; former && id < trace_layout_count(former); id++)
-        if (trace_layout(former, id))
-            agent_layout_add(agent, id, trace_layout_text(former, id));
+    for (uint32_t id = 0; former && id < trace_layout_count(former); id++) {
+        const char *text = trace_layout_text(former, id);
+        if (text && (layout_is_part(text) || trace_layout(former, id)))
+            agent_layout_add(agent, id, text);
+    }
     if (next && next <= TRACE_IDS)
         number_after(agent, (uint32_t)next - 1);
     for (uint32_t i = 0; i <= view->site_mask; i++) {
@@ -152,10 +187,11 @@ void agent_layouts_adopt(struct agent *agent, const struct trace *former)
 void agent_layouts_write(struct agent *agent)
 {
     for (struct agent_layout_text *layout = agent->layouts; agent->writer && layout; layout = layout->hh.next)
-        if (layout->state == LAYOUT_NOTED)
+        if (layout->state != LAYOUT_KEPT) {
             trace_writer_layout_note(agent->writer, layout->id, layout->text);
-        else if (layout->state == LAYOUT_USED)
-            trace_writer_layout(agent->writer, layout->id, layout->text);
+            if (layout->state == LAYOUT_USED)
+                tell_writer(agent, layout);
+        }
 }
 
 void agent_layouts_inherit(struct agent *agent, const struct agent *parent)

@@ -153,8 +153,9 @@ const char *agent_problem(const struct agent *agent);
 /* A function of the process by its slot; from the index, as far as it is built. */
 bool agent_function(struct agent *agent, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
                     const struct module **ret_module);
-bool agent_name_address(void *agent, uint64_t address, struct buf *out); /* a layout_name_fn */
-const char *agent_layout(struct agent *agent, uint32_t id);              /* its text; NULL */
+bool agent_name_address(void *agent, uint64_t address, struct buf *out);  /* a layout_name_fn */
+const char *agent_layout(struct agent *agent, uint32_t id);               /* its text, with references; NULL */
+bool agent_layout_put(struct agent *agent, uint32_t id, struct buf *out); /* the whole text; false: there is none */
 
 /* Brings partial packets in and tells the profile; for services that answer now. */
 void agent_collect(struct agent *agent);

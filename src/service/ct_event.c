@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "lang/request.h"
@@ -293,12 +294,13 @@ static struct value part_list(const struct values *values, enum layout_part part
 static size_t build_outputs(struct arena *arena, const struct agent_event *seen, struct value outputs[OUTPUTS])
 {
     struct ct_place *place = arena_alloc(arena, sizeof *place);
-    const char *layout_text = seen->raise.values_size ? agent_layout(seen->agent, seen->raise.layout) : NULL;
+    _cleanup_(buf_done) struct buf layout_text = BUF_INIT;
+    bool has_layout = seen->raise.values_size && agent_layout_put(seen->agent, seen->raise.layout, &layout_text);
     struct values values = {
         .arena = arena, .seen = seen, .style = {.name_address = agent_name_address, .ctx = seen->agent}};
     if (!place)
         return 0;
-    if (layout_text && layout_parse(&values.layout, layout_text, NULL) < 0)
+    if (has_layout && layout_parse(&values.layout, layout_text.data, NULL) < 0)
         values.layout = NULL;
     /* at entries what the caller has is what there is */
     enum layout_part locals = values.layout && layout_has(values.layout, LAYOUT_LOCALS) ? LAYOUT_LOCALS : LAYOUT_CALLER;

@@ -277,9 +277,9 @@ bool agent_name_address(void *at, uint64_t address, struct buf *out)
     return false;
 }
 
-const char *agent_layout(struct agent *at, uint32_t id)
+bool agent_layout_put(struct agent *at, uint32_t id, struct buf *out)
 {
-    return NULL;
+    return false;
 }
 
 void agent_collect(struct agent *at)

@@ -16,22 +16,54 @@ static void tell(const struct job *job, uint64_t address, const char *text)
     job->output->problem(job->output->ctx, address, text);
 }
 
-static int layout_id_of(struct job *job, const char *text, uint32_t *ret_id)
+/* The number of a text; *ret_new: nobody has it yet. */
+static int text_id(struct job *job, const char *text, size_t size, uint32_t *ret_id, bool *ret_new)
 {
     struct layout_entry *entry;
-    HASH_FIND_STR(job->compiler->layouts, text, entry);
+    HASH_FIND(hh, job->compiler->layouts, text, size, entry);
+    *ret_new = !entry;
     if (!entry) {
         entry = calloc(1, sizeof *entry);
-        if (!entry || !(entry->text = strdup(text))) {
+        if (!entry || !(entry->text = strndup(text, size))) {
             free(entry);
             return -ENOMEM;
         }
         entry->id = (*job->layout_id)++;
-        HASH_ADD_KEYPTR(hh, job->compiler->layouts, entry->text, strlen(entry->text), entry);
-        job->output->layout(job->output->ctx, entry->id, text);
+        HASH_ADD_KEYPTR(hh, job->compiler->layouts, entry->text, size, entry);
     }
     *ret_id = entry->id;
     return 0;
+}
+
+static int part_id(void *ctx, const char *text, size_t size, uint32_t *ret_id)
+{
+    struct job *job = ctx;
+    bool is_new;
+    int r = text_id(job, text, size, ret_id, &is_new);
+    if (r < 0 || !is_new)
+        return r;
+    char *part = strndup(text, size);
+    if (part)
+        job->output->layout(job->output->ctx, *ret_id, part);
+    free(part);
+    return part ? 0 : -ENOMEM;
+}
+
+static int layout_id_of(struct job *job, const char *text, uint32_t *ret_id)
+{
+    bool is_new;
+    struct buf shared = BUF_INIT; /* parts by their numbers: the same whatever the layout's is */
+    int r = share_text(text, 0, part_id, job, &shared);
+    if (r == 0)
+        r = text_id(job, shared.data, shared.len, ret_id, &is_new);
+    if (r == 0 && is_new) {
+        buf_clear(&shared);
+        r = share_text(text, *ret_id, part_id, job, &shared);
+        if (r == 0)
+            job->output->layout(job->output->ctx, *ret_id, shared.data);
+    }
+    buf_done(&shared);
+    return r;
 }
 
 /* Gives the finished program of a site away. */

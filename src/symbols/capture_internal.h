@@ -594,6 +594,10 @@ bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_fi
 
 /* ---- capture_share.c ---- */
 
+/* The same of the text of layout `id` (symbols/layout_refs.h); 0: it has no number yet, parts stand there by their own.
+ * `id_of` gives the number of a part. 0 or -errno. */
+typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id);
+int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, struct buf *out);
 /* Takes the blocks of a finished program out that others may have, too; what is left is shorter. 0 or -ENOMEM. */
 int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
 void share_done(struct share_entry **known);

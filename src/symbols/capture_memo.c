@@ -138,7 +138,7 @@ void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, uns
     /* how long texts and arrays of Fortran are is asked of the variable */
     struct memo *memo = emitter->failed || die_is_fortran(type) ? NULL : emitter->memo;
     struct memo_entry *entry = find(memo, &made.key);
-    if (memo && !entry && !emitter->generous) {
+    if (memo && !entry && !emitter->generous && memo->used < MEMO_LIMIT) {
         make_first(emitter, type, depth, nest, &made);
         entry = find(memo, &made.key);
     }

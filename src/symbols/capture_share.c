@@ -4,13 +4,18 @@
  * and the programs say where it is: they come to a twentieth.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
 #include "symbols/capture_internal.h"
+#include "symbols/layout_refs.h"
 
-enum { LEAST = 4 /* instructions of a block that is worth it */ };
+enum {
+    LEAST = 4,       /* instructions of a block that is worth it */
+    LEAST_TEXT = 64, /* bytes */
+};
 
 struct share_entry {
     uint32_t id;
@@ -19,8 +24,29 @@ struct share_entry {
     char code[];
 };
 
-static int id_of(struct share_entry **known, const char *code, size_t size, const struct capture_output *output,
-                 uint64_t *ret_id)
+int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, struct buf *out)
+{
+    const char *group, *end;
+    while ((group = layout_group(text)) && (end = layout_group_end(group))) {
+        uint32_t part;
+        size_t size = (size_t)(end - group);
+        buf_append(out, text, (size_t)(group - text));
+        text = end;
+        if (size < LEAST_TEXT) {
+            buf_append(out, group, size);
+            continue;
+        }
+        int r = id_of(ctx, group, size, &part);
+        if (r < 0)
+            return r;
+        buf_printf(out, "@%" PRIu32 ";", id ? id - part : part);
+    }
+    buf_puts(out, text);
+    return out->failed ? -ENOMEM : 0;
+}
+
+static int block_id(struct share_entry **known, const char *code, size_t size, const struct capture_output *output,
+                    uint64_t *ret_id)
 {
     struct share_entry *entry;
     HASH_FIND(hh, *known, code, size, entry);
@@ -61,7 +87,7 @@ int share_blocks(struct share_entry **known, struct buf *code, const struct capt
         size_t size = capture_is_long(insn.op) ? 2 * sizeof insn : sizeof insn, at = shorter.len;
         if (insn.op == CAPTURE_FOLLOW && insn.n >= LEAST) {
             uint64_t id;
-            r = id_of(known, code->data + pc + size, insn.n * sizeof insn, output, &id);
+            r = block_id(known, code->data + pc + size, insn.n * sizeof insn, output, &id);
             insn.op = CAPTURE_SHARED;
             buf_append(&shorter, &insn, sizeof insn);
             buf_append(&shorter, &id, sizeof id);

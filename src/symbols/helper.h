@@ -25,7 +25,8 @@
  *                          those before a `module` or after a `function` begin a new list
  *        end
  *     answers:
- *        layout ID TEXT                    symbols/layout.h; each before its first use
+ *        layout ID TEXT                    symbols/layout.h, or a part of some (symbols/layout_refs.h); each before its
+ *                                          first use
  *        block ID HEX                      instructions that programs share: CAPTURE_SHARED in them has the number,
  *                                          not yet a distance; each before its first use
  *        site KIND ADDRESS LAYOUT HEX      KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return

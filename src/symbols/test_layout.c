@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "symbols/layout.h"
+#include "symbols/layout_refs.h"
 
 static bool name_address(void *ctx, uint64_t address, struct buf *out)
 {
@@ -326,9 +327,44 @@ static void finds_numbers(void **state)
     layout_free(layout);
 }
 
+static const char *part_of(void *ctx, uint32_t id)
+{
+    return id == 3 ? "{x:i4,\"@1;\":i4}" : id == 4 ? "args()" : NULL;
+}
+
+static int expand(const char *text, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    int code = layout_expand(text, 5, part_of, NULL, &out);
+    if (code == 0)
+        assert_string_equal(out.data, expected);
+    buf_done(&out);
+    return code;
+}
+
+static void refers_to_parts(void **state)
+{
+    assert_int_equal(expand("args(p:*@2;\"@2;\",q:@2;)", "args(p:*{x:i4,\"@1;\":i4}\"@2;\",q:{x:i4,\"@1;\":i4})"), 0);
+    assert_int_equal(expand("args(n:i4)", "args(n:i4)"), 0);
+    const char *const bad[] = {"args(p:@1;)",
+                               "args(p:@6;)",
+                               "args(p:@0;)",
+                               "args(p:@2)",
+                               "args(p:@",
+                               "args(p:@-2;)",
+                               "args(p:@99999999999999999999;)"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(expand(bad[i], ""), -EBADMSG);
+    assert_string_equal(layout_group_end("{a:{b:i4,\"}\\\"}\":i4}},c"), ",c");
+    assert_null(layout_group_end("{a:{b:i4}"));
+    assert_string_equal(layout_group("\"{\"{a"), "{a");
+    assert_null(layout_group("args(a:i4)"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refers_to_parts),
         cmocka_unit_test(shows_numbers),
         cmocka_unit_test(shows_characters),
         cmocka_unit_test(shows_enumerations),

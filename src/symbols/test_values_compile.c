@@ -13,10 +13,24 @@
 
 #include "symbols/capture_internal.h"
 #include "symbols/dwarf_units.h"
+#include "symbols/layout_refs.h"
+
+static char *texts[1 << 14]; /* of layouts and their parts */
+
+static const char *text_of(void *ctx, uint32_t id)
+{
+    return id < sizeof texts / sizeof texts[0] ? texts[id] : NULL;
+}
 
 static void layout(void *ctx, uint32_t id, const char *text)
 {
-    printf("layout %" PRIu32 " %s\n", id, text);
+    struct buf whole = BUF_INIT;
+    if (id >= sizeof texts / sizeof texts[0] || !(texts[id] = strdup(text)) ||
+        layout_expand(text, id, text_of, NULL, &whole) < 0)
+        abort();
+    if (!layout_is_part(text))
+        printf("layout %" PRIu32 " %s\n", id, whole.data);
+    buf_done(&whole);
 }
 
 static void hex(const void *code, size_t size)
