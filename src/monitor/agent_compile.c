@@ -369,9 +369,10 @@ static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
     return run;
 }
 
-/* With `shared`, as the key: the same for all processes of a program with the same wishes. */
+/* With `set`, what is still to be compiled of it; NULL: as the key, the same for all processes of a program with the
+ * same wishes. */
 static void print_request(const struct agent *agent, const struct compile_run *run, const struct module *module,
-                          bool shared, struct buf *out)
+                          const struct compiled_set *set, struct buf *out)
 {
     struct trace_settings defaults;
     const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
@@ -382,7 +383,7 @@ static void print_request(const struct agent *agent, const struct compile_run *r
     const char *statics = settings ? settings->statics : "";
     if (!*statics && agent_demand_statics(agent))
         statics = "*";
-    struct helper_compile compile = {.pid = shared ? 0 : agent->pid,
+    struct helper_compile compile = {.pid = set ? agent->pid : 0,
                                      .depth = settings ? settings->depth : 1,
                                      .bytes = settings ? trace_settings_values(settings) : 256,
                                      .array = settings ? settings->array_items : 8,
@@ -393,16 +394,18 @@ static void print_request(const struct agent *agent, const struct compile_run *r
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
                                      .exit_args = demanded,
-                                     .layout = 1};
+                                     .layout = set ? set->layout : 1,
+                                     .block = set ? set->block : 1};
+    uint64_t done = 0;
     helper_compile_begin(out, &compile);
     for (unsigned pass = 0; pass < 2;
          pass++) { /* first those without parameters: a list of them stays for what follows */
         if (pass == 0)
-            helper_compile_module(out, shared ? module->key : module->path, shared ? 0 : module->bias);
+            helper_compile_module(out, set ? module->path : module->key, set ? module->bias : 0);
         for (size_t i = 0; i < run->count; i++) {
             const char *const *params;
             unsigned count = agent_demand_params(agent, run->slots[i], &params);
-            if ((count != 0) != (pass == 1))
+            if ((count != 0) != (pass == 1) || done++ < (set ? set->functions : 0))
                 continue;
             for (unsigned k = 0; k < count; k++)
                 helper_compile_param(out, params[k]);
@@ -435,13 +438,13 @@ void agent_compile(struct agent *agent)
     if (!run)
         return;
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    print_request(agent, run, &agent->modules[module], true, &request);
+    print_request(agent, run, &agent->modules[module], NULL, &request);
     const char *key = cache_key(agent, module);
-    struct compiled_set *set = request.failed ? NULL : compiled_set_find(agents, key, request.data);
-    if (!set && !request.failed) {
+    struct compiled_set *set = request.failed ? NULL : compiled_set_get(agents, key, request.data);
+    if (set && compiled_set_waits(set)) {
         struct buf input = BUF_INIT;
-        print_request(agent, run, &agent->modules[module], false, &input);
-        set = compiled_set_make(agents, key, request.data, &input);
+        print_request(agent, run, &agent->modules[module], set, &input);
+        set = compiled_set_start(set, &input) ? set : NULL;
     }
     if (!set) {
         free(run);

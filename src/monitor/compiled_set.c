@@ -22,21 +22,26 @@ static void free_set(struct compiled_set *set)
     free(set);
 }
 
-/* Whether another compilation would come to the same. */
-static bool is_lasting(const struct compiled_set *set)
+/* What another compilation would come to, too, goes into the cache, also if it is not all. */
+static void keep(struct compiled_set *set)
 {
-    return *set->key && set->done && !set->items.failed && !set->problems.len && !set->missing && !set->bare;
+    struct err err = {0};
+    if (!*set->key || set->items.failed || set->problems.len || set->missing || set->bare ||
+        (!set->done && !set->functions))
+        return;
+    if (!set->done)
+        set->items.len = set->functions_len;
+    if (compiled_store(&set->items, set->done ? COMPILED_ALL : set->functions, set->key, set->request, &err) < 0)
+        log_info("what was compiled is not kept: %s", err.text);
 }
 
 static void set_complete(struct compiled_set *set)
 {
-    struct err err = {0};
     set->job = NULL;
     set->telling = true;
     agent_compiled_came(set);
     set->telling = false;
-    if (is_lasting(set) && compiled_store(&set->items, set->key, set->request, &err) < 0)
-        log_info("what was compiled is not kept: %s", err.text);
+    keep(set);
     if (!set->done || set->items.failed || set->missing)
         free_set(set); /* the next process tries again */
 }
@@ -80,6 +85,9 @@ static void on_answer(void *ctx, const struct helper_answer *answer)
         set->missing |= answer->kind == HELPER_MISSING;
         log_info("values of the function at 0x%llx: %s%s", (unsigned long long)answer->address, answer->text,
                  answer->kind == HELPER_PARAM_PROBLEM ? ": not there" : "");
+    } else if (answer->kind == HELPER_FUNCTION) {
+        set->functions++;
+        set->functions_len = set->items.len;
     } else if (answer->kind == HELPER_DONE)
         set->done = true;
     else if (answer->kind == HELPER_FAILED)
@@ -115,6 +123,7 @@ void compiled_set_cancel(struct compiled_set *set)
     struct helper_job *job = set->job;
     if (set->telling)
         return;
+    keep(set);
     free_set(set);
     helper_cancel(job);
 }
@@ -134,49 +143,52 @@ static struct compiled_set *set_new(struct agents *agents, const char *key, cons
     return set;
 }
 
-static bool are_sound(const struct buf *items)
+/* The first ids that are not in it. */
+static bool are_sound(struct compiled_set *set)
 {
     struct compiled_item item;
     const void *bytes;
-    for (size_t at = 0; compiled_next(items, &at, &item, &bytes);)
+    set->layout = set->block = 1;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        uint32_t *next = item.kind == HELPER_LAYOUT ? &set->layout : item.kind == HELPER_BLOCK ? &set->block : NULL;
         if (!is_sound(item.kind, item.id, bytes, item.size))
             return false;
+        if (next && *next <= item.id)
+            *next = item.id + 1;
+    }
     return true;
 }
 
-struct compiled_set *compiled_set_find(struct agents *agents, const char *key, const char *request)
+struct compiled_set *compiled_set_get(struct agents *agents, const char *key, const char *request)
 {
     struct compiled_set *set;
-    struct buf items = BUF_INIT;
     HASH_FIND_STR(agents->compiled_sets, request, set);
     if (set) {
         set->used = ++agents->set_uses;
         return set;
     }
-    if (!*key || compiled_load(&items, key, request, NULL) < 0 || !are_sound(&items) ||
-        !(set = set_new(agents, key, request))) {
-        buf_done(&items);
-        return NULL;
+    set = set_new(agents, key, request);
+    if (set && *key && compiled_load(&set->items, &set->functions, key, request, NULL) < 0)
+        set->functions = 0;
+    if (set && !are_sound(set)) {
+        buf_done(&set->items);
+        set->functions = 0;
+        set->layout = set->block = 1;
     }
-    set->items = items;
-    set->done = true;
+    if (set) {
+        set->done = set->functions == COMPILED_ALL;
+        set->functions_len = set->items.len;
+    }
     return set;
 }
 
-struct compiled_set *compiled_set_make(struct agents *agents, const char *key, const char *request,
-                                       struct buf *input_take)
+bool compiled_set_start(struct compiled_set *set, struct buf *input_take)
 {
-    struct compiled_set *set = set_new(agents, key, request);
-    if (!set) {
-        buf_done(input_take);
-        return NULL;
-    }
-    set->job = helper_start(agents, "compile", NULL, 0, input_take, on_answer, set);
-    if (!set->job) {
-        free_set(set);
-        return NULL;
-    }
-    return set;
+    set->job = helper_start(set->agents, "compile", NULL, 0, input_take, on_answer, set);
+    if (set->job)
+        return true;
+    free_set(set);
+    return false;
 }
 
 size_t compiled_program_size(const struct compiled_item *item)

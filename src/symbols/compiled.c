@@ -15,12 +15,13 @@
 #include "symbols/index_format.h"
 
 #define COMPILED_MAGIC "scrycapt"
-enum { COMPILED_VERSION = 7, COMPILED_LIMIT = 64 << 20 };
+enum { COMPILED_VERSION = 8, COMPILED_LIMIT = 64 << 20 };
 
 struct compiled_head { /* then the request, and the items */
     char magic[8];
     char scry[24]; /* what another version compiles may be better */
     uint64_t version;
+    uint64_t functions;
     uint64_t request_size, items_size;
     uint64_t sum; /* of both: a crash of the machine may leave any part unwritten */
 };
@@ -87,18 +88,20 @@ static int file_path(char *ret_path, size_t size, const char *key, const char *r
     return r;
 }
 
-static struct compiled_head head_of(const struct buf *items, const char *request)
+static struct compiled_head head_of(const struct buf *items, uint64_t functions, const char *request)
 {
     struct compiled_head head = {.magic = COMPILED_MAGIC,
                                  .version = COMPILED_VERSION,
+                                 .functions = functions,
                                  .request_size = strlen(request),
                                  .items_size = items->len};
     snprintf(head.scry, sizeof head.scry, "%s", SCRY_VERSION);
-    head.sum = sum_add(sum_add(0, request, head.request_size), items->data, items->len);
+    head.sum = sum_add(sum_add(functions, request, head.request_size), items->data, items->len);
     return head;
 }
 
-int compiled_read(struct buf *ret_items, const void *file, size_t size, const char *request, struct err *err)
+int compiled_read(struct buf *ret_items, uint64_t *ret_functions, const void *file, size_t size, const char *request,
+                  struct err *err)
 {
     struct compiled_head head, right;
     struct compiled_item item;
@@ -111,19 +114,20 @@ int compiled_read(struct buf *ret_items, const void *file, size_t size, const ch
         /* as the caller's: nothing is copied before it is known to be whole */
         struct buf items = {.data = (char *)(uintptr_t)file + sizeof head + request_size,
                             .len = size - sizeof head - request_size};
-        right = head_of(&items, request);
+        right = head_of(&items, head.functions, request);
         good = memcmp(&head, &right, sizeof head) == 0;
         while (good && at < items.len)
             good = compiled_next(&items, &at, &item, &bytes);
         if (good)
             buf_append(ret_items, items.data, items.len);
+        *ret_functions = head.functions;
     }
     if (ret_items->failed)
         return err_set(err, -ENOMEM, "out of memory");
     return good ? 0 : err_set(err, -EBADMSG, "damaged, or of another version: it has to be compiled again");
 }
 
-int compiled_load(struct buf *ret_items, const char *key, const char *request, struct err *err)
+int compiled_load(struct buf *ret_items, uint64_t *ret_functions, const char *key, const char *request, struct err *err)
 {
     char path[PATH_MAX];
     struct stat st;
@@ -141,13 +145,13 @@ int compiled_load(struct buf *ret_items, const char *key, const char *request, s
     ssize_t got = 1;
     while (file.len < size && (got = read(fd, to + file.len, size - file.len)) > 0)
         file.len += (size_t)got;
-    return compiled_read(ret_items, file.data, file.len, request, err);
+    return compiled_read(ret_items, ret_functions, file.data, file.len, request, err);
 }
 
-int compiled_store(const struct buf *items, const char *key, const char *request, struct err *err)
+int compiled_store(const struct buf *items, uint64_t functions, const char *key, const char *request, struct err *err)
 {
     char path[PATH_MAX];
-    struct compiled_head head = head_of(items, request);
+    struct compiled_head head = head_of(items, functions, request);
     const struct iovec parts[] = {
         {&head, sizeof head}, {(void *)(uintptr_t)request, head.request_size}, {items->data, items->len}};
     if (head.request_size + items->len > COMPILED_LIMIT - sizeof head)

@@ -14,6 +14,8 @@
 #include "base/err.h"
 #include "symbols/helper_client.h"
 
+#define COMPILED_ALL UINT64_MAX
+
 struct compiled_item {
     uint32_t kind; /* enum helper_answer_kind: a layout, a site, params, a block */
     uint32_t site; /* enum helper_site */
@@ -30,10 +32,12 @@ bool compiled_next(const struct buf *items, size_t *at, struct compiled_item *re
 
 /* Of the file with that key (index_key()) and a request that is the same wherever that is mapped. -ENOENT; -EBADMSG:
  * damaged, of another version, or of another request: to be compiled again. */
-int compiled_load(struct buf *ret_items, const char *key, const char *request, struct err *err);
-/* 0 or -errno. */
-int compiled_store(const struct buf *items, const char *key, const char *request, struct err *err);
+int compiled_load(struct buf *ret_items, uint64_t *ret_functions, const char *key, const char *request,
+                  struct err *err);
+/* functions: of so many, in the order of the request, it is all there; or COMPILED_ALL. 0 or -errno. */
+int compiled_store(const struct buf *items, uint64_t functions, const char *key, const char *request, struct err *err);
 /* Takes the bytes of such a file apart. */
-int compiled_read(struct buf *ret_items, const void *file, size_t size, const char *request, struct err *err);
+int compiled_read(struct buf *ret_items, uint64_t *ret_functions, const void *file, size_t size, const char *request,
+                  struct err *err);
 
 #endif

@@ -19,6 +19,7 @@
  *        want args|locals|caller|result|exit-args  (several lines; exit-args: arguments at returns, too)
  *        statics GLOBS     static variables of the source files that match one of them, at returns
  *        layout N          the first layout id to use
+ *        block N           the first block id to use, from 1 on
  *        module PATH BIAS
  *        function ADDRESS  in the file of the module before; several
  *        param EXPRESSION  for functions that follow: compile a params program that emits these as values, in order;
@@ -38,6 +39,7 @@
  *        lines-only ADDRESS                no values of the function: its file was compiled with -g1
  *        missing ADDRESS TEXT              likewise: the file that has its debug information is not there, for people
  *        problem ADDRESS TEXT              what else a function could not be given, for people
+ *        function ADDRESS                  that was all of one; they come in the order of the request
  *        done
  *     or, of a request that is not understood, one line and nothing else: failed REASON
  *   scry-symbols variable                 finds a variable by name, see symbols/variable.h

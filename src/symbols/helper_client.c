@@ -41,6 +41,7 @@ void helper_compile_begin(struct buf *out, const struct helper_compile *compile)
     if (compile->statics && *compile->statics)
         helper_line(out, "statics", compile->statics, NULL);
     number_line(out, "layout", compile->layout);
+    number_line(out, "block", compile->block ? compile->block : 1);
 }
 
 void helper_compile_module(struct buf *out, const char *path, uint64_t bias)
@@ -160,6 +161,7 @@ static const struct {
     {"lines-only", HELPER_LINES_ONLY, 1},
     {"missing", HELPER_MISSING, 2},
     {"block", HELPER_BLOCK, 2},
+    {"function", HELPER_FUNCTION, 1},
 };
 
 static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
@@ -189,6 +191,7 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
     case HELPER_PARAM_PROBLEM:
         a->text = f[2];
         return take_site(f[0], a) && helper_address(f[1], &a->address) && take_problem(f + 3, &a->problem);
+    case HELPER_FUNCTION:
     case HELPER_LINES_ONLY:
         return helper_address(f[0], &a->address);
     case HELPER_MISSING:

@@ -21,8 +21,8 @@ struct helper_compile {
     pid_t pid;
     unsigned depth, bytes, array, string; /* taken into the limits of the protocol */
     bool args, locals, caller, result, exit_args;
-    const char *statics; /* "": none */
-    uint32_t layout;     /* the first id to use */
+    const char *statics;    /* "": none */
+    uint32_t layout, block; /* the first ids to use */
 };
 
 /* Begins a request of `scry-symbols compile`; then modules, each followed by its functions; then the end. */
@@ -42,6 +42,7 @@ enum helper_answer_kind {
     HELPER_SITE,          /* site, address, id: the layout's, code */
     HELPER_PARAMS,        /* site, address, code */
     HELPER_BLOCK,         /* id, code */
+    HELPER_FUNCTION,      /* address */
     HELPER_PARAM_PROBLEM, /* site, address, text: the expression, problem */
     HELPER_LINES_ONLY,    /* address */
     HELPER_MISSING,       /* address, text */

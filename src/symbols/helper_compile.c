@@ -33,7 +33,7 @@ struct function {
 struct request {
     struct capture_options options;
     char *statics;
-    uint32_t layout;
+    uint32_t layout, block;
     uint64_t pid;
     struct module *modules;
     struct params *params;
@@ -99,6 +99,11 @@ static bool take_string(struct request *request, char **fields)
 static bool take_layout(struct request *request, char **fields)
 {
     return take_limit(fields[0], 0, UINT32_MAX, &request->layout);
+}
+
+static bool take_block(struct request *request, char **fields)
+{
+    return take_limit(fields[0], 1, UINT32_MAX, &request->block);
 }
 
 static bool take_want(struct request *request, char **fields)
@@ -201,6 +206,7 @@ static const struct {
     {"want", 1, take_want, "want args|locals|caller|result|exit-args"},
     {"statics", 1, take_statics, "statics GLOBS"},
     {"layout", 1, take_layout, "layout NUMBER"},
+    {"block", 1, take_block, "block NUMBER"},
     {"module", 2, take_module, "module PATH 0xBIAS (at most 8192)"},
     {"param", 1, take_param, "param EXPRESSION (at most 16 for a function)"},
     {"function", 1, take_function, "function 0xADDRESS, after a module"},
@@ -265,7 +271,7 @@ static const char *site_name(enum capture_site_kind kind)
 
 struct answer {
     struct buf out;
-    uint32_t blocks; /* that were given out */
+    uint32_t next_block;
 };
 
 static void put_layout(void *ctx, uint32_t id, const char *text)
@@ -296,7 +302,7 @@ static void put_params(void *ctx, enum capture_site_kind kind, uint64_t address,
 static uint32_t put_block(void *ctx, const void *code, size_t size)
 {
     struct answer *answer = ctx;
-    uint32_t id = ++answer->blocks;
+    uint32_t id = answer->next_block++;
     buf_printf(&answer->out, "block\t%" PRIu32 "\t", id);
     put_hex(&answer->out, code, size);
     buf_putc(&answer->out, '\n');
@@ -309,6 +315,13 @@ static void put_problem(void *ctx, uint64_t address, const char *text)
     snprintf(number, sizeof number, "0x%" PRIx64, address);
     struct answer *answer = ctx;
     helper_line(&answer->out, "problem", number, text, NULL);
+}
+
+static void put_function(struct answer *answer, uint64_t address)
+{
+    char number[24];
+    snprintf(number, sizeof number, "0x%" PRIx64, address);
+    helper_line(&answer->out, "function", number, NULL);
 }
 
 static void answer_done(struct answer *answer)
@@ -376,7 +389,9 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
         }
         if (done < 0)
             put_problem(answer, function->address, err.code ? err.text : strerror(-done));
+        put_function(answer, function->address);
         r = flush(&answer->out, out);
+        pause_at("symbols.function");
     }
     capture_compiler_free(compiler);
     *ret_next = i;
@@ -385,7 +400,8 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
 
 int helper_compile(FILE *in, FILE *out)
 {
-    _cleanup_(request_done) struct request request = {.options = {.depth = 1, .bytes = 512, .array = 8, .string = 64}};
+    _cleanup_(request_done) struct request request = {.block = 1,
+                                                      .options = {.depth = 1, .bytes = 512, .array = 8, .string = 64}};
     _cleanup_(answer_done) struct answer answer = {.out = BUF_INIT};
     struct err err = {0};
     int r = read_request(&request, in, &err);
@@ -394,6 +410,7 @@ int helper_compile(FILE *in, FILE *out)
         flush(&answer.out, out);
         return 1;
     }
+    answer.next_block = request.block;
     for (size_t i = 0; r == 0 && i < request.function_count;)
         r = compile_module(&request, i, &i, &answer, out);
     if (r == 0) {

@@ -6,8 +6,9 @@
  *     role '(' field (',' field)* ')'        role: args, locals, caller, result; an exit's has locals and result
  *     field: name ':' type
  *
- * with the types of symbols/layout.c, where the grammar stands, and references to parts (symbols/layout_refs.h). Behind a role may stand, in quotes, the function that
- * it is of: of the caller's locals the one that made the call. layout_parse takes any text and any bytes: fuzzed.
+ * with the types of symbols/layout.c, where the grammar stands, and references to parts (symbols/layout_refs.h). Behind
+ * a role may stand, in quotes, the function that it is of: of the caller's locals the one that made the call.
+ * layout_parse takes any text and any bytes: fuzzed.
  */
 #ifndef SCRY_SYMBOLS_LAYOUT_H
 #define SCRY_SYMBOLS_LAYOUT_H

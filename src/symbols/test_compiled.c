@@ -31,7 +31,8 @@ static void fill(struct buf *items)
 static int load(const char *key, const char *request)
 {
     struct buf items = BUF_INIT;
-    int code = compiled_load(&items, key, request, NULL);
+    uint64_t functions;
+    int code = compiled_load(&items, &functions, key, request, NULL);
     assert_true(code == 0 || items.len == 0);
     buf_done(&items);
     return code;
@@ -40,13 +41,15 @@ static int load(const char *key, const char *request)
 static void test_comes_back(void **state)
 {
     struct buf stored = BUF_INIT, items = BUF_INIT;
+    uint64_t functions;
     struct compiled_item item;
     const void *bytes;
     size_t at = 0;
     fill(&stored);
     assert_int_equal(load("key", "request"), -ENOENT);
-    assert_int_equal(compiled_store(&stored, "key", "request", NULL), 0);
-    assert_int_equal(compiled_load(&items, "key", "request", NULL), 0);
+    assert_int_equal(compiled_store(&stored, 5, "key", "request", NULL), 0);
+    assert_int_equal(compiled_load(&items, &functions, "key", "request", NULL), 0);
+    assert_int_equal(functions, 5);
     assert_true(compiled_next(&items, &at, &item, &bytes));
     assert_true(item.kind == HELPER_LAYOUT && item.id == 1);
     assert_string_equal(bytes, "args(n:i4)");
@@ -71,23 +74,24 @@ static void test_comes_back(void **state)
 /* Whichever byte is wrong, and wherever it ends, it is refused. */
 static void test_damaged(void **state)
 {
+    uint64_t functions;
     struct buf stored = BUF_INIT, items = BUF_INIT;
     glob_t found;
     char *bytes;
     size_t size;
     fill(&stored);
-    assert_int_equal(compiled_store(&stored, "key", "request", NULL), 0);
+    assert_int_equal(compiled_store(&stored, 5, "key", "request", NULL), 0);
     assert_int_equal(glob("*/symbols/key-*.captures", 0, NULL, &found) || found.gl_pathc != 1 ||
                          file_read(found.gl_pathv[0], &bytes, &size),
                      0);
-    assert_int_equal(compiled_read(&items, bytes, size, "request", NULL), 0);
+    assert_int_equal(compiled_read(&items, &functions, bytes, size, "request", NULL), 0);
     assert_true(items.len == stored.len && memcmp(items.data, stored.data, items.len) == 0);
     buf_clear(&items);
-    assert_int_equal(compiled_read(&items, bytes, size, "REQUEST", NULL), -EBADMSG);
+    assert_int_equal(compiled_read(&items, &functions, bytes, size, "REQUEST", NULL), -EBADMSG);
     for (size_t i = 0; i < size; i++) {
-        assert_int_equal(compiled_read(&items, bytes, i, "request", NULL), -EBADMSG);
+        assert_int_equal(compiled_read(&items, &functions, bytes, i, "request", NULL), -EBADMSG);
         bytes[i] ^= 0x10;
-        assert_int_equal(compiled_read(&items, bytes, size, "request", NULL), -EBADMSG);
+        assert_int_equal(compiled_read(&items, &functions, bytes, size, "request", NULL), -EBADMSG);
         bytes[i] ^= 0x10;
     }
     assert_int_equal(items.len, 0);

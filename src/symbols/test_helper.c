@@ -345,6 +345,8 @@ static void check_problems(struct helper *helper, const char *why)
         assert_int_equal(answer.address, address);
         assert_true(answer.text[0] != 0);
         assert_non_null(strstr(answer.text, why));
+        assert_true(next(helper, &answer));
+        assert_true(answer.kind == HELPER_FUNCTION && answer.address == address);
     }
 }
 

@@ -70,7 +70,8 @@ static void read_compiled(const uint8_t *data, size_t size)
     for (size_t at = 0; compiled_next(&items, &at, &item, &bytes);)
         fuzz_expect((const char *)bytes + item.size == items.data + at && at <= size &&
                     (item.kind != HELPER_LAYOUT || strlen(bytes) + 1 == item.size));
-    int r = compiled_read(&file, data, size, "", NULL);
+    uint64_t functions;
+    int r = compiled_read(&file, &functions, data, size, "", NULL);
     fuzz_expect(r == 0 || (r == -EBADMSG && !file.len));
     buf_done(&items);
     buf_done(&file);

@@ -31,6 +31,9 @@ class CompiledOnce(JobCase):
             words = []
         return words.count("compile")
 
+    def kept(self):
+        return glob.glob(os.path.join(self.box.path("home", ".cache", "scry", "symbols"), "*.captures"))
+
     def traced(self, processes, *options):
         """Runs so many of them, one after the other; their values as scry replay shows them."""
         program = f"{target('traced')} calls 2"
@@ -61,6 +64,24 @@ class CompiledOnce(JobCase):
                 os.kill(pid, signal.SIGKILL)
             scrytest.wait_until(lambda: scrytest.process_gone(helper), 10, "the helper ends with the job")
         self.traced(1, "--args")
+
+    def test_goes_on(self):
+        """What was compiled until the end of a job is kept: the next one has the rest compiled."""
+        with self.box.omis() as omis, self.box.pause("symbols.function") as pause:
+            run = self.start_run("-q", "--args", "--", target("traced"), "calls", 2)
+            helper = pause.reached()
+            self.assertTrue(omis.request(": version()").ok())  # the monitor has heard what the helper said before
+            run.kill()
+            for pid in self.box.processes("traced"):
+                os.kill(pid, signal.SIGKILL)
+            scrytest.wait_until(lambda: scrytest.process_gone(helper), 10, "the helper ends with the job")
+        self.assertEqual(len(self.kept()), 1)
+        for times in (2, 0):  # the one that was ended and the one that goes on; nothing is left for a third
+            self.scry_run("-q", "--args", "--", target("traced"), "calls", 2)
+            text = self.scry("replay", "@last").stdout
+            self.assertEqual(text.count("leaf(n = 1, text = "), 1, text)
+            self.assertEqual(self.compilations(), times)
+            self.box.stop_monitor()
 
     def test_children_of_fork(self):
         done = self.scry_run("--trace", "fn:child_*", "--args", "--", target("forks"), 5)
