@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,28 +9,74 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LOG_DEBUG_LIMIT = 64 << 20 }; /* bytes */
+
+enum log_level log_level_now = LOG_WARNING;
+
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
 static struct {
     const char *program;
-    enum log_level level;
     int dated;
-} log_state = {"scry", LOG_WARNING, 0};
+    bool chosen; /* by log_set_level */
+    _Atomic size_t debug_bytes;
+} log_state = {.program = "scry"};
+
+static bool set_level(const char *name)
+{
+    for (unsigned i = 0; i < sizeof level_names / sizeof *level_names; i++)
+        if (strcmp(name, level_names[i]) == 0) {
+            log_level_now = (enum log_level)i;
+            return true;
+        }
+    return false;
+}
+
+int log_set_level(const char *name)
+{
+    if (!set_level(name))
+        return -EINVAL;
+    log_state.chosen = true;
+    log_state.debug_bytes = 0;
+    return 0;
+}
+
+const char *log_level_name(void)
+{
+    return level_names[log_level_now];
+}
 
 void log_open(const char *program, int dated)
 {
     log_state.program = program;
     log_state.dated = dated;
     const char *wanted = getenv("SCRY_LOG");
-    for (unsigned i = 0; wanted && i < sizeof level_names / sizeof *level_names; i++)
-        if (strcmp(wanted, level_names[i]) == 0)
-            log_state.level = (enum log_level)i;
+    if (wanted && !log_state.chosen)
+        set_level(wanted);
+}
+
+struct log_quoted log_quote(const char *text, size_t len)
+{
+    static const char more[] = "\"...";
+    struct log_quoted quoted;
+    size_t used = 0, room = sizeof quoted.text - sizeof more;
+    quoted.text[used++] = '"';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (used + 2 > room) {
+            memcpy(quoted.text + used, more, sizeof more);
+            return quoted;
+        }
+        if (c == '"' || c == '\\')
+            quoted.text[used++] = '\\';
+        quoted.text[used++] = c < ' ' || c == 0x7f ? '?' : (char)c;
+    }
+    memcpy(quoted.text + used, "\"", 2);
+    return quoted;
 }
 
 void log_write(enum log_level level, const char *format, ...)
 {
-    if (level > log_state.level)
-        return;
     char line[1024];
     int used = 0;
     if (log_state.dated) {
@@ -55,6 +102,11 @@ void log_write(enum log_level level, const char *format, ...)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?';
     line[used++] = '\n';
+    bool full = level == LOG_DEBUG && log_state.dated && (log_state.debug_bytes += (size_t)used) > LOG_DEBUG_LIMIT;
+    if (full) /* the runtime directory is memory that the jobs need */
+        log_level_now = LOG_INFO;
     ssize_t written = write(STDERR_FILENO, line, (size_t)used);
     (void)written; /* where the log cannot be written there is nobody to tell */
+    if (full)
+        log_info("this log has %d MB of level debug: from here on it is at level info", LOG_DEBUG_LIMIT >> 20);
 }

@@ -2,21 +2,53 @@
 /*
  * Logging of the programs (never of the libraries): one line to standard error, or to the file that a daemon
  * redirected it to. Whoever stops an error logs it, once. Thread-safe (one write(2) a line).
+ *
+ * A line of level debug is for grep: a word that says what happened, then fields `key=value`, of which texts are quoted
+ * (LOG_TEXT). Its arguments are evaluated only if the line is written.
  */
 #ifndef SCRY_BASE_LOG_H
 #define SCRY_BASE_LOG_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
 /* `program` is put before each line and borrowed. The level is taken from SCRY_LOG (error, warning, info, debug), the
- * default is warning. With `dated`, each line starts with the time. */
+ * default is warning, unless log_set_level was called before. With `dated`, each line starts with the time. */
 void log_open(const char *program, int dated);
+
+/* From now on, by its name. A dated log goes back to info by itself after 64 MB of level debug. 0, or -EINVAL: there is
+ * no such level. Not while other threads log. */
+int log_set_level(const char *name);
+const char *log_level_name(void);
+
+extern enum log_level log_level_now; /* read by log_wanted; log_set_level writes it */
+
+static inline bool log_wanted(enum log_level level)
+{
+    return __builtin_expect(level <= log_level_now, 0);
+}
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
-#define log_warning(...) log_write(LOG_WARNING, __VA_ARGS__)
-#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
-#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
+#define log_at(level, ...) \
+    do { \
+        if (log_wanted(level)) \
+            log_write(level, __VA_ARGS__); \
+    } while (0)
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warning(...) log_at(LOG_WARNING, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+
+/* A text as the value of a field: in quotation marks, `"` and `\` with a backslash before them, control characters as
+ * `?`, and `...` behind it if it was shortened. The result lives until the end of the full expression. */
+struct log_quoted {
+    char text[256];
+};
+struct log_quoted log_quote(const char *text, size_t len);
+#define LOG_BYTES(bytes, len) (log_quote(bytes, len).text)
+#define LOG_TEXT(string) (log_quote(string, __builtin_strlen(string)).text)
 
 #endif

@@ -82,30 +82,49 @@ static json_t *json_text(const char *text)
     return json_string(ascii);
 }
 
-int cmd_doctor(const struct options *options)
+void doctor_say(struct doctor_out *out, const char *name, const struct finding *finding)
 {
-    bool json = options_on(options, "json");
-    bool color = text_has_colours(STDOUT_FILENO);
-    int counts[3] = {0};
-    json_t *list = json_array();
+    out->counts[finding->state]++;
+    if (out->list)
+        json_array_append_new(out->list,
+                              json_pack("{s:s, s:s, s:o, s:o}", "name", name, "state", states[finding->state].word,
+                                        "text", json_text(finding->text), "remedy", json_text(finding->remedy)));
+    else
+        print_text(name, finding, out->color);
+}
+
+static void print_json(const struct doctor_out *out, const char *job)
+{
+    json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", SCRY_VERSION, "failed", out->counts[FINDING_FAIL],
+                             "warnings", out->counts[FINDING_WARN], "checks", out->list);
+    if (job)
+        json_object_set_new(root, "job", json_text(job));
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+}
+
+static void check_machine(struct doctor_out *out)
+{
     for (size_t i = 0; i < CHECK_COUNT; i++) {
         struct finding finding = {0};
         checks[i].run(&finding);
-        counts[finding.state]++;
-        if (json)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", checks[i].name, "state",
-                                                  states[finding.state].word, "text", json_text(finding.text), "remedy",
-                                                  json_text(finding.remedy)));
-        else
-            print_text(checks[i].name, &finding, color);
+        doctor_say(out, checks[i].name, &finding);
     }
-    if (json) {
-        json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", SCRY_VERSION, "failed", counts[FINDING_FAIL],
-                                 "warnings", counts[FINDING_WARN], "checks", list);
-        json_dumpf(root, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(root);
-    }
-    json_decref(list);
-    return counts[FINDING_FAIL] ? EXIT_ERRORS : 0;
+}
+
+int cmd_doctor(const struct options *options)
+{
+    const char *job = options_text(options, "job");
+    struct doctor_out out = {.color = text_has_colours(STDOUT_FILENO),
+                             .list = options_on(options, "json") ? json_array() : NULL};
+    int code = 0;
+    if (job)
+        code = doctor_job(&out, job);
+    else
+        check_machine(&out);
+    if (out.list && code == 0)
+        print_json(&out, job);
+    json_decref(out.list);
+    return code ? code : out.counts[FINDING_FAIL] ? EXIT_ERRORS : 0;
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `scry doctor`: each finds out by trying, where that harms nobody, and says what it means for jobs. */
+/* The checks of `scry doctor`: each of the machine finds out by trying, where that harms nobody, and says what it means
+ * for jobs. */
 #ifndef SCRY_CLI_DOCTOR_H
 #define SCRY_CLI_DOCTOR_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
 
 enum finding_state { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 
@@ -14,6 +19,18 @@ struct finding {
 void finding_set(struct finding *finding, enum finding_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void finding_remedy(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Where findings go. */
+struct doctor_out {
+    json_t *list; /* NULL: they are printed */
+    bool color;
+    int counts[3]; /* by enum finding_state */
+};
+void doctor_say(struct doctor_out *out, const char *name, const struct finding *finding);
+
+/* doctor_job.c: why a job shows nothing, or too little. 0, or an exit status after the reason was logged: there is no
+ * such job. */
+int doctor_job(struct doctor_out *out, const char *job);
 
 /* doctor_kernel.c */
 void doctor_kernel(struct finding *finding);

@@ -15,6 +15,7 @@
 #include "base/dirs.h"
 #include "base/memory_dir.h"
 #include "base/trusted.h"
+#include "cli/cli.h"
 #include "client/client.h"
 
 enum {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "cli/cli.h"
 #include "client/client.h"
 #include "jobdir/mpi_report.h"
 #include "jobdir/mpi_text.h"

@@ -69,6 +69,8 @@ int cmd_run(const struct options *given)
     } else if (off && strcasecmp(off, "off") == 0) {
         status = run_alone(options.command);
     } else {
+        if (options.log_level)
+            log_set_level(options.log_level);
         status = job_run(&options);
         remove_old(given);
     }

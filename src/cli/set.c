@@ -14,12 +14,12 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "client/client.h"
 #include "job/options.h"
 #include "job/tracing.h"
 #include "jobdir/dir.h"
 #include "jobdir/info.h"
-#include "jobdir/spool.h"
 #include "jobdir/text.h"
 #include "lang/value.h"
 #include "shm/waits.h"
@@ -176,23 +176,6 @@ static bool ask_settings(const char *path, json_t *settings)
     return known;
 }
 
-/* What scry run was told, and what was changed since. */
-static void read_settings(const char *path, json_t *settings)
-{
-    struct spool_reader reader;
-    if (spool_reader_open(&reader, path, NULL) < 0)
-        return;
-    for (json_t *record; (record = spool_reader_next(&reader)); json_decref(record)) {
-        const char *type = json_string_value(json_object_get(record, "type"));
-        if (type && strcmp(type, "tracing") == 0)
-            json_object_update(settings, json_object_get(record, "settings"));
-        const char *key = json_string_value(json_object_get(record, "key"));
-        if (type && strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
-            json_object_set(settings, key, json_object_get(record, "value"));
-    }
-    spool_reader_close(&reader);
-}
-
 static void print_settings(json_t *settings)
 {
     const char *key;
@@ -222,7 +205,7 @@ static int show(const char *job, bool json)
     json_t *settings = json_object();
     snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
     json_object_set_new(settings, "sample", json_string(seconds));
-    read_settings(path, settings);
+    settings_read(path, settings);
     if (state == JOB_RUNNING)
         ask_settings(path, settings);
     job_info_done(&info);

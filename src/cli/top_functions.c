@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "cli/cli.h"
 #include "client/client.h"
 #include "jobdir/text.h"
 

@@ -187,6 +187,7 @@ static void hello(struct connection *connection, const struct frame *frame)
         say_goodbye(connection, text);
         return;
     }
+    log_debug("connection state=joined pid=%d tool=%u", connection->session.peer_pid, connection->session.tool->id);
     struct buf payload = BUF_INIT;
     buf_put_u32(&payload, WIRE_VERSION);
     buf_put_u32(&payload, connection->session.tool->id);
@@ -262,6 +263,8 @@ static void tell_dropped(struct connection *connection)
 static void connection_free(struct connection *connection)
 {
     struct server *server = connection->server;
+    log_debug("connection state=closed pid=%d tool=%u connections=%zu", connection->session.peer_pid,
+              connection->session.tool ? connection->session.tool->id : 0, server->count - 1);
     if (connection->session.tool)
         tool_leave(&connection->session);
     loop_remove(connection->source);
@@ -365,6 +368,7 @@ static void session_ready(struct session *session)
 static void refuse(int fd, const char *why)
 {
     struct buf frame = BUF_INIT;
+    log_debug("connection state=refused why=%s", LOG_TEXT(why));
     frame_append(&frame, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
     if (!frame.failed && send(fd, frame.data, frame.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         log_info("a refused connection could not be told why");
@@ -430,6 +434,7 @@ static void add_connection(struct server *server, int fd)
         server->connections->previous = connection;
     server->connections = connection;
     server->count++;
+    log_debug("connection state=opened pid=%d connections=%zu", pid, server->count);
 }
 
 static void accept_ready(void *ctx, int fd, uint32_t events)
@@ -457,6 +462,16 @@ static void accept_ready(void *ctx, int fd, uint32_t events)
     }
 }
 
+static void print_connections(void *ctx, struct buf *out)
+{
+    const struct server *server = ctx;
+    for (const struct connection *connection = server->connections; connection; connection = connection->next)
+        buf_printf(out, "connection pid=%d tool=%u request_waits=%d requests_queued=%d queued_bytes=%zu dropped=%llu\n",
+                   connection->session.peer_pid, connection->session.tool ? connection->session.tool->id : 0,
+                   connection->session.waiting != NULL, connection->ready_source != NULL, waiting(connection),
+                   (unsigned long long)connection->dropped);
+}
+
 int server_new(struct server **ret_server, struct loop *loop, struct monitor *monitor, int fd,
                void (*idle)(void *ctx, bool stop), void *ctx)
 {
@@ -470,6 +485,7 @@ int server_new(struct server **ret_server, struct loop *loop, struct monitor *mo
         free(server);
         return -ENOMEM;
     }
+    monitor->connections = (struct state_part){print_connections, server};
     *ret_server = server;
     return 0;
 }
@@ -494,6 +510,7 @@ void server_free(struct server *server)
     if (!server)
         return;
     server->idle = NULL;
+    server->monitor->connections.print = NULL;
     while (server->connections)
         connection_free(server->connections);
     loop_remove(server->source);

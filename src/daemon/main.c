@@ -127,12 +127,15 @@ static int daemon_start(struct daemon *daemon, struct err *err)
     if (!loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon) ||
         !loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon))
         return err_set(err, -ENOMEM, "cannot handle signals");
+    log_debug("monitor state=started pid=%d version=%s dir=%s", (int)getpid(), SCRY_VERSION,
+              LOG_TEXT(daemon->home.dir));
     became_idle(daemon, false); /* whoever started us should come soon */
     return 0;
 }
 
 static void daemon_end(struct daemon *daemon)
 {
+    log_debug("monitor state=ended pid=%d", (int)getpid());
     /* first nobody new, then everything released */
     home_shut(&daemon->home);
     server_free(daemon->server);
@@ -240,6 +243,8 @@ static bool read_options(int argc, char **argv, uint64_t *ret_idle_ns, bool *ret
         *ret_status = print_reference(options_text(&options, "reference"));
     } else {
         serve = true;
+        if (options_given(&options, "log-level"))
+            log_set_level(options_text(&options, "log-level"));
         *ret_daemon = options_on(&options, "daemon");
         *ret_idle_ns = (uint64_t)(options_seconds(&options, "idle") * NS_PER_SECOND) + 1;
     }

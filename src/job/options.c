@@ -32,6 +32,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .dir = options_text(given, "output"),
         .name = options_given(given, "name") ? options_text(given, "name") : "",
         .hide_args = options_text(given, "hide-args"),
+        .log_level = options_text(given, "log-level"),
         .quiet = options_on(given, "quiet"),
         .crash_stack = options_on(given, "crash-stack"),
         .sample_seconds = options_seconds(given, "sample"),

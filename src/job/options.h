@@ -28,6 +28,7 @@ struct run_options {
     const char *dir;       /* NULL: a new one */
     const char *name;      /* "": none */
     const char *hide_args; /* as job/hide_args.h has it */
+    const char *log_level; /* of scry run and the monitor, as base/log.h names it; NULL: as it is */
     bool quiet, crash_stack;
     double sample_seconds;
     uint64_t max_bytes;

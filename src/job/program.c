@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "symbols/index.h"
 
 enum { SEGMENTS = 64, DYNAMIC_ENTRIES = 4096, STRING_LIMIT = 1024 };
 
@@ -186,6 +187,17 @@ void program_look(struct program *ret_program, const char *command)
     *ret_program = (struct program){0};
     if (find_command(command, path) && realpath(path, ret_program->path))
         look_at_file(ret_program);
+}
+
+void program_symbols(struct program_symbols *ret_symbols, const char *path)
+{
+    char key[INDEX_KEY_SIZE];
+    *ret_symbols = (struct program_symbols){.hooks = elf_calls_hooks(path), .own_hooks = elf_has_own_hooks(path)};
+    if (index_key(path, key, NULL) < 0)
+        return;
+    char richest = key[strlen(key) - 1]; /* of a file with a build-id: d, s or 0 */
+    ret_symbols->debug = key[0] == 'f' || richest == 'd';
+    ret_symbols->names = ret_symbols->debug || richest == 's';
 }
 
 /* In one of the directories of a list with colons. */

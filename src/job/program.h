@@ -21,6 +21,13 @@ struct program {
 /* `command` as given to execvp. */
 void program_look(struct program *ret_program, const char *command);
 
+/* What an ELF file has for whom wants to trace it. What cannot be read has nothing. */
+struct program_symbols {
+    bool hooks, own_hooks; /* calls are handed to whoever is loaded; they stay in the file */
+    bool names, debug;     /* a table of symbols; debug information, for values, files and lines */
+};
+void program_symbols(struct program_symbols *ret_symbols, const char *path);
+
 /* The path of the library it will load under that name, or the name itself where that is not found. */
 void program_library(const struct program *program, const char *name, char *ret_path, int size);
 

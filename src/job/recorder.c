@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "jobdir/notes_json.h"
 #include "jobdir/text.h"
 
@@ -19,6 +20,7 @@ double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
 void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
 {
     if (record) {
+        log_debug("record type=%s", type);
         json_object_set_new(record, "type", json_string(type));
         json_object_set_new(record, "t", json_real(recorder_seconds(recorder, clock_now_ns())));
         job_model_apply(&recorder->model, record);

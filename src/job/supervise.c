@@ -192,7 +192,7 @@ static void prepare_tracing(struct job *job)
 {
     const struct run_options *options = job->options;
     struct err err = {0};
-    if ((options->trace_off && options->mpi == RUN_MPI_OFF) || !job->dir[0])
+    if (!job->dir[0])
         return;
     json_t *settings = json_object();
     for (size_t i = 0; i < options->setting_count; i++)
@@ -200,6 +200,8 @@ static void prepare_tracing(struct job *job)
     if (options->setting_count)
         recorder_put_take(&job->recorder, "tracing", json_pack("{s:O}", "settings", settings));
     json_decref(settings);
+    if (options->trace_off && options->mpi == RUN_MPI_OFF)
+        return;
     bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "client/client.h"
 #include "job/answer.h"
 #include "lang/value.h"
@@ -22,6 +23,7 @@ static const struct wait_policy *const run = &wait_policies[WAIT_RUN], *const ar
 static void on_reply(Omis_reply reply, void *param)
 {
     struct watch *watch = param;
+    log_debug("reply us=%llu", (unsigned long long)(clock_now_ns() - watch->asked_ns) / 1000);
     omis_reply_free(watch->reply);
     watch->reply = reply;
 }
@@ -31,13 +33,33 @@ static void on_error(Omis_reply reply)
     omis_reply_free(reply); /* the loss of the connection is seen by client_connected() */
 }
 
+static void ignore(Omis_reply reply, void *param)
+{
+    (void)param;
+    omis_reply_free(reply);
+}
+
+/* The monitor, which may have run before, logs as much as we do. */
+static void tell_level(const struct run_options *options)
+{
+    char text[80];
+    if (!options->log_level)
+        return;
+    snprintf(text, sizeof text, ":scry_monitor_set_log_level(\"%s\")", options->log_level);
+    client_request(span_str(text), ignore, NULL, 0);
+}
+
 int watch_connect(struct watch *watch, struct err *err)
 {
     client_set_patience(run->limit_ms);
     Omis_status status = omis_init(NULL, NULL, on_error, NULL);
     watch->hangs[0] = 0;
-    if (status < OMIS_FIRST_ERROR)
+    log_debug("monitor state=%s status=%s", status < OMIS_FIRST_ERROR ? "connected" : "unreachable",
+              omis_status_name(status));
+    if (status < OMIS_FIRST_ERROR) {
+        tell_level(watch->options);
         return 0;
+    }
     if (client_timed_out())
         snprintf(watch->hangs, sizeof watch->hangs, "%.255s", client_error());
     return err_set(err, -ENOTCONN, "%s", client_error());
@@ -47,6 +69,7 @@ static void send_request(struct watch *watch, const struct buf *text, enum watch
 {
     watch->phase = phase;
     watch->asked_ns = clock_now_ns();
+    log_debug("request text=%s", LOG_BYTES(text->data ? text->data : "", text->len));
     if (!text->failed)
         client_request(span_of(text->data, text->len), on_reply, watch, 0);
 }
@@ -104,6 +127,8 @@ static void lose(struct watch *watch, const char *why)
         wait_ms *= 2;
     watch->retry_ns = clock_now_ns() + wait_ms * 1000000;
     watch->tries++;
+    log_debug("monitor state=lost tries=%u retry_ms=%llu why=%s", watch->tries, (unsigned long long)wait_ms,
+              LOG_TEXT(why));
 }
 
 /* Rules are for processes that come, so they are in force before the command is let go. */

@@ -4,8 +4,8 @@
  * (mpi_messages_meet.c). Each program names them its own way, and MPI does not say who the other one is. But both know
  * how many ranks there are on each side, and a child comes to MPI_Init while the root of those who started it is in its
  * call, of which there is one at a time. What is made from such a communicator (merged, copied, split) is found by its
- * parent, the how-manyeth it is, and because each program knows the ranks of its own. Only what can be nothing else is
- * joined.
+ * parent, its sequence number there, and because each program knows the ranks of its own. Only what can be nothing else
+ * is joined.
  */
 #include "jobdir/mpi_messages_join.h"
 
@@ -96,7 +96,7 @@ static bool is_same_kind(uint32_t one, uint32_t other)
     return one == other || (call_is(one, CALL_IS_SPAWNS) && call_is(other, CALL_IS_SPAWNS));
 }
 
-/* The call that made it is the how-manyeth of its kind of its rank, if each has made one. */
+/* The sequence number of the call that made it, among those of its kind of its rank, if each has made one. */
 static const struct mpi_part *maker_of(const struct mpi_message_rank *rank, const struct mpi_stats_comm *comm)
 {
     size_t before = 0, made = 0, seen = 0;

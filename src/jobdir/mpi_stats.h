@@ -88,7 +88,7 @@ struct mpi_stats_request {
     uint32_t call, comm, flags;
     int32_t peer, tag;
     uint32_t thread;
-    uint32_t ordinal; /* non-blocking collectives: the how-manyeth on comm */
+    uint32_t ordinal; /* non-blocking collectives: the sequence number on comm */
     uint64_t bytes, age_ns;
     uint64_t handle;
 };

@@ -165,7 +165,7 @@ struct trace_event {
      * it is not known, of the whole trace; so in follow mode */
     const struct profile_spent *spent;
     const struct record_message *message; /* its kind is a known one */
-    uint64_t message_number;              /* the how-manyeth of its kind in the trace, from 0 */
+    uint64_t message_number;              /* the sequence number of its kind in the trace, from 0 */
 };
 
 /* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at trace_until, or

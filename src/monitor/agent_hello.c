@@ -199,9 +199,13 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         wrong = "only processes of the monitor's own user that it can see are traced";
     if (wrong) {
         log_info("an agent was refused: %s", wrong);
+        log_debug("hello pid=%d refused=%s", peer ? peer->pid : 0, LOG_TEXT(wrong));
         send_welcome(fd, NULL, -EPROTO, wrong);
         return;
     }
+    log_debug("hello pid=%d hooks=%d mpi=%d fork=%d flags=%#x job=%s program=%s", peer->pid,
+              !!(hello->flags & AGENT_HAS_HOOKS), !!(hello->flags & AGENT_HAS_MPI), hello->fork_of != 0, hello->flags,
+              LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
     agents->mpi->exec_seen(agents, peer->pid, hello->exe);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
@@ -255,6 +259,8 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         agent_open(agent);
         agent_area_started(agent);
     }
+    log_debug("agent pid=%d state=%s area=%s bytes=%llu", peer->pid, agent->ended ? "ended" : "traced",
+              LOG_TEXT(agent->area_path ? agent->area_path : ""), (unsigned long long)agent->memory_taken);
 }
 
 union any_hello { /* 8 KB */

@@ -30,7 +30,8 @@ struct helper_job {
     void *ctx;
     bool at_once;      /* not one of the HELPERS: somebody waits for the answer */
     uint64_t limit_ns; /* how long it may take */
-    pid_t pid;         /* 0: waits for its turn */
+    uint64_t began_ns;
+    pid_t pid; /* 0: waits for its turn */
     int in, out;
     struct loop_source *in_source, *out_source, *limit, *failed;
     struct helper_reader reader;
@@ -56,6 +57,9 @@ static void free_job(struct helper_job *job)
     loop_remove(job->failed);
     if (job->out >= 0)
         close(job->out);
+    if (job->pid > 0)
+        log_debug("helper pid=%d state=ended what=%s answers=%zu ms=%llu", job->pid, job->argv[1], job->answers,
+                  (unsigned long long)(clock_now_ns() - job->began_ns) / 1000000);
     if (job->pid > 0) { /* it has said all it had to say, or nobody listens */
         kill(job->pid, SIGKILL);
         while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
@@ -89,6 +93,7 @@ static void finish(struct helper_job *job)
 static void too_long(void *ctx)
 {
     struct helper_job *job = ctx;
+    job->agents->helpers_failed++;
     log_warning("scry-symbols took too long and was ended");
     finish(job);
 }
@@ -130,8 +135,10 @@ static void read_output(void *ctx, int fd, uint32_t events)
     }
     if (job->answers_wanted && job->answers >= job->answers_wanted)
         close_input(job); /* indexes in its memory have been opened: it may go */
-    if (code < 0)
+    if (code < 0) {
+        job->agents->helpers_failed++;
         log_warning("scry-symbols: %s", err.text);
+    }
     if (got <= 0 || code < 0)
         finish(job);
     (void)events;
@@ -139,18 +146,22 @@ static void read_output(void *ctx, int fd, uint32_t events)
 
 static int spawn(struct helper_job *job)
 {
+    struct agents *agents = job->agents;
     struct helper_process process;
     struct err err = {0};
     int code = helper_process_start(&process, job->argv, &err);
-    if (code == -ENOENT && !job->agents->helper_missing)
+    if (code == -ENOENT && !agents->helper_missing)
         log_warning("functions have no names: %s", err.text);
-    job->agents->helper_missing = code == -ENOENT;
+    agents->helper_missing = code == -ENOENT;
     if (code < 0)
         return code;
     job->pid = process.pid;
+    job->began_ns = clock_now_ns();
+    agents->helpers_started++;
+    log_debug("helper pid=%d state=started what=%s files=%zu", job->pid, job->argv[1], job->answers_wanted);
     job->in = process.input;
     job->out = process.output;
-    job->agents->helpers_running += !job->at_once;
+    agents->helpers_running += !job->at_once;
     return 0;
 }
 
@@ -243,6 +254,14 @@ void helper_cancel(struct helper_job *job)
     struct agents *agents = job->agents;
     free_job(job);
     start_waiting(agents);
+}
+
+unsigned helpers_waiting(const struct agents *agents)
+{
+    unsigned count = 0;
+    for (const struct helper_job *job = agents->helpers; job; job = job->next)
+        count += !job->pid;
+    return count;
 }
 
 void helpers_free(struct agents *agents)

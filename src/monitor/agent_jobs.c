@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "lang/value.h"
 #include "monitor/agent_mpi.h"
 #include "monitor/agents_internal.h"
@@ -188,6 +189,7 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
         return 0;
     }
     int code = trace_settings_set(&job->settings, key, value, err);
+    log_debug("setting job=%s key=%s value=%s code=%d", LOG_TEXT(dir), key, LOG_TEXT(value), code);
     if (code < 0)
         return code;
     if (strncmp(key, "mpi", 3) == 0)

@@ -56,6 +56,8 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
 void agent_free(struct agent *agent)
 {
     struct agents *agents = agent->agents;
+    log_debug("agent pid=%d state=forgotten records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
+              (unsigned long long)agent->discarded);
     if (agent->ended && !agent->adopted)
         agent_area_learn(agent);
     if (agent->writer) {
@@ -115,6 +117,8 @@ void agent_ended(struct agent *agent)
     if (agent->ended)
         return;
     agent->ended = true;
+    log_debug("agent pid=%d state=ended records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
+              (unsigned long long)agent->discarded);
     if (agent->writer)
         trace_writer_ending(agent->writer);
     if (is_starting(agent)) /* it went on without: the monitor was too slow for it */
@@ -318,6 +322,7 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
         agents_free(agents);
         return code;
     }
+    monitor->traced = (struct state_part){agents_state_print, agents};
     *ret_agents = agents;
     return 0;
 }
@@ -357,6 +362,7 @@ void agents_free(struct agents *agents)
 {
     if (!agents)
         return;
+    agents->monitor->traced.print = NULL;
     agents->on_event = NULL;
     agents->on_change = NULL;
     agents->on_ring = NULL;

@@ -296,7 +296,8 @@ struct agents {
     uint64_t set_uses;
     struct helper_job *helpers;
     unsigned helpers_running;
-    bool helper_missing; /* scry-symbols is not installed */
+    uint64_t helpers_started, helpers_failed; /* failed: took too long, or said what is no answer */
+    bool helper_missing;                      /* scry-symbols is not installed */
 
     void *scratch; /* of collect.c */
 
@@ -505,6 +506,9 @@ int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *
 struct helper_job *helper_start(struct agents *agents, const char *what, const char *const *files, size_t file_count,
                                 struct buf *input_take, helper_fn *fn, void *ctx);
 void helpers_free(struct agents *agents);
+unsigned helpers_waiting(const struct agents *agents); /* for their turn */
+
+void agents_state_print(void *agents, struct buf *out); /* agent_state.c */
 
 /* collect.c */
 int collect_new(struct agents *agents);

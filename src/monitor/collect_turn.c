@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map_guard.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
@@ -29,8 +30,8 @@ static bool collect_done(struct agent *agent)
 
 static uint64_t collect_turn(struct agents *agents)
 {
-    uint64_t now = clock_now_ns(), done = 0;
-    bool more = false;
+    uint64_t now = clock_now_ns(), done = 0, records = 0;
+    unsigned left = 0;
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
@@ -46,13 +47,17 @@ static uint64_t collect_turn(struct agents *agents)
             done += collect_agent(agent, COLLECT_BUDGET - done, partial, false);
         else
             agent->more = true;
+        records += agent->events - events;
         done += agent->events != events;
         agent_look_again(agent);
-        more |= agent->more;
+        left += agent->more;
         if (!agent->more)
             collect_finish(agent, false);
     }
     agents->collecting--;
+    log_debug("collect processes=%u records=%llu bytes=%llu left=%u us=%llu", agents->count,
+              (unsigned long long)records, (unsigned long long)done, left,
+              (unsigned long long)(clock_now_ns() - now) / 1000);
     bool cut = agents->faults != map_guard_faults();
     agents->faults = map_guard_faults();
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
@@ -62,7 +67,7 @@ static uint64_t collect_turn(struct agents *agents)
         if (collect_done(agent))
             agent_free(agent);
     }
-    if (more)
+    if (left)
         collect_soon(agents);
     return done;
 }

@@ -14,6 +14,7 @@
 #include "monitor/lower.h"
 #include "monitor/monitor.h"
 #include "monitor/process.h"
+#include "monitor/request_log.h"
 
 static void csr_free(struct scry_object *object)
 {
@@ -51,6 +52,7 @@ struct csr_target *csr_target(const struct csr *csr, const struct process *proce
 
 static void reply_change(struct csr *csr, Omis_status change, const struct csr_target *targets, size_t limit, bool last)
 {
+    request_log_csr(csr, change == OMIS_CSR_ENABLED ? "enabled" : change == OMIS_CSR_DISABLED ? "disabled" : "deleted");
     struct reply_builder reply = {0};
     bool failed = false;
     reply_begin(&reply);
@@ -157,6 +159,7 @@ static void target_arm(struct csr *csr, struct csr_target *target)
     else if (ops && ops->wish)
         tracing_unsettle(target->process);
     target_result(target, code, &err);
+    request_log_armed(csr, target);
 }
 
 static struct csr_target *target_add(struct csr *csr, struct process *process)
@@ -326,6 +329,7 @@ void csr_delete(struct csr *csr)
 
 void csr_drop(struct csr *csr)
 {
+    request_log_csr(csr, "dropped");
     csr->session = NULL;
     if (csr->enabled)
         free_targets(disarm_all(csr));
@@ -420,6 +424,7 @@ void csr_target_ready(struct csr *csr, struct process *process, int code, const 
     bool was_armed = !target->pending && target->status < OMIS_FIRST_ERROR;
     target->pending = false;
     target_result(target, code, err);
+    request_log_armed(csr, target);
     reply_change(csr, was_armed ? OMIS_CSR_DISABLED : OMIS_CSR_ENABLED, target, 1, false);
 }
 

@@ -11,6 +11,7 @@
 #include "monitor/monitor.h"
 #include "monitor/node.h"
 #include "monitor/process.h"
+#include "monitor/request_log.h"
 #include "monitor/runstate.h"
 
 struct raised_event {
@@ -146,6 +147,7 @@ void event_raise(struct monitor *monitor, struct event *event)
     for (struct csr *csr = event->service->enabled; csr && matching; csr = csr->next_enabled)
         if (matches(csr, event))
             matching[matched++] = csr;
+    request_log_event(event, matched);
     for (size_t i = 0; i < matched; i++)
         if (matching[i]->session && matching[i]->enabled)
             execute_triggered(matching[i], event);
@@ -202,6 +204,14 @@ int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take,
     raised->thread_count = count;
     append(monitor, raised);
     return 0;
+}
+
+unsigned event_queue_length(const struct monitor *monitor)
+{
+    unsigned count = 0;
+    for (const struct raised_event *raised = monitor->raised_first; raised; raised = raised->next)
+        count++;
+    return count;
 }
 
 void event_run_queue(struct monitor *monitor)

@@ -95,6 +95,8 @@ int event_queue(struct monitor *monitor, const struct event *event);
  * malloc'ed, and taken. -ENOMEM. */
 int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count);
 
+unsigned event_queue_length(const struct monitor *monitor);
+
 /* Runs what was queued. */
 void event_run_queue(struct monitor *monitor);
 

@@ -12,6 +12,7 @@
 #include "monitor/csr.h"
 #include "monitor/event.h"
 #include "monitor/node.h"
+#include "monitor/request_log.h"
 
 /* ---- replies ---- */
 
@@ -24,6 +25,7 @@ void reply_send(struct session *session, uint32_t id, bool last, bool droppable,
     struct span bytes = span_of(reply->bytes.data, reply->bytes.len);
     if (reply->bytes.failed)
         bytes = span_of((const char *)no_memory_reply, sizeof no_memory_reply);
+    request_log_reply(session, id, last, bytes);
     session->reply(session, id, last, droppable, bytes);
 }
 
@@ -421,6 +423,7 @@ void execute_triggered(struct csr *csr, const struct event *event)
     /* the list may delete its own request: its memory stays until the monitor is idle, but its session may not */
     uint32_t id = csr->request_id, flags = csr->flags;
     csr->executing++;
+    request_log_csr(csr, "triggered");
     execute_list(&execution, csr->actions, &csr->request, 0);
     bool last = --csr->executing == 0 && csr->object.gone; /* it deleted itself */
     bool quiet = execution.reply.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
@@ -500,6 +503,8 @@ static void define_conditional(struct session *session, uint32_t id, uint32_t fl
     csr->actions = services;
     struct err err = {0};
     Omis_status status = define_event(csr, &err);
+    if (status == OMIS_OK)
+        request_log_csr(csr, "defined");
     reply_defined(csr, status, err.text);
     if (status != OMIS_OK)
         object_end(&csr->object);
@@ -528,6 +533,7 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
     struct arena arena = ARENA_INIT;
     struct request request;
     struct check check = {.monitor = monitor, .arena = &arena};
+    request_log_request(session, id, flags, text);
     monitor_enter(monitor);
     struct span copy = arena_span(&arena, text); /* the tree of a conditional request outlives the frame */
     int code = copy.ptr ? request_parse(&arena, copy, &request, &check.err) : -ENOMEM;

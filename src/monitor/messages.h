@@ -14,7 +14,7 @@
 struct message_id {
     uint64_t world; /* a MPI job: its ranks are those below */
     uint64_t comm;  /* identity of the communicator (shm/mpi_area.h) */
-    uint64_t k;     /* the how-manyeth of its channel; 0: it is in no queue */
+    uint64_t k;     /* the sequence number in its channel; 0: it is in no queue */
     int32_t from, to, tag;
     uint32_t zero;
 };

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "monitor/object.h"
@@ -57,6 +58,10 @@ struct monitor {
     void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
                                                            * lives, and waits for an answer; NULL */
     void (*on_command)(struct monitor *monitor, const struct agent_command *command); /* likewise: what one said */
+    struct state_part {                            /* who knows more of the state (monitor/state.h) */
+        void (*print)(void *ctx, struct buf *out); /* NULL: nobody */
+        void *ctx;
+    } connections, traced;
     struct loop_source *sampler; /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */

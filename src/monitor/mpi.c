@@ -286,6 +286,7 @@ void mpi_process_ended(struct mpi_process *process)
     if (registry->known)
         registry->known(process);
     process->ended = true;
+    log_debug("rank pid=%d rank=%d state=ended", process->pid, process->head->rank);
     process->end_ticks = agent_clock_ticks();
     find_alone(process);
     remember(process);

@@ -249,9 +249,13 @@ static void take_hello(struct agents *agents, int fd, const struct mpi_hello *he
         wrong = "this monitor takes no statistics of MPI";
     if (wrong) {
         log_info("the interposer of an MPI program was refused: %s", wrong);
+        log_debug("hello pid=%d interposer=%d refused=%s", peer ? peer->pid : 0, wrong ? hello->library : 0,
+                  LOG_TEXT(wrong));
         send_welcome(fd, NULL, -EPROTO, wrong);
         return;
     }
+    log_debug("hello pid=%d interposer=%d rank=%d size=%d job=%s program=%s", peer->pid, hello->library,
+              hello->hint_rank, hello->hint_size, LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
     struct err err = {.text = ""};
     int pidfd = proc_pidfd(peer->pid);
     struct mpi_process *process = pidfd >= 0 ? make_process(agents->monitor->mpi, peer->pid, pidfd, hello, &err) : NULL;

@@ -139,7 +139,7 @@ static size_t hello_texts(struct agent_hello *hello, const char *texts, size_t l
     return hello->size = (uint32_t)(AGENT_HELLO_HEAD + length);
 }
 
-/* Makes a hello wrong in the how-manyeth way; returns its size, 0: there are no more. */
+/* Makes a hello wrong in the way with this number; returns its size, 0: there are no more. */
 static size_t hello_spoil(struct agent_hello *hello, unsigned how)
 {
     static char texts[2 * AREA_PATH];

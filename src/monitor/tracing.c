@@ -42,6 +42,8 @@ static void note_death(struct monitor *monitor)
 static void tracer_lost(struct monitor *monitor)
 {
     note_death(monitor);
+    log_debug("tracer state=died pid=%d deaths=%u off=%d", tracer_pid(monitor->tracer), monitor->tracer_deaths,
+              monitor->tracing_off);
     log_error("the tracer (pid %d) died; breakpoints and stops are %s", tracer_pid(monitor->tracer),
               monitor->tracing_off ? "off until this monitor is restarted" : "set up again if that is possible");
     loop_remove(monitor->tracer_source);
@@ -135,6 +137,7 @@ int tracing_need_tracer(struct monitor *monitor, struct err *err)
         monitor->tracer = NULL;
         return err_set(err, -ENOMEM, "out of memory");
     }
+    log_debug("tracer state=started pid=%d deaths=%u", tracer_pid(monitor->tracer), monitor->tracer_deaths);
     return 0;
 }
 
@@ -144,8 +147,10 @@ void tracing_stop(struct monitor *monitor)
     loop_remove(monitor->tracer_deferred);
     loop_remove(monitor->tracer_idle);
     monitor->tracer_source = monitor->tracer_deferred = monitor->tracer_idle = NULL;
-    if (monitor->tracer)
+    if (monitor->tracer) {
+        log_debug("tracer state=ended pid=%d", tracer_pid(monitor->tracer));
         tracer_stop_all(monitor->tracer);
+    }
     monitor->tracer = NULL;
 }
 
@@ -160,6 +165,7 @@ int tracing_seize(struct process *process, struct err *err)
         code = tracer_seize(monitor->tracer, process->pid, err);
     if (code < 0)
         return code;
+    log_debug("tracing process=%s pid=%d state=seized", process->object.token, process->pid);
     process->trace.seized = true;
     if (process->switching) { /* before the first stop */
         struct tracer_watch watch = {.switches = true};
@@ -173,6 +179,7 @@ int tracing_seize(struct process *process, struct err *err)
 static void give_back(struct process *process)
 {
     struct monitor *monitor = process->object.monitor;
+    log_debug("tracing process=%s pid=%d state=released", process->object.token, process->pid);
     if (monitor->tracer)
         tracer_release(monitor->tracer, process->pid);
     free(process->trace.breaks);

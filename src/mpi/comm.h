@@ -70,7 +70,7 @@ ALWAYS int32_t comm_world_rank(const struct comm_info *info, int rank)
  * none but MPI_COMM_WORLD and MPI_COMM_SELF has an identity. Before comm_start. */
 extern bool comm_begun_late;
 
-/* One more collective on it: the how-manyeth. */
+/* One more collective on it: its sequence number. */
 ALWAYS uint32_t comm_ordinal(struct comm_info *info)
 {
     if (UNLIKELY(!info->shown))

@@ -24,7 +24,7 @@ struct message_about {
     int32_t peer;  /* world rank */
     int32_t tag;   /* MPIA_TAG_NONE of collectives */
     uint64_t bytes;
-    uint64_t order; /* of its post; 0: not known. Collectives: the how-manyeth */
+    uint64_t order; /* of its post; 0: not known. Collectives: the sequence number */
 };
 
 /* In place of the number of what was posted before anybody listened, at that time. */

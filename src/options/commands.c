@@ -131,20 +131,21 @@ const struct command_row command_rows[COMMANDS] = {
         .excess = "requests are given with -c"},
     [COMMAND_MONITOR] = {
         "monitor", "Run the monitor of this node (others start it when needed)",
-        {"[--daemon] [--idle SECONDS]", "--reference[=PAGE]"},
+        {"[--daemon] [--idle SECONDS] [--log-level LEVEL]", "--state", "--reference[=PAGE]"},
         "The node monitor. Tools and scry run start it when they need it, and it ends\n"
         "when nobody has been connected for a while; by hand, for instance, to see its\n"
         "messages.\n",
-        "SCRY_IDLE is the default of --idle.\n",
-        "a monitor that stays for an hour and says what it does\n"
+        "SCRY_IDLE is the default of --idle, SCRY_LOG of --log-level.\n",
+        "a monitor that stays for an hour and logs all it does\n"
         "\n"
-        "  SCRY_LOG=debug scry monitor --idle 3600"},
+        "  scry monitor --log-level debug --idle 3600"},
     [COMMAND_DOCTOR] = {
         "doctor", "Show what works on this machine, what does not, and why",
-        {"[--json]"},
+        {"[--json]", "--job JOB [--json]"},
         "Shows what of scry works on this machine, what does not, why, and what to do\n"
-        "about it. The exit status is 0 if nothing fails (warnings are no failures),\n"
-        "else 1.\n",
+        "about it. With --job: why a job shows nothing, or too little; what was asked,\n"
+        "found and lost. The exit status is 0 if nothing fails (warnings are no\n"
+        "failures), else 1.\n",
         NULL,
         "only what needs attention\n"
         "\n"

@@ -72,6 +72,8 @@ const struct option_row option_rows[] = {
     {"rule", 0, "REQUEST", OPTION_REQUEST, RUN, ENV | OPTION_MANY, "'EVENT : ACTIONS', a conditional request for the job"},
     {"keep-for", 0, "AGE", OPTION_TIME, RUN, ENV, "remove jobs that ended longer ago: 30d, 8w", .expected = AGE},
     {"keep-size", 0, "SIZE", OPTION_SIZE, RUN, ENV, "remove the oldest jobs while all take more: 20G"},
+    {"log-level", 0, "LEVEL", OPTION_CHOICE, RUN | MONITOR, ENV, "of scry itself: error, warning, info, debug", NULL,
+     "error warning info debug", .expected = "error, warning, info or debug"},
     {"config", 0, "FILE", OPTION_FILE, RUN, ENV | OPTION_NOT_IN_FILE, "more of these options, one a line"},
     {"log", 0, "FILE=REGEX", OPTION_PLANNED, RUN}, /* SCRY_LOG has been how much scry tells of itself for longer */
     {"script", 0, "HOW", OPTION_PLANNED, RUN, ENV},
@@ -135,6 +137,7 @@ const struct option_row option_rows[] = {
     {"idle", 0, "SECONDS", OPTION_SECONDS, MONITOR, ENV, "how long it stays without tools", "60", .most = 1e9,
      .expected = "a number of seconds"},
     {"daemon", 0, NULL, OPTION_SWITCH, MONITOR, 0, "in the background; its messages go to monitor.log"},
+    {"state", 0, NULL, OPTION_SWITCH, MONITOR, 0, "print what the monitor that runs holds now, a line each, and end"},
     {"reference", 0, "PAGE", OPTION_CHOICE, MONITOR, OPTION_OPTIONAL,
      "print the page of services, of MPI calls (mpi-calls), or of notes, and end", NULL, "mpi-calls notes"},
 
@@ -146,6 +149,7 @@ const struct option_row option_rows[] = {
     {"json", 0, NULL, OPTION_SWITCH, SET, 0, "show as JSON: an object of keys and values"},
     {"json", 0, NULL, OPTION_SWITCH, REPLAY, 0, "a JSON object a line for each call that ended, and each event"},
     {"json", 0, NULL, OPTION_SWITCH, OMIS, 0, "one JSON object for each reply"},
+    {"job", 0, "JOB", OPTION_TEXT, DOCTOR, 0, "why this job shows nothing, or too little; @last is the latest"},
     {"json", 0, NULL, OPTION_SWITCH, DOCTOR, 0, "version, failed, warnings, checks[]: name, state, text, remedy"},
     {"help", 'h', NULL, OPTION_SWITCH, ALL, 0, "this text"},
 };

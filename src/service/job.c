@@ -40,6 +40,7 @@ static void job_free(void *data)
     struct job *job = data;
     if (!job)
         return;
+    log_debug("job state=ended dir=%s", LOG_TEXT(job->dir));
     loop_remove(job->source);
     seldom_free(job->exits);
     job_follow_free(job->follow);
@@ -137,6 +138,8 @@ static void job_create(struct scry_call *call)
     }
     object->data = job;
     object_init(object, call->monitor, class, call->tool);
+    log_debug("job state=created token=%s tool=%u pid=%d dir=%s", object->token, call->tool->id,
+              (int)call_integer(call, 1), LOG_TEXT(dir));
     ct_job_created(call->monitor, call->tool, dir);
     struct buf text = BUF_INIT;
     buf_puts(&text, object->token);

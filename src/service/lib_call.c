@@ -286,9 +286,10 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
     if (code < 0)
         return code;
     if (!atomic_load(&mpi_process_head(mpi)->on)) /* in force, but it has to be said */
-        err_set(err, 0,
-                "MPI is switched off in process %d: its calls are told when it is on again (`scry set JOB mpi=stats`)",
-                process->pid);
+        err_set(
+            err, 0,
+            "MPI is switched off in process %d: its calls are reported when it is on again (`scry set JOB mpi=stats`)",
+            process->pid);
     return agent ? 0 : 1; /* it comes with the next call, which waits for it */
 }
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "monitor/call.h"
+#include "monitor/state.h"
 #include "service/service.h"
 
 static void print(struct scry_call *call)
@@ -139,10 +141,44 @@ const struct scry_service misc_services[] = {
     SERVICE_END,
 };
 
+static void monitor_get_state(struct scry_call *call)
+{
+    struct buf lines = BUF_INIT, text = BUF_INIT;
+    monitor_state_print(call->monitor, &lines);
+    buf_putc(&text, '[');
+    for (size_t at = 0; at < lines.len;) {
+        size_t len = (size_t)((char *)memchr(lines.data + at, '\n', lines.len - at) - (lines.data + at));
+        buf_puts(&text, at ? "," : "");
+        value_print_string(&text, span_of(lines.data + at, len));
+        at += len + 1;
+    }
+    buf_putc(&text, ']');
+    text.failed |= lines.failed;
+    call_text(call, NULL, &text);
+    buf_done(&lines);
+    buf_done(&text);
+}
+
+static void monitor_set_log_level(struct scry_call *call)
+{
+    const char *level = call_string(call, 0);
+    if (!level)
+        return;
+    if (log_set_level(level) < 0)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "\"%s\" is no level: error, warning, info or debug", level);
+    else
+        call_ok(call, NULL);
+}
+
 const struct scry_service scry_services[] = {
     {"scry_service_get_info", SCRY_INFORMATION,
      "string name -> { string name; string kind; string signature; string class; string doc; string unsupported } "
      "! OMIS_UNKNOWN_SERVICE",
      SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
+    {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL, monitor_get_state,
+     "What the monitor holds now, a string for each thing: a word that says what it is, then key=value; texts are in "
+     "quotation marks. For people, and for grep: `scry monitor --state` prints it."},
+    {"scry_monitor_set_log_level", SCRY_MANIPULATION, "string level -> void ! OMIS_PARAMETER_ERROR", SCRY_OPTIONAL,
+     monitor_set_log_level, "From now on the monitor logs error, warning, info or debug, whatever SCRY_LOG was."},
     SERVICE_END,
 };

@@ -179,7 +179,8 @@ const struct scry_service mpi_message_services[] = {
      mpi_get_messages,
      "What is known of the message queues of MPI processes, also where that is not certain (note: why): token, thread "
      "that "
-     "sent it, its rank, tag, number of the communicator, the how-manyeth of these, bytes (-1: not known any more), "
+     "sent it, its rank, tag, number of the communicator, its sequence number in its channel, bytes (-1: not known any "
+     "more), "
      "age in "
      "ns, monitor tag, doubts (\"\": it is certain)."},
     {"mpi_message_get_content", SCRY_INFORMATION,

@@ -191,7 +191,7 @@ struct mpi_now {
     uint32_t flags;                  /* enum mpi_flag */
     uint64_t bytes;                  /* by the arguments; 0 of a datatype that is not known yet */
     int32_t source_peer, source_tag; /* of the receiving half of a send-receive; else NONE */
-    uint32_t ordinal; /* collectives: the how-manyeth on comm (1 is the first), by which ranks are compared; else 0 */
+    uint32_t ordinal; /* collectives: sequence number on comm (1: the first), by which ranks are compared; else 0 */
     uint32_t waiting; /* requests waited for */
     uint64_t offset;  /* in a file, where the call has one (MPIA_NOW_OFFSET) */
     uint64_t waits[MPIA_WAITS]; /* handles of the first requests waited for */
@@ -311,8 +311,9 @@ struct mpi_comm {
     uint32_t ended;        /* was freed */
     uint64_t handle;       /* as the program has it; a freed one's may come again */
     uint32_t parent;       /* number; UINT32_MAX: none. Of windows and files: their communicator */
-    uint32_t ordinal; /* the how-manyeth made from parent: with lowest and parent's identity, the same on all ranks */
-    int32_t lowest;   /* world rank */
+    uint32_t ordinal;    /* sequence number among those made from parent: with lowest and parent's identity, the same on
+                            all ranks */
+    int32_t lowest;      /* world rank */
     uint32_t size, rank; /* of the own group */
     uint32_t remote_size;
     uint32_t ranks_at, remote_at; /* int32_t[size] world ranks; 0: rank i is world rank i; MPIA_RANKS_UNKNOWN */

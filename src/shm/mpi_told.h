@@ -105,7 +105,7 @@ struct mpi_told {
     int64_t source_peer, source_tag;
     uint64_t bytes;                    /* by the arguments */
     uint64_t got_bytes;                /* that the receives which it completed have brought */
-    uint64_t ordinal;                  /* of collectives: the how-manyeth on comm */
+    uint64_t ordinal;                  /* of collectives: the sequence number on comm */
     uint64_t completed;                /* requests that it has completed */
     struct mpi_told_message sent, got; /* the first if there are several */
 };

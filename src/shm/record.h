@@ -88,8 +88,8 @@ struct record_message {
     int32_t tag;    /* MPIA_TAG_NONE of collectives */
     uint64_t bytes; /* sent, received; of collectives by the arguments */
     uint64_t order; /* of the post among the posts of sends and receives of this process, 1 is the first; collectives:
-                       the how-manyeth on comm. The highest bit: posted before MESSAGE_BEGIN, in the order of the rest;
-                       0: not known */
+                       the sequence number on comm. The highest bit: posted before MESSAGE_BEGIN, in the order of the
+                       rest; 0: not known */
 } __attribute__((packed));
 _Static_assert(sizeof(struct record_message) == 37, "there is no padding");
 

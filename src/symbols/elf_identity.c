@@ -227,7 +227,9 @@ static char *read_strings(const struct source *source, const Elf64_Shdr *section
     return NULL;
 }
 
-static bool defines(const struct source *source, const Elf64_Shdr *symbols, const Elf64_Shdr *strings, const char *name)
+/* Whether a table of symbols has this one, defined there or not. */
+static bool has_symbol(const struct source *source, const Elf64_Shdr *symbols, const Elf64_Shdr *strings,
+                       const char *name, bool defined)
 {
     _cleanup_(freep) char *text = read_strings(source, strings, SYMBOL_NAMES);
     Elf64_Sym some[128];
@@ -237,7 +239,7 @@ static bool defines(const struct source *source, const Elf64_Shdr *symbols, cons
         if (!take(source, some, count * sizeof *some, symbols->sh_offset + at))
             return false;
         for (size_t i = 0; i < count; i++)
-            if (some[i].st_shndx != SHN_UNDEF && some[i].st_name < strings->sh_size &&
+            if ((some[i].st_shndx != SHN_UNDEF) == defined && some[i].st_name < strings->sh_size &&
                 strcmp(text + some[i].st_name, name) == 0)
                 return true;
         at += count * sizeof *some;
@@ -245,7 +247,7 @@ static bool defines(const struct source *source, const Elf64_Shdr *symbols, cons
     return false;
 }
 
-bool elf_has_own_hooks(const char *path)
+static bool has_hook(const char *path, uint32_t section_type, bool defined)
 {
     struct elf_identity identity;
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -254,10 +256,20 @@ bool elf_has_own_hooks(const char *path)
         return false;
     _cleanup_(freep) Elf64_Shdr *sections = read_sections(&identity, &source);
     for (size_t i = 0; sections && i < identity.header.e_shnum; i++)
-        if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < identity.header.e_shnum &&
-            defines(&source, &sections[i], &sections[sections[i].sh_link], "__cyg_profile_func_enter"))
+        if (sections[i].sh_type == section_type && sections[i].sh_link < identity.header.e_shnum &&
+            has_symbol(&source, &sections[i], &sections[sections[i].sh_link], "__cyg_profile_func_enter", defined))
             return true;
     return false;
+}
+
+bool elf_has_own_hooks(const char *path)
+{
+    return has_hook(path, SHT_SYMTAB, true);
+}
+
+bool elf_calls_hooks(const char *path)
+{
+    return has_hook(path, SHT_DYNSYM, false);
 }
 
 /* ---- keys ---- */

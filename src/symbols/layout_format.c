@@ -519,7 +519,8 @@ static bool is_json_number(const struct layout_type *type, const char *text)
            (type->kind == LAYOUT_BOOL && (*text == 't' || *text == 'f'));
 }
 
-/* The fields of a part, each handed over with its value as text. `same`: the how-manyeth of its name, from 1. */
+/* The fields of a part, each handed over with its value as text. `same`: its sequence number among those of its name,
+ * from 1. */
 typedef void field_fn(struct buf *out, const struct layout_field *field, enum layout_part part, size_t same,
                       const struct buf *value);
 

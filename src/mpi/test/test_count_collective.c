@@ -225,7 +225,7 @@ static void neighbours(void)
     W(MPI_Comm_free)(&ring);
 }
 
-/* The how-manyeth on its communicator: the same on all ranks. */
+/* The sequence number on its communicator: the same on all ranks. */
 static void ordinals(void)
 {
     uint32_t number = count_comm_number("MPI_COMM_WORLD"),

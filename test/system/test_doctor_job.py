@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry doctor --job: why a job shows nothing, or too little. Each case breaks a job in another way."""
+
+import json
+
+import scrytest
+
+SOURCE = """#include <unistd.h>
+int add(int x) { return x + 1; }
+int main(int argc, char **argv) { int sum = 0; for (int i = 0; i < 1000; i++) sum = add(sum);
+    if (argc > 1) pause();
+    return sum != 1000; }
+"""
+
+
+class DoctorJob(scrytest.TestCase):
+    def program(self, name, *flags):
+        source, path = self.box.path("work", "add.c"), self.box.path("work", name)
+        with open(source, "w", encoding="ascii") as file:
+            file.write(SOURCE)
+        done = self.box.run(["cc", *flags, source, "-o", path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def run_job(self, *arguments, status=0, env=None):
+        done = self.box.run(self.box.scry("run", "--quiet", *arguments), env=env)
+        self.assertEqual(done.returncode, status, done.stderr)
+
+    def doctor(self, status=0, job="@last"):
+        """{name: its findings}."""
+        done = self.box.run(self.box.scry("doctor", "--json", "--job", job))
+        self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
+        answer = json.loads(done.stdout)
+        self.assertEqual(answer["job"], job)
+        self.assertEqual(answer["failed"], sum(check["state"] == "fail" for check in answer["checks"]))
+        names = [check["name"] for check in answer["checks"]]
+        self.assertEqual(list(dict.fromkeys(names)), ["record", "command", "asked", "monitor", "hooks", "symbols",
+                                                      "traced", "calls", "limits", "mpi"])
+        return {name: [check for check in answer["checks"] if check["name"] == name] for name in names}
+
+    def assert_found(self, found, name, state, text, remedy=""):
+        """One of the findings of that name is this."""
+        matching = [check for check in found[name]
+                    if check["state"] == state and text in check["text"] and remedy in check["remedy"]]
+        self.assertTrue(matching, f"{name} {state} {text}: {found[name]}")
+
+    def test_good(self):
+        self.run_job(self.program("good", "-g", "-finstrument-functions"))
+        found = self.doctor()
+        self.assertEqual({check["state"] for checks in found.values() for check in checks}, {"ok"}, found)
+        self.assert_found(found, "hooks", "ok", "in good")
+        self.assert_found(found, "calls", "ok", "2002 events of 2 functions")
+        self.assert_found(found, "traced", "ok", "1 of 1 processes")
+
+    def test_no_hooks(self):
+        self.run_job("--trace", "fn:add", self.program("bare", "-g"))
+        found = self.doctor()
+        self.assert_found(found, "hooks", "warn", "none in bare", "-finstrument-functions")
+        self.assert_found(found, "traced", "warn", "compiled without -finstrument-functions: bare")
+
+    def test_nothing_matches(self):
+        self.run_job("--trace", "fn:nothing*", self.program("good", "-g", "-finstrument-functions"))
+        found = self.doctor(status=1)
+        self.assert_found(found, "asked", "ok", "trace=fn:nothing*")
+        self.assert_found(found, "calls", "fail", "no function that the selection matches", "fn:nothing*")
+
+    def test_own_hooks(self):
+        source = self.box.path("work", "own.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#define NO __attribute__((no_instrument_function))\n"
+                       "NO void __cyg_profile_func_enter(void *a, void *b) {}\n"
+                       "NO void __cyg_profile_func_exit(void *a, void *b) {}\nint main(void) { return 0; }\n")
+        done = self.box.run(["cc", "-g", "-finstrument-functions", source, "-o", self.box.path("work", "own")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_job(self.box.path("work", "own"))
+        self.assert_found(self.doctor(status=1), "hooks", "fail", "hooks of their own, which get their calls: own")
+
+    def test_static(self):
+        self.run_job("--trace", "fn:add", self.program("fixed", "-g", "-static"))
+        self.assert_found(self.doctor(status=1), "command", "fail", "cannot trace")
+
+    def test_stripped(self):
+        self.run_job(self.program("stripped", "-s", "-finstrument-functions"))
+        self.assert_found(self.doctor(), "symbols", "warn", "stripped", "-g")
+
+    def test_switched_off(self):
+        self.run_job("--trace", "off", "--mpi", "off", self.program("good", "-g", "-finstrument-functions"))
+        found = self.doctor()
+        self.assert_found(found, "asked", "warn", "trace=off")
+        self.assert_found(found, "mpi", "warn", "mpi=off")
+
+    def test_preload_replaced(self):
+        good = self.program("good", "-g", "-finstrument-functions")
+        self.run_job("env", "-u", "LD_PRELOAD", good)
+        found = self.doctor(status=1)
+        self.assert_found(found, "traced", "fail", "though programs with hooks ran", "LD_PRELOAD")
+
+    def test_not_found(self):
+        self.run_job("./nothing", status=127)
+        self.assert_found(self.doctor(status=1), "command", "fail", "exit status 127", "not found")
+
+    def test_no_monitor(self):
+        good = self.program("good", "-g", "-finstrument-functions")
+        self.run_job("--trace", "fn:add", good, env={"SCRY_CONNECT": "unix:" + self.box.path("run", "none")})
+        found = self.doctor(status=1)
+        self.assert_found(found, "monitor", "fail", "no monitor")
+
+    def test_running(self):
+        good = self.program("good", "-g", "-finstrument-functions")
+        job = self.box.path("work", "job")
+        self.box.start(self.box.scry("run", "--quiet", "-o", job, "--trace", "fn:nothing*", good, "wait"))
+
+        def unmatched():
+            done = self.box.run(self.box.scry("doctor", "--job", job))
+            return "scry set JOB trace" in done.stdout and "follows the job: 1 processes traced now" in done.stdout
+
+        scrytest.wait_until(unmatched)
+        self.assert_found(self.doctor(status=1, job=job), "calls", "fail", "", "scry set")
+
+    def test_no_job(self):
+        done = self.box.run(self.box.scry("doctor", "--job", "nothing"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("nothing", done.stderr)
+        self.assertEqual(self.box.run(self.box.scry("doctor", "--job")).returncode, 2)
+
+
+scrytest.main()
