@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs, traced processes, ranks and helpers, for monitor/state.h. */
+/* Jobs, traced processes and helpers, for monitor/state.h. */
 #include "base/log.h"
 #include "monitor/agents_internal.h"
 #include "monitor/monitor.h"
-#include "monitor/mpi_internal.h"
 
 static unsigned long long number(uint64_t value)
 {
@@ -46,23 +45,13 @@ static void print_agent(const struct agent *agent, struct buf *out)
                agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe), LOG_TEXT(agent->problem));
 }
 
-static void print_rank(const struct mpi_process *process, struct buf *out)
-{
-    const struct mpi_area *area = process->head;
-    buf_printf(out, "rank pid=%d rank=%d state=%s job=%s area_bytes=%llu refused_bytes=%llu on=%u program=%s\n",
-               process->pid, area->rank, process->ended ? "ended" : "running",
-               LOG_TEXT(process->job ? process->job->dir : ""), number(process->memory_taken),
-               number(atomic_load(&area->pool_refused)), atomic_load(&area->on), LOG_TEXT(process->exe));
-}
-
 void agents_state_print(void *ctx, struct buf *out)
 {
     const struct agents *agents = ctx;
-    const struct mpi_registry *ranks = agents->monitor->mpi;
     buf_printf(out,
                "agents traced=%u ranks=%u hellos_waiting=%u areas=%s area_bytes=%llu area_bytes_left=%llu "
                "collect_ms=%llu\n",
-               agents->count, ranks ? ranks->count : 0, agents->connection_count, LOG_TEXT(agents->rings),
+               agents->count, agents->mpi->count(agents), agents->connection_count, LOG_TEXT(agents->rings),
                number(agents->memory_taken), number(agents->memory_left), number(agents->timer_ns / 1000000));
     buf_printf(out, "helpers running=%u waiting=%u started=%llu failed=%llu missing=%d\n", agents->helpers_running,
                helpers_waiting(agents), number(agents->helpers_started), number(agents->helpers_failed),
@@ -71,6 +60,5 @@ void agents_state_print(void *ctx, struct buf *out)
         print_job(agents, job, out);
     for (const struct agent *agent = agents->list; agent; agent = agent->next)
         print_agent(agent, out);
-    for (const struct mpi_process *process = ranks ? ranks->list : NULL; process; process = process->next)
-        print_rank(process, out);
+    agents->mpi->state_print(agents, out);
 }

@@ -90,6 +90,7 @@ struct agents_mpi {
     void (*job_leave)(struct agents *agents, struct trace_job *job); /* its processes belong to none */
     void (*job_state)(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
     void (*job_end)(struct agents *agents, const char *dir);
+    void (*state_print)(const struct agents *agents, struct buf *out); /* lines for monitor/state.h, one a rank */
 };
 
 /* ---- the registry ---- */

@@ -373,6 +373,19 @@ static uint32_t library(const struct agent *agent)
     return process ? process->head->library : 0;
 }
 
+static void state_print(const struct agents *agents, struct buf *out)
+{
+    const struct mpi_registry *registry = agents->monitor->mpi;
+    for (const struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next) {
+        const struct mpi_area *area = process->head;
+        buf_printf(out, "rank pid=%d rank=%d state=%s job=%s area_bytes=%llu refused_bytes=%llu on=%u program=%s\n",
+                   process->pid, area->rank, process->ended ? "ended" : "running",
+                   LOG_TEXT(process->job ? process->job->dir : ""), (unsigned long long)process->memory_taken,
+                   (unsigned long long)atomic_load(&area->pool_refused), atomic_load(&area->on),
+                   LOG_TEXT(process->exe));
+    }
+}
+
 const struct agents_mpi agents_mpi = {
     .start = start,
     .stop = stop,
@@ -386,4 +399,5 @@ const struct agents_mpi agents_mpi = {
     .job_leave = job_leave,
     .job_state = job_state,
     .job_end = job_end,
+    .state_print = state_print,
 };
