@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "symbols/helper.h"
 
 bool unit_content(Dwarf_Die *unit, Dwarf_Die *ret_content)
 {
