@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "probe/tracer.h"
+#include "tracer/tracer.h"
 
 enum { MAX_PAIRS = 1000, LOWERED = 0, REPORTED, CONDITION, COMMANDS, KINDS };
 static const char *const names[KINDS] = {"lowered action", "reported, held, released", "gdb, condition",

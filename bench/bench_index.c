@@ -15,7 +15,7 @@
 
 #include "base/dirs.h"
 #include "bench.h"
-#include "symbols/index.h"
+#include "symbols/index/index.h"
 
 enum { PAIRS = 21, COPIES = 12, OPENS = 1000 };
 static const double wanted_mb = 500, wanted_s = 15, wanted_open_ms = 100;

@@ -346,7 +346,7 @@ static bool chain(int signal, const struct kernel_action *program, struct signal
     return true;
 }
 
-/* A tracer that is killed leaves the hits and steps behind that it had not seen; its guard (probe/tracer/guard.c) takes
+/* A tracer that is killed leaves the hits and steps behind that it had not seen; its guard (tracer/guard.c) takes
  * breakpoints out, and who came to one just before that goes on where it was. The program's own int3 is still there, or
  * it is the long one. Where the program would die of it anyway, a guard that has not come to it yet is waited for; and
  * a step whose trap flag the kernel has taken back was nobody's else. */

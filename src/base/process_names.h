@@ -6,7 +6,7 @@
 #ifndef SCRY_BASE_PROCESS_NAMES_H
 #define SCRY_BASE_PROCESS_NAMES_H
 
-/* scry-tracer, which has breakpoints in the job's programs, and its guard (probe/tracer/guard.c): both undo what there
+/* scry-tracer, which has breakpoints in the job's programs, and its guard (tracer/guard.c): both undo what there
  * is to undo, and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"

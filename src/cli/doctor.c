@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "cli/doctor.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 static const struct {
     const char *name;

@@ -20,11 +20,11 @@
 #include "client/client.h"
 #include "job/program.h"
 #include "job/tracing.h"
-#include "jobdir/dir.h"
-#include "jobdir/mpi_stats.h"
-#include "jobdir/report.h"
-#include "jobdir/spool.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/report/report.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
 #include "lang/value.h"
 
 enum { PROGRAMS = 64 /* that are looked at */, SHOWN = 8 /* findings of one kind */ };

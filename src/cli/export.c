@@ -15,8 +15,8 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/traces.h"
-#include "jobdir/export.h"
-#include "jobdir/info.h"
+#include "jobdir/export/export.h"
+#include "jobdir/record/info.h"
 
 enum { LOOK_EVERY = 1 << 16 /* events between looks at the clock */ };
 

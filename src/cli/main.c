@@ -16,7 +16,7 @@
 #include "base/near.h"
 #include "base/stack.h"
 #include "job/supervise.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 static int cmd_help(const struct options *options);
 static int cmd_version(const struct options *options);

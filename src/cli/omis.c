@@ -20,7 +20,7 @@
 #include "cli/omis_session.h"
 #include "cli/omis_shell.h"
 #include "client/client.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 /* A bare integer counts replies; a time has its unit. */
 static bool parse_wait(const char *text, uint64_t *ret_replies, uint64_t *ret_ns)

@@ -15,10 +15,10 @@
 #include "cli/cli.h"
 #include "cli/ps_json.h"
 #include "cli/ranks.h"
-#include "jobdir/dir.h"
-#include "jobdir/remove.h"
-#include "jobdir/report.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/remove.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
 
 enum {
     PS_ENDED = 10,     /* jobs of the past shown without --all */

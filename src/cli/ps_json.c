@@ -2,7 +2,7 @@
 /* scry ps, for programs: doc/reference/ps.schema.json. */
 #include "cli/ps_json.h"
 
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 static json_t *state_json(const void *row, const void *all)
 {

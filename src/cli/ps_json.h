@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "cli/ranks.h"
-#include "jobdir/report.h"
+#include "jobdir/report/report.h"
 
 /* One of .jobs: with its ranks, none if it is over. */
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count);

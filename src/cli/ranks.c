@@ -16,9 +16,9 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "client/client.h"
-#include "jobdir/mpi_report.h"
-#include "jobdir/mpi_text.h"
-#include "jobdir/text.h"
+#include "jobdir/report/mpi_report.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
 
 enum { /* of an answer's rows */
        ROW_JOB,

@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "jobdir/fields.h"
+#include "jobdir/text/fields.h"
 
 struct rank_now {
     const char *job, *mpi_job, *host, *library, *fault;

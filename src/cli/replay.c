@@ -15,11 +15,11 @@
 #include "cli/pager.h"
 #include "cli/progress.h"
 #include "cli/traces.h"
-#include "jobdir/info.h"
-#include "jobdir/mpi_trace.h"
-#include "jobdir/replay.h"
-#include "jobdir/rules.h"
-#include "jobdir/text.h"
+#include "jobdir/record/info.h"
+#include "jobdir/mpi/trace.h"
+#include "jobdir/export/replay.h"
+#include "jobdir/report/rules.h"
+#include "jobdir/text/text.h"
 
 enum {
     POLL_MS = 100,

@@ -14,10 +14,10 @@
 #include "cli/progress.h"
 #include "job/mpi_names.h"
 #include "job/trace_names.h"
-#include "jobdir/dir.h"
-#include "jobdir/mpi_ends.h"
-#include "jobdir/report.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/mpi/ends.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
 
 static int load_functions(struct job_report *report, pid_t process, struct err *err)
 {

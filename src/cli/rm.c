@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "jobdir/dir.h"
-#include "jobdir/info.h"
-#include "jobdir/remove.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/remove.h"
+#include "jobdir/text/text.h"
 
 /* What was removed, or would be. */
 struct sums {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints one of doc/reference/NAME.schema.json, of what `scry --json` commands print, from the declarations of their
- * fields (jobdir/fields.h). It is not installed: a test compares what it prints with the pages.
+ * fields (jobdir/text/fields.h). It is not installed: a test compares what it prints with the pages.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "cli/ps_json.h"
 #include "cli/top_json.h"
-#include "jobdir/report.h"
+#include "jobdir/report/report.h"
 
 static const struct {
     const char *name, *title;

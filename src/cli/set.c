@@ -18,9 +18,9 @@
 #include "client/client.h"
 #include "job/options.h"
 #include "job/tracing.h"
-#include "jobdir/dir.h"
-#include "jobdir/info.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/text/text.h"
 #include "lang/value.h"
 #include "shm/waits.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "jobdir/spool.h"
+#include "jobdir/record/spool.h"
 
 void settings_read(const char *path, json_t *settings)
 {

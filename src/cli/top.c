@@ -22,10 +22,10 @@
 #include "cli/top_ranks.h"
 #include "cli/top_terminal.h"
 #include "client/client.h"
-#include "jobdir/dir.h"
-#include "jobdir/report.h"
-#include "jobdir/spool.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/report/report.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
 
 enum {
     DEFAULT_ROWS = 24,

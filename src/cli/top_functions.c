@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "client/client.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
 /* From one try to connect to the next: a picture waits as long as a monitor takes that does not answer. */

@@ -13,8 +13,8 @@
 #include <jansson.h>
 #include <omis.h>
 
-#include "jobdir/model.h"
-#include "jobdir/report_functions.h"
+#include "jobdir/record/model.h"
+#include "jobdir/report/functions.h"
 
 struct top_function {
     char *name, *file;

@@ -7,7 +7,7 @@
 
 #include "cli/ranks.h"
 #include "cli/top_functions.h"
-#include "jobdir/report.h"
+#include "jobdir/report/report.h"
 
 json_t *top_json(const struct job_report *report, const struct rank_list *ranks, const struct top_functions *functions);
 json_t *top_schema(void);

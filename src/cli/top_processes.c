@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 static int compare(const struct job_process *left, const struct job_process *right, enum top_order order)
 {

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "cli/top_keys.h"
-#include "jobdir/model.h"
+#include "jobdir/record/model.h"
 
 struct top_processes {
     const struct job_process **list; /* borrowed from the model */

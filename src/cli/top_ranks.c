@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 #include "lang/value.h"
 
 enum { READ_NS = 1000000000, READ_AGAIN = 10 };

@@ -15,13 +15,13 @@
 #include "cli/cli.h"
 #include "job/mpi_names.h"
 #include "job/trace_names.h"
-#include "jobdir/calls.h"
-#include "jobdir/dir.h"
-#include "jobdir/info.h"
-#include "jobdir/model.h"
-#include "jobdir/mpi_trace.h"
-#include "jobdir/spool.h"
-#include "jobdir/text.h"
+#include "jobdir/trace/calls.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/model.h"
+#include "jobdir/mpi/trace.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
 
 static void log_problem(void *ctx, const char *text)
 {

@@ -9,10 +9,10 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
-#include "jobdir/model.h"
-#include "jobdir/mpi_report.h"
-#include "jobdir/spool.h"
-#include "jobdir/trace.h"
+#include "jobdir/record/model.h"
+#include "jobdir/report/mpi_report.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/trace/trace.h"
 
 struct job_traces {
     char job[PATH_MAX];  /* its directory */

@@ -9,8 +9,8 @@
 #include "base/wait_world.h"
 #include "job/blocked.h"
 #include "job/where.h"
-#include "jobdir/text.h"
-#include "jobdir/thread_wait.h"
+#include "jobdir/text/text.h"
+#include "jobdir/mpi/thread_wait.h"
 
 enum { BETWEEN_MS = 50, SHOWN_THREADS = 16 };
 

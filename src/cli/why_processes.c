@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "job/blocked.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "jobdir/mpi_text.h"
-#include "jobdir/text.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
 
 static const char before_place[] = ", at ";
 

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
-#include "jobdir/mpi_stats.h"
+#include "jobdir/mpi/stats.h"
 
 /* `record` may be NULL. Places that it has as addresses get the names that the call sites of `set` have. */
 void why_stall_text(struct buf *out, const json_t *record, const struct mpi_stats_set *set);

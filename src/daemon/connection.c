@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "lang/reply.h"
-#include "monitor/execute.h"
-#include "monitor/monitor.h"
-#include "monitor/tool.h"
+#include "monitor/engine/execute.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/tool.h"
 #include "wire/frame.h"
 #include "wire/local.h"
 

@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/pause.h"
 #include "base/trusted.h"
-#include "monitor/monitor.h"
-#include "monitor/registry.h"
-#include "monitor/tool.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/registry.h"
+#include "monitor/engine/tool.h"
 
 static const char file_prefix[] = "scry_ext_";
 

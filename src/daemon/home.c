@@ -19,7 +19,7 @@
 #include "base/loop.h"
 #include "base/pause.h"
 #include "daemon/connection.h"
-#include "monitor/agents.h"
+#include "monitor/recorder/agents.h"
 #include "wire/local.h"
 
 enum {

@@ -29,11 +29,11 @@
 #include "daemon/extensions.h"
 #include "daemon/home.h"
 #include "daemon/reference.h"
-#include "monitor/agents.h"
-#include "monitor/monitor.h"
-#include "monitor/mpi.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/mpi/mpi.h"
 #include "options/options.h"
-#include "service/service.h"
+#include "service/omis/service.h"
 #include "wire/local.h"
 
 enum { EXIT_USAGE = 2, LEAST_FILES = 32 };
@@ -76,7 +76,7 @@ static void became_idle(void *ctx, bool stop)
 }
 
 /* Room for a pidfd of each of a thousand processes, and for the log. Children get the old limits back
- * (monitor/tracing.c). */
+ * (monitor/engine/tracing.c). */
 static void raise_limit(int resource, rlim_t most, const char *variable)
 {
     struct rlimit limit;

@@ -6,9 +6,9 @@
 #include <scry/omis.h>
 
 #include "base/notes.h"
-#include "monitor/monitor.h"
-#include "monitor/mpi_params.h"
-#include "monitor/registry.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/recorder/mpi_params.h"
+#include "monitor/engine/registry.h"
 
 static const char intro[] =
     "# Services\n"

@@ -17,8 +17,8 @@
 
 #include "base/loop.h"
 #include "daemon/connection.h"
-#include "monitor/monitor.h"
-#include "service/service.h"
+#include "monitor/engine/monitor.h"
+#include "service/omis/service.h"
 #include "wire/frame.h"
 #include "wire/local.h"
 

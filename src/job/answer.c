@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "client/client.h"
 #include "job/untraced.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 /* The members of job_get_info's answer, and of its two flat lists (doc/reference/services.md). */
 enum {

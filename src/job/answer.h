@@ -21,7 +21,7 @@ struct answer_context {
     bool node_known;
     bool fresh;                    /* the first answer of this monitor: what it does not know ended before it */
     uint64_t coming;               /* processes that were not told yet, or whose end was not */
-    uint64_t unseen, unclocked_ns; /* as job_get_info tells them: service/job_follow.h */
+    uint64_t unseen, unclocked_ns; /* as job_get_info tells them: service/job/follow.h */
     uint64_t lost;                 /* process records that were lost on the way so far, here or in the kernel */
 };
 

@@ -16,8 +16,8 @@
 
 #include "base/cleanup.h"
 #include "base/proc_file.h"
-#include "jobdir/text.h"
-#include "jobdir/thread_wait.h"
+#include "jobdir/text/text.h"
+#include "jobdir/mpi/thread_wait.h"
 
 enum { THREADS_MOST = 65536, POLLED_SHOWN = 6 };
 

@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "job/aside.h"
 #include "job/reason.h"
-#include "jobdir/text.h"
-#include "symbols/core.h"
-#include "symbols/lines.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/core.h"
+#include "symbols/index/lines.h"
 
 enum {
     CHILD_TIMEOUT_MS = 20000,

@@ -16,9 +16,9 @@
 #include "job/crash.h"
 #include "job/mpi_names.h"
 #include "job/untraced.h"
-#include "jobdir/mpi_ends.h"
-#include "jobdir/report.h"
-#include "jobdir/text.h"
+#include "jobdir/mpi/ends.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
 
 enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
 static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* of processor time that is missed singly */

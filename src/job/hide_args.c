@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 #include "options/options.h"
 
 /* To the end of a word and no less: what closes a quoted secret inside of a script, or whether a password has a blank,

@@ -15,8 +15,8 @@
 #include "job/signals.h"
 #include "job/trouble.h"
 #include "job/watch.h"
-#include "jobdir/dir.h"
-#include "jobdir/info.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
 
 struct job {
     struct run_options *options;         /* borrowed; scry set changes them */

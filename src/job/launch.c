@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 enum { GO_TRACED = 1, GO_UNTRACED };
 

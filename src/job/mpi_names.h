@@ -4,7 +4,7 @@
 #define SCRY_JOB_MPI_NAMES_H
 
 #include "base/err.h"
-#include "jobdir/mpi_report.h"
+#include "jobdir/report/mpi_report.h"
 
 enum { MPI_NAMES_TIMEOUT_MS = 10000 };
 

@@ -16,9 +16,9 @@
 #include "base/cleanup.h"
 #include "base/dirs.h"
 #include "job/aside.h"
-#include "jobdir/text.h"
-#include "symbols/elf_identity.h"
-#include "symbols/lines.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/elf_identity.h"
+#include "symbols/index/lines.h"
 
 enum { PLACES_MOST = 200000 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "symbols/index.h"
+#include "symbols/index/index.h"
 
 enum { SEGMENTS = 64, DYNAMIC_ENTRIES = 4096, STRING_LIMIT = 1024 };
 

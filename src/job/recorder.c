@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "jobdir/notes_json.h"
-#include "jobdir/text.h"
+#include "jobdir/text/notes_json.h"
+#include "jobdir/text/text.h"
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
 {

@@ -10,7 +10,7 @@
 #include "base/notes.h"
 #include "job/hide_args.h"
 #include "job/scribe.h"
-#include "jobdir/model.h"
+#include "jobdir/record/model.h"
 
 enum { RECORDER_CRASHES = 20 };
 

@@ -19,7 +19,7 @@
 #include "base/process_names.h"
 #include "base/wait_world.h"
 #include "job/helper.h"
-#include "jobdir/spool.h"
+#include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
 enum { OUT_MOST = 32 << 20 };

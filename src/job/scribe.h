@@ -38,7 +38,7 @@ struct scribe {
 
 /* For the job directory at `dir`, which exists. 0 or -errno; then, and before, *scribe has no process. */
 int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes);
-/* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/spool.h. */
+/* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/record/spool.h. */
 void scribe_put_take(struct scribe *scribe, json_t *record);
 /* Sends what can be sent. */
 void scribe_push(struct scribe *scribe);

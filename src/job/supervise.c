@@ -26,8 +26,8 @@
 #include "job/job.h"
 #include "job/sampling.h"
 #include "job/stop.h"
-#include "jobdir/dir.h"
-#include "jobdir/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/text/text.h"
 
 enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */

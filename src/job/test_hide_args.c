@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "job/hide_args.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 
 enum { WORDS = 12 };
 

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "jobdir/report_functions.h"
-#include "jobdir/trace.h"
+#include "jobdir/report/functions.h"
+#include "jobdir/trace/trace.h"
 
 /* Names the places of the traces (trace_place). The names are in `arena`, which has to stay as long as they do. What
  * cannot be found has none. 0; 1: some could not be found, with err saying why for the first; -ENOMEM. */

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "client/client.h"
-#include "jobdir/text.h"
+#include "jobdir/text/text.h"
 #include "lang/request.h"
 #include "lang/value.h"
 

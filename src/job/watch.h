@@ -54,7 +54,7 @@ struct watch {
     uint64_t coming; /* processes that were not told yet, or whose end was not */
     uint64_t lost;   /* process records, as far as this monitor said; of earlier monitors in lost_before */
     uint64_t lost_before;
-    uint64_t unseen, unclocked_ns; /* as this monitor said: service/job_follow.h */
+    uint64_t unseen, unclocked_ns; /* as this monitor said: service/job/follow.h */
     bool node_known, was_up, gap_open;
     bool fresh; /* nothing was heard yet from this monitor */
     char lost_why[256];

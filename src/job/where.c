@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "job/aside.h"
-#include "jobdir/text.h"
-#include "symbols/lines.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/lines.h"
 
 enum { RING_PAGES = 8, PERIOD_NS = 500000, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
 

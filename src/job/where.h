@@ -24,8 +24,8 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err);
 
 /*
  * From where in the program threads of a process came to what they are blocked in: the first function on their stacks
- * that belongs neither to the C library nor to a header of the system. Nothing is stopped (symbols/lines.h). A new
- * reference to an array of `count` objects, "module", and "function", "file", "line" where they are known; null of
+ * that belongs neither to the C library nor to a header of the system. Nothing is stopped (symbols/index/lines.h). A
+ * new reference to an array of `count` objects, "module", and "function", "file", "line" where they are known; null of
  * those of which nothing is. NULL: of none is anything.
  */
 json_t *where_blocked(pid_t pid, const pid_t *tids, size_t count);

@@ -6,8 +6,8 @@
 
 #include "job/aside.h"
 #include "job/where.h"
-#include "jobdir/text.h"
-#include "symbols/lines.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/lines.h"
 
 enum { FRAMES_MOST = 32 };
 

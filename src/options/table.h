@@ -64,7 +64,7 @@ enum option_type {
     OPTION_SIZE,      /* 2G, least to most: number, bytes */
     OPTION_CHOICE,    /* one of the words: number, from 0 */
     OPTION_CHOICES,   /* some of the words, with commas, in either case: number, a bit for each */
-    OPTION_SELECTION, /* of functions (symbols/index.h), or off: on */
+    OPTION_SELECTION, /* of functions (symbols/index/index.h), or off: on */
     OPTION_REQUEST,   /* conditional, of the monitor's language */
     OPTION_REGEX,     /* POSIX extended, or off */
     OPTION_PLANNED,   /* known, but this version cannot do it: in no help */

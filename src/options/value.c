@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "lang/request.h"
 #include "options/options.h"
-#include "symbols/index.h"
+#include "symbols/index/index.h"
 
 struct span option_word(const struct option_row *row, size_t index)
 {

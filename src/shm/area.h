@@ -178,7 +178,7 @@ _Static_assert(sizeof(struct area_place) == 32, "hooks shift by 5");
 struct area_site {
     _Atomic uint64_t address; /* hook's return address, or the call's return address in the caller; 0: free */
     _Atomic uint32_t values;  /* offset in programs of a struct area_program: what to record; 0: none */
-    _Atomic uint32_t layout;  /* how that is laid out: id in the trace (symbols/layout.h) */
+    _Atomic uint32_t layout;  /* how that is laid out: id in the trace (symbols/layout/layout.h) */
     _Atomic uint32_t params;  /* offset of a program that emits numbers for action lists; 0: none */
     _Atomic uint32_t unwind;  /* at entry sites: program that emits the caller's 17 registers; 0: none */
 };

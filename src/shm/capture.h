@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Capture programs: which bytes of a call are recorded. Compiled outside the target from debug information
- * (symbols/capture_compile.h), run by the agent in the hook. Freestanding, no allocation, async-signal-safe, safe on
+ * (symbols/capture/compile.h), run by the agent in the hook. Freestanding, no allocation, async-signal-safe, safe on
  * any bytes: every access is checked as it is made, jumps go forward, and loops are counted and have a limit in all.
  * Memory is read through a function that reports bad addresses instead of faulting, except the frame itself.
  *
- * What a program emits is described by a layout (symbols/layout.h) with the same id. Little-endian, byte-aligned. What
- * may be missing begins with a status byte (enum capture_status). The parts that are always there have their size in
- * the head; before anything optional is emitted there is a look whether all that must come after it still fits, so a
- * run either emits nothing at all or bytes that its layout describes to the end. Programs that feed conditions emit 9
- * bytes for each number: u8 enum code_type (shm/code.h), i64 bits.
+ * What a program emits is described by a layout (symbols/layout/layout.h) with the same id. Little-endian,
+ * byte-aligned. What may be missing begins with a status byte (enum capture_status). The parts that are always there
+ * have their size in the head; before anything optional is emitted there is a look whether all that must come after it
+ * still fits, so a run either emits nothing at all or bytes that its layout describes to the end. Programs that feed
+ * conditions emit 9 bytes for each number: u8 enum code_type (shm/code.h), i64 bits.
  */
 #ifndef SCRY_SHM_CAPTURE_H
 #define SCRY_SHM_CAPTURE_H

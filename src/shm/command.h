@@ -2,8 +2,8 @@
 /*
  * What a process says of itself when its program begins, so that processes too short to be looked at are known, too:
  * the agent writes one such note to the fifo beside the agent socket (agent/command.c), the monitor reads it
- * (monitor/agent_commands.c). A write of at most PIPE_BUF bytes is whole in the fifo or not at all, whoever else
- * writes; where there is no room, or nobody to read it, nobody waits.
+ * (monitor/recorder/agent_commands.c). A write of at most PIPE_BUF bytes is whole in the fifo or not at all, whoever
+ * else writes; where there is no room, or nobody to read it, nobody waits.
  */
 #ifndef SCRY_SHM_COMMAND_H
 #define SCRY_SHM_COMMAND_H

@@ -157,7 +157,7 @@ bool fake_tracer_is_clean(void)
     return running->break_count == 0;
 }
 
-/* ---- the functions of probe/tracer.h ---- */
+/* ---- the functions of tracer/tracer.h ---- */
 
 static int outcome(struct tracer *tracer, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tracer that traces nothing: the functions of probe/tracer.h over a table of idle children of this program. It
+ * A tracer that traces nothing: the functions of tracer/tracer.h over a table of idle children of this program. It
  * succeeds or fails as it is told, remembers what the engine has set up, and stops the program when the engine breaks
  * the contract (a watch on a process that was not seized, a hold released twice, ...).
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "probe/tracer.h"
+#include "tracer/tracer.h"
 
 enum { FAKE_CHILDREN = 4, FAKE_THREADS = 3 };
 

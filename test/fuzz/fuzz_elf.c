@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "symbols/index.h"
-#include "symbols/index_build.h"
-#include "symbols/index_format.h"
+#include "symbols/index/index.h"
+#include "symbols/index/index_build.h"
+#include "symbols/index/index_format.h"
 
 static int file_of(const void *bytes, size_t size)
 {

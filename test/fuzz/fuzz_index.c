@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "symbols/compiled.h"
-#include "symbols/helper_client.h"
-#include "symbols/index.h"
-#include "symbols/index_format.h"
+#include "symbols/client/compiled.h"
+#include "symbols/client/helper_client.h"
+#include "symbols/index/index.h"
+#include "symbols/index/index_format.h"
 
 static void look(const struct index_function *function, size_t size)
 {

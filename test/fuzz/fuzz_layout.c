@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "symbols/layout.h"
+#include "symbols/layout/layout.h"
 
 enum { LIMIT = 16 << 20 };
 

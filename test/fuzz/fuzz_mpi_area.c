@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
-#include "jobdir/mpi_stats.h"
-#include "jobdir/test_mpi_area.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/mpi/test_mpi_area.h"
 
 enum { PATCH = 13, PATCHES = 64, START = 1000000, RATE = 3000000000u };
 

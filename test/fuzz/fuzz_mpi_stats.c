@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "jobdir/mpi_stats.h"
+#include "jobdir/mpi/stats.h"
 
 static void parse_distribution(const char *text, size_t size)
 {

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "jobdir/export.h"
-#include "jobdir/mpi_messages.h"
-#include "jobdir/profile.h"
-#include "jobdir/replay.h"
-#include "jobdir/trace.h"
+#include "jobdir/export/export.h"
+#include "jobdir/analysis/messages.h"
+#include "jobdir/trace/profile.h"
+#include "jobdir/export/replay.h"
+#include "jobdir/trace/trace.h"
 
 enum { FILES = 6, PROCESS_OF_PEER = 5, STACKS = 64 };
 

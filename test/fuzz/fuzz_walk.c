@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "jobdir/profile.h"
-#include "monitor/agents_internal.h"
+#include "jobdir/trace/profile.h"
+#include "monitor/recorder/agents_internal.h"
 #include "shm/area.h"
 
 enum {

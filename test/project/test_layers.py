@@ -39,19 +39,21 @@ class Layers(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_upward_include(self):
-        self.refused("src/monitor/x.c", SPDX + '#include "service/y.h"\n',
-                     'src/monitor/x.c:2: includes "service/y.h": monitor/ may include lang')
+        self.refused("src/monitor/engine/x.c", SPDX + '#include "service/omis/y.h"\n',
+                     'src/monitor/engine/x.c:2: includes "service/omis/y.h": monitor/engine/ may include lang')
+        self.refused("src/monitor/engine/x.c", SPDX + '#include "monitor/mpi/y.h"\n', "not monitor/mpi/")
+        self.refused("src/monitor/x.c", SPDX, "no such room")
 
     def test_downward_include(self):
-        self.refused("src/service/x.c", SPDX + '#include "monitor/y.h"\n#include <stdio.h>\n', None)
+        self.refused("src/service/omis/x.c", SPDX + '#include "monitor/engine/y.h"\n#include <stdio.h>\n', None)
 
     def test_unit_tests_are_exempt(self):
         self.refused("src/lang/test_x.c", SPDX + '#include "daemon/y.h"\n', None)
 
     def test_reserved_header(self):
-        self.refused("src/monitor/x.c", SPDX + "#  include <jansson.h>\n", "includes <jansson.h>: only")
-        self.refused("src/service/x.c", SPDX + "#include <sys/ptrace.h>\n", "the tracer owns")
-        self.refused("src/monitor/x.c", SPDX + "#include <elfutils/libdw.h>\n", "only symbols, probe")
+        self.refused("src/monitor/engine/x.c", SPDX + "#  include <jansson.h>\n", "includes <jansson.h>: only")
+        self.refused("src/service/omis/x.c", SPDX + "#include <sys/ptrace.h>\n", "the tracer owns")
+        self.refused("src/monitor/engine/x.c", SPDX + "#include <elfutils/libdw.h>\n", "only symbols, probe, tracer")
 
     def test_inside_the_users_process(self):
         self.refused("src/shm/x.c", SPDX + "#include <stdlib.h>\n", "freestanding")
@@ -65,7 +67,7 @@ class Layers(unittest.TestCase):
         self.refused("src/attic/x.c", SPDX, "no such room")
 
     def test_extensions_and_installed_headers(self):
-        self.refused("ext/pa/x.c", SPDX + '#include "monitor/y.h"\n', "only the installed headers")
+        self.refused("ext/pa/x.c", SPDX + '#include "monitor/engine/y.h"\n', "only the installed headers")
         self.refused("ext/pa/x.c", SPDX + "#include <scry/ext.h>\n", None)
         self.refused("include/scry/x.h", SPDX + '#include "base/buf.h"\n', "installed headers include each other")
 

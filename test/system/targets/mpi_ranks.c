@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobdir/mpi_stats.h"
+#include "jobdir/mpi/stats.h"
 
 enum { EDGE_BYTES = 800, SEND_NS = 2000, REDUCE_NS = 10000, COMPUTE_NS = 1000000, SITES_EACH = 8, MODULES = 2 };
 

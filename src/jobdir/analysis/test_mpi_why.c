@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Situations of ranks, made by hand: what is said of them. */
+#include "jobdir/analysis/test_mpi_why.h"
+
+#include "base/clock.h"
+
+static void test_two_receive(void **state)
+{
+    struct scene scene = scene_of(4);
+    receives(&scene, 0, 1, 7);
+    receives(&scene, 1, 0, 7);
+    receives(&scene, 2, 1, 7);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_list(finding->ranks, finding->rank_count, "0 1");
+    assert_list(finding->victims, finding->victim_count, "2");
+    assert_int_equal(scene.why.stuck, 3);
+    assert_int_equal(scene.why.computing, 1);
+    assert_string_equal(finding->text, "deadlock: ranks 0 and 1 wait for each other");
+    done(&scene);
+}
+
+/* Sends in a circle, each to the next; the one who computes is not in it. */
+static void test_circle(void **state)
+{
+    struct scene scene = scene_of(5);
+    for (int i = 0; i < 4; i++)
+        sends(&scene, (size_t)i, (i + 1) % 4, 0);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_list(finding->ranks, finding->rank_count, "0 1 2 3");
+    done(&scene);
+}
+
+static void test_calls_that_just_began(void **state)
+{
+    struct scene scene = scene_of(2);
+    receives(&scene, 0, 1, 7);
+    receives(&scene, 1, 0, 7);
+    now_of(&scene, 1)->age_ns = 1000;
+    look(&scene);
+    only(&scene, MPI_WHY_STRAGGLER);
+    assert_int_equal(scene.why.ranks[1].state, MPI_WHY_MOVES);
+    assert_int_equal(scene.why.still_ns, 0);
+    now_of(&scene, 1)->age_ns = LONG;
+    scene.set.ranks[0].taken_wall_ns = 1000; /* not of one moment: looked at three seconds apart */
+    scene.set.ranks[1].taken_wall_ns = 1000 + 3 * UINT64_C(1000000000);
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+static void test_straggler(void **state)
+{
+    struct scene scene = scene_of(8);
+    for (size_t i = 0; i < 8; i++)
+        if (i != 3)
+            gathers(&scene, i, CALL_MPI_Barrier, 5, MPIA_RANK_NONE);
+    scene.set.ranks[3].comms[WORLD].collectives = 4;
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "3");
+    assert_list(finding->victims, finding->victim_count, "0 1 2 4 5 6 7");
+    assert_int_equal(scene.why.stuck, 0);
+    assert_int_equal(scene.why.ranks[7].root, 3);
+    assert_int_equal(scene.why.still_ns, LONG);
+    done(&scene);
+}
+
+/* A chain: 0 waits for 1, 1 for 2, 2 computes; and two that are late for one collective. */
+static void test_chain(void **state)
+{
+    struct scene scene = scene_of(3);
+    receives(&scene, 0, 1, 0);
+    sends(&scene, 1, 2, 0);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "2");
+    assert_list(finding->victims, finding->victim_count, "0 1");
+    done(&scene);
+    scene = scene_of(6);
+    for (size_t i = 0; i < 4; i++)
+        gathers(&scene, i, CALL_MPI_Allreduce, 1, MPIA_RANK_NONE);
+    look(&scene);
+    finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "4 5");
+    assert_int_equal(finding->victim_count, 4);
+    done(&scene);
+}
+
+static void test_mismatch(void **state)
+{
+    struct scene scene = scene_of(4);
+    for (size_t i = 0; i < 4; i++)
+        gathers(&scene, i, i == 2 ? CALL_MPI_Reduce : CALL_MPI_Bcast, 9, 0);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_MISMATCH);
+    assert_int_equal(finding->rank_count, 4);
+    assert_non_null(
+        strstr(finding->text, "collective 9 on MPI_COMM_WORLD: rank 0 is in MPI_Bcast, rank 2 in MPI_Reduce"));
+    assert_int_equal(scene.why.stuck, 4);
+    done(&scene);
+    scene = scene_of(3); /* other roots */
+    for (size_t i = 0; i < 3; i++)
+        gathers(&scene, i, CALL_MPI_Bcast, 2, i == 1);
+    look(&scene);
+    finding = only(&scene, MPI_WHY_MISMATCH);
+    assert_non_null(strstr(finding->text, "MPI_Bcast: its root is rank 0 for rank 0, rank 1 for rank 1"));
+    done(&scene);
+}
+
+static void test_dead_peer(void **state)
+{
+    struct scene scene = scene_of(4);
+    receives(&scene, 0, 1, 0);
+    receives(&scene, 1, 3, 0);
+    ends(&scene, 3, MPIA_RUNNING);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEAD_PEER);
+    assert_list(finding->ranks, finding->rank_count, "3");
+    assert_int_equal(finding->victim_count, 2);
+    assert_int_equal(scene.why.ranks[3].state, MPI_WHY_DIED);
+    done(&scene);
+    scene = scene_of(2);
+    ends(&scene, 0, MPIA_RUNNING);
+    look(&scene);
+    only(&scene, MPI_WHY_DIED_RANK);
+    done(&scene);
+}
+
+static void test_unmatched(void **state)
+{
+    struct scene scene = scene_of(3);
+    receives(&scene, 0, 1, 0);
+    ends(&scene, 1, MPIA_ENDED);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_UNMATCHED);
+    assert_string_equal(finding->text,
+                        "a receive that nothing can match: rank 0 waits in MPI_Recv for rank 1, which has ended");
+    done(&scene);
+    scene = scene_of(3);
+    receives(&scene, 0, MPIA_RANK_ANY, MPIA_TAG_ANY);
+    ends(&scene, 1, MPIA_ENDED);
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0); /* rank 2 may send */
+    ends(&scene, 2, MPIA_ENDED);
+    look(&scene);
+    only(&scene, MPI_WHY_UNMATCHED);
+    done(&scene);
+}
+
+/* Another tag than what was sent: the message that lies there is told. */
+static void test_other_tag(void **state)
+{
+    struct scene scene = scene_of(2);
+    receives(&scene, 0, 1, 5);
+    gathers(&scene, 1, CALL_MPI_Barrier, 1, MPIA_RANK_NONE);
+    scene.set.ranks[1].peers[0] = (struct mpi_stats_peer){.comm = WORLD, .peer = 0, .call = CALL_NONE, .sent_count = 3};
+    scene.set.ranks[1].peer_count = 1;
+    scene.set.ranks[0].peers[0] = (struct mpi_stats_peer){.comm = WORLD, .peer = 1, .call = CALL_NONE, .got_count = 2};
+    scene.set.ranks[0].peer_count = 1;
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0); /* it may be on its way */
+    now_of(&scene, 0)->age_ns = 6 * UINT64_C(1000000000);
+    look(&scene);
+    only(&scene, MPI_WHY_DEADLOCK);
+    struct buf text = BUF_INIT;
+    mpi_why_call_text(&text, &scene.why, &scene.why.ranks[0], &scene.why.ranks[0].threads[0]);
+    assert_string_equal(text.data,
+                        "MPI_Recv from rank 1, tag 5 on MPI_COMM_WORLD; 1 message that rank 1 sent there has "
+                        "not been received: another tag?");
+    buf_done(&text);
+    done(&scene);
+}
+
+static void test_wildcards(void **state)
+{
+    struct scene scene = scene_of(4);
+    for (size_t i = 0; i < 4; i++)
+        receives(&scene, i, MPIA_RANK_ANY, 0);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_list(finding->ranks, finding->rank_count, "0 1 2 3");
+    now_of(&scene, 2)->call = CALL_NONE; /* one that can still send sets all free */
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    only(&scene, MPI_WHY_STRAGGLER);
+    done(&scene);
+}
+
+static void wait_for(struct scene *scene, size_t rank, uint32_t call, size_t count, const int32_t *peers, bool receive)
+{
+    struct mpi_stats *stats = &scene->set.ranks[rank];
+    struct mpi_stats_now *now = now_of(scene, rank);
+    now->call = call;
+    now->flags = MPIA_NOW_REQUESTS;
+    now->waiting = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        now->waits[i] = 0x1000 + i;
+        stats->requests[i] = (struct mpi_stats_request){.call = receive ? CALL_MPI_Irecv : CALL_MPI_Isend,
+                                                        .comm = WORLD,
+                                                        .peer = peers[i],
+                                                        .tag = 1,
+                                                        .handle = 0x1000 + i,
+                                                        .flags = receive ? MPIA_REQUEST_RECEIVE : MPIA_REQUEST_SEND};
+    }
+    stats->request_count = count;
+}
+
+static void test_requests(void **state)
+{
+    struct scene scene = scene_of(3);
+    wait_for(&scene, 0, CALL_MPI_Waitall, 2, (int32_t[]){1, 2}, true);
+    receives(&scene, 1, 0, 0);
+    look(&scene); /* 0 needs 1, and 1 needs 0; that 2 may still send does not help */
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_list(finding->ranks, finding->rank_count, "0 1");
+    /* if 1 has sent already, it is 2 that is waited for */
+    scene.set.ranks[1].peers[0] = (struct mpi_stats_peer){.comm = WORLD, .peer = 0, .call = CALL_NONE, .sent_count = 1};
+    scene.set.ranks[1].peer_count = 1;
+    look(&scene);
+    finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "2");
+    /* any of them would do */
+    scene.set.ranks[1].peer_count = 0;
+    now_of(&scene, 0)->call = CALL_MPI_Waitany;
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+    scene = scene_of(2); /* sends that are buffered prove nothing alone, but when both only send */
+    wait_for(&scene, 0, CALL_MPI_Wait, 1, (int32_t[]){1}, false);
+    wait_for(&scene, 1, CALL_MPI_Wait, 1, (int32_t[]){0}, false);
+    look(&scene);
+    only(&scene, MPI_WHY_DEADLOCK);
+    done(&scene);
+}
+
+/* What both sides have begun is under way, and may take long. */
+static void test_under_way(void **state)
+{
+    struct scene scene = scene_of(2);
+    sends(&scene, 0, 1, 7);
+    receives(&scene, 1, 0, 7);
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    receives(&scene, 1, MPIA_RANK_ANY, MPIA_TAG_ANY);
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    receives(&scene, 1, 0, 8); /* of another tag */
+    look(&scene);
+    only(&scene, MPI_WHY_DEADLOCK);
+    done(&scene);
+    scene = scene_of(2); /* edges handed over both ways at once */
+    for (size_t i = 0; i < 2; i++) {
+        wait_for(&scene, i, CALL_MPI_Waitall, 2, (int32_t[]){!i, !i}, true);
+        scene.set.ranks[i].requests[1].flags = MPIA_REQUEST_SEND;
+        scene.set.ranks[i].requests[1].call = CALL_MPI_Isend;
+    }
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+static void test_finalize(void **state)
+{
+    struct scene scene = scene_of(3);
+    for (size_t i = 0; i < 2; i++) {
+        now_of(&scene, i)->call = CALL_MPI_Finalize;
+        scene.set.ranks[i].state = MPIA_ENDED;
+    }
+    gathers(&scene, 2, CALL_MPI_Barrier, 1, MPIA_RANK_NONE);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_DEADLOCK);
+    assert_int_equal(finding->rank_count, 2);
+    done(&scene);
+}
+
+/* A thread that goes on keeps its rank from being stuck. */
+static void test_threads(void **state)
+{
+    struct scene scene = scene_of(2);
+    receives(&scene, 0, 1, 0);
+    receives(&scene, 1, 0, 0);
+    scene.set.ranks[1].thread_count = 2;
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    scene.set.ranks[1].threads[1].now = *now_of(&scene, 1);
+    look(&scene);
+    only(&scene, MPI_WHY_DEADLOCK);
+    done(&scene);
+}
+
+/* One communicator has another place on each rank. */
+static void test_communicators(void **state)
+{
+    struct scene scene = scene_of(4);
+    static const int32_t low[] = {0, 1}, high[] = {2, 3};
+    for (size_t i = 0; i < 4; i++) {
+        struct mpi_stats *stats = &scene.set.ranks[i];
+        uint32_t at = i % 2 ? 2 : 1;
+        stats->comm_count = at + 1;
+        if (at == 2)
+            stats->comms[1] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                      .number = 1,
+                                                      .parent = UINT32_MAX,
+                                                      .size = 1,
+                                                      .lowest = (int32_t)i,
+                                                      .name = "MPI_COMM_SELF"};
+        stats->comms[at] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                   .number = at,
+                                                   .parent = 0,
+                                                   .ordinal = 1,
+                                                   .lowest = i < 2 ? 0 : 2,
+                                                   .size = 2,
+                                                   .rank = i % 2,
+                                                   .ranks = i < 2 ? low : high,
+                                                   .call = CALL_MPI_Comm_split};
+        gathers(&scene, i, CALL_MPI_Barrier, 1, MPIA_RANK_NONE);
+        stats->comms[0].collectives = 1;
+        now_of(&scene, i)->comm = at;
+        stats->comms[at].collectives = 1;
+    }
+    now_of(&scene, 1)->call = CALL_NONE;
+    scene.set.ranks[1].comms[2].collectives = 0;
+    look(&scene);
+    assert_int_equal(scene.why.ranks[0].root, 1);
+    assert_int_equal(scene.why.ranks[2].threads[0].condition_count, 0);
+    done(&scene);
+}
+
+static void test_many(void **state)
+{
+    struct scene scene = scene_of(1024);
+    for (size_t i = 0; i < 1024; i++)
+        receives(&scene, i, i % 3 ? MPIA_RANK_ANY : (int32_t)(i + 1) % 1024, 0);
+    uint64_t begun = clock_now_ns();
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 1024);
+    assert_int_equal(only(&scene, MPI_WHY_DEADLOCK)->rank_count, 1024);
+    done(&scene);
+    scene = scene_of(1024);
+    for (size_t i = 1; i < 1024; i++) /* the longest chain, and the slow way round */
+        receives(&scene, i, (int32_t)i - 1, 0);
+    look(&scene);
+    assert_int_equal(only(&scene, MPI_WHY_STRAGGLER)->victim_count, 1023);
+    assert_true(clock_now_ns() - begun < UINT64_C(60) * NS_PER_SECOND);
+    done(&scene);
+}
+
+/* Whatever stands there: an answer. */
+static void test_any_numbers(void **state)
+{
+    unsigned seed = 7;
+    for (int round = 0; round < 2000; round++) {
+        struct scene scene = scene_of((size_t)(rand_r(&seed) % 6));
+        for (size_t i = 0; i < scene.set.count; i++) {
+            struct mpi_stats *stats = &scene.set.ranks[i];
+            struct mpi_stats_now *now = now_of(&scene, i);
+            stats->rank = rand_r(&seed) % 8 - 1;
+            stats->state = (uint32_t)rand_r(&seed) % 5;
+            stats->running = rand_r(&seed) % 4;
+            stats->comm_count = (size_t)(rand_r(&seed) % 4);
+            stats->request_count = (size_t)(rand_r(&seed) % 8);
+            stats->peer_count = (size_t)(rand_r(&seed) % 8);
+            stats->thread_count = (size_t)(rand_r(&seed) % 3);
+            now->call = (uint32_t)rand_r(&seed) % (CALL_COUNT + 3);
+            now->peer = rand_r(&seed) % 10 - 5;
+            now->source_peer = rand_r(&seed) % 10 - 5;
+            now->comm = (uint32_t)(rand_r(&seed) % 5 - 1);
+            now->ordinal = (uint32_t)rand_r(&seed) % 3;
+            now->waiting = (uint32_t)rand_r(&seed) % 20;
+            now->flags = (uint32_t)rand_r(&seed) % 8;
+            for (size_t j = 0; j < 8; j++) {
+                now->waits[j] = (uint64_t)(rand_r(&seed) % 4);
+                stats->requests[j] = (struct mpi_stats_request){.call = (uint32_t)rand_r(&seed) % (CALL_COUNT + 3),
+                                                                .comm = (uint32_t)(rand_r(&seed) % 5 - 1),
+                                                                .peer = rand_r(&seed) % 10 - 5,
+                                                                .handle = j % 4,
+                                                                .flags = (uint32_t)rand_r(&seed) % 32,
+                                                                .ordinal = (uint32_t)rand_r(&seed) % 3};
+            }
+            for (size_t j = 0; j < 4; j++)
+                stats->comms[j] = (struct mpi_stats_comm){.kind = (uint32_t)rand_r(&seed) % 6,
+                                                          .number = (uint32_t)rand_r(&seed) % 4,
+                                                          .parent = (uint32_t)(rand_r(&seed) % 4 - 1),
+                                                          .ordinal = (uint32_t)rand_r(&seed) % 3,
+                                                          .lowest = rand_r(&seed) % 4 - 1,
+                                                          .size = (uint32_t)rand_r(&seed) % 8};
+        }
+        look(&scene);
+        done(&scene);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_receive),
+        cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_calls_that_just_began),
+        cmocka_unit_test(test_straggler),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_dead_peer),
+        cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_other_tag),
+        cmocka_unit_test(test_wildcards),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_finalize),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_any_numbers),
+    };
+    return cmocka_run_group_tests_name("mpi_why", tests, NULL, NULL);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts, their clocks, and how far these are apart. */
+#include "jobdir/analysis/timeline.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "jobdir/analysis/messages_internal.h"
+
+#define WINDOW_SHARE 10 /* the first and last part in so many of a pair's messages, by time */
+#define WINDOW_MOST_NS (5 * (int64_t)NS_PER_SECOND)
+#define DRIFT_MOST 0.001 /* clocks do not go wrong faster than that */
+
+/* ---- hosts ---- */
+
+static int add_host(struct timeline *timeline, const struct trace *trace, uint32_t *ret_host)
+{
+    const char *boot = trace_value(trace, "boot_id"), *host = trace_value(trace, "host");
+    const char *key = boot && *boot ? boot : trace_node(trace);
+    for (size_t i = 0; i < timeline->host_count; i++)
+        if (strcmp(timeline->hosts[i].key, key) == 0) {
+            *ret_host = (uint32_t)i;
+            return 0;
+        }
+    struct timeline_host *hosts = realloc(timeline->hosts, (timeline->host_count + 1) * sizeof *hosts);
+    if (!hosts)
+        return -ENOMEM;
+    timeline->hosts = hosts;
+    uint64_t frequency = trace_number(trace, "ticks_per_second");
+    hosts[timeline->host_count] = (struct timeline_host){.key = strdup(key),
+                                                         .name = strdup(host && *host ? host : trace_node(trace)),
+                                                         .zero_ns = trace_wall_ns(trace, 0),
+                                                         .ticks_per_second = frequency ? frequency : NS_PER_SECOND,
+                                                         .how = TIMELINE_AS_IT_IS};
+    *ret_host = (uint32_t)timeline->host_count++;
+    return hosts[*ret_host].key && hosts[*ret_host].name ? 0 : -ENOMEM;
+}
+
+int timeline_init(struct timeline *timeline, struct trace *const *traces, size_t count, uint64_t start_ns)
+{
+    *timeline = (struct timeline){.start_ns = start_ns, .traces = calloc(count + 1, sizeof *timeline->traces)};
+    if (!timeline->traces)
+        return -ENOMEM;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        code = add_host(timeline, traces[i], &timeline->traces[i].host);
+        timeline->trace_count++;
+    }
+    return code;
+}
+
+void timeline_done(struct timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->host_count; i++) {
+        free(timeline->hosts[i].key);
+        free(timeline->hosts[i].name);
+    }
+    for (size_t i = 0; i < timeline->trace_count; i++)
+        free(timeline->traces[i].knots);
+    free(timeline->hosts);
+    free(timeline->traces);
+    *timeline = (struct timeline){0};
+}
+
+const char *timeline_how_name(enum timeline_how how)
+{
+    static const char *const names[] = {"reference", "both_ways", "once", "one_way", "as_it_is"};
+    return names[how];
+}
+
+/* ---- times ---- */
+
+int64_t timeline_raw(const struct timeline *timeline, size_t trace, uint64_t ticks)
+{
+    const struct timeline_host *host = &timeline->hosts[timeline->traces[trace].host];
+    uint64_t wall = host->zero_ns + (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND / host->ticks_per_second);
+    return timeline_limit((int64_t)(wall - timeline->start_ns));
+}
+
+int64_t timeline_limit(int64_t ns)
+{
+    return ns > TIMELINE_LIMIT_NS ? TIMELINE_LIMIT_NS : ns < -TIMELINE_LIMIT_NS ? -TIMELINE_LIMIT_NS : ns;
+}
+
+/* The offset of a host at a moment of its own time. */
+static double offset_at(const struct timeline_host *host, double at)
+{
+    double span = host->end_ns - host->start_ns;
+    if (span <= 0)
+        return host->offset_start_ns;
+    return host->offset_start_ns + (host->offset_end_ns - host->offset_start_ns) * ((at - host->start_ns) / span);
+}
+
+int64_t timeline_shift_host(const struct timeline *timeline, size_t trace, int64_t raw_ns)
+{
+    const struct timeline_host *host = &timeline->hosts[timeline->traces[trace].host];
+    if (host->offset_start_ns == 0 && host->offset_end_ns == 0)
+        return raw_ns;
+    return raw_ns + llround(offset_at(host, (double)raw_ns));
+}
+
+int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns)
+{
+    size_t low = 0, high = trace->knot_count; /* the last knot at or before */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (trace->knots[middle].at <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low)
+        return ns;
+    const struct timeline_knot *knot = &trace->knots[low - 1];
+    int64_t shift = knot->shift - (ns - knot->at) / TIMELINE_BACK;
+    return shift > 0 ? ns + shift : ns;
+}
+
+int64_t timeline_map(const struct timeline *timeline, size_t trace, int64_t raw_ns)
+{
+    return timeline_with_knots(&timeline->traces[trace], timeline_shift_host(timeline, trace, raw_ns));
+}
+
+/* ---- delays between hosts ---- */
+
+struct least { /* of one direction, in a part of the time */
+    bool known;
+    int64_t ns, at; /* and when it was sent */
+};
+
+struct between {
+    struct {
+        uint32_t low, high; /* hosts */
+    } key;
+    int64_t first, last;      /* when messages were sent; -1 in `last` < first: none */
+    struct least least[3][2]; /* in the first part, the last part, at any time; towards high, towards low */
+    uint64_t messages;
+    bool used;
+    UT_hash_handle hh;
+};
+
+enum part { FIRST, LAST, EVER };
+
+struct estimate {
+    struct mpi_messages *messages;
+    struct between *pairs;
+    bool windows; /* the second time through: first and last are known */
+    int code;
+};
+
+static struct between *between_of(struct estimate *estimate, uint32_t from, uint32_t to)
+{
+    struct between *pair, key = {.key = {from < to ? from : to, from < to ? to : from}};
+    HASH_FIND(hh, estimate->pairs, &key.key, sizeof key.key, pair);
+    if (pair)
+        return pair;
+    pair = calloc(1, sizeof *pair);
+    if (!pair) {
+        estimate->code = -ENOMEM;
+        return NULL;
+    }
+    pair->key = key.key;
+    pair->first = INT64_MAX;
+    pair->last = INT64_MIN;
+    HASH_ADD(hh, estimate->pairs, key, sizeof pair->key, pair);
+    return pair;
+}
+
+static void note_least(struct least *least, int64_t ns, int64_t at)
+{
+    if (!least->known || ns < least->ns)
+        *least = (struct least){true, ns, at};
+}
+
+static void sample(struct estimate *estimate, uint32_t from, uint32_t to, int64_t sent, int64_t received)
+{
+    if (from == to)
+        return;
+    struct between *pair = between_of(estimate, from, to);
+    if (!pair)
+        return;
+    unsigned direction = from > to;
+    if (!estimate->windows) {
+        pair->first = sent < pair->first ? sent : pair->first;
+        pair->last = sent > pair->last ? sent : pair->last;
+        pair->messages++;
+        note_least(&pair->least[EVER][direction], received - sent, sent);
+        return;
+    }
+    int64_t span = pair->last - pair->first, window = span / WINDOW_SHARE;
+    window = window < WINDOW_MOST_NS ? window : WINDOW_MOST_NS;
+    if (sent <= pair->first + window)
+        note_least(&pair->least[FIRST][direction], received - sent, sent);
+    if (sent >= pair->last - window)
+        note_least(&pair->least[LAST][direction], received - sent, sent);
+}
+
+/* Of an operation that nobody leaves before all have come: the last to come of a host is a message to each other one;
+ * the first host and each of the others are enough. */
+static int sample_operation(void *ctx, const struct mpi_operation *operation)
+{
+    struct estimate *estimate = ctx;
+    const struct timeline *timeline = &estimate->messages->timeline;
+    uint32_t host = 0;
+    bool several = false;
+    if (call_info(operation->parts[0]->call)->gathering != CALL_GATHERING_ALL_TO_ALL)
+        return 0;
+    for (size_t i = 0; i < operation->count; i++) {
+        uint32_t own = timeline->traces[estimate->messages->ranks[operation->ranks[i]].trace].host;
+        several |= i && own != host;
+        host = own;
+    }
+    if (!several)
+        return 0;
+    _cleanup_(freep) struct {
+        bool seen;
+        int64_t begin, end;
+    } *hosts = calloc(timeline->host_count, sizeof *hosts);
+    if (!hosts)
+        return -ENOMEM;
+    for (size_t i = 0; i < operation->count; i++) {
+        uint32_t own = timeline->traces[estimate->messages->ranks[operation->ranks[i]].trace].host;
+        const struct mpi_part *part = operation->parts[i];
+        if (!hosts[own].seen || part->begin > hosts[own].begin)
+            hosts[own].begin = part->begin;
+        if (!hosts[own].seen || part->end < hosts[own].end)
+            hosts[own].end = part->end;
+        hosts[own].seen = true;
+    }
+    uint32_t first = 0;
+    while (!hosts[first].seen)
+        first++;
+    for (uint32_t other = first + 1; other < timeline->host_count; other++) {
+        if (!hosts[other].seen)
+            continue;
+        sample(estimate, first, other, hosts[first].begin, hosts[other].end);
+        sample(estimate, other, first, hosts[other].begin, hosts[first].end);
+    }
+    return estimate->code;
+}
+
+static int sample_all(struct estimate *estimate)
+{
+    struct mpi_messages *messages = estimate->messages;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i], *from;
+        for (size_t k = 0; k < rank->got_count; k++) {
+            const struct mpi_end *got = &rank->got[k], *sent = mpi_sent_of(messages, rank, got, &from);
+            if (sent)
+                sample(estimate, messages->timeline.traces[from->trace].host,
+                       messages->timeline.traces[rank->trace].host, sent->begin, got->end);
+        }
+    }
+    int code = mpi_messages_each_operation(messages, sample_operation, estimate);
+    return code ? code : estimate->code;
+}
+
+/* ---- from the delays to offsets ---- */
+
+static bool both(const struct between *pair, enum part part)
+{
+    return pair->least[part][0].known && pair->least[part][1].known;
+}
+
+/* How far the clock of `host` is ahead of the other's, from the least delays in both directions: the real ones are
+ * taken to be the same. */
+static double ahead(const struct between *pair, enum part part, bool host_is_high)
+{
+    double high = ((double)pair->least[part][0].ns - (double)pair->least[part][1].ns) / 2;
+    return host_is_high ? high : -high;
+}
+
+static double moment(const struct between *pair, enum part part)
+{
+    return ((double)pair->least[part][0].at + (double)pair->least[part][1].at) / 2;
+}
+
+/* `host` from one that is known. */
+static void set_host(struct timeline *timeline, struct between *pair, uint32_t known, uint32_t host)
+{
+    struct timeline_host *to = &timeline->hosts[host];
+    const struct timeline_host *from = &timeline->hosts[known];
+    bool high = host == pair->key.high;
+    pair->used = true;
+    if (!both(pair, EVER)) {
+        const struct least *least = &pair->least[EVER][pair->least[EVER][0].known ? 0 : 1];
+        double base = offset_at(from, (double)least->at);
+        bool towards = (least == &pair->least[EVER][0]) == high; /* the host receives */
+        double delay = towards ? (double)least->ns - base : (double)least->ns + base;
+        to->offset_start_ns = delay >= TIMELINE_LEAST_NS ? 0
+                              : towards                  ? TIMELINE_LEAST_NS - delay
+                                                         : delay - TIMELINE_LEAST_NS;
+        to->offset_end_ns = to->offset_start_ns;
+        to->start_ns = to->end_ns = (double)least->at;
+        to->how = TIMELINE_ONE_WAY;
+        return;
+    }
+    double start = moment(pair, FIRST), end = moment(pair, LAST);
+    double drift = (ahead(pair, LAST, high) - ahead(pair, FIRST, high)) / (end > start ? end - start : 1);
+    bool twice = both(pair, FIRST) && both(pair, LAST) && end > start && fabs(drift) < DRIFT_MOST;
+    enum part first = twice ? FIRST : EVER, last = twice ? LAST : EVER;
+    to->how = twice ? TIMELINE_BOTH_WAYS : TIMELINE_ONCE;
+    to->start_ns = moment(pair, first);
+    to->end_ns = moment(pair, last);
+    to->offset_start_ns = offset_at(from, to->start_ns) - ahead(pair, first, high);
+    to->offset_end_ns = offset_at(from, to->end_ns) - ahead(pair, last, high);
+}
+
+/* The pair that connects a known host with another one best: in both directions, and with the most messages. */
+static struct between *best_pair(const struct estimate *estimate, const bool *known)
+{
+    struct between *best = NULL;
+    for (struct between *pair = estimate->pairs; pair; pair = pair->hh.next) {
+        if (known[pair->key.low] == known[pair->key.high])
+            continue;
+        bool better = !best || both(pair, EVER) > both(best, EVER) ||
+                      (both(pair, EVER) == both(best, EVER) && pair->messages > best->messages);
+        best = better ? pair : best;
+    }
+    return best;
+}
+
+static int set_hosts(struct estimate *estimate)
+{
+    struct mpi_messages *messages = estimate->messages;
+    struct timeline *timeline = &messages->timeline;
+    _cleanup_(freep) bool *known = calloc(timeline->host_count + 1, sizeof *known);
+    if (!known)
+        return -ENOMEM;
+    uint32_t reference = messages->rank_count ? timeline->traces[messages->ranks[0].trace].host : 0;
+    known[reference] = true;
+    timeline->hosts[reference].how = TIMELINE_REFERENCE;
+    for (struct between *pair; (pair = best_pair(estimate, known));) {
+        uint32_t from = known[pair->key.low] ? pair->key.low : pair->key.high;
+        uint32_t host = known[pair->key.low] ? pair->key.high : pair->key.low;
+        set_host(timeline, pair, from, host);
+        known[host] = true;
+    }
+    return 0;
+}
+
+static void count_early(struct mpi_messages *messages)
+{
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i], *from;
+        for (size_t k = 0; k < rank->got_count; k++) {
+            const struct mpi_end *sent = mpi_sent_of(messages, rank, &rank->got[k], &from);
+            messages->timeline.early += sent && rank->got[k].end < sent->begin;
+        }
+    }
+}
+
+struct shift {
+    const struct timeline *timeline;
+    size_t trace;
+};
+
+static int64_t shift_time(void *ctx, int64_t ns)
+{
+    const struct shift *shift = ctx;
+    return timeline_shift_host(shift->timeline, shift->trace, ns);
+}
+
+static void shift_ranks(struct mpi_messages *messages)
+{
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        struct shift shift = {&messages->timeline, messages->ranks[i].trace};
+        mpi_messages_each_time(&messages->ranks[i], shift_time, &shift);
+    }
+}
+
+int timeline_estimate(struct mpi_messages *messages)
+{
+    struct estimate estimate = {.messages = messages};
+    struct timeline *timeline = &messages->timeline;
+    count_early(messages);
+    if (timeline->host_count < 2) {
+        if (timeline->host_count)
+            timeline->hosts[0].how = TIMELINE_REFERENCE;
+        return 0;
+    }
+    int code = sample_all(&estimate);
+    estimate.windows = true;
+    if (code == 0)
+        code = sample_all(&estimate);
+    if (code == 0)
+        code = set_hosts(&estimate);
+    if (code == 0)
+        shift_ranks(messages);
+    struct between *pair, *next;
+    HASH_ITER(hh, estimate.pairs, pair, next)
+    {
+        HASH_DEL(estimate.pairs, pair);
+        free(pair);
+    }
+    return code;
+}

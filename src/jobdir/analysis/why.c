@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows from who waits for whom: who is stuck for good, who waits for whom in the end. */
+#include "jobdir/analysis/why.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "jobdir/analysis/why_internal.h"
+
+static const char *const state_names[] = {"computes", "moves",  "polls", "waits", "io",
+                                          "stopped",  "starts", "ended", "died",  "blocked"};
+static const char *const reason_names[] = {"send", "receive", "collective", "target", "finalize", "post", "complete"};
+static const char *const kind_names[] = {"mismatch", "deadlock",  "dead_peer", "unmatched",
+                                         "polls",    "straggler", "died"};
+
+const char *mpi_why_state_name(enum mpi_why_state state)
+{
+    return (size_t)state < sizeof state_names / sizeof *state_names ? state_names[state] : "?";
+}
+
+const char *mpi_why_reason_name(enum mpi_why_reason reason)
+{
+    return (size_t)reason < sizeof reason_names / sizeof *reason_names ? reason_names[reason] : "?";
+}
+
+const char *mpi_why_kind_name(enum mpi_why_kind kind)
+{
+    return (size_t)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
+}
+
+const char *mpi_why_stopper(const struct mpi_why_thread *thread)
+{
+    const char *held = thread ? thread->thread->held : NULL;
+    return held && *held ? held : "a signal or a debugger";
+}
+
+const struct mpi_stats_now *mpi_why_call_of(const struct mpi_why_thread *thread)
+{
+    return thread->state == MPI_WHY_POLLS ? &thread->thread->last : &thread->thread->now;
+}
+
+uint64_t mpi_why_age_of(const struct mpi_why_thread *thread)
+{
+    return thread->state == MPI_WHY_POLLS ? thread->thread->polls_ns : thread->thread->now.age_ns;
+}
+
+bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live)
+{
+    for (uint32_t i = 0; i < condition->for_count; i++)
+        if (live[condition->for_ranks[i]] != condition->all)
+            return !condition->all;
+    /* Who is not known, of another MPI_COMM_WORLD for instance, may do anything. */
+    bool unknown = condition->peer == MPIA_RANK_FOREIGN || (condition->for_count == 0 && condition->peer >= 0);
+    return condition->for_count == 0 ? unknown : condition->all;
+}
+
+bool mpi_why_is_starved(const struct mpi_why_thread *thread)
+{
+    bool asks = thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_POLLS;
+    return asks && thread->thread->attends == MPI_STARVED;
+}
+
+/* All that are sure to be open must come true; where none is sure, one of them is not. */
+bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live)
+{
+    bool some_sure = false;
+    if (thread->state != MPI_WHY_WAITS && !(work->weak && thread->state == MPI_WHY_POLLS))
+        return thread->state <= MPI_WHY_STARTS;
+    if (mpi_why_is_starved(thread))
+        return true; /* what it waits for may lie there */
+    if (thread->stuck)
+        return false; /* in a collective that cannot come to an end */
+    if (thread->condition_count == 0)
+        return true; /* for whom is not known */
+    for (size_t i = 0; i < thread->condition_count; i++)
+        some_sure |= !thread->conditions[i].maybe;
+    bool any = thread->any || !some_sure;
+    for (size_t i = 0; i < thread->condition_count; i++) {
+        const struct mpi_why_condition *condition = &thread->conditions[i];
+        if (!any && condition->maybe)
+            continue;
+        if (why_satisfiable(work, condition, live) == any)
+            return any;
+    }
+    return !any;
+}
+
+/* Whatever can be set free by those that may act. Both ways in turn, so that long chains do not take as many rounds. */
+static void spread(const struct why_work *work, bool *live)
+{
+    size_t count = work->why->count;
+    for (bool changed = true, up = true; changed; up = !up) {
+        changed = false;
+        for (size_t n = 0; n < count; n++) {
+            size_t i = up ? n : count - 1 - n;
+            if (!live[i] && why_rank_may_act(work, &work->why->ranks[i], live))
+                live[i] = changed = true;
+        }
+    }
+}
+
+/* ---- collectives on which ranks disagree ---- */
+
+struct told { /* one rank's part in a collective */
+    uint32_t index;
+    struct mpi_why_thread *thread;
+};
+
+/* Threads that wait in some collective on this communicator: into `told`. */
+static size_t in_collective(const struct why_work *work, const struct why_group *group, struct told *told)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < group->count && !work->late; i++) {
+        struct mpi_why_rank *rank = &work->why->ranks[group->members[i]];
+        for (size_t j = 0; j < rank->thread_count; j++) {
+            struct mpi_why_thread *thread = (struct mpi_why_thread *)&rank->threads[j];
+            const struct mpi_stats_now *now = &thread->thread->now;
+            if ((thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_IO) && now->ordinal &&
+                call_info(now->call)->waits != CALL_WAITS_REQUESTS &&
+                why_group_of(work, group->members[i], now->comm) == group) {
+                told[count++] = (struct told){group->members[i], thread};
+                break;
+            }
+        }
+    }
+    return count;
+}
+
+static const char *comm_name(const struct why_work *work, uint32_t index, uint32_t comm)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    const char *name = comm < stats->comm_count ? stats->comms[comm].name : NULL;
+    return name && *name ? name : "a communicator";
+}
+
+/* How often a rank has completed a collective on a communicator. */
+static uint64_t completed(const struct mpi_stats *stats, uint32_t comm, uint32_t call)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < stats->peer_count; i++)
+        if (stats->peers[i].comm == comm && stats->peers[i].call == call)
+            count += stats->peers[i].sent_count > stats->peers[i].got_count ? stats->peers[i].sent_count
+                                                                            : stats->peers[i].got_count;
+    return count;
+}
+
+/* A rank went on to later collectives, and none of those it did since is the one that the other still is in. */
+static bool went_past_another(const struct why_work *work, const struct why_group *group, const struct told *behind,
+                              const struct told *ahead)
+{
+    uint32_t call = behind->thread->thread->now.call;
+    uint32_t here = why_group_in(work, behind->index, group), there = why_group_in(work, ahead->index, group);
+    const struct mpi_stats *slow = &work->set->ranks[behind->index], *fast = &work->set->ranks[ahead->index];
+    if (ahead->thread->thread->now.ordinal <= behind->thread->thread->now.ordinal || here == MPI_WHY_NONE ||
+        there == MPI_WHY_NONE || slow->omitted || fast->omitted || behind->thread->condition_count)
+        return false;
+    return completed(fast, there, call) <= completed(slow, here, call);
+}
+
+static const char *mismatch_text(struct why_work *work, const struct told *one, const struct told *other)
+{
+    const struct mpi_stats_now *a = &one->thread->thread->now, *b = &other->thread->thread->now;
+    const struct mpi_stats *stats = &work->set->ranks[one->index], *others = &work->set->ranks[other->index];
+    const char *comm = comm_name(work, one->index, a->comm);
+    if (a->ordinal != b->ordinal)
+        return arena_printf(work->arena,
+                            "the ranks disagree about collective %u on %s: rank %d is in %s, and rank %d has done "
+                            "another call in its place and is in %s (collective %u) already",
+                            a->ordinal, comm, stats->rank, call_infos[a->call].name, others->rank,
+                            call_infos[b->call].name, b->ordinal);
+    if (a->call != b->call)
+        return arena_printf(work->arena,
+                            "the ranks disagree about collective %u on %s: rank %d is in %s, rank %d in %s", a->ordinal,
+                            comm, stats->rank, call_infos[a->call].name, others->rank, call_infos[b->call].name);
+    return arena_printf(work->arena,
+                        "the ranks disagree about collective %u on %s, %s: its root is rank %d for rank %d, rank %d "
+                        "for rank %d",
+                        a->ordinal, comm, call_infos[a->call].name, a->peer, stats->rank, b->peer, others->rank);
+}
+
+/* Of an intercommunicator's groups the roots are different things on both sides. */
+static bool same_call(const struct why_group *group, const struct mpi_stats_now *a, const struct mpi_stats_now *b)
+{
+    return a->call == b->call &&
+           (a->peer == b->peer || group->key.kind == MPIA_COMM_INTER || a->peer < 0 || b->peer < 0);
+}
+
+static void find_mismatch(struct why_work *work, const struct why_group *group, struct told *told, uint32_t *disagree)
+{
+    size_t count = in_collective(work, group, told), parts = 0;
+    const struct told *one = NULL, *other = NULL;
+    for (size_t i = 0; i < count && !other; i++)
+        for (size_t j = 0; j < count && j != i && !other; j++) {
+            const struct mpi_stats_now *a = &told[i].thread->thread->now, *b = &told[j].thread->thread->now;
+            if (a->ordinal == b->ordinal ? !same_call(group, a, b)
+                                         : went_past_another(work, group, &told[i], &told[j])) {
+                one = a->ordinal == b->ordinal && told[j].index < told[i].index ? &told[j] : &told[i];
+                other = one == &told[i] ? &told[j] : &told[i];
+            }
+            if (count > 64 && j > i + 64)
+                break; /* two that are alike are enough of them */
+        }
+    if (!other)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (told[i].thread->thread->now.ordinal == one->thread->thread->now.ordinal || &told[i] == other) {
+            told[i].thread->stuck = true;
+            if (told[i].thread->state == MPI_WHY_IO) /* it waits for the others, whatever it does with the file */
+                told[i].thread->state = work->why->ranks[told[i].index].state = MPI_WHY_WAITS;
+            disagree[parts++] = told[i].index;
+        }
+    const struct mpi_why_finding finding = {
+        .kind = MPI_WHY_MISMATCH, .ranks = disagree, .rank_count = parts, .text = mismatch_text(work, one, other)};
+    why_add_finding(work, &finding);
+}
+
+static void find_mismatches(struct why_work *work)
+{
+    for (struct why_group *group = work->groups; group && !work->failed; group = group->next) {
+        if (group->count < 2)
+            continue;
+        struct told *told = arena_alloc(work->arena, group->count * sizeof *told);
+        uint32_t *disagree = arena_alloc(work->arena, group->count * sizeof *disagree);
+        if (told && disagree)
+            find_mismatch(work, group, told, disagree);
+        else
+            work->failed = true;
+    }
+}
+
+/* ---- the whole ---- */
+
+static void find_live(struct why_work *work, bool *live)
+{
+    memset(live, 0, work->why->count);
+    for (size_t i = 0; i < work->why->count; i++)
+        live[i] = why_rank_may_act(work, &work->why->ranks[i], live);
+    spread(work, live);
+}
+
+static void find_in_vain(struct why_work *work, bool *live)
+{
+    struct mpi_why *why = work->why;
+    work->weak = true;
+    find_live(work, live);
+    work->weak = false;
+    for (size_t i = 0; i < why->count; i++)
+        why->ranks[i].in_vain =
+            !live[i] && (why->ranks[i].state == MPI_WHY_WAITS || why->ranks[i].state == MPI_WHY_POLLS);
+}
+
+bool mpi_why_is_stuck(const struct mpi_why *why)
+{
+    for (size_t i = 0; i < why->count; i++)
+        if (why->ranks[i].stuck || why->ranks[i].circle_count)
+            return true;
+    return false;
+}
+
+static void find_stuck(struct why_work *work, bool *live)
+{
+    struct mpi_why *why = work->why;
+    find_live(work, live);
+    for (size_t i = 0; i < why->count; i++) {
+        struct mpi_why_rank *rank = &why->ranks[i];
+        if (!live[i] && rank->state == MPI_WHY_COMPUTES)
+            rank->state = MPI_WHY_BLOCKED;
+        rank->stuck = !live[i] && (rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED);
+        why_block_threads(rank);
+        why->stuck += rank->stuck;
+        why->waiting += rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED;
+        why->polling += rank->state == MPI_WHY_POLLS;
+        why->computing += rank->state == MPI_WHY_COMPUTES;
+    }
+    find_in_vain(work, live);
+}
+
+static uint64_t still_for(const struct mpi_why *why, uint64_t settled_ns)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < why->count; i++)
+        for (size_t j = 0; j < why->ranks[i].thread_count; j++)
+            if (why->ranks[i].threads[j].thread->now.age_ns < least)
+                least = why->ranks[i].threads[j].thread->now.age_ns;
+    return least == UINT64_MAX || least < settled_ns ? 0 : least;
+}
+
+/* The processes were not all looked at at one moment. */
+static uint64_t spread_of(const struct mpi_stats_set *set)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        uint64_t taken = set->ranks[i].running ? set->ranks[i].taken_wall_ns : 0;
+        if (taken && taken < first)
+            first = taken;
+        last = taken > last ? taken : last;
+    }
+    return last > first ? last - first : 0;
+}
+
+int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const struct mpi_why_options *options,
+                 struct arena *arena)
+{
+    struct why_work work = {.why = ret_why,
+                            .set = set,
+                            .arena = arena,
+                            .settled_ns = options && options->settled_ns ? options->settled_ns : MPI_WHY_SETTLED_NS,
+                            .table_size = 64 + 4 * set->count};
+    *ret_why = (struct mpi_why){.count = set->count};
+    if (work.settled_ns < spread_of(set))
+        work.settled_ns = spread_of(set);
+    ret_why->ranks = arena_zalloc(arena, set->count + 1, sizeof *ret_why->ranks);
+    work.table = arena_zalloc(arena, work.table_size, sizeof(struct why_group *));
+    work.comm_groups = arena_zalloc(arena, set->count + 1, sizeof(struct why_group **));
+    work.world_of = arena_zalloc(arena, set->count + 1, sizeof(struct why_world *));
+    bool *live = arena_zalloc(arena, set->count + 1, sizeof *live);
+    if (!ret_why->ranks || !work.table || !work.comm_groups || !work.world_of || !live)
+        return -ENOMEM;
+    why_graph(&work);
+    if (!work.failed)
+        find_mismatches(&work);
+    if (!work.failed)
+        find_stuck(&work, live);
+    if (!work.failed)
+        why_findings(&work);
+    if (work.failed) {
+        ret_why->count = 0;
+        ret_why->finding_count = 0;
+        return -ENOMEM;
+    }
+    ret_why->still_ns = still_for(ret_why, work.settled_ns);
+    return 0;
+}

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for whom: what each rank's calls need from others. */
+#include <errno.h>
+#include <string.h>
+
+#include "jobdir/analysis/polls.h"
+#include "jobdir/analysis/why_internal.h"
+
+/* Of the time after which calls count as waiting, for messages that were sent: so much later those that lie there are
+ * others than what is waited for; sooner where the thread is known to have looked meanwhile. */
+enum { SLOW_FACTOR = 25, LOOKED_FACTOR = 5 };
+
+static void *alloc(struct why_work *work, size_t count, size_t size)
+{
+    static uint64_t nothing[64];
+    void *memory = work->failed ? NULL : arena_zalloc(work->arena, count ? count : 1, size);
+    if (!memory)
+        work->failed = true;
+    return memory ? memory : size <= sizeof nothing ? nothing : NULL;
+}
+
+/* ---- what a call needs ---- */
+
+struct list { /* of one thread's conditions, while they are made */
+    struct mpi_why_condition *items;
+    size_t count, room;
+};
+
+static struct mpi_why_condition *add(struct why_work *work, struct list *list, enum mpi_why_reason reason)
+{
+    static struct mpi_why_condition lost;
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 2;
+        struct mpi_why_condition *larger = alloc(work, room, sizeof *larger);
+        if (work->failed)
+            return &lost;
+        if (list->count)
+            memcpy(larger, list->items, list->count * sizeof *larger);
+        list->items = larger;
+        list->room = room;
+    }
+    struct mpi_why_condition *condition = &list->items[list->count++];
+    *condition = (struct mpi_why_condition){
+        .reason = reason, .peer = MPIA_RANK_NONE, .tag = MPIA_TAG_NONE, .comm = MPI_WHY_NONE};
+    return condition;
+}
+
+static uint32_t rank_index(const struct why_work *work, uint32_t index, int32_t rank)
+{
+    const struct why_world *world = work->world_of[index];
+    return world && rank >= 0 && (uint32_t)rank < world->size ? world->by_rank[rank] : MPI_WHY_NONE;
+}
+
+static void wait_for_one(struct why_work *work, struct mpi_why_condition *condition, uint32_t index)
+{
+    uint32_t *one = alloc(work, 1, sizeof *one);
+    *one = index;
+    condition->for_ranks = one;
+    condition->for_count = index != MPI_WHY_NONE;
+}
+
+/* All the ranks of a communicator that are known but itself. Of one made by MPI_Comm_split the list says who they are;
+ * ranks that have not said they have it do not send on it. */
+static void wait_for_any(struct why_work *work, struct mpi_why_condition *condition, uint32_t index,
+                         const struct why_group *group)
+{
+    uint32_t *others = alloc(work, group->count, sizeof *others), count = 0;
+    for (uint32_t i = 0; i < group->count && !work->failed; i++)
+        if (group->members[i] != index)
+            others[count++] = group->members[i];
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
+static void count_between(const struct mpi_stats *stats, uint32_t comm, int32_t peer, uint64_t *ret_sent,
+                          uint64_t *ret_got)
+{
+    for (size_t i = 0; i < stats->peer_count; i++) {
+        const struct mpi_stats_peer *row = &stats->peers[i];
+        if (row->call == CALL_NONE && row->comm == comm && row->peer == peer) {
+            *ret_sent += row->sent_count;
+            *ret_got += row->got_count;
+        }
+    }
+}
+
+/* Messages from one to the other that have been sent and not been received. */
+static uint64_t under_way(const struct why_work *work, uint32_t from, uint32_t to, const struct why_group *group)
+{
+    uint64_t sent = 0, got = 0, unused = 0;
+    const struct mpi_stats *sender = &work->set->ranks[from], *receiver = &work->set->ranks[to];
+    uint32_t there = why_group_in(work, from, group), here = why_group_in(work, to, group);
+    if (there == MPI_WHY_NONE || here == MPI_WHY_NONE)
+        return 0;
+    count_between(sender, there, receiver->rank, &sent, &unused);
+    count_between(receiver, here, sender->rank, &unused, &got);
+    return sent > got ? sent - got : 0;
+}
+
+/* ---- operations of the other side that would match ---- */
+
+struct message { /* as one side sees it */
+    const struct why_group *group;
+    int32_t peer, tag; /* world rank of the other side; MPIA_TAG_ANY */
+    bool receive;      /* this side receives, the other one sends */
+};
+
+static bool tags_match(int32_t one, int32_t other)
+{
+    return one == other || one == MPIA_TAG_ANY || other == MPIA_TAG_ANY;
+}
+
+static bool sends_or_receives(const struct why_work *work, uint32_t index, const struct message *message, int32_t self,
+                              uint32_t comm, int32_t peer, int32_t tag)
+{
+    return (peer == self || peer == MPIA_RANK_ANY) && tags_match(message->tag, tag) &&
+           why_group_of(work, index, comm) == message->group;
+}
+
+/* Both sides have begun it: then it is under way, however long that takes. */
+static bool is_met(const struct why_work *work, uint32_t other, const struct message *message, int32_t self)
+{
+    const struct mpi_stats *stats = &work->set->ranks[other];
+    uint32_t wanted = message->receive ? MPIA_REQUEST_SEND : MPIA_REQUEST_RECEIVE;
+    for (size_t i = 0; i < stats->thread_count; i++) {
+        const struct mpi_stats_now *now = &stats->threads[i].now;
+        enum call_waits waits = call_info(now->call)->waits;
+        if (stats->threads[i].ended)
+            continue;
+        if ((waits == (message->receive ? CALL_WAITS_SEND : CALL_WAITS_RECEIVE) ||
+             (waits == CALL_WAITS_BOTH && message->receive)) &&
+            sends_or_receives(work, other, message, self, now->comm, now->peer, now->tag))
+            return true;
+        if (waits == CALL_WAITS_BOTH && !message->receive &&
+            sends_or_receives(work, other, message, self, now->comm, now->source_peer, now->source_tag))
+            return true;
+    }
+    for (size_t i = 0; i < stats->request_count; i++) {
+        const struct mpi_stats_request *request = &stats->requests[i];
+        if (request->flags & wanted && !(request->flags & MPIA_REQUEST_INACTIVE) &&
+            sends_or_receives(work, other, message, self, request->comm, request->peer, request->tag))
+            return true;
+    }
+    return false;
+}
+
+static bool is_under_way(const struct why_work *work, uint32_t index, const struct message *message)
+{
+    int32_t self = work->set->ranks[index].rank;
+    if (message->peer != MPIA_RANK_ANY) {
+        uint32_t other = rank_index(work, index, message->peer);
+        return other != MPI_WHY_NONE && other != index && work->set->ranks[other].running &&
+               is_met(work, other, message, self);
+    }
+    for (uint32_t i = 0; i < message->group->count; i++)
+        if (message->group->members[i] != index && work->set->ranks[message->group->members[i]].running &&
+            is_met(work, message->group->members[i], message, self))
+            return true;
+    return false;
+}
+
+static void need_message(struct why_work *work, struct list *list, uint32_t index, uint32_t call, uint32_t comm,
+                         int32_t peer, int32_t tag, bool receive)
+{
+    const struct why_group *group = why_group_of(work, index, comm);
+    const struct message message = {group, peer, tag, receive};
+    if (peer == MPIA_RANK_NULL || peer == MPIA_RANK_NONE || (peer == MPIA_RANK_ANY && !group))
+        return;
+    if (group && is_under_way(work, index, &message))
+        return;
+    struct mpi_why_condition *condition = add(work, list, receive ? MPI_WHY_FOR_SEND : MPI_WHY_FOR_RECEIVE);
+    condition->call = call;
+    condition->comm = comm;
+    condition->peer = peer;
+    condition->tag = tag;
+    if (peer == MPIA_RANK_ANY)
+        wait_for_any(work, condition, index, group);
+    else
+        wait_for_one(work, condition, rank_index(work, index, peer));
+    for (uint32_t i = 0; receive && group && i < condition->for_count && !work->failed; i++)
+        condition->unmatched += under_way(work, condition->for_ranks[i], index, group);
+}
+
+/* A message may lie there that the receive takes as soon as its thread looks, or is on its way. */
+static bool may_have_come(const struct why_work *work, const struct mpi_stats_thread *thread,
+                          const struct mpi_why_condition *condition)
+{
+    if (condition->reason != MPI_WHY_FOR_SEND || !condition->unmatched)
+        return false;
+    bool looked = thread->attends == MPI_ATTENDS || thread->polls;
+    uint64_t age_ns = thread->polls ? thread->polls_ns : thread->now.age_ns;
+    return condition->tag == MPIA_TAG_ANY || age_ns < (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
+}
+
+/* The conditions are void where a receive may have its message, and the call ends by that; or may, as far as it is
+ * known. */
+static void forget_what_may_have_come(const struct why_work *work, const struct mpi_stats_thread *thread,
+                                      struct list *list, bool all)
+{
+    size_t sure = 0, come = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        come += may_have_come(work, thread, &list->items[i]);
+        sure += !list->items[i].maybe;
+    }
+    if (come && !(all && sure))
+        list->count = 0;
+}
+
+/* ---- collectives ---- */
+
+struct why_late { /* who has not begun so many collectives on a communicator */
+    uint32_t ordinal, *ranks, count;
+    struct why_late *next;
+};
+
+static bool has_begun(const struct why_work *work, uint32_t index, const struct why_group *group, uint32_t ordinal)
+{
+    uint32_t comm = why_group_in(work, index, group);
+    return comm != MPI_WHY_NONE && work->set->ranks[index].comms[comm].collectives >= ordinal;
+}
+
+/* Members are those that a rank's lists name, and those that say they have the communicator. */
+static const struct why_late *late_ones(struct why_work *work, uint32_t index, uint32_t comm, uint32_t ordinal)
+{
+    struct why_group *group = why_group_of(work, index, comm);
+    const struct mpi_stats_comm *own = &work->set->ranks[index].comms[comm];
+    for (struct why_late *late = group->late; late; late = late->next)
+        if (late->ordinal == ordinal)
+            return late;
+    struct why_late *late = alloc(work, 1, sizeof *late);
+    uint32_t known = work->world_of[index] ? work->world_of[index]->size : 0;
+    uint32_t size = own->size < known ? own->size : known, remote = own->remote_ranks ? own->remote_size : 0;
+    remote = remote < known ? remote : known;
+    uint32_t *ranks = alloc(work, (size_t)size + remote + group->count, sizeof *ranks);
+    if (work->failed)
+        return NULL;
+    *late = (struct why_late){.ordinal = ordinal, .ranks = ranks, .next = group->late};
+    bool *seen = alloc(work, work->set->count, sizeof *seen);
+    for (uint32_t i = 0; i < size + group->count && !work->failed; i++) {
+        uint32_t member =
+            i < size ? rank_index(work, index, own->ranks ? own->ranks[i] : (int32_t)i) : group->members[i - size];
+        if (member == MPI_WHY_NONE || seen[member])
+            continue;
+        seen[member] = true;
+        if (!has_begun(work, member, group, ordinal))
+            ranks[late->count++] = member;
+    }
+    return group->late = late;
+}
+
+static void need_collective(struct why_work *work, struct list *list, uint32_t index, uint32_t call, uint32_t comm,
+                            int32_t root, uint32_t ordinal)
+{
+    if (!why_group_of(work, index, comm) || ordinal == 0)
+        return;
+    const struct why_late *late = late_ones(work, index, comm, ordinal);
+    if (!late || !late->count)
+        return; /* all are in it */
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_COLLECTIVE);
+    condition->call = call;
+    condition->comm = comm;
+    condition->peer = root;
+    condition->all = true;
+    condition->for_ranks = late->ranks;
+    condition->for_count = late->count;
+}
+
+/* ---- requests ---- */
+
+static const struct mpi_stats_request *request_with(const struct mpi_stats *stats, uint64_t handle)
+{
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].handle == handle && !(stats->requests[i].flags & MPIA_REQUEST_INACTIVE))
+            return &stats->requests[i];
+    return NULL;
+}
+
+static void need_request(struct why_work *work, struct list *list, uint32_t index,
+                         const struct mpi_stats_request *request)
+{
+    size_t before = list->count;
+    if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
+        need_message(work, list, index, request->call, request->comm, request->peer, request->tag,
+                     request->flags & MPIA_REQUEST_RECEIVE);
+    else if (request->call < CALL_COUNT && request->ordinal)
+        need_collective(work, list, index, request->call, request->comm, request->peer, request->ordinal);
+    /* Of several, only a receive whose message has not been sent is sure to be open. */
+    for (size_t i = before; i < list->count; i++) {
+        struct mpi_why_condition *condition = &list->items[i];
+        condition->maybe =
+            condition->reason == MPI_WHY_FOR_RECEIVE ||
+            (condition->reason == MPI_WHY_FOR_SEND && (condition->unmatched || condition->peer == MPIA_RANK_ANY));
+    }
+}
+
+static void need_requests(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    size_t known = now->waiting < 8 ? now->waiting : 8;
+    for (size_t i = 0; i < known; i++) {
+        const struct mpi_stats_request *request = request_with(stats, now->waits[i]);
+        if (request)
+            need_request(work, list, index, request);
+    }
+    if (list->count == 1 && now->waiting == 1)
+        list->items[0].maybe = false; /* the only one: it is open, for the call waits */
+}
+
+/* ---- one-sided ---- */
+
+static bool computes(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
+            return false;
+    return true;
+}
+
+/* Of a target: for those that hold a lock on the window (MPI_Win_lock, and where the library takes locks late, what
+ * comes after it), or for the target itself as long as it is outside of MPI: its library answers only inside. One that
+ * waits in a call answers, whatever it waits for. Nobody of these: not known for whom. */
+static void need_target(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct why_group *group = why_group_of(work, index, now->comm);
+    uint32_t target = now->peer >= 0 ? rank_index(work, index, now->peer) : MPI_WHY_NONE, count = 0;
+    uint32_t *ranks = alloc(work, (group ? group->count : 0) + 1, sizeof *ranks);
+    if (work->failed)
+        return;
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        uint32_t member = group->members[i], comm = why_group_in(work, member, group);
+        const struct mpi_stats *stats = &work->set->ranks[member];
+        if (member != index && stats->running && comm != MPI_WHY_NONE && stats->comms[comm].held)
+            ranks[count++] = member;
+    }
+    if (!count && target != MPI_WHY_NONE && target != index && computes(&work->set->ranks[target]))
+        ranks[count++] = target;
+    if (!count)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_TARGET);
+    condition->call = now->call;
+    condition->comm = now->comm;
+    condition->peer = now->peer;
+    condition->for_ranks = ranks;
+    condition->for_count = count;
+}
+
+/* false: it is no call of an epoch, or not known for whom it waits. */
+static bool need_epoch(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now,
+                       uint32_t call)
+{
+    enum mpi_why_reason reason;
+    uint32_t count, *ranks = why_epochs(work, index, now->comm, call, &count, &reason);
+    if (!count)
+        return false;
+    struct mpi_why_condition *condition = add(work, list, reason);
+    condition->all = true;
+    condition->call = now->call;
+    condition->comm = now->comm;
+    condition->for_ranks = ranks;
+    condition->for_count = count;
+    if (count == 1)
+        condition->peer = work->set->ranks[*ranks].rank;
+    return true;
+}
+
+/* ---- threads and ranks ---- */
+
+static void need_finalize(struct why_work *work, struct list *list, uint32_t index)
+{
+    const struct why_world *world = work->world_of[index];
+    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
+        uint32_t other = world->by_rank[rank];
+        if (other != MPI_WHY_NONE && other != index && work->set->ranks[other].state < MPIA_ENDED)
+            others[count++] = other;
+    }
+    if (!count)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    condition->all = true;
+    condition->call = CALL_MPI_Finalize;
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
+static bool calls_something(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
+            return true;
+    return false;
+}
+
+/* MPI_Init takes its time, and most have all ranks meet in it: after that long, for those that have not called it. */
+static void need_start(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
+{
+    const struct why_world *world = work->world_of[index];
+    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
+        uint32_t other = world->by_rank[rank];
+        const struct mpi_stats *stats = other == MPI_WHY_NONE ? NULL : &work->set->ranks[other];
+        if (stats && other != index && stats->running && stats->state == MPIA_LOADED && !calls_something(stats))
+            others[count++] = other;
+    }
+    if (!count || now->age_ns < LOOKED_FACTOR * work->settled_ns)
+        return;
+    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    condition->all = true;
+    condition->call = CALL_MPI_Init;
+    condition->for_ranks = others;
+    condition->for_count = count;
+}
+
+/* thread->state: MPI_WHY_POLLS, for what it polls for. */
+static void find_conditions(struct why_work *work, struct mpi_why_thread *thread, uint32_t index)
+{
+    bool polls = thread->state == MPI_WHY_POLLS;
+    const struct mpi_stats_now *now = mpi_why_call_of(thread);
+    struct list list = {0};
+    uint32_t call = polls ? call_info(now->call)->polls : now->call;
+    enum call_waits waits = call_info(call)->waits;
+    thread->state = MPI_WHY_WAITS;
+    switch (waits) {
+    case CALL_WAITS_NONE:
+        thread->state = MPI_WHY_MOVES;
+        break;
+    case CALL_WAITS_SEND:
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
+        break;
+    case CALL_WAITS_RECEIVE:
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, true);
+        forget_what_may_have_come(work, thread->thread, &list, false);
+        break;
+    case CALL_WAITS_BOTH:
+        need_message(work, &list, index, now->call, now->comm, now->source_peer, now->source_tag, true);
+        need_message(work, &list, index, now->call, now->comm, now->peer, now->tag, false);
+        for (size_t i = 0; i < list.count && list.count > 1; i++) /* one of the halves may be done */
+            list.items[i].maybe = list.items[i].reason == MPI_WHY_FOR_RECEIVE || list.items[i].unmatched;
+        forget_what_may_have_come(work, thread->thread, &list, false);
+        break;
+    case CALL_WAITS_REQUESTS:
+    case CALL_WAITS_ANY_REQUEST:
+        thread->any = waits == CALL_WAITS_ANY_REQUEST;
+        need_requests(work, &list, index, now);
+        forget_what_may_have_come(work, thread->thread, &list, !thread->any && list.count > 1);
+        break;
+    case CALL_WAITS_COLLECTIVE:
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        break;
+    case CALL_WAITS_FINALIZE:
+        need_finalize(work, &list, index);
+        break;
+    case CALL_WAITS_START:
+        need_start(work, &list, index, now);
+        thread->state = list.count ? MPI_WHY_WAITS : MPI_WHY_STARTS;
+        break;
+    case CALL_WAITS_TARGET:
+        if (now->ordinal)
+            need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        else if (!need_epoch(work, &list, index, now, call))
+            need_target(work, &list, index, now);
+        break;
+    case CALL_WAITS_IO:
+        thread->state = MPI_WHY_IO;
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        if (list.count)
+            thread->state = MPI_WHY_WAITS;
+        break;
+    case CALL_WAITS_OTHERS:
+        need_collective(work, &list, index, now->call, now->comm, now->peer, now->ordinal);
+        break;
+    }
+    if (polls)
+        thread->state = MPI_WHY_POLLS;
+    thread->conditions = list.items;
+    thread->condition_count = work->late ? 0 : list.count;
+}
+
+static enum mpi_why_state state_of_ended(const struct mpi_stats *stats)
+{
+    return stats->state == MPIA_RUNNING || stats->aborted ? MPI_WHY_DIED : MPI_WHY_ENDED;
+}
+
+static void look_at(struct why_work *work, uint32_t index)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    struct mpi_why_rank *rank = &work->why->ranks[index];
+    struct mpi_why_thread *threads = arena_zalloc(work->arena, stats->thread_count + 1, sizeof *threads);
+    *rank = (struct mpi_why_rank){.stats = stats, .root = MPI_WHY_NONE, .threads = threads};
+    if (!threads) {
+        work->failed = true;
+        return;
+    }
+    rank->state = !stats->running || !work->world_of[index] ? state_of_ended(stats)
+                  : stats->state == MPIA_LOADED             ? MPI_WHY_STARTS
+                                                            : MPI_WHY_COMPUTES;
+    if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
+        return;
+    rank->thread_count = stats->thread_count;
+    for (size_t i = 0; i < stats->thread_count && !work->failed; i++) {
+        struct mpi_why_thread *thread = &threads[i];
+        thread->thread = &stats->threads[i];
+        if (thread->thread->ended) { /* what it was in last means nothing any more */
+            thread->state = MPI_WHY_ENDED;
+            continue;
+        }
+        const struct mpi_stats_now *now = &thread->thread->now;
+        if (thread->thread->attends == MPI_STOPPED || (thread->thread->held && *thread->thread->held))
+            thread->state = MPI_WHY_STOPPED;
+        else if (thread->thread->polls && thread->thread->polls_ns >= work->settled_ns) {
+            thread->state = MPI_WHY_POLLS;
+            find_conditions(work, thread, index);
+        } else if (now->call == CALL_NONE)
+            thread->state = MPI_WHY_COMPUTES;
+        else if (now->age_ns < work->settled_ns)
+            thread->state = MPI_WHY_MOVES;
+        else
+            find_conditions(work, thread, index);
+        if (thread->thread->is_main || (stats->state == MPIA_LOADED && now->call != CALL_NONE))
+            rank->shown = i;
+    }
+    why_actors(work, rank, threads);
+    /* The one to tell of. One that polls may be there for the progress of all the others, while the rank computes. */
+    for (size_t i = 0; i < stats->thread_count && stats->state != MPIA_LOADED; i++) {
+        const struct mpi_why_thread *own = &threads[rank->shown];
+        if (own->state == MPI_WHY_COMPUTES &&
+            (threads[i].state == MPI_WHY_WAITS || threads[i].state == MPI_WHY_IO ||
+             (threads[i].state == MPI_WHY_POLLS && why_joins(stats, own->thread->tid))))
+            rank->shown = i;
+    }
+    enum mpi_why_state shown = stats->thread_count ? threads[rank->shown].state : rank->state;
+    if (stats->state != MPIA_LOADED || shown == MPI_WHY_WAITS || shown == MPI_WHY_STOPPED)
+        rank->state = shown;
+    if (stats->state == MPIA_ENDED && rank->state == MPI_WHY_COMPUTES)
+        rank->state = MPI_WHY_ENDED; /* MPI_Finalize returned, the process goes on without MPI */
+}
+
+void why_graph(struct why_work *work)
+{
+    why_groups(work);
+    for (uint32_t i = 0; i < work->set->count; i++)
+        work->late |= work->set->ranks[i].late;
+    for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
+        look_at(work, i);
+}

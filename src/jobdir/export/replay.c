@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The beginning of a call waits until it is known whether it stands alone on its line: for its end, a call inside it,
+ * or for a moment (HOLD_NS; if short calls are left out, until it is not one). Those that wait form a list in the order
+ * of their beginnings, over all threads.
+ */
+#include "jobdir/export/replay_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
+
+enum {
+    HOLD_NS = 1000000,
+    INDENT = 2,
+    DEEPEST = 40, /* levels that are indented */
+    FLUSH = 1 << 16,
+    MESSAGES_SHOWN = 4, /* of one call */
+};
+
+enum mark { WAITING = 1, OPENED };
+
+/* ---- pieces of a line ---- */
+
+static void dim(const struct replay *replay, struct buf *out, bool on)
+{
+    if (replay->options.colour)
+        buf_puts(out, on ? TEXT_FAINT : TEXT_PLAIN);
+}
+
+static void alarm_colour(struct replay *replay, bool on)
+{
+    if (replay->options.colour)
+        buf_puts(&replay->out, on ? TEXT_RED : TEXT_PLAIN);
+}
+
+static void put_wall(struct replay *replay, uint64_t wall)
+{
+    dim(replay, &replay->out, true);
+    if (replay->options.full_times) {
+        char text[32];
+        time_t seconds = (time_t)(wall / NS_PER_SECOND);
+        struct tm tm;
+        localtime_r(&seconds, &tm);
+        strftime(text, sizeof text, "%H:%M:%S", &tm);
+        buf_printf(&replay->out, "%s.%09" PRIu64, text, wall % NS_PER_SECOND);
+    } else {
+        bool before = wall < replay->options.start_ns;
+        uint64_t ns = before ? replay->options.start_ns - wall : wall - replay->options.start_ns;
+        buf_printf(&replay->out, "%s%*" PRIu64 ".%06" PRIu64, before ? "-" : "", before ? 3 : 4, ns / NS_PER_SECOND,
+                   ns % NS_PER_SECOND / 1000);
+    }
+    dim(replay, &replay->out, false);
+}
+
+static void put_time(struct replay *replay, uint64_t ticks)
+{
+    put_wall(replay, trace_wall_ns(replay->trace, ticks));
+}
+
+static void put_start(struct replay *replay, uint64_t ticks, const struct trace_thread *thread, uint32_t stack,
+                      uint32_t depth)
+{
+    char name[32];
+    put_time(replay, ticks);
+    if (replay->options.threads || stack) {
+        int len = snprintf(name, sizeof name, stack ? "[%u/%u]" : "[%u]", thread->tid, stack);
+        buf_printf(&replay->out, "  %s%*s", name, len < 9 ? 9 - len : 0, "");
+    }
+    size_t columns = replay->options.columns;
+    uint32_t deepest = columns && columns / 4 < DEEPEST ? (uint32_t)columns / 4 : DEEPEST;
+    uint32_t levels = depth < deepest ? depth : deepest;
+    buf_printf(&replay->out, "%*s", (int)(2 + INDENT * levels), "");
+    if (depth > deepest)
+        buf_printf(&replay->out, "(+%u) ", depth - deepest);
+}
+
+static void put_duration(struct replay *replay, uint64_t ticks)
+{
+    buf_puts(&replay->out, "  ");
+    if (replay->options.full_times)
+        buf_printf(&replay->out, "%.0f ns", trace_ticks_ns(replay->trace, ticks));
+    else
+        text_ns(&replay->out, trace_ticks_ns(replay->trace, ticks));
+}
+
+/* That it was not on a processor all the time, if that is worth a word. */
+static void put_off(struct replay *replay, const struct call *call, const struct trace_event *event)
+{
+    struct call_time time;
+    if (!call_time(replay->trace, call, event, &time) ||
+        time.waiting_ns + time.preempted_ns < (time.cpu_ns + time.waiting_ns + time.preempted_ns) / 10)
+        return;
+    buf_puts(&replay->out, " (");
+    call_put_time(&replay->out, &time);
+    buf_putc(&replay->out, ')');
+}
+
+/* Where the function is, and where it was called; of a call of MPI only that. */
+static void put_source(struct replay *replay, const struct call *call)
+{
+    const struct trace_function *known = trace_function(replay->trace, call->function);
+    const char *file = call_file(replay->trace, call->function);
+    if (call->site) {
+        buf_puts(&replay->out, "  ");
+        dim(replay, &replay->out, true);
+        mpi_text_site(&replay->out, call->site);
+        dim(replay, &replay->out, false);
+        return;
+    }
+    _cleanup_(buf_done) struct buf place = BUF_INIT;
+    call_put_place(&place, replay->trace, call, false);
+    if (!*file && !place.len)
+        return;
+    buf_puts(&replay->out, "  ");
+    dim(replay, &replay->out, true);
+    text_show(&replay->out, file);
+    if (*file && known->line)
+        buf_printf(&replay->out, ":%" PRIu32, known->line);
+    if (place.len)
+        buf_printf(&replay->out, "%sfrom %.*s", *file ? " " : "", (int)place.len, place.data);
+    dim(replay, &replay->out, false);
+}
+
+/* Types are those of the values: of a call of MPI they are chosen, not declared. */
+static void put_signature(struct replay *replay, const struct call *call, const struct trace_event *event)
+{
+    _cleanup_(buf_done) struct buf signature = BUF_INIT;
+    if (!replay->options.types || mpi_trace_is_call(replay->options.mpi, call->function) ||
+        !call_put_signature(&signature, replay->trace, call, event) || !signature.data)
+        return;
+    buf_puts(&replay->out, "  ");
+    dim(replay, &replay->out, true);
+    text_show(&replay->out, signature.data);
+    dim(replay, &replay->out, false);
+}
+
+static void put_name(struct buf *out, const struct trace *trace, uint32_t function)
+{
+    char room[32];
+    text_function(out, call_name(trace, function, room, sizeof room), call_file(trace, function));
+}
+
+/* Cuts what begins at `start` to as much as may be. */
+static void cut_values(struct replay *replay, struct buf *out, size_t start)
+{
+    size_t room = replay->options.value_columns;
+    if (!room)
+        return;
+    size_t len = out->len - start;
+    if (out->data && text_fit(out->data + start, len, room) < len) {
+        out->len = start + text_fit(out->data + start, len, room > 3 ? room - 3 : 1);
+        buf_puts(out, "...");
+    }
+}
+
+/* Values, as long as they may be. */
+static void put_values(struct replay *replay, struct buf *out, const struct layout *layout, enum layout_part part,
+                       const void *bytes, size_t size)
+{
+    size_t start = out->len;
+    struct layout_style style = {.name_address = trace_name_address,
+                                 .ctx = (void *)(uintptr_t)replay->trace,
+                                 .known_first = replay->options.value_columns != 0};
+    if (layout)
+        layout_format(layout, part, bytes, size, &style, out);
+    cut_values(replay, out, start);
+}
+
+/* Arguments. Where a call of MPI came from stands at the end of its line, if that is known. */
+static void put_args(struct replay *replay, struct call *call, const struct trace_event *event)
+{
+    struct layout_style style = {.name_address = trace_name_address,
+                                 .ctx = (void *)(uintptr_t)replay->trace,
+                                 .known_first = replay->options.value_columns != 0};
+    size_t start = call->text.len;
+    call->site = mpi_trace_site(replay->options.mpi, event);
+    if (event->layout)
+        layout_format(event->layout, LAYOUT_ARGS, event->values, event->values_size, &style, &call->text);
+    if (mpi_trace_is_call(replay->options.mpi, call->function))
+        mpi_trace_show_values(&call->text, start, call->site != NULL);
+    cut_values(replay, &call->text, start);
+}
+
+/* `  word{name = value, ...}`, or nothing if there are none. */
+static void put_group(struct replay *replay, struct buf *out, const char *word, const struct layout *layout,
+                      enum layout_part part, const void *bytes, size_t size)
+{
+    if (!layout || !layout_has(layout, part))
+        return;
+    size_t before = out->len;
+    buf_printf(out, "  %s{", word);
+    size_t start = out->len;
+    put_values(replay, out, layout, part, bytes, size);
+    if (out->len == start)
+        out->len = before;
+    else
+        buf_putc(out, '}');
+}
+
+/* The monitor was started again, and the trace with the rest is not there. */
+static bool is_continued(const struct trace *trace)
+{
+    const char *state = trace_value(trace, "state");
+    return state && strcmp(state, "continued") == 0;
+}
+
+/* How the call ended: locals, result, and what is unusual. */
+static void put_end(struct replay *replay, const struct call *call, const struct trace_event *event)
+{
+    put_group(replay, &replay->out, "", event->layout, LAYOUT_LOCALS, event->values, event->values_size);
+    if (event->layout && layout_has(event->layout, LAYOUT_RESULT)) {
+        buf_puts(&replay->out, "  = ");
+        put_values(replay, &replay->out, event->layout, LAYOUT_RESULT, event->values, event->values_size);
+    }
+    put_group(replay, &replay->out, "static ", event->layout, LAYOUT_STATICS, event->values, event->values_size);
+    if (event->how == TRACE_EXIT_LOST) {
+        buf_puts(&replay->out, "  returned, when is not known: the record was lost");
+        return;
+    }
+    if (event->how == TRACE_UNWOUND)
+        buf_puts(&replay->out, "  unwound (exception, longjmp or end of the thread)");
+    else if (event->how == TRACE_OPEN && is_continued(replay->trace))
+        buf_puts(&replay->out, "  goes on in a later trace, which is not there");
+    else if (event->how == TRACE_OPEN)
+        buf_puts(&replay->out, "  still open at the end");
+    if (event->how != TRACE_OPEN || event->time > event->entry_time) /* else it is not known */
+        put_duration(replay, event->time - event->entry_time);
+    put_off(replay, call, event);
+    if (event->alone)
+        buf_puts(&replay->out, "  (its beginning was not recorded)");
+}
+
+/* ---- those that wait ---- */
+
+static void wait_for_end(struct replay *replay, struct call *call)
+{
+    call->mark = WAITING;
+    call->previous = replay->last;
+    call->next = NULL;
+    *(replay->last ? &replay->last->next : &replay->first) = call;
+    replay->last = call;
+}
+
+static void stop_waiting(struct replay *replay, struct call *call)
+{
+    *(call->previous ? &call->previous->next : &replay->first) = call->next;
+    *(call->next ? &call->next->previous : &replay->last) = call->previous;
+    call->mark = OPENED;
+}
+
+static void put_beginning(struct replay *replay, struct call *call)
+{
+    stop_waiting(replay, call);
+    put_start(replay, call->entry_time, call->thread, call->stack, call->depth);
+    buf_append(&replay->out, call->text.data, call->text.len);
+    buf_clear(&call->text); /* messages that come yet stand at the end */
+    put_source(replay, call);
+    buf_putc(&replay->out, '\n');
+}
+
+/* Those around this one that wait, the outermost first. */
+static void put_beginnings_around(struct replay *replay, const struct call *call)
+{
+    size_t count = 0;
+    for (const struct call *around = call->around; around && around->mark == WAITING; around = around->around)
+        count++;
+    if (count == 1)
+        put_beginning(replay, call->around);
+    if (count < 2)
+        return;
+    _cleanup_(freep) struct call **waiting = calloc(count, sizeof(struct call *));
+    if (!waiting) {
+        replay->out.failed = true;
+        return;
+    }
+    size_t at = count;
+    for (struct call *around = call->around; at; around = around->around)
+        waiting[--at] = around;
+    for (; at < count; at++)
+        put_beginning(replay, waiting[at]);
+}
+
+static void put_overdue(struct replay *replay, uint64_t now)
+{
+    while (replay->first && now > replay->first->entry_time && now - replay->first->entry_time >= replay->hold_ticks)
+        put_beginning(replay, replay->first);
+}
+
+/* ---- text ---- */
+
+/* The function that made a call, which need not be recorded itself, and its locals. */
+static void put_caller(struct replay *replay, struct buf *out, const struct trace_event *event)
+{
+    _cleanup_(buf_done) struct buf locals = BUF_INIT;
+    put_values(replay, &locals, event->caller_layout, LAYOUT_CALLER, event->caller_values, event->caller_size);
+    if (!locals.len)
+        return;
+    const char *name = layout_function(event->caller_layout, LAYOUT_CALLER);
+    buf_puts(out, "  in ");
+    text_show(out, name ? name : "the caller");
+    buf_printf(out, " {%s}", locals.data);
+}
+
+static void enter(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    if (!replay->min_ticks)
+        put_beginnings_around(replay, call);
+    put_name(&call->text, replay->trace, call->function);
+    buf_putc(&call->text, '(');
+    put_args(replay, call, event);
+    buf_putc(&call->text, ')');
+    put_caller(replay, &call->text, event);
+    wait_for_end(replay, call);
+}
+
+static void leave(void *ctx, struct call *call, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    bool brief = event->time - event->entry_time < replay->min_ticks && event->how == TRACE_RETURNED;
+    bool waiting = call->mark == WAITING;
+    if (waiting)
+        stop_waiting(replay, call);
+    if (brief)
+        return;
+    if (waiting || event->alone)
+        put_beginnings_around(replay, call);
+    put_start(replay, waiting ? call->entry_time : event->time, call->thread, call->stack, call->depth);
+    if (waiting) {
+        buf_append(&replay->out, call->text.data, call->text.len);
+    } else {
+        buf_puts(&replay->out, "end of ");
+        put_name(&replay->out, replay->trace, call->function);
+        if (!event->alone)
+            buf_append(&replay->out, call->text.data, call->text.len);
+    }
+    if (call->value > MESSAGES_SHOWN)
+        buf_printf(&replay->out, "  and %" PRIu64 " more", call->value - MESSAGES_SHOWN);
+    put_end(replay, call, event);
+    if (waiting || event->alone)
+        put_source(replay, call);
+    put_signature(replay, call, event);
+    buf_putc(&replay->out, '\n');
+}
+
+static void put_signal(struct replay *replay, const struct trace_event *event)
+{
+    char name[32];
+    alarm_colour(replay, true);
+    buf_printf(&replay->out, "%s (%s)", text_signal(event->number, name, sizeof name), strsignal(event->number));
+    alarm_colour(replay, false);
+    if (event->number == SIGSEGV || event->number == SIGBUS)
+        buf_printf(&replay->out, " at address 0x%" PRIx64, event->address);
+    _cleanup_(buf_done) struct buf where = BUF_INIT;
+    if (event->pc && trace_name_address((void *)(uintptr_t)replay->trace, event->pc, &where) && where.data) {
+        buf_puts(&replay->out, ", in ");
+        text_show(&replay->out, where.data);
+    } else if (event->pc) {
+        buf_printf(&replay->out, ", at instruction 0x%" PRIx64, event->pc);
+    }
+}
+
+static void put_mark(struct replay *replay, const struct trace_event *event)
+{
+    _cleanup_(freep) char *text = strndup(event->text, event->text_len);
+    buf_puts(&replay->out, "-- ");
+    if (text)
+        text_show(&replay->out, text);
+}
+
+/* What the call sends, receives or takes part in stands on its line. */
+static void put_message(struct replay *replay, struct call *call, const struct record_message *message)
+{
+    struct buf *out = &call->text;
+    if (message->kind > MESSAGE_UNSENT || call->value++ >= MESSAGES_SHOWN)
+        return; /* counts of what was before the trace */
+    buf_puts(out, "  ");
+    dim(replay, out, true);
+    if (message->kind == MESSAGE_SENT || message->kind == MESSAGE_RECEIVED) {
+        buf_puts(out, message->kind == MESSAGE_SENT ? "-> " : "<- ");
+        mpi_text_rank(out, message->peer);
+        buf_printf(out, " tag %d %" PRIu64 " bytes", message->tag, message->bytes);
+    } else if (message->kind == MESSAGE_UNSENT) {
+        buf_puts(out, "not sent");
+    } else {
+        buf_printf(out, "%s number %" PRIu64,
+                   message->kind == MESSAGE_COLLECTIVE ? "all:" : "all are done:", message->order);
+        if (message->kind == MESSAGE_COLLECTIVE && message->bytes)
+            buf_printf(out, " %" PRIu64 " bytes", message->bytes);
+    }
+    dim(replay, out, false);
+}
+
+static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+{
+    struct replay *replay = ctx;
+    put_overdue(replay, event->time);
+    if (event->kind == TRACE_MESSAGE) {
+        if (innermost && innermost->shown)
+            put_message(replay, (struct call *)(uintptr_t)innermost, event->message);
+        return;
+    }
+    while (!replay->min_ticks && replay->first)
+        put_beginning(replay, replay->first);
+    uint32_t depth = innermost ? innermost->depth + innermost->shown : 0;
+    if (event->kind == TRACE_SIGNAL && innermost) /* what led there is shown, however short it was */
+        put_beginnings_around(replay, &(struct call){.around = innermost->shown ? (struct call *)(uintptr_t)innermost
+                                                                                : innermost->around});
+    put_start(replay, event->time, event->thread, event->stack, depth);
+    if (event->kind == TRACE_SIGNAL) {
+        put_signal(replay, event);
+    } else if (event->kind == TRACE_MARK) {
+        put_mark(replay, event);
+    } else if (event->kind == TRACE_GAP) {
+        buf_printf(&replay->out, "... %" PRIu64 " records are missing here: there was no room for them", event->lost);
+    } else {
+        buf_puts(&replay->out, "... ");
+        put_name(&replay->out, replay->trace, event->function);
+        buf_puts(&replay->out, " is called so often that from here on not every call is recorded");
+    }
+    buf_putc(&replay->out, '\n');
+}
+
+/* ---- feeding ---- */
+
+int replay_new(struct replay **ret_replay, const struct trace *trace, const struct replay_options *options, FILE *out)
+{
+    struct replay *replay = calloc(1, sizeof *replay);
+    if (!replay)
+        return -ENOMEM;
+    replay->options = *options;
+    replay->trace = trace;
+    replay->file = out;
+    double ns_per_tick = trace_ticks_ns(trace, 1);
+    replay->min_ticks = (uint64_t)((double)options->min_ns / ns_per_tick);
+    replay->hold_ticks = (uint64_t)((double)(options->min_ns > HOLD_NS ? options->min_ns : HOLD_NS) / ns_per_tick);
+    replay->visitor =
+        options->json ? replay_json : (struct call_visitor){.enter = enter, .leave = leave, .other = other};
+    replay->visitor.ctx = replay;
+    if (calls_new(&replay->calls, trace, &options->filter, &replay->visitor) < 0) {
+        free(replay);
+        return -ENOMEM;
+    }
+    *ret_replay = replay;
+    return 0;
+}
+
+void replay_free(struct replay *replay)
+{
+    if (!replay)
+        return;
+    calls_free(replay->calls);
+    buf_done(&replay->out);
+    free(replay);
+}
+
+void replay_show_threads(struct replay *replay)
+{
+    replay->options.threads = true;
+}
+
+static int flush(struct replay *replay, size_t least)
+{
+    if (replay->out.failed)
+        return -ENOMEM;
+    if (replay->out.len >= least && replay->out.len) {
+        if (!replay->options.json)
+            text_wrap(&replay->out, 0, replay->options.columns);
+        if (replay->options.before)
+            replay->options.before(replay->options.ctx);
+        replay->failed |= fwrite(replay->out.data, 1, replay->out.len, replay->file) != replay->out.len;
+        buf_clear(&replay->out);
+    }
+    return replay->failed ? -EIO : 0;
+}
+
+int replay_event(struct replay *replay, const struct trace_event *event)
+{
+    int code = calls_event(replay->calls, event);
+    if (code == 0)
+        code = flush(replay, FLUSH);
+    if (code == 0 && calls_are_over(replay->calls, event))
+        return 1;
+    return code;
+}
+
+static double seconds_of(const struct replay *replay, uint64_t wall)
+{
+    return ((double)wall - (double)replay->options.start_ns) / NS_PER_SECOND;
+}
+
+int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
+{
+    bool known = to_ns != UINT64_MAX;
+    if (replay->options.json) {
+        buf_printf(&replay->out, "{\"process\":%d,\"node\":", (int)trace_pid(replay->trace));
+        const char *node = trace_node(replay->trace);
+        call_put_string(&replay->out, node, strlen(node));
+        buf_printf(&replay->out,
+                   ",\"event\":\"off\",\"start_seconds\":%.9f,\"end_seconds\":", seconds_of(replay, from_ns));
+        if (known)
+            buf_printf(&replay->out, "%.9f}\n", seconds_of(replay, to_ns));
+        else
+            buf_puts(&replay->out, "null}\n");
+        return flush(replay, FLUSH);
+    }
+    while (!replay->min_ticks && replay->first)
+        put_beginning(replay, replay->first);
+    put_wall(replay, from_ns);
+    buf_puts(&replay->out, "  ... recording was off from here on (scry set)");
+    if (known) {
+        buf_puts(&replay->out, ", until ");
+        if (replay->options.full_times)
+            put_wall(replay, to_ns);
+        else
+            buf_printf(&replay->out, "%.6f", seconds_of(replay, to_ns));
+    }
+    buf_putc(&replay->out, '\n');
+    return flush(replay, FLUSH);
+}
+
+int replay_idle(struct replay *replay)
+{
+    if (!replay->min_ticks)
+        while (replay->first)
+            put_beginning(replay, replay->first);
+    return flush(replay, 0);
+}

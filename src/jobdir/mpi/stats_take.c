@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From an MPI area to statistics (jobdir/mpi/stats.h). The process may be writing to that memory, or over it: each
+ * number is read once and checked before it is used, and what belongs together is read until it agrees.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/mpi/stats_take.h"
+
+enum {
+    TRIES = 64, /* to read something that is being written */
+    RATE_LEAST = 1000000,
+    COMM_SIZE_MOST = 1 << 22, /* of a communicator whose ranks are not listed */
+};
+
+/* ---- reading ---- */
+
+/* Until it is the same twice: then nobody wrote to it meanwhile, or only the last time of many. */
+void take_stable(void *to, const void *from, size_t size)
+{
+    unsigned char again[128];
+    for (unsigned i = 0; i < TRIES; i++) {
+        memcpy(to, from, size);
+        atomic_thread_fence(memory_order_acquire);
+        memcpy(again, from, size);
+        atomic_thread_fence(memory_order_acquire);
+        if (memcmp(to, again, size) == 0)
+            return;
+    }
+}
+_Static_assert(sizeof(struct mpi_row) <= 128 && sizeof(struct mpi_request) <= 128, "fit copy_stable");
+
+/* What a thread is in, and its clocks: what happens between two calls changes all of it or nothing. false: it is in the
+ * middle of writing, and stays there (it was killed, or the memory was written over). */
+struct moment {
+    struct mpi_now now;
+    struct mpi_outermost outermost;
+    struct mpi_blocking blocking;
+};
+
+static bool copy_moment(struct moment *to, const struct mpi_thread *live)
+{
+    for (unsigned i = 0; i < TRIES; i++) {
+        uint32_t seq = ORDERED(live->now.seq);
+        memcpy(&to->now, &live->now, sizeof to->now);
+        memcpy(&to->outermost, &live->outermost, sizeof to->outermost);
+        memcpy(&to->blocking, &live->blocking, sizeof to->blocking);
+        atomic_thread_fence(memory_order_acquire);
+        if (seq % 2 == 0 && atomic_load_explicit(&live->now.seq, memory_order_relaxed) == seq)
+            return true;
+    }
+    return false;
+}
+
+const char *take_text(struct arena *arena, const char *from, size_t size)
+{
+    const char *text = arena_dup(arena, from, size);
+    return text ? text : ""; /* up to its first NUL */
+}
+
+uint64_t take_ns(const struct take *take, uint64_t ticks)
+{
+    unsigned __int128 ns = (unsigned __int128)ticks * NS_PER_SECOND / take->rate;
+    return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+static uint64_t span_ticks(uint64_t from, uint64_t to)
+{
+    return to > from ? to - from : 0;
+}
+
+const struct mpi_thread *take_thread(const struct take *take, uint32_t index)
+{
+    const struct mpi_thread *thread = mpi_thread_at((void *)(uintptr_t)take->area, index);
+    uint32_t state = ORDERED(thread->state);
+    return state == MPIA_THREAD_USED || state == MPIA_THREAD_SHARED ? thread : NULL;
+}
+
+bool take_is_shared(const struct mpi_thread *thread)
+{
+    return ORDERED(thread->state) == MPIA_THREAD_SHARED;
+}
+
+/* As mpi_report_main(). */
+static uint32_t find_main(const struct take *take)
+{
+    uint32_t first = MPIA_THREADS;
+    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+        const struct mpi_thread *thread = take_thread(take, i);
+        if (!thread || take_is_shared(thread))
+            continue;
+        if (ONCE(thread->is_main))
+            return i;
+        first = i < first ? i : first;
+    }
+    return first;
+}
+
+/* The clock never runs backwards, but memory that was written over may say anything. */
+static void see_time(struct take *take, uint64_t ticks)
+{
+    if (ticks > take->latest)
+        take->latest = ticks;
+}
+
+/* ---- rows ---- */
+
+struct sum {
+    uint64_t count, ticks, min, max, args, sent, got, others_count, others_ticks;
+};
+
+static void add_row(struct sum *sum, const struct mpi_row *live, bool is_main)
+{
+    struct mpi_row row;
+    if (!ONCE(live->count))
+        return;
+    take_stable(&row, live, sizeof row);
+    if (!row.count)
+        return;
+    if (row.min > row.max)
+        row.min = row.max;
+    if (!sum->count || row.min < sum->min)
+        sum->min = row.min;
+    if (row.max > sum->max)
+        sum->max = row.max;
+    sum->count = take_plus(sum->count, row.count);
+    sum->ticks = take_plus(sum->ticks, row.ticks);
+    sum->args = take_plus(sum->args, row.args_bytes);
+    sum->sent = take_plus(sum->sent, row.sent_bytes);
+    sum->got = take_plus(sum->got, row.got_bytes);
+    if (is_main)
+        return;
+    sum->others_count = take_plus(sum->others_count, row.count);
+    sum->others_ticks = take_plus(sum->others_ticks, row.ticks);
+}
+
+static int take_rows(const struct take *take, bool spans, struct mpi_stats_row **ret_rows, size_t *ret_count)
+{
+    struct sum sums[CALL_COUNT] = {0};
+    size_t count = 0;
+    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+        const struct mpi_thread *thread = take_thread(take, i);
+        for (uint32_t call = 1; thread && call < CALL_COUNT; call++)
+            add_row(&sums[call], spans ? &thread->spans[call] : &thread->rows[call], i == take->main);
+    }
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        count += sums[call].count != 0;
+    struct mpi_stats_row *rows = arena_zalloc(take->arena, count + 1, sizeof *rows);
+    if (!rows)
+        return -ENOMEM;
+    *ret_rows = rows;
+    *ret_count = count;
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (sums[call].count)
+            *rows++ = (struct mpi_stats_row){.call = call,
+                                             .count = sums[call].count,
+                                             .total_ns = take_ns(take, sums[call].ticks),
+                                             .min_ns = take_ns(take, sums[call].min),
+                                             .max_ns = take_ns(take, sums[call].max),
+                                             .args_bytes = sums[call].args,
+                                             .sent_bytes = sums[call].sent,
+                                             .got_bytes = sums[call].got,
+                                             .others_count = sums[call].others_count,
+                                             .others_ns = take_ns(take, sums[call].others_ticks)};
+    return 0;
+}
+
+/* ---- communicators, peers, requests ---- */
+
+static const int32_t *take_ranks(const struct take *take, uint32_t at, uint32_t size)
+{
+    const int32_t *from = at ? mpi_pool_at((void *)(uintptr_t)take->area, at, (uint64_t)size * sizeof *from) : NULL;
+    int32_t *ranks = from && size ? arena_alloc(take->arena, size * sizeof *ranks) : NULL;
+    for (uint32_t i = 0; ranks && i < size; i++) {
+        int32_t rank = ONCE(from[i]);
+        ranks[i] = rank < MPIA_RANK_FOREIGN ? MPIA_RANK_FOREIGN : rank;
+    }
+    return ranks;
+}
+
+static int take_comms(struct take *take, struct mpi_stats *stats)
+{
+    uint32_t used = ORDERED(take->area->comm_count);
+    if (used > MPIA_COMMS)
+        used = MPIA_COMMS;
+    stats->comms = arena_zalloc(take->arena, used + 1, sizeof *stats->comms);
+    if (!stats->comms)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < MPIA_COMMS; i++)
+        take->comm_index[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct mpi_comm *live = mpi_comm_at((void *)(uintptr_t)take->area, i);
+        uint32_t kind = ORDERED(live->kind);
+        if (kind == MPIA_COMM_FREE || kind > MPIA_COMM_FILE)
+            continue;
+        struct mpi_comm from = *live;
+        struct mpi_stats_comm *comm = &stats->comms[stats->comm_count];
+        take->comm_index[i] = (uint32_t)stats->comm_count++;
+        *comm = (struct mpi_stats_comm){
+            .kind = kind,
+            .number = i,
+            .parent = from.parent < MPIA_COMMS ? from.parent : UINT32_MAX,
+            .ordinal = from.ordinal,
+            .call = from.call < CALL_COUNT ? from.call : CALL_NONE,
+            .lowest = from.lowest,
+            .size = from.size,
+            .rank = from.rank,
+            .remote_size = from.remote_size,
+            .ended = from.ended != 0,
+            .collectives = from.collectives,
+            .held = from.held,
+            .ranks = take->brief ? NULL : take_ranks(take, from.ranks_at, from.size),
+            .remote_ranks = take->brief ? NULL : take_ranks(take, from.remote_at, from.remote_size),
+            .name = take_text(take->arena, from.name, sizeof from.name),
+            .identity = from.identity & INT64_MAX,
+            .meeting = from.meeting & INT64_MAX,
+        };
+        if (!comm->ranks && comm->size > COMM_SIZE_MOST)
+            comm->size = 0;
+        if (!comm->remote_ranks && comm->remote_size > COMM_SIZE_MOST)
+            comm->remote_size = 0;
+    }
+    return 0;
+}
+
+uint32_t take_comm(const struct take *take, uint32_t number)
+{
+    return number < MPIA_COMMS ? take->comm_index[number] : UINT32_MAX;
+}
+
+/* One that is in use, and was not given to another operation while it was copied. */
+static bool copy_request(struct mpi_request *to, const struct mpi_request *live)
+{
+    uint64_t handle = ORDERED(live->handle);
+    if (handle <= 1 || ORDERED(live->call) == CALL_NONE)
+        return false;
+    take_stable(to, live, sizeof *to);
+    return to->handle == handle && to->call != CALL_NONE && to->call < CALL_COUNT;
+}
+
+static int take_requests(struct take *take, struct mpi_stats *stats)
+{
+    size_t count = 0;
+    struct mpi_request from;
+    for (uint32_t i = 0; i < MPIA_REQUESTS; i++)
+        count += ORDERED(mpi_request_at((void *)(uintptr_t)take->area, i)->handle) > 1;
+    stats->requests = arena_zalloc(take->arena, count + 1, sizeof *stats->requests);
+    if (!stats->requests)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < MPIA_REQUESTS && stats->request_count < count; i++) {
+        if (!copy_request(&from, mpi_request_at((void *)(uintptr_t)take->area, i)))
+            continue;
+        stats->requests[stats->request_count++] = (struct mpi_stats_request){
+            .call = from.call,
+            .comm = take_comm(take, from.comm),
+            .flags = from.flags,
+            .peer = mpi_rank_shown(from.peer),
+            .tag = from.tag,
+            .thread = from.thread < MPIA_THREADS ? take->thread_index[from.thread] : UINT32_MAX,
+            .ordinal = from.ordinal,
+            .bytes = from.bytes,
+            .age_ns = take_ns(take, span_ticks(from.since, take->now)),
+            .handle = from.handle,
+        };
+    }
+    return 0;
+}
+
+/* ---- threads ---- */
+
+/* With what goes on since the last communication, unless the clock has stopped. */
+static void take_clock(const struct take *take, struct mpi_stats_clock *ret_clock, const struct mpi_clock *from,
+                       const struct mpi_now *now, bool in_call)
+{
+    struct mpi_clock clock = *from;
+    uint64_t whole = span_ticks(clock.first, clock.last), computes = 0, communicates = 0;
+    if (clock.compute + clock.communicate != whole || clock.communicate > whole) { /* memory that was written over */
+        clock.communicate = clock.communicate < whole ? clock.communicate : whole;
+        clock.compute = whole - clock.communicate;
+    }
+    if (clock.first && take->ticking && take->now > clock.last) {
+        bool inside = in_call && now->since >= clock.last && now->since <= take->now;
+        uint64_t until = inside ? now->since : take->now;
+        computes = until - clock.last;
+        communicates = take->now - until;
+    }
+    ret_clock->total_ns = take_ns(take, take_plus(whole, computes + communicates));
+    ret_clock->communicate_ns = take_ns(take, take_plus(clock.communicate, communicates));
+    if (ret_clock->communicate_ns > ret_clock->total_ns)
+        ret_clock->communicate_ns = ret_clock->total_ns;
+    ret_clock->compute_ns = ret_clock->total_ns - ret_clock->communicate_ns;
+    ret_clock->count = clock.count;
+    ret_clock->compute_open_ns = take_ns(take, computes);
+    ret_clock->communicate_open_ns = take_ns(take, communicates);
+    ret_clock->compute_min_ns = take_ns(take, clock.compute_min);
+    ret_clock->compute_max_ns = take_ns(take, clock.compute_max);
+    ret_clock->communicate_min_ns = take_ns(take, clock.communicate_min);
+    ret_clock->communicate_max_ns = take_ns(take, clock.communicate_max);
+}
+
+/* What a thread is in; `call`: CALL_NONE, it computes. */
+static void take_now(const struct take *take, struct mpi_stats_now *ret_now, const struct mpi_now *from, uint32_t call)
+{
+    *ret_now = (struct mpi_stats_now){.peer = MPIA_RANK_NONE,
+                                      .tag = MPIA_TAG_NONE,
+                                      .source_peer = MPIA_RANK_NONE,
+                                      .source_tag = MPIA_TAG_NONE,
+                                      .comm = UINT32_MAX,
+                                      .age_ns = take_ns(take, span_ticks(from->since, take->now))};
+    take_place(take, &ret_now->site, CALL_NONE, 0);
+    if (call == CALL_NONE)
+        return;
+    ret_now->call = call;
+    ret_now->peer = mpi_rank_shown(from->peer);
+    ret_now->tag = from->tag;
+    ret_now->source_peer = mpi_rank_shown(from->source_peer);
+    ret_now->source_tag = from->source_tag;
+    ret_now->comm = take_comm(take, from->comm);
+    ret_now->ordinal = from->ordinal;
+    ret_now->flags = from->flags;
+    ret_now->waiting = from->waiting;
+    ret_now->bytes = from->bytes;
+    ret_now->offset = from->offset;
+    memcpy(ret_now->waits, from->waits, sizeof ret_now->waits);
+    take_place(take, &ret_now->site, call, from->site);
+}
+
+static void take_one(struct take *take, const struct mpi_thread *live, struct mpi_stats_thread *thread)
+{
+    struct moment moment;
+    bool known = copy_moment(&moment, live);
+    struct mpi_now *now = &moment.now;
+    bool in_call = known && now->call != CALL_NONE && now->call < CALL_COUNT && now->since >= moment.outermost.last;
+    if (!in_call)
+        now->since = moment.outermost.last; /* it computes since then */
+    *thread = (struct mpi_stats_thread){.tid = (int32_t)ONCE(live->tid),
+                                        .is_main = ONCE(live->is_main) != 0,
+                                        .name = take_text(take->arena, live->name, sizeof live->name),
+                                        .held = "",
+                                        .errors = ONCE(live->errors)};
+    struct mpi_clock outermost = mpi_clock_outermost(&moment.outermost);
+    struct mpi_clock blocking = mpi_clock_blocking(&moment.outermost, &moment.blocking);
+    take_clock(take, &thread->outermost, &outermost, now, in_call);
+    take_clock(take, &thread->blocking, &blocking, now, in_call && call_infos[now->call].blocking);
+    take_now(take, &thread->now, now, in_call ? now->call : CALL_NONE);
+    /* All but the call stays until the next one begins; that is known by where it was. */
+    take_now(take, &thread->last, now, known && now->call == CALL_NONE ? take_call_at(take, now->site) : CALL_NONE);
+}
+
+static int take_threads(struct take *take, struct mpi_stats *stats)
+{
+    stats->threads = arena_zalloc(take->arena, MPIA_THREADS, sizeof *stats->threads);
+    if (!stats->threads)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+        const struct mpi_thread *live = mpi_thread_at((void *)(uintptr_t)take->area, i);
+        bool used = take_thread(take, i), shared = i == MPIA_THREADS - 1;
+        take->thread_index[i] = UINT32_MAX;
+        if (used && !take_is_shared(live)) {
+            take->thread_index[i] = (uint32_t)stats->thread_count;
+            take_one(take, live, &stats->threads[stats->thread_count++]);
+        }
+        if (!used && !shared) /* the shared one says, too, how many calls of threads found no room at all */
+            continue;
+        stats->omitted = take_plus(stats->omitted, ONCE(live->sites_omitted));
+        stats->omitted = take_plus(stats->omitted, ONCE(live->peers_omitted));
+        stats->omitted = take_plus(stats->omitted, ONCE(live->requests_omitted));
+        stats->receives_freed = take_plus(stats->receives_freed, ONCE(live->receives_freed));
+    }
+    return 0;
+}
+
+/* The rank's clock stands while nothing is counted: its begin is moved on by that. */
+static uint64_t take_paused(const struct take *take)
+{
+    const struct mpi_area *area = take->area;
+    const struct mpi_thread *live = take->main < MPIA_THREADS ? take_thread(take, take->main) : NULL;
+    struct moment moment;
+    if (!live || !copy_moment(&moment, live) || !moment.outermost.first)
+        return 0;
+    uint64_t init_return = ONCE(area->init_return), finalize_enter = ONCE(area->finalize_enter), ticks = 0;
+    bool runs = ORDERED(area->state) == MPIA_RUNNING && !(ORDERED(area->on) && !ORDERED(area->pcontrol));
+    if (init_return && !ORDERED(area->reset))
+        ticks = span_ticks(init_return, moment.outermost.first);
+    if (finalize_enter || runs)
+        ticks = take_plus(ticks, span_ticks(moment.outermost.last, finalize_enter ? finalize_enter : take->now));
+    return take_ns(take, ticks);
+}
+
+/* ---- the whole ---- */
+
+/* The last time that stands in the area: when the process ended is not known better. */
+static void find_latest(struct take *take)
+{
+    const struct mpi_area *area = take->area;
+    see_time(take, ONCE(area->init_enter));
+    see_time(take, ONCE(area->init_return));
+    see_time(take, ONCE(area->finalize_enter));
+    see_time(take, ONCE(area->finalize_return));
+    for (uint32_t i = 0; i < MPIA_THREADS; i++) {
+        const struct mpi_thread *thread = take_thread(take, i);
+        if (!thread || take_is_shared(thread))
+            continue;
+        see_time(take, ONCE(thread->outermost.last));
+        see_time(take, ONCE(thread->now.since));
+    }
+    take->now = take->latest;
+}
+
+static void take_head(struct take *take, struct mpi_stats *stats)
+{
+    static const char *const libraries[] = {"", "openmpi", "mpich"};
+    const struct mpi_area *area = take->area;
+    struct arena *arena = take->arena;
+    uint32_t library = ONCE(area->library);
+    uint64_t init_enter = ONCE(area->init_enter), init_return = ONCE(area->init_return);
+    uint64_t finalize_enter = ONCE(area->finalize_enter), finalize_return = ONCE(area->finalize_return);
+    *stats = (struct mpi_stats){
+        .name = "",
+        .node = "",
+        .exe = "",
+        .processor = take_text(arena, area->processor, sizeof area->processor),
+        .library = library <= MPIA_LIBRARY_MPICH ? libraries[library] : "",
+        .library_version = take_text(arena, area->version_text, sizeof area->version_text),
+        .namespace = take_text(arena, area->namespace, sizeof area->namespace),
+        .fault = take_text(arena, area->fault, sizeof area->fault),
+        .pid = area->pid,
+        .rank = ONCE(area->rank),
+        .world_size = ONCE(area->world_size),
+        .thread_level = ONCE(area->thread_level),
+        .state = ORDERED(area->state),
+        .aborted = ORDERED(area->aborted) != 0,
+        .abort_code = ONCE(area->abort_code),
+        .spawned = ONCE(area->parent_world) != 0,
+        .uncounted = !ORDERED(area->on) || ORDERED(area->pcontrol),
+        .late = ONCE(area->late) != 0,
+        .unrecorded = ORDERED(area->unrecorded) != 0,
+        .started_wall_ns = ONCE(area->init_wall_ns),
+        .omitted = ORDERED(area->pool_refused),
+    };
+    if (stats->state > MPIA_OFF)
+        stats->state = MPIA_OFF;
+    take->ticking = stats->state == MPIA_RUNNING && ORDERED(area->on) && !ORDERED(area->pcontrol) &&
+                    ORDERED(area->metrics) & MPIA_METRIC_CLOCKS;
+    if (init_enter)
+        stats->init_ns = take_ns(take, span_ticks(init_enter, init_return ? init_return : take->now));
+    stats->resets = ORDERED(area->reset);
+    if (init_return && ORDERED(area->reset_at))
+        stats->reset_ns = take_ns(take, span_ticks(init_return, ORDERED(area->reset_at)));
+    if (finalize_enter)
+        stats->finalize_ns = take_ns(take, span_ticks(finalize_enter, finalize_return ? finalize_return : take->now));
+}
+
+static int take_begin(struct take *take, struct mpi_stats *stats, const void *area, uint64_t now_ticks,
+                      struct arena *arena)
+{
+    *take = (struct take){.area = area, .now = now_ticks, .arena = arena};
+    if (take->area->magic != MPIA_AREA_MAGIC || take->area->version != MPIA_AREA_VERSION ||
+        take->area->calls_hash != CALLS_HASH || take->area->size != MPIA_AREA_SIZE)
+        return -EBADMSG;
+    take->rate = ORDERED(take->area->ticks_per_second);
+    if (take->rate < RATE_LEAST)
+        take->rate = NS_PER_SECOND;
+    take->main = find_main(take);
+    if (!now_ticks)
+        find_latest(take);
+    take_head(take, stats);
+    return 0;
+}
+
+int mpi_stats_take_now(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena)
+{
+    struct take take;
+    struct mpi_stats stats;
+    int code = take_begin(&take, &stats, area, now_ticks, arena);
+    take.brief = true;
+    if (code == 0)
+        code = take_comms(&take, &stats);
+    if (code == 0)
+        code = take_threads(&take, &stats);
+    if (code == 0 && arena->failed)
+        code = -ENOMEM;
+    if (code == 0)
+        *ret_stats = stats;
+    return code;
+}
+
+int mpi_stats_take(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena)
+{
+    struct take take;
+    struct mpi_stats stats;
+    int code = take_begin(&take, &stats, area, now_ticks, arena);
+    if (code == 0)
+        code = take_modules(&take);
+    if (code == 0)
+        code = take_comms(&take, &stats);
+    if (code == 0)
+        code = take_rows(&take, false, &stats.rows, &stats.row_count);
+    if (code == 0)
+        code = take_rows(&take, true, &stats.spans, &stats.span_count);
+    if (code == 0)
+        code = take_sites(&take, &stats);
+    if (code == 0)
+        code = take_peers(&take, &stats);
+    if (code == 0)
+        code = take_threads(&take, &stats);
+    if (code == 0)
+        stats.paused_ns = take_paused(&take);
+    if (code == 0)
+        code = take_requests(&take, &stats);
+    if (code == 0)
+        code = take_distributions(&take, &stats);
+    if (code == 0 && arena->failed)
+        code = -ENOMEM;
+    if (code == 0)
+        *ret_stats = stats;
+    return code;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/mpi/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/text/text.h"
+
+const char *mpi_text_call(uint32_t call)
+{
+    return call > CALL_NONE && call < CALL_COUNT ? call_infos[call].name : "?";
+}
+
+void mpi_text_rank(struct buf *out, int32_t rank)
+{
+    if (rank >= 0)
+        buf_printf(out, "rank %d", rank);
+    else
+        buf_puts(out, rank == MPIA_RANK_ANY                       ? "any rank"
+                      : rank == MPIA_RANK_NULL                    ? "nobody (MPI_PROC_NULL)"
+                      : rank == MPIA_RANK_ROOT                    ? "the other group (MPI_ROOT)"
+                      : mpi_rank_shown(rank) == MPIA_RANK_FOREIGN ? "a process of another MPI_COMM_WORLD"
+                                                                  : "nobody in particular");
+}
+
+void mpi_text_who(struct buf *out, struct mpi_who who)
+{
+    mpi_text_rank(out, who.rank);
+    if (who.program)
+        buf_printf(out, " of program %u", who.program);
+}
+
+void mpi_text_who_cell(struct buf *out, struct mpi_who who)
+{
+    if (who.program)
+        buf_printf(out, "%6u%6d", who.program, who.rank);
+    else
+        buf_printf(out, "%7d", who.rank);
+}
+
+const char *mpi_text_who_title(bool programs)
+{
+    return programs ? " (prog rank)" : " (rank)";
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+void mpi_text_ranks(struct buf *out, int32_t *ranks, size_t count)
+{
+    qsort(ranks, count, sizeof *ranks, by_rank);
+    for (size_t i = 0, last; i < count; i = last + 1) {
+        for (last = i; last + 1 < count && ranks[last + 1] <= ranks[last] + 1;)
+            last++;
+        buf_printf(out, "%s%d", i ? "," : "", ranks[i]);
+        if (ranks[last] != ranks[i])
+            buf_printf(out, "%s%d", ranks[last] == ranks[i] + 1 ? "," : "-", ranks[last]);
+    }
+}
+
+/* Communicators stand behind those that they were made of; a damaged list could be a ring. */
+static void put_comm(struct buf *out, const struct mpi_stats *stats, uint32_t index, unsigned depth)
+{
+    const struct mpi_stats_comm *comm = &stats->comms[index];
+    if (comm->name && *comm->name) {
+        text_show(out, comm->name);
+        return;
+    }
+    if (comm->parent == UINT32_MAX) {
+        buf_puts(out, comm->number == 0 ? "MPI_COMM_WORLD" : comm->number == 1 ? "MPI_COMM_SELF" : "a communicator");
+        return;
+    }
+    buf_puts(out, mpi_text_call(comm->call));
+    if (!(comm->ordinal & UINT32_C(0x80000000))) /* else its number is not one by which people count */
+        buf_printf(out, " %u", comm->ordinal);
+    for (uint32_t i = 0; i < stats->comm_count && depth < 8; i++)
+        if (stats->comms[i].number == comm->parent && i != index) {
+            buf_puts(out, " of ");
+            put_comm(out, stats, i, depth + 1);
+            return;
+        }
+}
+
+void mpi_text_comm(struct buf *out, const struct mpi_stats *stats, uint32_t index)
+{
+    if (index < stats->comm_count)
+        put_comm(out, stats, index, 0);
+}
+
+void mpi_text_site(struct buf *out, const struct mpi_stats_site *site)
+{
+    bool file = site->file && *site->file;
+    if (site->function && *site->function)
+        text_show(out, site->function);
+    else if (site->module && *site->module) {
+        text_show(out, text_base(site->module));
+        buf_printf(out, "+0x%llx", (unsigned long long)site->offset);
+    }
+    if (!file)
+        return;
+    buf_puts(out, " (");
+    text_show(out, text_base(site->file));
+    if (site->line)
+        buf_printf(out, ":%u", site->line);
+    buf_putc(out, ')');
+}
+
+/* ---- what a thread is in ---- */
+
+enum { SHOWN_REQUESTS = 4 };
+
+static void put_on(struct buf *out, const struct mpi_stats *stats, uint32_t comm)
+{
+    if (comm >= stats->comm_count)
+        return;
+    buf_puts(out, " on ");
+    mpi_text_comm(out, stats, comm);
+}
+
+static void put_peer(struct buf *out, const char *from, int32_t peer, int32_t tag)
+{
+    buf_printf(out, " %s ", from);
+    mpi_text_rank(out, peer);
+    if (tag >= 0)
+        buf_printf(out, ", tag %d", tag);
+    else if (tag == MPIA_TAG_ANY)
+        buf_puts(out, ", any tag");
+}
+
+static void put_bytes(struct buf *out, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    buf_puts(out, " of ");
+    text_size(out, bytes);
+}
+
+static const struct mpi_stats_request *request_of(const struct mpi_stats *stats, uint64_t handle)
+{
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].handle == handle)
+            return &stats->requests[i];
+    return NULL;
+}
+
+static void put_requests(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    uint32_t known = now->waiting < 8 ? now->waiting : 8, shown = 0;
+    buf_printf(out, " for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
+    for (uint32_t i = 0; i < known && shown < SHOWN_REQUESTS; i++) {
+        const struct mpi_stats_request *request = request_of(stats, now->waits[i]);
+        if (!request)
+            continue;
+        buf_printf(out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
+        if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
+            put_peer(out, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
+        put_on(out, stats, request->comm);
+    }
+    if (shown && shown < now->waiting)
+        buf_puts(out, "; ...");
+}
+
+static void put_file(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    put_bytes(out, now->bytes);
+    if (now->comm < stats->comm_count) {
+        const char *name = stats->comms[now->comm].name;
+        if (now->flags & MPIA_NOW_OFFSET)
+            buf_printf(out, " at offset %llu", (unsigned long long)now->offset);
+        buf_puts(out, now->flags & MPIA_NOW_OFFSET || now->bytes ? " of " : " ");
+        text_show(out, name && *name ? name : "a file");
+        if (now->ordinal)
+            buf_printf(out, " (collective %u)", now->ordinal);
+    }
+}
+
+void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    const struct call_info *info = call_info(now->call);
+    buf_puts(out, info->name);
+    if (now->flags & MPIA_NOW_FILE) {
+        put_file(out, stats, now);
+        return;
+    }
+    if (now->flags & MPIA_NOW_REQUESTS) {
+        put_requests(out, stats, now);
+        return;
+    }
+    put_bytes(out, now->bytes);
+    if (now->ordinal) {
+        if (now->peer >= 0)
+            buf_printf(out, ", root %d", now->peer);
+        put_on(out, stats, now->comm);
+        buf_printf(out, " (collective %u)", now->ordinal);
+        return;
+    }
+    bool receives = call_info(info->polls ? info->polls : now->call)->waits == CALL_WAITS_RECEIVE;
+    if (now->peer != MPIA_RANK_NONE)
+        put_peer(out, receives ? "from" : "to", now->peer, now->tag);
+    if (now->source_peer != MPIA_RANK_NONE)
+        put_peer(out, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
+    put_on(out, stats, now->comm);
+}

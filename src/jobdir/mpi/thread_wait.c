@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/mpi/thread_wait.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/proc_file.h"
+#include "base/wait_world.h"
+#include "jobdir/mpi/thread_start.h"
+#include "shm/waits.h"
+
+enum { THREADS_MOST = 65536, WORDS_OF_MUTEX = 3, MUTEX_WANTED = 2 };
+
+static bool is_thread(pid_t pid, int64_t tid)
+{
+    char path[64];
+    if (tid <= 0 || tid > INT_MAX)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/task/%d", pid, (int)tid);
+    return access(path, F_OK) == 0;
+}
+
+/*
+ * glibc's locks: the word of a mutex is 2 while somebody waits, and its owner stands 8 bytes behind it; of a robust
+ * one, and of one that inherits priorities, the word has the owner and FUTEX_WAITERS; of a joined thread it is the
+ * number until that has ended (nptl). A shared word that is none of these may be changed by another process.
+ */
+struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
+{
+    unsigned long long number, word, operation, value, limit;
+    uint32_t words[WORDS_OF_MUTEX];
+    struct thread_wait wait = {.kind = THREAD_MAY_ACT};
+    if (sscanf(syscall, "%llu 0x%llx 0x%llx 0x%llx 0x%llx", &number, &word, &operation, &value, &limit) != 5 ||
+        number != SYS_futex)
+        return wait;
+    wait.limited = limit != 0;
+    unsigned command = (unsigned)operation & (unsigned)FUTEX_CMD_MASK;
+    bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+    bool inherits = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
+    struct iovec here = {words, sizeof words}, there = {(void *)(uintptr_t)word, sizeof words}; /* NOLINT: over there */
+    if ((!waits && !inherits) || process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof words)
+        return wait;
+    uint32_t owner = 0;
+    wait.word = word;
+    if (inherits || (waits && value & FUTEX_WAITERS && words[0] == (uint32_t)value))
+        owner = words[0] & FUTEX_TID_MASK;
+    else if (command == FUTEX_WAIT && value == MUTEX_WANTED && words[0] == MUTEX_WANTED)
+        owner = words[2];
+    bool ends = waits && words[0] == (uint32_t)value && is_thread(pid, (int64_t)value);
+    if (ends || is_thread(pid, owner)) {
+        wait.kind = ends ? THREAD_WAITS_END : THREAD_WAITS_OWNER;
+        wait.tid = (int32_t)(ends ? value : owner);
+    } else if (operation & FUTEX_PRIVATE_FLAG) {
+        wait.kind = THREAD_WAITS_OTHERS;
+    }
+    return wait;
+}
+
+/* false: it is none that counts. */
+static bool look(struct thread_seen *thread, pid_t pid)
+{
+    char text[256];
+    struct wait_thread now = wait_look_thread(pid, thread->tid);
+    if (!now.state)
+        return false;
+    thread->timed = now.timed;
+    thread->ran_ns = now.ran_ns;
+    proc_comm(pid, thread->tid, thread->name, sizeof thread->name);
+    if (waits_is_dead(now.state)) {
+        thread->wait.kind = THREAD_HAS_ENDED;
+        return true;
+    }
+    int code = proc_file_read(pid, thread->tid, "syscall", text, sizeof text, NULL);
+    bool seen = code == 0 && *text;
+    if (code < 0 && code != -ESRCH)
+        thread->wait.unseen = true;
+    if (now.state == 'S' && seen)
+        thread->wait = thread_wait_of(pid, text);
+    if (thread->wait.limited)
+        thread->wait.kind = THREAD_MAY_ACT;
+    return thread->tid == pid || !seen || thread->wait.kind != THREAD_MAY_ACT ||
+           !thread_is_of_mpi(pid, thread->tid, text);
+}
+
+static int by_tid(const void *a, const void *b)
+{
+    const struct thread_seen *left = a, *right = b;
+    return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+static struct thread_seen *grown(struct thread_seen **threads, size_t count)
+{
+    if ((count & (count - 1)) == 0) { /* a power of two, or none: it is full */
+        struct thread_seen *larger = realloc(*threads, (count ? 2 * count : 1) * sizeof *larger);
+        if (!larger)
+            return NULL;
+        *threads = larger;
+    }
+    return *threads + count;
+}
+
+int threads_look(struct thread_seen **ret_threads, size_t *ret_count, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    struct thread_seen *threads = NULL;
+    size_t count = 0;
+    int code = dir ? 0 : errno == EACCES ? -EACCES : -ESRCH;
+    for (struct dirent *entry; code == 0 && count < THREADS_MOST && (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        struct thread_seen *thread = grown(&threads, count);
+        if (!thread) {
+            code = -ENOMEM;
+            break;
+        }
+        *thread = (struct thread_seen){.tid = (int32_t)atoi(entry->d_name)};
+        count += look(thread, pid);
+    }
+    if (dir)
+        closedir(dir);
+    if (code == 0 && count == 0)
+        code = -ESRCH;
+    if (code < 0) {
+        free(threads);
+        return code;
+    }
+    qsort(threads, count, sizeof *threads, by_tid);
+    *ret_threads = threads;
+    *ret_count = count;
+    return 0;
+}
+
+static bool is_steady(const struct thread_seen *now, const struct thread_seen *before)
+{
+    return before && before->wait.kind == now->wait.kind && before->wait.tid == now->wait.tid &&
+           before->wait.word == now->wait.word && before->timed && now->timed && before->ran_ns == now->ran_ns;
+}
+
+static const struct thread_seen *seen_in(const struct thread_seen *list, size_t count, const struct thread_seen *thread)
+{
+    return count ? bsearch(thread, list, count, sizeof *list, by_tid) : NULL;
+}
+
+int threads_settle(struct thread_seen **threads, size_t *count, const struct thread_seen *before, size_t before_count)
+{
+    size_t met = 0;
+    for (size_t i = 0; i < *count; i++) {
+        struct thread_seen *now = &(*threads)[i];
+        const struct thread_seen *found = seen_in(before, before_count, now);
+        met += found != NULL;
+        if (now->wait.kind != THREAD_HAS_ENDED && !is_steady(now, found))
+            now->wait = (struct thread_wait){.kind = THREAD_MAY_ACT, .unseen = now->wait.unseen};
+    }
+    for (size_t i = 0; i < before_count && met < before_count; i++) {
+        if (seen_in(*threads, *count, &before[i]))
+            continue;
+        struct thread_seen *larger = realloc(*threads, (*count + 1) * sizeof *larger);
+        if (!larger)
+            return -ENOMEM;
+        *threads = larger;
+        larger[(*count)++] = (struct thread_seen){.tid = before[i].tid, .wait = {.kind = THREAD_MAY_ACT}};
+        qsort(larger, *count, sizeof *larger, by_tid);
+        break; /* one that may have acted is enough */
+    }
+    return 0;
+}
+
+static bool waits_for_one(const struct thread_seen *thread)
+{
+    return thread->wait.kind == THREAD_WAITS_OWNER || thread->wait.kind == THREAD_WAITS_END;
+}
+
+size_t threads_circle(const struct thread_seen *threads, size_t count, size_t start, size_t *ret_circle)
+{
+    size_t at = start;
+    for (size_t length = 0; length < count; length++) {
+        const struct thread_seen key = {.tid = threads[at].wait.tid};
+        if (!waits_for_one(&threads[at]))
+            return 0;
+        ret_circle[length] = at;
+        const struct thread_seen *next = seen_in(threads, count, &key);
+        if (!next)
+            return 0;
+        at = (size_t)(next - threads);
+        if (at == start)
+            return length + 1;
+    }
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For what the threads of a process wait, outside of MPI: which of them another one can set free only, and which may
+ * act by themselves. From /proc/PID/task/TID/syscall and, of locks of glibc, the process's memory; nothing is stopped.
+ * In doubt a thread may act.
+ *
+ * One look sees each thread at another moment. What threads wait for in two looks, without having run in between, they
+ * wait for together: at the moment between the looks.
+ */
+#ifndef SCRY_JOBDIR_MPI_THREAD_WAIT_H
+#define SCRY_JOBDIR_MPI_THREAD_WAIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum thread_wait_kind {
+    THREAD_MAY_ACT,      /* runs, is stopped, sleeps, waits with a limit or for what is outside of its process; or it is
+                            not known */
+    THREAD_WAITS_OWNER,  /* for a mutex that `tid` holds */
+    THREAD_WAITS_END,    /* for the end of `tid` (pthread_join) */
+    THREAD_WAITS_OTHERS, /* for any other thread of its process: a condition, a semaphore, another lock */
+    THREAD_HAS_ENDED,    /* of one that is still listed: the first thread, after pthread_exit */
+};
+
+struct thread_wait {
+    enum thread_wait_kind kind;
+    int32_t tid;   /* a thread of its process; itself, perhaps */
+    uint64_t word; /* the lock's address */
+    bool limited;  /* it may be over after a time */
+    bool unseen;   /* the system does not let us look */
+};
+
+struct thread_seen {
+    int32_t tid;
+    struct thread_wait wait;
+    char name[32];
+    bool timed;
+    uint64_t ran_ns; /* schedstat */
+};
+
+/* What a thread of a process waits for in a system call as /proc/PID/task/TID/syscall has it: "202 0x7f...". Waits with
+ * a limit have their kind, too. */
+struct thread_wait thread_wait_of(pid_t pid, const char *syscall);
+
+/* All threads of a process but those that a library of MPI has for itself (jobdir/mpi/thread_start.h), by their
+ * numbers; the caller frees the list. 0, -ESRCH, -EACCES or -ENOMEM. */
+int threads_look(struct thread_seen **ret_threads, size_t *ret_count, pid_t pid);
+
+/* After a second look, with some time between: what is not as it was may act; of those that are gone since, one stays
+ * in the list that may. `threads` may be exchanged. 0 or -ENOMEM. */
+int threads_settle(struct thread_seen **threads, size_t *count, const struct thread_seen *before, size_t before_count);
+
+/* Those that wait for each other in a circle which leads from `start` back to it, as indices in their order; 0: there
+ * is none. One that waits for itself is a circle. ret_circle: room for `count`. */
+size_t threads_circle(const struct thread_seen *threads, size_t count, size_t start, size_t *ret_circle);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Job directories by name: making one, finding the one a person means, listing all. A job has an id,
+ * DATE-HOST-PID-RANDOM with the date in UTC, so that ids sort by time. One made elsewhere (-o DIR) is linked into the
+ * directory of jobs, best effort, so that listings show it.
+ */
+#ifndef SCRY_JOBDIR_RECORD_DIR_H
+#define SCRY_JOBDIR_RECORD_DIR_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { JOB_ID_SIZE = 128 };
+
+/* A new id for a job of this host and process. */
+void jobdir_new_id(char ret_id[JOB_ID_SIZE]);
+
+/* Creates the directory, 0700, and spool/ in it. `wanted` (from -o; NULL: by id in the directory of jobs) may exist
+ * when it is empty. The path is absolute. 0 or -errno with err; -EEXIST: it holds something already. */
+int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err);
+
+/* Finds the directory of a job, in this order: a directory, @last, an id, a name (of several jobs the newest), a unique
+ * prefix of an id. -ENOENT (err says what there is), -ENOTUNIQ (err names some). */
+int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err);
+/* As jobdir_find, but a name that several jobs have is -ENOTUNIQ, too: for what cannot be undone. */
+int jobdir_find_only(const char *job, char *ret_path, size_t size, struct err *err);
+
+/* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array. One that its scry run has
+ * just made and not described yet is not among them, nor is a job whose directory (-o DIR) another one has now. */
+int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err);
+void jobdir_list_free(char **paths, size_t count);
+
+#endif

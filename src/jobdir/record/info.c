@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/info.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "base/pause.h"
+#include "base/proc_file.h"
+#include "jobdir/text/text.h"
+
+/* A job of another host is taken for running as long as its spool grows: at least this often. */
+enum { LEASE_SECONDS = 60 };
+
+static const char *get_string(const json_t *json, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    return text ? text : "";
+}
+
+static uint64_t get_count(const json_t *json, const char *key)
+{
+    json_int_t number = json_integer_value(json_object_get(json, key));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static void read_result(const json_t *json, struct job_result *result)
+{
+    const json_t *started = json_object_get(json, "started");
+    *result = (struct job_result){
+        .started = !started || json_is_true(started),
+        .exit_code = (int)json_integer_value(json_object_get(json, "exit_code")),
+        .signal = (int)get_count(json, "signal"),
+        .reason = get_string(json, "reason"),
+        .core_dumped = json_is_true(json_object_get(json, "core_dumped")),
+        .wall_seconds = json_number_value(json_object_get(json, "wall_seconds")),
+        .cpu_seconds = json_number_value(json_object_get(json, "cpu_seconds")),
+        .peak_rss_bytes = get_count(json, "peak_rss_bytes"),
+        .peak_tree_rss_bytes = get_count(json, "peak_tree_rss_bytes"),
+        .processes = get_count(json, "processes"),
+        .processes_at_once = get_count(json, "processes_at_once"),
+        .threads_at_once = get_count(json, "threads_at_once"),
+        .left_running = get_count(json, "left_running"),
+        .lost_records = get_count(json, "lost_records"),
+    };
+}
+
+static void take_fields(json_t *json, struct job_info *info)
+{
+    info->json = json;
+    info->id = get_string(json, "id");
+    info->name = get_string(json, "name");
+    info->host = get_string(json, "host");
+    info->user = get_string(json, "user");
+    info->cwd = get_string(json, "cwd");
+    info->boot_id = get_string(json, "boot_id");
+    json_t *argv = json_object_get(json, "argv");
+    info->argv = json_is_array(argv) ? argv : NULL;
+    info->started_ns = get_count(json, "started_ns");
+    info->sample_seconds = json_number_value(json_object_get(json, "sample_seconds"));
+    info->supervisor = (pid_t)get_count(json_object_get(json, "supervisor"), "pid");
+    info->supervisor_ticks = get_count(json_object_get(json, "supervisor"), "start_ticks");
+    info->root = (pid_t)get_count(json_object_get(json, "command"), "pid");
+    info->root_ticks = get_count(json_object_get(json, "command"), "start_ticks");
+    json_t *result = json_object_get(json, "result");
+    info->ended = json_is_object(result);
+    if (info->ended) {
+        read_result(result, &info->result);
+        info->warnings = json_object_get(json, "warnings");
+        info->crashes = json_object_get(json, "crashes");
+    }
+}
+
+int job_info_read(const char *path, struct job_info *ret_info, struct err *err)
+{
+    *ret_info = (struct job_info){.id = "", .name = "", .host = "", .user = "", .cwd = "", .boot_id = ""};
+    char file[PATH_MAX];
+    if ((size_t)snprintf(file, sizeof file, "%s/job.json", path) >= sizeof file)
+        return err_set(err, -ENAMETOOLONG, "%s: too long", path);
+    _cleanup_(freep) char *bytes = NULL;
+    size_t len;
+    int code = file_read(file, &bytes, &len);
+    if (code < 0)
+        return err_errno(err, code, "cannot read %s", file);
+    json_error_t where;
+    json_t *json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &where);
+    if (!json_is_object(json) || strcmp(get_string(json, "format"), "scry-job") != 0) {
+        if (json)
+            err_set(err, -EBADMSG, "%s is not the description of a job", file);
+        else
+            err_set(err, -EBADMSG, "%s cannot be read: line %d: %s", file, where.line, where.text);
+        json_decref(json);
+        return -EBADMSG;
+    }
+    json_int_t version = json_integer_value(json_object_get(json, "version"));
+    if (version != JOB_VERSION) {
+        err_set(err, -EPROTO, "%s was written in format %lld by scry %s; this scry %s reads format %d: use that one",
+                file, (long long)version, get_string(json, "scry"), SCRY_VERSION, JOB_VERSION);
+        json_decref(json);
+        return -EPROTO;
+    }
+    take_fields(json, ret_info);
+    return 0;
+}
+
+void job_info_done(struct job_info *info)
+{
+    json_decref(info->json);
+    info->json = NULL;
+}
+
+static json_t *result_json(const struct job_result *result)
+{
+    return json_pack(
+        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "started", result->started,
+        "exit_code", result->exit_code, "signal", result->signal ? json_integer(result->signal) : json_null(), "reason",
+        text_json(result->reason ? result->reason : ""), "core_dumped", result->core_dumped, "wall_seconds",
+        result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes", (json_int_t)result->peak_rss_bytes,
+        "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "processes", (json_int_t)result->processes,
+        "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
+        (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running, "lost_records",
+        (json_int_t)result->lost_records);
+}
+
+static json_t *process_json(pid_t pid, uint64_t ticks)
+{
+    return pid ? json_pack("{s:i, s:I}", "pid", pid, "start_ticks", (json_int_t)ticks) : json_null();
+}
+
+char *job_info_text(const struct job_info *info)
+{
+    char started[64];
+    time_t seconds = (time_t)(info->started_ns / NS_PER_SECOND);
+    struct tm tm;
+    localtime_r(&seconds, &tm);
+    strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%S%z", &tm);
+    json_t *json = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:O?, s:s, s:I, s:s, s:f, s:o, s:o}", "format",
+                             "scry-job", "version", JOB_VERSION, "scry", SCRY_VERSION, "id", info->id, "name",
+                             text_json(info->name), "host", text_json(info->host), "user", text_json(info->user), "cwd",
+                             text_json(info->cwd), "argv", info->argv, "started", started, "started_ns",
+                             (json_int_t)info->started_ns, "boot_id", info->boot_id, "sample_seconds",
+                             info->sample_seconds, "supervisor", process_json(info->supervisor, info->supervisor_ticks),
+                             "command", process_json(info->root, info->root_ticks));
+    if (json && info->ended) {
+        json_object_set_new(json, "result", result_json(&info->result));
+        if (info->warnings)
+            json_object_set(json, "warnings", info->warnings);
+        if (info->crashes)
+            json_object_set(json, "crashes", info->crashes);
+    }
+    char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(json);
+    return text;
+}
+
+void job_boot_id(char *ret_id, size_t size)
+{
+    _cleanup_(freep) char *text = NULL;
+    *ret_id = 0;
+    if (file_read("/proc/sys/kernel/random/boot_id", &text, NULL) == 0) {
+        text[strcspn(text, "\n")] = 0;
+        snprintf(ret_id, size, "%s", text);
+    }
+}
+
+uint64_t job_process_ticks(pid_t pid)
+{
+    struct proc_stat stat;
+    if (pid <= 0 || proc_stat_of(pid, 0, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+        return 0; /* of these two, only the parent has not looked yet */
+    return stat.start_ticks;
+}
+
+static bool is_alive(pid_t pid, uint64_t ticks)
+{
+    return pid > 0 && ticks && job_process_ticks(pid) == ticks;
+}
+
+/* Seconds since the spool was last written, by this host's clock. */
+static double spool_age(const char *path)
+{
+    char file[PATH_MAX];
+    struct stat st;
+    if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) >= sizeof file || stat(file, &st) < 0)
+        return 1e9;
+    return difftime(time(NULL), st.st_mtime);
+}
+
+enum job_state job_state(const char *path, const struct job_info *info)
+{
+    if (info->ended)
+        return JOB_ENDED;
+    char host[256] = "", boot_id[64];
+    gethostname(host, sizeof host - 1);
+    job_boot_id(boot_id, sizeof boot_id);
+    if (strcmp(host, info->host) != 0) {
+        double lease = 5 * info->sample_seconds > LEASE_SECONDS ? 5 * info->sample_seconds : LEASE_SECONDS;
+        return spool_age(path) <= lease ? JOB_RUNNING : JOB_UNREACHABLE;
+    }
+    if (strcmp(boot_id, info->boot_id) != 0)
+        return JOB_LOST;
+    if (is_alive(info->supervisor, info->supervisor_ticks))
+        return JOB_RUNNING;
+    return is_alive(info->root, info->root_ticks) ? JOB_UNWATCHED : JOB_LOST;
+}
+
+int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err)
+{
+    *ret_state = JOB_LOST;
+    int code = job_info_read(path, ret_info, err);
+    if (code < 0)
+        return code;
+    pause_at("info.between-looks");
+    *ret_state = job_state(path, ret_info);
+    if (*ret_state == JOB_RUNNING || *ret_state == JOB_ENDED)
+        return 0;
+    /* scry run is gone: what it wrote last is there now */
+    struct job_info now;
+    if (job_info_read(path, &now, NULL) < 0 || !now.ended) {
+        job_info_done(&now);
+        return 0;
+    }
+    job_info_done(ret_info);
+    *ret_info = now;
+    *ret_state = JOB_ENDED;
+    return 0;
+}
+
+const char *job_state_name(enum job_state state)
+{
+    switch (state) {
+    case JOB_RUNNING:
+        return "running";
+    case JOB_ENDED:
+        return "ended";
+    case JOB_UNWATCHED:
+        return "unwatched";
+    case JOB_LOST:
+        return "lost";
+    case JOB_UNREACHABLE:
+        return "unreachable";
+    }
+    return "lost";
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job.json: who ran what, where and when, and how it ended. Rewritten atomically: readers see the old or the new one.
+ * What the file says and what is true may differ when its writer was killed; job_state() looks at both.
+ */
+#ifndef SCRY_JOBDIR_RECORD_INFO_H
+#define SCRY_JOBDIR_RECORD_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+enum { JOB_VERSION = 1 };
+
+/* How the job ended. Sizes in bytes, times in seconds. */
+struct job_result {
+    bool started;       /* the command was executed; otherwise exit_code is 126 or 127 */
+    int exit_code;      /* what scry run exited with: the command's own, or 128 + signal */
+    int signal;         /* that killed the command; 0: none */
+    const char *reason; /* why it got that: "out of memory"; "": not known; NULL likewise */
+    bool core_dumped;
+    double wall_seconds, cpu_seconds;
+    uint64_t peak_rss_bytes;      /* of the largest process */
+    uint64_t peak_tree_rss_bytes; /* of all processes together; pages shared between them count for each */
+    uint64_t processes, processes_at_once, threads_at_once;
+    uint64_t left_running; /* processes that outlived the command */
+    uint64_t lost_records;
+};
+
+struct job_info {
+    json_t *json; /* owns what the strings below point to, after job_info_read */
+    const char *id, *name, *host, *user, *cwd, *boot_id;
+    json_t *argv;        /* array of strings; a borrowed reference */
+    json_t *warnings;    /* array of {kind, text}; a borrowed reference, or NULL */
+    json_t *crashes;     /* array, as in the records; a borrowed reference, or NULL */
+    uint64_t started_ns; /* wall clock */
+    double sample_seconds;
+    pid_t supervisor, root;                /* 0: not yet */
+    uint64_t supervisor_ticks, root_ticks; /* start times since boot: with the pid, a process for ever */
+    bool ended;
+    struct job_result result; /* when ended */
+};
+
+/* Reads path/job.json. 0, -ENOENT, -EBADMSG (unreadable, err says where), -EPROTO (a newer version: err names it).
+ * *ret_info is to be passed to job_info_done in any case. */
+int job_info_read(const char *path, struct job_info *ret_info, struct err *err);
+/* What job.json is to say, malloc'ed; NULL: out of memory. */
+char *job_info_text(const struct job_info *info);
+void job_info_done(struct job_info *info);
+
+/* What is so now, as far as it can be seen from here. */
+enum job_state {
+    JOB_RUNNING,     /* watched by its scry run */
+    JOB_ENDED,       /* and the result is known */
+    JOB_UNWATCHED,   /* scry run died, the command goes on: not recorded any more */
+    JOB_LOST,        /* scry run and the command are gone (killed, or the node restarted): no result */
+    JOB_UNREACHABLE, /* on another host, and nothing was heard for a while: running or dead, unknown */
+};
+enum job_state job_state(const char *path, const struct job_info *info);
+
+/* Both at once. A job that ends between the two looks has ended, and is not lost. As job_info_read; *ret_state is
+ * JOB_LOST where that fails. */
+int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err);
+const char *job_state_name(enum job_state state); /* "running", "ended", "unwatched", "lost", "unreachable" */
+
+/* Of this machine since its start (/proc/sys/kernel/random/boot_id); "" when unknown. */
+void job_boot_id(char *ret_id, size_t size);
+
+/* When a living process started, in ticks since boot; 0: there is none. */
+uint64_t job_process_ticks(pid_t pid);
+
+#endif

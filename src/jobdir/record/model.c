@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/record/spool.h"
+
+/* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
+static const double RATE_SECONDS = 0.15;
+
+static uint64_t get_count(const json_t *json, const char *key)
+{
+    json_int_t number = json_integer_value(json_object_get(json, key));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static double get_number(const json_t *json, const char *key)
+{
+    return json_number_value(json_object_get(json, key));
+}
+
+static void get_name(char ret_name[JOB_NAME_SIZE], const json_t *json, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    snprintf(ret_name, JOB_NAME_SIZE, "%s", text ? text : "?");
+}
+
+static uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+int job_model_init(struct job_model *model, size_t keep_limit)
+{
+    *model = (struct job_model){.keep_limit = keep_limit};
+    model->warnings = json_array();
+    model->gaps = json_array();
+    model->crashes = json_array();
+    model->pauses = json_array();
+    model->firings = json_array();
+    return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
+}
+
+static void let_go(const struct job_process *process)
+{
+    json_decref(process->argv);
+    json_decref(process->cwd);
+}
+
+void job_model_done(struct job_model *model)
+{
+    struct job_process *process, *next_process;
+    HASH_ITER(hh, model->alive, process, next_process)
+    {
+        HASH_DEL(model->alive, process);
+        let_go(process);
+        free(process);
+    }
+    for (size_t i = 0; i < model->ended_count; i++)
+        let_go(&model->ended[i]);
+    struct job_why *why, *next_why;
+    HASH_ITER(hh, model->whys, why, next_why)
+    {
+        HASH_DEL(model->whys, why);
+        free(why);
+    }
+    struct job_command *command, *next_command;
+    HASH_ITER(hh, model->commands, command, next_command)
+    {
+        HASH_DEL(model->commands, command);
+        free(command);
+    }
+    free(model->ended);
+    json_decref(model->node);
+    json_decref(model->node_sample);
+    json_decref(model->stall);
+    json_decref(model->end);
+    json_decref(model->firings);
+    json_decref(model->rules);
+    json_decref(model->warnings);
+    json_decref(model->gaps);
+    json_decref(model->crashes);
+    json_decref(model->pauses);
+    *model = (struct job_model){0};
+}
+
+static void count_command(struct job_model *model, const struct job_process *process)
+{
+    struct job_command *command;
+    const char *name = process->name;
+    HASH_FIND_STR(model->commands, name, command);
+    if (!command && HASH_COUNT(model->commands) >= JOB_COMMANDS) {
+        name = "(others)";
+        HASH_FIND_STR(model->commands, name, command);
+    }
+    if (!command) {
+        command = calloc(1, sizeof *command);
+        if (!command)
+            return;
+        snprintf(command->name, sizeof command->name, "%s", name);
+        HASH_ADD_STR(model->commands, name, command);
+    }
+    command->count++;
+    command->cpu_ns += process->cpu_ns;
+    command->peak_rss = max_count(command->peak_rss, process->peak_rss);
+}
+
+/* Adopts what the process has. */
+static void keep_ended(struct job_model *model, const struct job_process *process)
+{
+    count_command(model, process);
+    model->unknown += process->status == JOB_STATUS_UNKNOWN;
+    model->failed += process->status != JOB_STATUS_UNKNOWN && process->status != 0;
+    model->peak_rss = max_count(model->peak_rss, process->peak_rss);
+    if (model->ended_count >= model->keep_limit) {
+        model->ended_omitted++;
+        let_go(process);
+        return;
+    }
+    if (model->ended_count == model->ended_room) {
+        size_t room = model->ended_room ? 2 * model->ended_room : 64;
+        struct job_process *more = realloc(model->ended, room * sizeof *more);
+        if (!more) {
+            model->ended_omitted++;
+            let_go(process);
+            return;
+        }
+        model->ended = more;
+        model->ended_room = room;
+    }
+    model->ended[model->ended_count++] = *process;
+}
+
+/* The process left without a record of its end (records were lost, or its pid is used again). */
+static void end_unseen(struct job_model *model, struct job_process *process)
+{
+    HASH_DEL(model->alive, process);
+    process->end = process->sampled;
+    keep_ended(model, process);
+    free(process);
+}
+
+static bool same_start(double a, double b)
+{
+    return a - b < 0.05 && b - a < 0.05; /* the kernel tells start times in hundredths of a second */
+}
+
+static struct job_process *find_alive(struct job_model *model, pid_t pid)
+{
+    struct job_process *process;
+    HASH_FIND_INT(model->alive, &pid, process);
+    return process;
+}
+
+/* A new name without a command is of a program of which nothing else is known. */
+static void apply_process_command(struct job_process *process, const json_t *record, bool renamed)
+{
+    json_t *argv = json_object_get(record, "argv"), *cwd = json_object_get(record, "cwd");
+    if (!json_is_array(argv) && !renamed)
+        return;
+    let_go(process);
+    process->argv = json_is_array(argv) ? json_incref(argv) : NULL;
+    process->cwd = json_is_string(cwd) ? json_incref(cwd) : NULL;
+    process->argv_cut = json_is_true(json_object_get(record, "argv_cut"));
+}
+
+static struct job_process *apply_process(struct job_model *model, const json_t *record)
+{
+    pid_t pid = (pid_t)get_count(record, "pid");
+    double start = get_number(record, "start");
+    struct job_process *process = find_alive(model, pid);
+    if (process && !same_start(process->start, start)) {
+        end_unseen(model, process);
+        process = NULL;
+    }
+    if (!process) {
+        process = calloc(1, sizeof *process);
+        if (!process)
+            return NULL;
+        *process = (struct job_process){.pid = pid,
+                                        .start = start,
+                                        .end = -1,
+                                        .state = '?',
+                                        .status = JOB_STATUS_UNKNOWN,
+                                        .sampled = start,
+                                        .threads = 1,
+                                        .peak_threads = 1};
+        HASH_ADD_INT(model->alive, pid, process);
+    }
+    process->ppid = (pid_t)get_count(record, "ppid");
+    char former[JOB_NAME_SIZE];
+    memcpy(former, process->name, sizeof former);
+    get_name(process->name, record, "name");
+    apply_process_command(process, record, strcmp(former, process->name) != 0);
+    return process;
+}
+
+static const char *const sources[] = {
+    [JOB_STATUS_BY_EVENT] = "event", [JOB_STATUS_BY_PIDFD] = "pidfd", [JOB_STATUS_BY_WAIT] = "wait"};
+
+const char *job_status_source_name(enum job_status_source source)
+{
+    return sources[source];
+}
+
+static enum job_status_source get_source(const json_t *record)
+{
+    const char *text = json_string_value(json_object_get(record, "source"));
+    for (int i = JOB_STATUS_BY_EVENT; text && i <= JOB_STATUS_BY_WAIT; i++)
+        if (strcmp(sources[i], text) == 0)
+            return (enum job_status_source)i;
+    return JOB_STATUS_BY_NOBODY;
+}
+
+static const char *get_why(struct job_model *model, const json_t *record)
+{
+    const char *text = json_string_value(json_object_get(record, "why"));
+    struct job_why *why;
+    if (!text)
+        return NULL;
+    HASH_FIND_STR(model->whys, text, why);
+    if (!why && HASH_COUNT(model->whys) < JOB_WHYS && (why = calloc(1, sizeof *why + strlen(text) + 1))) {
+        memcpy(why->text, text, strlen(text) + 1);
+        HASH_ADD_STR(model->whys, text, why);
+    }
+    if (!why)
+        return NULL;
+    why->count++;
+    return why->text;
+}
+
+static void apply_process_end(struct job_model *model, const json_t *record)
+{
+    struct job_process *process = apply_process(model, record);
+    if (!process)
+        return;
+    const json_t *status = json_object_get(record, "status");
+    process->end = get_number(record, "end");
+    process->cpu_ns = max_count(process->cpu_ns, get_count(record, "cpu_ns"));
+    process->peak_rss = max_count(process->peak_rss, get_count(record, "peak_rss"));
+    process->peak_threads = max_count(process->peak_threads, get_count(record, "threads"));
+    process->status = json_is_integer(status) ? (int)json_integer_value(status) : JOB_STATUS_UNKNOWN;
+    process->source = get_source(record);
+    process->why = process->status == JOB_STATUS_UNKNOWN ? get_why(model, record) : NULL;
+    process->state = 'X';
+    HASH_DEL(model->alive, process);
+    keep_ended(model, process);
+    free(process);
+}
+
+/* It was none of the job's. */
+static void apply_withdrawn(struct job_model *model, const json_t *record)
+{
+    struct job_process *process = find_alive(model, (pid_t)get_count(record, "pid"));
+    if (!process)
+        return;
+    HASH_DEL(model->alive, process);
+    let_go(process);
+    free(process);
+    model->started_total -= model->started_total > 0;
+    model->peak_processes = get_count(record, "peak_processes");
+    model->peak_threads = get_count(record, "peak_threads");
+}
+
+static uint64_t row_count(const json_t *row, size_t index)
+{
+    json_int_t number = json_integer_value(json_array_get(row, index));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static void apply_alive_row(struct job_model *model, const json_t *row, double seconds)
+{
+    struct job_process *process = find_alive(model, (pid_t)row_count(row, 0));
+    if (!process)
+        return;
+    const char *state = json_string_value(json_array_get(row, 1));
+    uint64_t cpu_ns = row_count(row, 4);
+    double passed = seconds - process->sampled;
+    if (passed >= RATE_SECONDS)
+        process->cpu_share = cpu_ns > process->cpu_ns ? (double)(cpu_ns - process->cpu_ns) / 1e9 / passed : 0;
+    process->state = state && *state ? *state : '?';
+    process->rss = row_count(row, 2);
+    process->peak_rss = max_count(max_count(process->peak_rss, row_count(row, 3)), process->rss);
+    process->cpu_ns = max_count(process->cpu_ns, cpu_ns);
+    process->threads = row_count(row, 5);
+    process->peak_threads = max_count(process->peak_threads, process->threads);
+    process->sampled = seconds;
+    model->peak_rss = max_count(model->peak_rss, process->peak_rss);
+}
+
+/* Processors that were busy. Samples are recorded a little after they were taken, and the kernel counts in ticks: so
+ * the rate may come out as more than there can have been. */
+static double busy(const struct job_model *model, double cpu_seconds, double passed)
+{
+    double share = cpu_seconds / passed, cpus = (double)get_count(model->node, "cpus"),
+           threads = (double)model->peak_threads;
+    share = cpus > 0 && share > cpus ? cpus : share;
+    return threads > 0 && share > threads ? threads : share;
+}
+
+static void apply_tree(struct job_model *model, const json_t *tree, double seconds)
+{
+    uint64_t cpu_ns = get_count(tree, "cpu_ns");
+    double passed = seconds - model->rated_seconds;
+    model->processes = get_count(tree, "processes");
+    model->threads = get_count(tree, "threads");
+    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, get_count(tree, "peak_threads")));
+    if (passed >= RATE_SECONDS) {
+        double used = cpu_ns > model->rated_cpu_ns ? (double)(cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
+        model->cpu_share = busy(model, used, passed);
+        series_add_from(&model->cpu_series, model->rated_seconds, seconds, model->cpu_share);
+        model->rated_seconds = seconds;
+        model->rated_cpu_ns = cpu_ns;
+    } else {
+        series_add_from(&model->cpu_series, seconds, seconds, -1); /* as far as the others go */
+    }
+    model->rss = get_count(tree, "rss");
+    model->cpu_ns = max_count(model->cpu_ns, cpu_ns);
+    model->started_total = max_count(model->started_total, get_count(tree, "started"));
+    model->ended_total = max_count(model->ended_total, get_count(tree, "ended"));
+    model->peak_processes =
+        max_count(model->peak_processes, max_count(model->processes, get_count(tree, "peak_processes")));
+    model->peak_tree_rss = max_count(model->peak_tree_rss, model->rss);
+    series_add(&model->processes_series, seconds, (double)model->processes);
+    series_add(&model->rss_series, seconds, (double)model->rss);
+}
+
+static void apply_sample(struct job_model *model, const json_t *record, double seconds)
+{
+    size_t index;
+    json_t *row;
+    model->samples++;
+    json_array_foreach(json_object_get(record, "alive"), index, row) apply_alive_row(model, row, seconds);
+    /* the rows name only what changed: the others used no processor since */
+    struct job_process *process, *next;
+    HASH_ITER(hh, model->alive, process, next)
+    if (process->sampled < seconds) {
+        process->cpu_share = 0;
+        process->sampled = seconds;
+    }
+    apply_tree(model, json_object_get(record, "tree"), seconds);
+    json_t *node = json_object_get(record, "node");
+    if (json_is_object(node)) {
+        json_decref(model->node_sample);
+        model->node_sample = json_incref(node);
+    }
+}
+
+static bool means_no(const char *value)
+{
+    static const char *const words[] = {"no", "off", "0", "false"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(value, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A job that was started with tracing off has a pause only once that is changed. */
+static void apply_setting(struct job_model *model, const json_t *record, double seconds)
+{
+    const char *key = json_string_value(json_object_get(record, "key"));
+    const char *value = json_string_value(json_object_get(record, "value"));
+    bool before = model->switched_off || model->trace_off;
+    if (!key || !value || !json_is_true(json_object_get(record, "taken")))
+        return;
+    if (strcmp(key, "on") == 0)
+        model->switched_off = means_no(value);
+    else if (strcmp(key, "trace") == 0)
+        model->trace_off = strcmp(value, "off") == 0;
+    bool after = model->switched_off || model->trace_off;
+    json_t *last = json_array_get(model->pauses, json_array_size(model->pauses) - 1);
+    if (before == after)
+        return;
+    if (after)
+        json_array_append_new(model->pauses, json_pack("{s:f, s:n}", "from", seconds, "to"));
+    else if (last && json_is_null(json_object_get(last, "to")))
+        json_object_set_new(last, "to", json_real(seconds));
+    else
+        json_array_append_new(model->pauses, json_pack("{s:f, s:f}", "from", 0.0, "to", seconds));
+}
+
+static void keep_last(json_t **slot, const json_t *record)
+{
+    json_decref(*slot);
+    *slot = json_incref((json_t *)record);
+}
+
+void job_model_apply(struct job_model *model, const json_t *record)
+{
+    const char *type = json_string_value(json_object_get(record, "type"));
+    double seconds = get_number(record, "t");
+    const json_t *seq = json_object_get(record, "seq");
+    if (!type)
+        return;
+    if (seq) {
+        uint64_t number = get_count(record, "seq");
+        if (number > model->next_seq)
+            model->missing_records += number - model->next_seq;
+        model->next_seq = number + 1;
+    }
+    model->records++;
+    if (seconds > model->last_seconds)
+        model->last_seconds = seconds;
+    if (strcmp(type, "sample") == 0) {
+        apply_sample(model, record, seconds);
+    } else if (strcmp(type, "process") == 0) {
+        apply_process(model, record);
+    } else if (strcmp(type, "process_end") == 0) {
+        apply_process_end(model, record);
+    } else if (strcmp(type, "withdrawn") == 0) {
+        apply_withdrawn(model, record);
+    } else if (strcmp(type, "setting") == 0) {
+        apply_setting(model, record, seconds);
+    } else if (strcmp(type, "tracing") == 0) {
+        const char *trace = json_string_value(json_object_get(json_object_get(record, "settings"), "trace"));
+        model->trace_off = trace && strcmp(trace, "off") == 0;
+    } else if (strcmp(type, "node") == 0) {
+        keep_last(&model->node, record);
+    } else if (strcmp(type, "method") == 0) {
+        const char *reason = json_string_value(json_object_get(record, "reason"));
+        model->singly = json_is_true(json_object_get(record, "singly"));
+        snprintf(model->reason, sizeof model->reason, "%s", reason ? reason : "");
+    } else if (strcmp(type, "warning") == 0) {
+        json_array_append(model->warnings, (json_t *)record);
+    } else if (strcmp(type, "gap") == 0) {
+        json_array_append(model->gaps, (json_t *)record);
+    } else if (strcmp(type, "crash") == 0) {
+        json_array_append(model->crashes, (json_t *)record);
+    } else if (strcmp(type, "stall") == 0) {
+        keep_last(&model->stall, record);
+    } else if (strcmp(type, "rule") == 0) {
+        if (json_array_size(model->firings) < JOB_FIRINGS)
+            json_array_append(model->firings, (json_t *)record);
+    } else if (strcmp(type, "rules") == 0) {
+        keep_last(&model->rules, record);
+    } else if (strcmp(type, "end") == 0) {
+        keep_last(&model->end, record);
+    }
+}
+
+static void add_problem(json_t *problems, const char *format, uint64_t number)
+{
+    char text[160];
+    snprintf(text, sizeof text, format, (unsigned long long)number);
+    json_array_append_new(problems, json_string(text));
+}
+
+int job_model_read(struct job_model *model, const char *path, json_t *problems, struct err *err)
+{
+    struct spool_reader reader;
+    struct err here = {0};
+    int code = spool_reader_open(&reader, path, &here);
+    if (code == -EPROTO) {
+        spool_reader_close(&reader);
+        return err_set(err, code, "%s", here.text);
+    }
+    if (code < 0) {
+        json_array_append_new(problems, json_string(here.text));
+        return 0;
+    }
+    for (json_t *record; (record = spool_reader_next(&reader));) {
+        job_model_apply(model, record);
+        json_decref(record);
+    }
+    if (!reader.header_seen)
+        json_array_append_new(problems, json_string("the spool has no header: it was cut off or damaged"));
+    if (reader.unread)
+        add_problem(problems, "%llu lines of the spool cannot be read", reader.unread);
+    if (spool_reader_rest(&reader))
+        add_problem(problems, "the last record of the spool is cut off (%llu bytes)", spool_reader_rest(&reader));
+    if (model->missing_records)
+        add_problem(problems, "%llu records are missing in the spool", model->missing_records);
+    spool_reader_close(&reader);
+    return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's state and history, made from its records one after the other. scry run feeds it what it records, reports and
+ * views feed it what they read from the spool: both say the same. Records (jobdir/record/spool.h), times in seconds
+ * since the start of the job, sizes in bytes:
+ *
+ *   node         host, os, arch, cpus, memory_bytes, page_bytes            what the node is; once
+ *   method       singly, reason        are processes too short to be sampled listed one by one; if not, why
+ *   tracing      settings: those of tracing that were given to scry run
+ *   script       path                  the command is a script, which itself has no functions to record
+ *   untraced     text                  why the agent is not loaded into the command, and the remedy
+ *   setting      key, value, taken     changed by scry set
+ *   process      pid, ppid, start, name          first seen, or it has a new name or command (exec)
+ *                argv, argv_cut (true: there is more of it), cwd        its command and working directory, if known
+ *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
+ *                source (of the status: event, pidfd, wait) or why (it is not known); argv, argv_cut, cwd
+ *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's; the peaks without it
+ *   sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
+ *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
+ *                       disk_writes, packets}
+ *                alive: [[pid, state, rss, peak_rss, cpu_ns, threads], ...]         those that changed
+ *   gap          from, to, reason      not observed in between
+ *   warning      kind, note, fields, text: jobdir/text/notes_json.h
+ *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
+ *   rule         rule, fired, results: [{action, service, objects, status, error, result}]: a trigger rule that fired
+ *   rules        list: [{rule, fired, failed}, ...]      how often in all, and in how many some action failed
+ *   stall        seconds, ranks, why: no rank of an MPI program has begun or ended a call for so long
+ *   end          the result, as in job.json
+ */
+#ifndef SCRY_JOBDIR_RECORD_MODEL_H
+#define SCRY_JOBDIR_RECORD_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "base/err.h"
+#include "jobdir/record/series.h"
+
+enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
+
+/* Who told a status: nobody, the kernel's process events, a pidfd, scry run as the parent. */
+enum job_status_source { JOB_STATUS_BY_NOBODY, JOB_STATUS_BY_EVENT, JOB_STATUS_BY_PIDFD, JOB_STATUS_BY_WAIT };
+const char *job_status_source_name(enum job_status_source source); /* as in records; NULL: nobody */
+
+/* Why a status is unknown: there are a handful of texts. */
+struct job_why {
+    uint64_t count;
+    UT_hash_handle hh;
+    char text[];
+};
+
+struct job_process {
+    pid_t pid, ppid;
+    double start, end; /* end < 0: alive, as far as is known */
+    char name[JOB_NAME_SIZE];
+    char state; /* the kernel's letter; '?' before it was sampled */
+    int status; /* wait status, or JOB_STATUS_UNKNOWN */
+    enum job_status_source source;
+    const char *why;    /* it is unknown; of the model; NULL: nothing is said */
+    json_t *argv, *cwd; /* NULL: unknown */
+    bool argv_cut;
+    uint64_t cpu_ns, rss, peak_rss, threads, peak_threads;
+    double sampled;   /* when cpu_ns was taken */
+    double cpu_share; /* processors used between the last two samples, 1.0 is one */
+    UT_hash_handle hh;
+};
+
+/* All processes of one name. */
+struct job_command {
+    char name[JOB_NAME_SIZE];
+    uint64_t count, cpu_ns, peak_rss;
+    UT_hash_handle hh;
+};
+
+struct job_model {
+    size_t keep_limit;         /* ended processes to keep, set before the first record */
+    struct job_process *alive; /* hash by pid */
+    struct job_process *ended; /* in the order of their ends */
+    size_t ended_count, ended_room;
+    uint64_t ended_omitted;       /* beyond keep_limit */
+    struct job_command *commands; /* hash by name, of ended processes; at most JOB_COMMANDS, then "(others)" */
+
+    struct job_why *whys;     /* hash by text; at most JOB_WHYS */
+    uint64_t failed, unknown; /* ended processes: with another status than 0; whose status is not known */
+
+    uint64_t started_total, ended_total;      /* processes; counted also when they are not listed */
+    uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */
+    double cpu_share;                         /* of the tree, between the last two samples */
+    uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
+    struct series processes_series, rss_series, cpu_series;
+
+    json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
+    json_t *warnings, *gaps, *crashes;
+    json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
+    bool switched_off, trace_off; /* on=no, trace=off */
+    json_t *firings;              /* array of `rule` records: of each rule the first, see job/tracing.h */
+    json_t *rules;                /* the last list of rules and how often each fired, or NULL */
+    bool singly;
+    char reason[256]; /* why not singly */
+    double last_seconds;
+    double rated_seconds; /* when cpu_share was taken, and the time used until then */
+    uint64_t rated_cpu_ns;
+    uint64_t records, samples, next_seq;
+    uint64_t missing_records; /* holes in the sequence */
+};
+
+int job_model_init(struct job_model *model, size_t keep_limit);
+void job_model_done(struct job_model *model);
+/* Borrowed. Members that are missing or of the wrong type count as 0; unknown types of records are ignored. */
+void job_model_apply(struct job_model *model, const json_t *record);
+
+/* Reads the whole spool of a job directory. What could not be read is described in `problems` (an array of strings).
+ * Only a newer version is an error. */
+int job_model_read(struct job_model *model, const char *path, json_t *problems, struct err *err);
+
+#endif

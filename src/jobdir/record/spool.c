@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/span.h"
+#include "jobdir/text/text.h"
+
+/* Kept free for job.json and report.txt, so that the end of a job on a full disk can still be written down. */
+enum { RESERVE_BYTES = 192 << 10, FLUSH_BYTES = 256 << 10, FREE_PERCENT = 5 };
+static const char RESERVE[] = "spool/reserve";
+
+static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(spool->reason, sizeof spool->reason, format, args);
+    va_end(args);
+    spool->stopped = true;
+    if (spool->fd >= 0)
+        close(spool->fd);
+    spool->fd = -1;
+    spool->lost += spool->pending_records;
+    spool->pending_records = 0;
+    buf_done(&spool->pending);
+}
+
+static void keep_reserve(struct spool *spool)
+{
+    _cleanup_(closep) int fd = openat(spool->dir_fd, RESERVE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    if (posix_fallocate(fd, 0, RESERVE_BYTES) != 0)
+        unlinkat(spool->dir_fd, RESERVE, 0); /* a full disk at the start: nothing can be kept */
+}
+
+void spool_release_reserve(struct spool *spool)
+{
+    if (spool->dir_fd >= 0)
+        unlinkat(spool->dir_fd, RESERVE, 0);
+}
+
+void spool_open(struct spool *spool, const char *path, const char *id, uint64_t max_bytes)
+{
+    *spool = (struct spool){.fd = -1, .dir_fd = -1, .max_bytes = max_bytes};
+    spool->dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (spool->dir_fd < 0) {
+        stop(spool, "%s cannot be opened: %s", path, strerror(errno));
+        return;
+    }
+    keep_reserve(spool);
+    spool->fd = openat(spool->dir_fd, "spool/records.jsonl", O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    if (spool->fd < 0) {
+        stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(errno));
+        return;
+    }
+    spool_put_take(spool, json_pack("{s:f, s:s, s:s, s:i, s:s}", "t", 0.0, "type", "spool", "format", "scry-spool",
+                                    "version", SPOOL_VERSION, "job", id));
+    spool_flush(spool);
+}
+
+bool spool_line_take(json_t *record, uint64_t seq, struct buf *out)
+{
+    json_t *line = record ? json_object() : NULL;
+    json_object_set_new(line, "seq", json_integer((json_int_t)seq));
+    json_object_update(line, record);
+    json_decref(record);
+    _cleanup_(freep) char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(line);
+    if (text) {
+        buf_puts(out, text);
+        buf_putc(out, '\n');
+    }
+    return text && !out->failed;
+}
+
+void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records)
+{
+    if (spool->stopped) {
+        spool->lost += records;
+        return;
+    }
+    spool->next_seq += records;
+    spool->pending_records += records;
+    buf_append(&spool->pending, lines, len);
+    if (spool->pending.failed)
+        stop(spool, "out of memory");
+    else if (spool->pending.len > FLUSH_BYTES)
+        spool_flush(spool);
+}
+
+void spool_put_take(struct spool *spool, json_t *record)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    if (spool_line_take(record, spool->next_seq, &line))
+        spool_put_lines(spool, line.data, line.len, 1);
+    else
+        spool->lost++;
+}
+
+static bool has_room(struct spool *spool)
+{
+    struct statvfs fs;
+    if (spool->size_bytes + spool->pending.len > spool->max_bytes) {
+        struct buf limit = BUF_INIT;
+        text_size(&limit, spool->max_bytes);
+        stop(spool, "the job directory reached its limit of %s (--max-size)", limit.data ? limit.data : "");
+        buf_done(&limit);
+        return false;
+    }
+    if (fstatvfs(spool->fd, &fs) == 0 && fs.f_blocks && fs.f_bavail < fs.f_blocks / 100 * FREE_PERCENT) {
+        stop(spool, "less than %d %% of the disk with the job directory is free", FREE_PERCENT);
+        return false;
+    }
+    return true;
+}
+
+void spool_flush(struct spool *spool)
+{
+    if (spool->stopped || spool->pending.len == 0 || !has_room(spool))
+        return;
+    const char *at = spool->pending.data;
+    size_t left = spool->pending.len;
+    while (left) {
+        ssize_t put = write(spool->fd, at, left);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            int code = put < 0 ? errno : EIO;
+            /* no half record at the end; if this fails, readers skip it */
+            int cut = ftruncate(spool->fd, (off_t)spool->size_bytes);
+            (void)cut;
+            if (code == ENOSPC || code == EDQUOT)
+                stop(spool, "the disk with the job directory is full (%s)", strerror(code));
+            else
+                stop(spool, "the job directory cannot be written: %s", strerror(code));
+            return;
+        }
+        at += put;
+        left -= (size_t)put;
+    }
+    spool->size_bytes += spool->pending.len;
+    spool->written += spool->pending_records;
+    spool->pending_records = 0;
+    buf_clear(&spool->pending);
+}
+
+void spool_close(struct spool *spool)
+{
+    spool_flush(spool);
+    spool_release_reserve(spool);
+    if (spool->fd >= 0)
+        close(spool->fd);
+    if (spool->dir_fd >= 0)
+        close(spool->dir_fd);
+    spool->fd = spool->dir_fd = -1;
+    buf_done(&spool->pending);
+}
+
+/* The start of the next line in *ret_line, or false when there is no whole one. */
+static bool next_line(struct spool_reader *reader, struct span *ret_line)
+{
+    size_t searched = 0;
+    for (;;) {
+        char *start = reader->bytes.data + reader->used;
+        size_t have = reader->bytes.len - reader->used;
+        char *end = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        if (end) {
+            *ret_line = span_of(start, (size_t)(end - start));
+            reader->used += ret_line->len + 1;
+            reader->line++;
+            return true;
+        }
+        searched = have;
+        if (reader->used) {
+            buf_drop(&reader->bytes, reader->used);
+            reader->used = 0;
+        }
+        if (have > SPOOL_LINE_LIMIT)
+            return false;
+        char *room = buf_reserve(&reader->bytes, 64 << 10);
+        ssize_t got = room ? read(reader->fd, room, 64 << 10) : -1;
+        if (got <= 0)
+            return false;
+        reader->bytes.len += (size_t)got;
+    }
+}
+
+static json_t *parse_record(struct span line)
+{
+    json_t *json = json_loadb(line.ptr, line.len, 0, NULL);
+    if (json_is_object(json) && json_is_string(json_object_get(json, "type")) &&
+        json_is_number(json_object_get(json, "t")))
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static int read_header(struct spool_reader *reader, const char *file, struct err *err)
+{
+    struct span line;
+    if (!next_line(reader, &line))
+        return 0; /* empty, or cut off in its first line: no records yet */
+    json_t *json = parse_record(line);
+    const char *format = json_string_value(json_object_get(json, "format"));
+    json_int_t version = json_integer_value(json_object_get(json, "version"));
+    int code = 0;
+    if (!format || strcmp(format, "scry-spool") != 0)
+        reader->unread++;
+    else if (version != SPOOL_VERSION)
+        code = err_set(err, -EPROTO, "%s is in format %lld; this scry %s reads format %d: use the scry that wrote it",
+                       file, (long long)version, SCRY_VERSION, SPOOL_VERSION);
+    else
+        reader->header_seen = true;
+    json_decref(json);
+    if (code == 0 && reader->header_seen) { /* handed out like any other record */
+        reader->used -= line.len + 1;
+        reader->line--;
+    }
+    return code;
+}
+
+int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct err *err)
+{
+    char file[PATH_MAX];
+    *ret_reader = (struct spool_reader){.fd = -1};
+    if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) >= sizeof file)
+        return err_set(err, -ENAMETOOLONG, "%s: too long", path);
+    ret_reader->fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (ret_reader->fd < 0)
+        return err_errno(err, -errno, "cannot read %s", file);
+    if (!buf_reserve(&ret_reader->bytes, 4096))
+        return err_set(err, -ENOMEM, "out of memory");
+    return read_header(ret_reader, file, err);
+}
+
+json_t *spool_reader_next(struct spool_reader *reader)
+{
+    struct span line;
+    while (reader->fd >= 0 && next_line(reader, &line)) {
+        json_t *record = parse_record(line);
+        if (record)
+            return record;
+        reader->unread++;
+    }
+    return NULL;
+}
+
+size_t spool_reader_rest(const struct spool_reader *reader)
+{
+    return reader->bytes.len - reader->used;
+}
+
+void spool_reader_close(struct spool_reader *reader)
+{
+    if (reader->fd >= 0)
+        close(reader->fd);
+    reader->fd = -1;
+    buf_done(&reader->bytes);
+}

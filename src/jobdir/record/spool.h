@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The spool, spool/records.jsonl: append-only records, one JSON object a line, each with "seq" (counted from 0), "t"
+ * (seconds since the job's start) and "type". The first one is {"type": "spool", "format": "scry-spool", "version": 1,
+ * "job": ID}. It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
+ *
+ * Writing never fails towards the caller. When the disk is full, a limit is reached or a write fails, the file is cut
+ * back to its last whole record and recording stops; later records are counted as lost.
+ */
+#ifndef SCRY_JOBDIR_RECORD_SPOOL_H
+#define SCRY_JOBDIR_RECORD_SPOOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    SPOOL_FIRST_SEQ = 1, /* after the one that says what it is */
+    SPOOL_VERSION = 1,
+    SPOOL_LINE_LIMIT = 64 << 20
+};
+
+struct spool {
+    int fd;             /* -1: not recording */
+    int dir_fd;         /* of the job directory; -1: none */
+    struct buf pending; /* records not yet written */
+    uint64_t pending_records;
+    uint64_t size_bytes; /* of the file, whole records only */
+    uint64_t max_bytes;
+    uint64_t next_seq;
+    uint64_t written, lost;
+    bool stopped;
+    char reason[256]; /* why recording stopped */
+};
+
+/* Opens (creates) the spool of the job directory at `path`. On failure the spool is stopped with the reason set and
+ * everything given to it is counted as lost. */
+void spool_open(struct spool *spool, const char *path, const char *id, uint64_t max_bytes);
+
+/* Adopts the record, adds "seq" and appends it; written by spool_flush, or when much has gathered. */
+void spool_put_take(struct spool *spool, json_t *record);
+/* The same in two steps: appends the record (NULL: none) as a line, false: it could not be made; and so many such
+ * lines.
+ */
+bool spool_line_take(json_t *record, uint64_t seq, struct buf *out);
+void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records);
+void spool_flush(struct spool *spool);
+
+/* Gives back the room that was kept free for the end of the job (job.json, report.txt): call before writing those. */
+void spool_release_reserve(struct spool *spool);
+void spool_close(struct spool *spool);
+
+/* Reading, also while the job runs. */
+struct spool_reader {
+    int fd;
+    struct buf bytes;
+    size_t used;
+    uint64_t line;    /* of the file, from 1 */
+    uint64_t unread;  /* lines that were no records */
+    bool header_seen; /* the file starts as it should */
+};
+
+/* 0, or -errno with err; -EPROTO: a newer version, named. */
+int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct err *err);
+/* The next record, a new reference; NULL: no more whole line (now). Lines that are no records are skipped and counted.
+ */
+json_t *spool_reader_next(struct spool_reader *reader);
+/* Bytes of a line that was begun and not finished. */
+size_t spool_reader_rest(const struct spool_reader *reader);
+void spool_reader_close(struct spool_reader *reader);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of job directories share: a folder of jobs for each test. */
+#ifndef SCRY_JOBDIR_RECORD_TEST_JOBDIR_H
+#define SCRY_JOBDIR_RECORD_TEST_JOBDIR_H
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/dirs.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/text/text.h"
+
+struct place {
+    char root[64], jobs[96];
+};
+
+static inline int set_up(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    snprintf(place->root, sizeof place->root, "/tmp/scry-jobdir-XXXXXX");
+    assert_non_null(mkdtemp(place->root));
+    snprintf(place->jobs, sizeof place->jobs, "%s/jobs", place->root);
+    setenv("SCRY_STATE_DIR", place->jobs, 1);
+    *state = place;
+    return 0;
+}
+
+static inline void remove_tree(const char *path)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+}
+
+static inline int tear_down(void **state)
+{
+    struct place *place = *state;
+    remove_tree(place->root);
+    free(place);
+    return 0;
+}
+
+static inline void write_file(const char *dir, const char *name, const char *text, size_t len)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), (ssize_t)len);
+    close(fd);
+}
+
+static inline char *read_name(const char *dir, const char *name, size_t *ret_len)
+{
+    char path[512], *text;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(file_read(path, &text, ret_len), 0);
+    return text;
+}
+
+static inline void make_job(struct place *place, char *path, size_t size)
+{
+    struct err err = {0};
+    assert_int_equal(jobdir_make("20260101T000000-h-1-abcdef", NULL, path, size, &err), 0);
+}
+
+#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sections of a report: crashes of processes, and warnings. Both are as their records have them. */
+#include <string.h>
+
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum { SHOWN_FRAMES = 16, SUMMARY_CALLS = 6 };
+
+static void put_frames(struct buf *out, const json_t *frames)
+{
+    size_t index;
+    json_t *frame;
+    json_array_foreach(frames, index, frame)
+    {
+        if (index == SHOWN_FRAMES && json_array_size(frames) > SHOWN_FRAMES + 1) {
+            buf_printf(out, "    ... %zu more frames\n", json_array_size(frames) - index);
+            return;
+        }
+        const char *function = json_string_value(json_object_get(frame, "function"));
+        const char *file = json_string_value(json_object_get(frame, "file"));
+        const char *module = json_string_value(json_object_get(frame, "module"));
+        buf_printf(out, "    #%-2zu ", index);
+        if (function)
+            text_show(out, function);
+        else
+            buf_printf(out, "0x%llx", (unsigned long long)json_integer_value(json_object_get(frame, "pc")));
+        if (file) {
+            buf_puts(out, " at ");
+            text_show(out, file);
+            buf_printf(out, ":%d", (int)json_integer_value(json_object_get(frame, "line")));
+        } else if (module) {
+            buf_puts(out, " in ");
+            text_show(out, module);
+        }
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_fault(struct buf *out, const json_t *crash)
+{
+    const char *reason = json_string_value(json_object_get(crash, "reason"));
+    const json_t *address = json_object_get(crash, "address");
+    if (reason) {
+        buf_puts(out, ": ");
+        text_show(out, reason);
+    }
+    if (json_is_integer(address))
+        buf_printf(out, "%s address 0x%llx", reason ? "," : ":", (unsigned long long)json_integer_value(address));
+}
+
+/* The report has the calls that a traced process was in, all of them, in a place of its own. */
+void report_crashes_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    const json_t *crashes = report_longer(report->info.crashes, report->model.crashes);
+    size_t index;
+    json_t *crash;
+    json_array_foreach(crashes, index, crash)
+    {
+        char name[32];
+        const char *process = json_string_value(json_object_get(crash, "name"));
+        const char *core = json_string_value(json_object_get(crash, "core"));
+        const char *note = json_string_value(json_object_get(crash, "note"));
+        int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+        text_label_in(out, "crash", style.colour ? TEXT_RED : NULL);
+        text_show(out, process ? process : "?");
+        buf_printf(out, " (pid %d): %s (%s)", (int)json_integer_value(json_object_get(crash, "pid")),
+                   text_signal(signo, name, sizeof name), strsignal(signo));
+        put_fault(out, crash);
+        if (core) {
+            buf_puts(out, ", core file ");
+            text_show(out, core);
+        }
+        buf_putc(out, '\n');
+        const json_t *frames = json_object_get(crash, "frames");
+        pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+        put_frames(out, frames);
+        bool known =
+            job_functions_crash(out, report->functions, pid, whole || json_array_size(frames) ? 0 : SUMMARY_CALLS);
+        if (note && (!known || json_is_true(json_object_get(crash, "core_dumped")))) {
+            buf_puts(out, "    ");
+            text_show(out, note);
+            buf_putc(out, '\n');
+        }
+    }
+}
+
+void report_warnings_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    const json_t *warnings = report_longer(report->info.warnings, report->model.warnings);
+    size_t index;
+    json_t *warning;
+    json_array_foreach(warnings, index, warning)
+    {
+        const char *text = json_string_value(json_object_get(warning, "text"));
+        text_label_in(out, "warning", style.colour ? TEXT_YELLOW : NULL);
+        text_show(out, text ? text : "?");
+        buf_putc(out, '\n');
+    }
+}
+
+/* ---- for programs ---- */
+
+static const struct field warning_fields[] = {{"kind", FIELD_TEXT},
+                                              {"note", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                              {"fields", FIELD_OBJECT, .flags = FIELD_OPTIONAL},
+                                              {"text", FIELD_TEXT},
+                                              {"t", FIELD_NUMBER},
+                                              {0}};
+
+static const struct field frame_fields[] = {{"pc", FIELD_COUNT},
+                                            {"function", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                            {"file", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                            {"line", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+                                            {"module", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                            {0}};
+
+static const struct field crash_fields[] = {
+    {"pid", FIELD_COUNT},
+    {"name", FIELD_TEXT},
+    {"signal", FIELD_COUNT},
+    {"core_dumped", FIELD_BOOL, .flags = FIELD_OPTIONAL},
+    {"address", FIELD_INTEGER, .flags = FIELD_OPTIONAL, .about = "that it could not use; from 2^63 on, less 2^64"},
+    {"reason", FIELD_TEXT, .flags = FIELD_OPTIONAL,
+     .about = "what is wrong with that: \"stack overflow\", \"a NULL pointer\""},
+    {"t", FIELD_NUMBER},
+    {"core", FIELD_TEXT, .flags = FIELD_OPTIONAL, .about = "core file"},
+    {"note", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+    {"frames", FIELD_LIST, .flags = FIELD_OPTIONAL, .of = frame_fields},
+    {0}};
+
+static json_t *crashes_json(const void *row, const void *all)
+{
+    const struct job_report *report = row;
+    return report_records_json(report_longer(report->info.crashes, report->model.crashes));
+}
+
+static json_t *warnings_json(const void *row, const void *all)
+{
+    const struct job_report *report = row;
+    return report_records_json(report_longer(report->info.warnings, report->model.warnings));
+}
+
+const struct field report_crash_fields[] = {{"crashes", FIELD_LIST, .json = crashes_json, .of = crash_fields}, {0}};
+const struct field report_warning_fields[] = {{"warnings", FIELD_LIST, .json = warnings_json, .of = warning_fields},
+                                              {0}};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two runs compared. */
+#include <string.h>
+
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum { COMPARED = 6 };
+
+static void compare(const struct job_report *a, const struct job_report *b, struct report_compared ret_rows[COMPARED])
+{
+    struct job_result left = job_report_result(a), right = job_report_result(b);
+    const struct report_compared rows[COMPARED] = {
+        {"wall_seconds", "wall time", left.wall_seconds, right.wall_seconds, COMPARED_SECONDS},
+        {"cpu_seconds", "cpu time", left.cpu_seconds, right.cpu_seconds, COMPARED_SECONDS},
+        {"peak_rss_bytes", "peak of one process", (double)left.peak_rss_bytes, (double)right.peak_rss_bytes,
+         COMPARED_BYTES},
+        {"peak_tree_rss_bytes", "peak in all", (double)left.peak_tree_rss_bytes, (double)right.peak_tree_rss_bytes,
+         COMPARED_BYTES},
+        {"process_count", "processes", (double)left.processes, (double)right.processes},
+        {"threads_at_once", "threads at once", (double)left.threads_at_once, (double)right.threads_at_once},
+    };
+    memcpy(ret_rows, rows, sizeof rows);
+}
+
+/* ---- for programs ---- */
+
+static json_t *ratio_json(const void *row, const void *all)
+{
+    const struct report_compared *compared = row;
+    return compared->a > 0 ? json_real(compared->b / compared->a) : json_null();
+}
+
+const struct field report_compared_fields[] = {
+    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a)},
+    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b)},
+    {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json, .about = "b / a; null when a is 0"},
+    {0}};
+
+static const struct field value_fields[] = {
+    {"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
+     .choices = "wall_seconds|cpu_seconds|peak_rss_bytes|peak_tree_rss_bytes|process_count|threads_at_once"},
+    {"", FIELD_PART, .of = report_compared_fields},
+    {0}};
+
+struct run {
+    const char *id, *status;
+    int exit_code;
+};
+
+static const struct field run_fields[] = {{"id", FIELD_TEXT, FIELD_AT(struct run, id)},
+                                          {"status", FIELD_TEXT, FIELD_AT(struct run, status)},
+                                          {"exit_code", FIELD_COUNT, FIELD_AT(struct run, exit_code)},
+                                          {0}};
+
+struct diff {
+    struct run a, b;
+    json_t *values, *functions, *mpi;
+};
+
+static const struct field diff_fields[] = {{"a", FIELD_OBJECT, FIELD_AT(struct diff, a), .of = run_fields},
+                                           {"b", FIELD_OBJECT, FIELD_AT(struct diff, b), .of = run_fields},
+                                           {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
+                                           {"functions", FIELD_LIST, FIELD_AT(struct diff, functions),
+                                            .of = report_function_diff_fields,
+                                            .about = "the hottest functions of both, those that changed most first"},
+                                           {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL,
+                                            .of = report_mpi_diff_fields, .about = "null: neither ran an MPI program"},
+                                           {0}};
+
+static struct run run_of(const struct job_report *report)
+{
+    return (struct run){report->info.id, job_report_status(report), job_report_result(report).exit_code};
+}
+
+json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b)
+{
+    struct report_compared rows[COMPARED];
+    compare(a, b, rows);
+    struct diff diff = {.a = run_of(a),
+                        .b = run_of(b),
+                        .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
+                        .functions = job_functions_diff_json(a->functions, b->functions),
+                        .mpi = mpi_report_diff_json(a->mpi, b->mpi)};
+    json_t *json = fields_json(diff_fields, &diff, NULL);
+    json_decref(diff.values);
+    json_decref(diff.functions);
+    json_decref(diff.mpi);
+    return json;
+}
+
+json_t *job_report_diff_schema(void)
+{
+    return fields_schema(diff_fields);
+}
+
+/* ---- for people ---- */
+
+static void put_value(struct buf *out, const struct report_compared *row, double value)
+{
+    buf_putc(out, ' ');
+    if (row->kind == COMPARED_NS)
+        text_ns_in(out, value, 14);
+    else if (row->kind == COMPARED_SECONDS)
+        text_seconds_in(out, value, 14);
+    else if (row->kind == COMPARED_BYTES)
+        text_size_in(out, (uint64_t)value, 14);
+    else if (row->kind == COMPARED_SHARE)
+        buf_printf(out, "%12.1f %%", 100 * value);
+    else
+        buf_printf(out, "%14.0f", value);
+}
+
+void report_change_text(struct buf *out, double a, double b)
+{
+    if (a > 0)
+        buf_printf(out, " %+9.1f%%", 100 * (b / a - 1));
+    else if (b > 0)
+        buf_puts(out, "        new");
+    else
+        buf_printf(out, "%11s", "");
+}
+
+void report_compared_text(struct buf *out, const struct report_compared *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(out, "%-22s", rows[i].label);
+        put_value(out, &rows[i], rows[i].a);
+        put_value(out, &rows[i], rows[i].b);
+        report_change_text(out, rows[i].a, rows[i].b);
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_outcome(struct buf *out, const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    char name[32];
+    if (result.signal)
+        buf_printf(out, " %14s", text_signal(result.signal, name, sizeof name));
+    else if (report->info.ended)
+        buf_printf(out, "         exit %2d", result.exit_code);
+    else
+        buf_printf(out, " %14s", job_report_status(report));
+}
+
+void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b)
+{
+    struct report_compared rows[COMPARED];
+    compare(a, b, rows);
+    buf_printf(out, "A  %s %s\nB  %s %s\n\n%-22s %14s %14s %10s\n", a->info.id, a->info.name, b->info.id, b->info.name,
+               "", "A", "B", "change");
+    buf_printf(out, "%-22s", "end");
+    put_outcome(out, a);
+    put_outcome(out, b);
+    buf_putc(out, '\n');
+    report_compared_text(out, rows, COMPARED);
+    mpi_report_diff_text(out, a->mpi, b->mpi);
+    job_functions_diff_text(out, a->functions, b->functions);
+}

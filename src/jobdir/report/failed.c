@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/report/failed.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };
+static const double TICK = 0.05; /* times of what was only seen in /proc are that coarse */
+
+/* ---- finding ---- */
+
+static bool has_failed(const struct job_process *process)
+{
+    return process->status != JOB_STATUS_UNKNOWN && process->status != 0;
+}
+
+/* As a shell has it: its own status is this one if it ends with that of a child. */
+static int shell_status(const struct job_process *process)
+{
+    return WIFSIGNALED(process->status) ? 128 + WTERMSIG(process->status) : WEXITSTATUS(process->status);
+}
+
+/* Numbers may be given again. */
+static bool is_child(const struct job_process *process, const struct job_process *parent)
+{
+    return process != parent && process->ppid == parent->pid && process->start >= parent->start - TICK &&
+           process->start <= parent->end + TICK;
+}
+
+static double last_start(const struct job_model *model, const struct job_process *parent)
+{
+    double last = -1;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_child(&model->ended[i], parent) && model->ended[i].start > last)
+            last = model->ended[i].start;
+    for (const struct job_process *process = model->alive; process; process = process->hh.next)
+        if (is_child(process, parent) && process->start > last)
+            last = process->start;
+    return last;
+}
+
+/* The child that made it fail, or NULL. */
+static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent)
+{
+    const struct job_process *first = NULL, *same = NULL;
+    double started = last_start(model, parent);
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK)
+            continue;
+        if (process->end >= started && (!first || process->end < first->end))
+            first = process;
+        if (shell_status(process) == shell_status(parent) && (!same || process->end > same->end))
+            same = process;
+    }
+    return first ? first : same;
+}
+
+static const struct job_process *find_command(const struct job_model *model, pid_t supervisor)
+{
+    const struct job_process *found = NULL;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (model->ended[i].ppid == supervisor && (!found || model->ended[i].start < found->start))
+            found = &model->ended[i];
+    return found;
+}
+
+/* ---- telling ---- */
+
+static json_t *exit_code_json(const void *row, const void *all)
+{
+    int status = ((const struct job_process *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFEXITED(status) ? json_integer(WEXITSTATUS(status)) : json_null();
+}
+
+static json_t *signal_json(const void *row, const void *all)
+{
+    int status = ((const struct job_process *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? json_integer(WTERMSIG(status)) : json_null();
+}
+
+const struct field report_status_fields[] = {
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = exit_code_json,
+     .about = "exit status; null: not known, still running, or killed by a signal"},
+    {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = signal_json, .about = "that killed it"},
+    {0}};
+
+const struct field report_argv_fields[] = {
+    {"argv", FIELD_LIST, FIELD_AT(struct job_process, argv), FIELD_OR_NULL, .of = fields_texts,
+     .about = "command line when its program began, secrets as ***; of a child that executed nothing, its parent's; "
+              "null: not known"},
+    {"argv_cut", FIELD_BOOL, FIELD_AT(struct job_process, argv_cut), .about = "argv is not all of it"},
+    {"cwd", FIELD_TEXT, FIELD_AT(struct job_process, cwd), FIELD_OR_NULL,
+     .about = "working directory when its program began; null: not known"},
+    {0}};
+
+static const struct field failed_process_fields[] = {{"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid)},
+                                                     {"name", FIELD_TEXT, FIELD_AT(struct job_process, name)},
+                                                     {"end_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, end)},
+                                                     {"", FIELD_PART, .of = report_status_fields},
+                                                     {"", FIELD_PART, .of = report_argv_fields},
+                                                     {0}};
+
+static json_t *chain_json(const void *row, const void *all)
+{
+    const struct job_model *model = row;
+    const struct job_process *command = find_command(model, *(const pid_t *)all);
+    json_t *chain = json_array();
+    for (unsigned i = 0; command && has_failed(command) && i < CHAIN_MOST; i++) {
+        json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, all));
+        command = culprit(model, command);
+    }
+    return chain;
+}
+
+static json_t *first_json(const void *row, const void *all)
+{
+    const struct job_model *model = row;
+    const struct job_process *first = NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (has_failed(process) && (!first || process->end < first->end))
+            first = process;
+    }
+    return first ? fields_json(failed_process_fields, first, all) : json_null();
+}
+
+static const struct field why_fields[] = {{"reason", FIELD_TEXT, FIELD_AT(struct job_why, text)},
+                                          {"count", FIELD_COUNT, FIELD_AT(struct job_why, count)},
+                                          {0}};
+
+static json_t *unknown_json(const void *row, const void *all)
+{
+    const struct job_model *model = row;
+    json_t *list = json_array();
+    for (const struct job_why *why = model->whys; why; why = why->hh.next)
+        json_array_append_new(list, fields_json(why_fields, why, all));
+    return list;
+}
+
+/* Of a struct job_model, which belongs to the number of its job's supervisor. */
+static const struct field failed_fields[] = {
+    {"count", FIELD_COUNT, FIELD_AT(struct job_model, failed),
+     .about = "processes that ended with another status than 0, or by a signal"},
+    {"unknown", FIELD_COUNT, FIELD_AT(struct job_model, unknown),
+     .about = "processes of which it is not known how they ended"},
+    {"unknown_reasons", FIELD_LIST, .json = unknown_json, .of = why_fields},
+    {"first", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = first_json, .of = failed_process_fields,
+     .about = "of all processes the first that failed, whether anybody minded or not"},
+    {"chain", FIELD_LIST, .json = chain_json, .of = failed_process_fields,
+     .about = "what made the command fail: the process that failed first, then its parents up to the command, which is "
+              "the last; empty: the command did not fail. Of the children of one that failed it is the first to fail "
+              "after which it started nothing more, else the last whose status it ended with itself"},
+    {0}};
+
+json_t *report_failed_json(const struct job_model *model, pid_t supervisor)
+{
+    return fields_json(failed_fields, model, &supervisor);
+}
+
+const struct field report_failed_fields[] = {{"failed", FIELD_OBJECT, FIELD_AT(struct job_report, failed),
+                                              FIELD_OR_NULL, .of = failed_fields,
+                                              .about = "what failed; null: out of memory"},
+                                             {0}};
+
+/* ---- for people ---- */
+
+bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most)
+{
+    size_t index, start = out->len;
+    const json_t *arg;
+    json_array_foreach(argv, index, arg)
+    {
+        struct buf word = BUF_INIT;
+        const char *text = json_string_value(arg);
+        text_show(&word, text ? text : "?");
+        size_t len = word.data ? word.len : 0, left = most > out->len - start ? most - (out->len - start) : 0;
+        buf_puts(out, index ? " " : "");
+        if (len == 0)
+            buf_puts(out, "''");
+        else
+            buf_append(out, word.data, len < left ? len : text_fit(word.data, len, left));
+        buf_done(&word);
+        if (len >= left && (len > left || index + 1 < json_array_size(argv))) {
+            buf_puts(out, " ...");
+            return true;
+        }
+    }
+    buf_puts(out, cut ? " ..." : "");
+    return json_array_size(argv) > 0;
+}
+
+static void put_process(struct buf *out, const json_t *process)
+{
+    char name[32];
+    const json_t *code = json_object_get(process, "exit_code");
+    text_show(out, json_string_value(json_object_get(process, "name")));
+    buf_printf(out, " (pid %d) ", (int)json_integer_value(json_object_get(process, "pid")));
+    if (json_is_integer(code))
+        buf_printf(out, "exit %d", (int)json_integer_value(code));
+    else
+        buf_puts(out, text_signal((int)json_integer_value(json_object_get(process, "signal")), name, sizeof name));
+}
+
+static void put_failure(struct buf *out, const char *label, const json_t *process)
+{
+    const char *cwd = json_string_value(json_object_get(process, "cwd"));
+    text_label(out, label);
+    put_process(out, process);
+    buf_printf(out, " at %.2f s\n", json_number_value(json_object_get(process, "end_seconds")));
+    text_label(out, "");
+    if (!report_command(out, json_object_get(process, "argv"), json_is_true(json_object_get(process, "argv_cut")),
+                        COMMAND_BYTES))
+        buf_puts(out, "its command line is not known");
+    buf_putc(out, '\n');
+    if (!cwd)
+        return;
+    text_label(out, "");
+    buf_puts(out, "in ");
+    text_show(out, cwd);
+    buf_putc(out, '\n');
+}
+
+static void put_parents(struct buf *out, const json_t *chain)
+{
+    size_t index;
+    const json_t *process;
+    text_label(out, "");
+    buf_puts(out, "then ");
+    json_array_foreach(chain, index, process)
+    {
+        if (index == 0)
+            continue;
+        buf_puts(out, index > 1 ? ", " : "");
+        put_process(out, process);
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_unknown(struct buf *out, const json_t *failed)
+{
+    json_int_t unknown = json_integer_value(json_object_get(failed, "unknown"));
+    const json_t *reasons = json_object_get(failed, "unknown_reasons"), *reason;
+    size_t index;
+    if (!unknown)
+        return;
+    text_label(out, "unknown");
+    buf_printf(out, "how %lld process%s ended\n", (long long)unknown, unknown == 1 ? "" : "es");
+    json_array_foreach(reasons, index, reason)
+    {
+        if (index == WHYS_SHOWN)
+            break;
+        text_label(out, "");
+        buf_printf(out, "%lld: ", (long long)json_integer_value(json_object_get(reason, "count")));
+        text_show(out, json_string_value(json_object_get(reason, "reason")));
+        buf_putc(out, '\n');
+    }
+}
+
+void report_failed_text(struct buf *out, const json_t *failed, bool all)
+{
+    const json_t *chain = json_object_get(failed, "chain"), *first = json_object_get(failed, "first");
+    const json_t *cause = json_array_get(chain, 0);
+    json_int_t count = json_integer_value(json_object_get(failed, "count"));
+    size_t length = json_array_size(chain);
+    bool other = json_is_object(first) && !json_equal(first, cause);
+    if (length > 1) { /* of the command itself all is said */
+        put_failure(out, "failed", cause);
+        put_parents(out, chain);
+    }
+    if (other && all)
+        put_failure(out, length > 1 ? "earlier" : "failed", first);
+    if (all && count > (json_int_t)length && count > 1) {
+        text_label(out, "");
+        buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
+    }
+    if (all)
+        put_unknown(out, failed);
+}
+
+void report_failures_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    report_failed_text(out, report->failed, whole);
+}

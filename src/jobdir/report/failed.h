@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What failed in a job: which process was the first to end with a status other than 0, or by a signal, and which one
+ * made its parents fail, up to the command. The latter is judged, by times and statuses: of the children of a process
+ * that failed, the first to fail after which it started nothing more; else the last whose status it ended with itself.
+ * A failure that its parent did not mind (a test, `|| true`) is none of these.
+ */
+#ifndef SCRY_JOBDIR_REPORT_FAILED_H
+#define SCRY_JOBDIR_REPORT_FAILED_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "jobdir/text/fields.h"
+#include "jobdir/record/model.h"
+
+/* .failed of report.schema.json; command: the number of the job's supervisor, whose child the command is. A new
+ * reference, or NULL when out of memory. */
+json_t *report_failed_json(const struct job_model *model, pid_t supervisor);
+
+/* Lines for people. all: also when the command did not fail, and why statuses are not known. */
+void report_failed_text(struct buf *out, const json_t *failed, bool all);
+
+/* The command line as people read it, cut to about so many bytes; false: it is not known. */
+bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most);
+
+/* Of a struct job_process: how it ended; what is known of its command. */
+extern const struct field report_status_fields[], report_argv_fields[];
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside jobdir: the sections of a report. Each is a file of its own, which says what it shows to people and which
+ * members it has in the report's JSON. report.c has the table of them.
+ */
+#ifndef SCRY_JOBDIR_REPORT_INTERNAL_H
+#define SCRY_JOBDIR_REPORT_INTERNAL_H
+
+#include "jobdir/text/fields.h"
+#include "jobdir/report/report.h"
+
+/* `whole`: in the report; otherwise in the summary. Appends nothing if there is nothing to say. */
+typedef void report_section_fn(struct buf *out, const struct job_report *report, struct report_style style, bool whole);
+
+report_section_fn report_head_text, report_failures_text, report_rules_text, report_crashes_text, report_warnings_text,
+    report_trace_text, report_pauses_text, report_mpi_text, report_messages_text, report_commands_text,
+    report_processes_text, report_gaps_text;
+
+/* The members, of a struct job_report unless there is a function that sets them. */
+extern const struct field report_head_fields[], report_timeline_fields[], report_failed_fields[], report_rule_fields[],
+    report_crash_fields[], report_warning_fields[], report_pause_fields[], report_trace_fields[], report_mpi_fields[],
+    report_messages_fields[], report_command_fields[], report_process_fields[], report_gap_fields[];
+void report_head_json(json_t *object, const struct job_report *report);
+void report_trace_json(json_t *object, const struct job_report *report);
+void report_mpi_json(json_t *object, const struct job_report *report);
+void report_messages_json(json_t *object, const struct job_report *report);
+
+/* A value of two runs (report/diff.c): the lines of a table, and its members but for the name. */
+struct report_compared {
+    const char *name, *label;
+    double a, b;
+    enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
+};
+void report_compared_text(struct buf *out, const struct report_compared *rows, size_t count);
+/* " +12.5%"; " new" if it was 0 before. */
+void report_change_text(struct buf *out, double a, double b);
+extern const struct field report_compared_fields[];
+
+/* Of what job_functions_diff_json and mpi_report_diff_json make. */
+extern const struct field report_function_diff_fields[], report_mpi_diff_fields[];
+
+/* The commands by CPU time, malloc'ed. NULL: out of memory. */
+const struct job_command **report_commands(const struct job_model *model, size_t *ret_count);
+
+/* A copy of an array of records without what only the spool needs. */
+json_t *report_records_json(const json_t *records);
+/* Of two arrays of the same records the longer one: job.json has a copy, which may be older. */
+const json_t *report_longer(const json_t *a, const json_t *b);
+
+#endif

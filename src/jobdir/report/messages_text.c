@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages out of the trace, as `scry report` shows them. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "jobdir/trace/calls.h"
+#include "jobdir/analysis/messages.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, SHOWN_OPEN = 20, SHOWN_UNJUDGED = 6, PLACE = 56 };
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+void mpi_messages_place(struct buf *out, const struct mpi_messages *messages, uint32_t place)
+{
+    const struct mpi_place *of = messages->place_list[place];
+    buf_puts(out, mpi_text_call(of->key.call));
+    if (of->where[0])
+        buf_printf(out, ", %s", of->where);
+}
+
+static void put_rank(struct buf *out, const struct mpi_messages *messages, uint32_t world, int32_t rank)
+{
+    mpi_text_who(out, (struct mpi_who){rank, messages->worlds > 1 ? world + 1 : 0});
+}
+
+/* ---- what is missing, what was corrected ---- */
+
+struct telling {
+    const struct mpi_messages *messages;
+    void (*fn)(void *ctx, const char *line);
+    void *ctx;
+};
+
+static void tell(const struct telling *telling, struct buf *line)
+{
+    if (line->data && !line->failed)
+        telling->fn(telling->ctx, line->data);
+    buf_clear(line);
+}
+
+static void tell_missing(const struct telling *telling, struct buf *line)
+{
+    const struct mpi_messages *messages = telling->messages;
+    uint64_t late = 0, broken = 0, lossy = 0, lost = 0, thinned = 0, stopped = 0, freed = 0;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        late += !messages->ranks[i].from_start;
+        broken += messages->ranks[i].from_start && messages->ranks[i].gap_end != INT64_MIN;
+        lossy += messages->ranks[i].lost > messages->ranks[i].freed;
+        lost += messages->ranks[i].lost - messages->ranks[i].freed;
+        freed += messages->ranks[i].freed;
+        thinned += messages->ranks[i].thinned;
+        stopped += messages->ranks[i].stopped;
+    }
+    if (late || broken) {
+        if (late)
+            buf_printf(line, "the trace of %" PRIu64 " rank%s begins after MPI_Init", late, plural(late));
+        if (broken)
+            buf_printf(line, "%s%" PRIu64 " rank%s not traced for some time", late ? ", " : "", broken,
+                       broken == 1 ? " was" : "s were");
+        buf_puts(line,
+                 ": messages of two ranks are matched from the moment on when, by what both have counted, none was "
+                 "under way between them; `scry run --mpi trace` records all from the start");
+        tell(telling, line);
+    }
+    if (lossy) {
+        buf_printf(line,
+                   "records of %" PRIu64 " rank%s are missing (%" PRIu64 "): their channels are matched up to there",
+                   lossy, plural(lossy), lost);
+        tell(telling, line);
+    }
+    if (freed) {
+        buf_printf(line,
+                   "%" PRIu64
+                   " receive%s given up by MPI_Request_free: what was received is not seen, and what that rank "
+                   "received from there on is ambiguous",
+                   freed, freed == 1 ? " was" : "s were");
+        tell(telling, line);
+    }
+    if (stopped) {
+        buf_printf(line,
+                   "recording of %" PRIu64
+                   " rank%s was switched off before the last calls of MPI: what has no other end up "
+                   "to there is ambiguous",
+                   stopped, plural(stopped));
+        tell(telling, line);
+    }
+    if (thinned) {
+        buf_printf(line,
+                   "calls of %" PRIu64
+                   " rank%s were left out (--min-time, --rate, --max-depth), but none of their messages: "
+                   "waiting is judged of recorded calls only",
+                   thinned, plural(thinned));
+        tell(telling, line);
+    }
+    if (messages->sent_unsure || messages->got_unsure) {
+        buf_printf(line,
+                   "%" PRIu64 " sends and %" PRIu64
+                   " receives are ambiguous: which send is which receive's cannot be told for sure",
+                   messages->sent_unsure, messages->got_unsure);
+        tell(telling, line);
+    }
+    if (messages->unreceived || messages->unsent) {
+        buf_printf(line,
+                   "%" PRIu64 " message%s sent but not received, %" PRIu64 " received but not sent, by the traces",
+                   messages->unreceived, messages->unreceived == 1 ? " was" : "s were", messages->unsent);
+        tell(telling, line);
+    }
+    if (messages->foreign) {
+        buf_printf(line, "%" PRIu64 " sends and receives are of ranks without a trace here, or of another program",
+                   messages->foreign);
+        tell(telling, line);
+    }
+    if (messages->unkept) {
+        buf_printf(line, "%" PRIu64 " records beyond the first %d million were not looked at", messages->unkept,
+                   MPI_ENDS_LIMIT >> 20);
+        tell(telling, line);
+    }
+    if (messages->unranked) {
+        buf_printf(line, "%" PRIu64 " process%s of an unknown rank %s left out", messages->unranked,
+                   messages->unranked == 1 ? "" : "es", messages->unranked == 1 ? "is" : "are");
+        tell(telling, line);
+    }
+}
+
+static void put_offset(struct buf *out, double ns)
+{
+    buf_putc(out, ns < 0 ? '-' : '+');
+    text_ns(out, ns < 0 ? -ns : ns);
+}
+
+static void tell_clocks(const struct telling *telling, struct buf *line)
+{
+    const struct timeline *timeline = &telling->messages->timeline;
+    for (size_t i = 0; timeline->host_count > 1 && i < timeline->host_count; i++) {
+        const struct timeline_host *host = &timeline->hosts[i];
+        buf_puts(line, "clock of ");
+        text_show(line, host->name);
+        switch (host->how) {
+        case TIMELINE_REFERENCE:
+            buf_puts(line, ": the others are moved to it");
+            break;
+        case TIMELINE_BOTH_WAYS:
+            buf_puts(line, ": moved by ");
+            put_offset(line, host->offset_start_ns);
+            buf_puts(line, " at the start and ");
+            put_offset(line, host->offset_end_ns);
+            buf_puts(line, " at the end, by the least delays of messages in both directions");
+            break;
+        case TIMELINE_ONCE:
+            buf_puts(line, ": moved by ");
+            put_offset(line, host->offset_start_ns);
+            buf_puts(line, ", by the least delays of messages in both directions (too few to see it drift)");
+            break;
+        case TIMELINE_ONE_WAY:
+            buf_puts(line, ": moved by ");
+            put_offset(line, host->offset_start_ns);
+            buf_puts(line, ", as far as its messages in one direction need it");
+            break;
+        case TIMELINE_AS_IT_IS:
+            buf_puts(line, ": as it is, for no messages connect it with the others");
+            break;
+        }
+        tell(telling, line);
+    }
+    if (timeline->early && timeline->host_count > 1) {
+        buf_printf(line, "by the hosts' own clocks %" PRIu64 " message%s arrived before they were sent",
+                   timeline->early, plural(timeline->early));
+        tell(telling, line);
+    }
+    if (timeline->corrected) {
+        buf_printf(line, "%" PRIu64 " message%s that still did %s moved behind their sends, by up to ",
+                   timeline->corrected, plural(timeline->corrected), timeline->corrected == 1 ? "was" : "were");
+        text_ns(line, (double)timeline->largest_ns);
+        tell(telling, line);
+    }
+}
+
+void mpi_messages_notes(const struct mpi_messages *messages, void (*fn)(void *ctx, const char *line), void *ctx)
+{
+    const struct telling telling = {messages, fn, ctx};
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    tell_clocks(&telling, &line);
+    tell_missing(&telling, &line);
+}
+
+static void put_note(void *ctx, const char *line)
+{
+    struct buf *out = ctx;
+    buf_printf(out, "  %s\n", line);
+}
+
+/* ---- tables ---- */
+
+static void put_ns(struct buf *out, int64_t ns)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    text_ns(&text, (double)ns);
+    buf_printf(out, " %10s", text.data ? text.data : "");
+}
+
+static void put_cause(struct buf *out, const struct mpi_messages *messages, const struct mpi_wait *wait)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < messages->rank_count; i++)
+        if (wait->by_rank[i] > wait->by_rank[most])
+            most = i;
+    double share = wait->total_ns > 0 ? 100 * wait->by_rank[most] / (double)wait->total_ns : 0;
+    put_rank(out, messages, messages->ranks[most].world, messages->ranks[most].rank);
+    if (share < 99.5)
+        buf_printf(out, " (%.0f %%)", share);
+}
+
+static void put_waits(struct buf *out, const struct mpi_messages *messages)
+{
+    static const char *const names[] = {[MPI_WAIT_LATE_SENDER] = "send that began later",
+                                        [MPI_WAIT_LATE_RECEIVER] = "receive that began later",
+                                        [MPI_WAIT_COLLECTIVE] = "last to come",
+                                        [MPI_WAIT_ROOT] = "root",
+                                        [MPI_WAIT_MEMBERS] = "others"};
+    size_t shown = 0;
+    if (!messages->waits)
+        return;
+    buf_printf(out, "\nWaiting by call site %*s   count      total    longest  for\n", PLACE - 21, "");
+    for (const struct mpi_wait *wait = messages->waits; wait; wait = wait->hh.next, shown++) {
+        if (shown >= SHOWN_WAITS)
+            continue;
+        _cleanup_(buf_done) struct buf place = BUF_INIT;
+        mpi_messages_place(&place, messages, wait->key.place);
+        buf_puts(out, "  ");
+        text_column(out, place.data ? place.data : "", PLACE - 2);
+        buf_printf(out, "%8" PRIu64, wait->count);
+        put_ns(out, wait->total_ns);
+        put_ns(out, wait->max_ns);
+        buf_printf(out, "  the %s: ", names[wait->key.kind]);
+        put_cause(out, messages, wait);
+        if (wait->key.cause != wait->key.place) {
+            buf_puts(out, " in ");
+            mpi_messages_place(out, messages, wait->key.cause);
+        }
+        buf_putc(out, '\n');
+    }
+    if (shown > SHOWN_WAITS)
+        buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", shown - SHOWN_WAITS);
+}
+
+/* Of the calls that block, or of those that only look: the most time first. */
+static size_t sort_unjudged(const struct mpi_messages *messages, enum mpi_waiting waiting, uint32_t *calls,
+                            double *ret_ns)
+{
+    size_t count = 0;
+    *ret_ns = 0;
+    for (uint32_t call = 0; call < CALL_COUNT; call++) {
+        if (!messages->unjudged[call].count || mpi_waiting_of(call) != waiting)
+            continue;
+        size_t place = count++;
+        for (; place && messages->unjudged[calls[place - 1]].ns < messages->unjudged[call].ns; place--)
+            calls[place] = calls[place - 1];
+        calls[place] = call;
+        *ret_ns += (double)messages->unjudged[call].ns;
+    }
+    return count;
+}
+
+static void put_unjudged_calls(struct buf *out, const struct mpi_messages *messages, const uint32_t *calls,
+                               size_t count)
+{
+    for (size_t i = 0; i < count && i < SHOWN_UNJUDGED; i++) {
+        buf_printf(out, "%s%s ", i ? ", " : "", mpi_text_call(calls[i]));
+        text_ns(out, (double)messages->unjudged[calls[i]].ns);
+        buf_printf(out, " (%" PRIu64 ")", messages->unjudged[calls[i]].count);
+    }
+    if (count > SHOWN_UNJUDGED)
+        buf_printf(out, ", %zu more", count - SHOWN_UNJUDGED);
+    buf_putc(out, '\n');
+}
+
+/* What the table does not show, so that nobody takes it for nothing. */
+static void put_unjudged(struct buf *out, const struct mpi_messages *messages)
+{
+    uint32_t calls[CALL_COUNT];
+    double ns, all = (double)messages->judged_ns;
+    size_t count = sort_unjudged(messages, MPI_WAITS, calls, &ns);
+    if (!messages->judged_ns && !count)
+        return;
+    if (!messages->waits)
+        buf_puts(out, "\nNo rank waited for another one, in the calls that can be judged\n");
+    if (count) {
+        buf_puts(out, "  not judged: ");
+        text_ns(out, ns);
+        buf_puts(out, " of ");
+        text_ns(out, all + ns);
+        buf_puts(out, " in blocking calls: ");
+        put_unjudged_calls(out, messages, calls, count);
+    }
+    count = sort_unjudged(messages, MPI_WAITS_LOOKS, calls, &ns);
+    if (count) {
+        buf_puts(out, "  not judged: ");
+        text_ns(out, ns);
+        buf_puts(out, " in calls that looked in vain: ");
+        put_unjudged_calls(out, messages, calls, count);
+    }
+}
+
+static void put_slowest(struct buf *out, const struct mpi_messages *messages)
+{
+    if (!messages->slowest_count)
+        return;
+    buf_puts(out, "\nMessages that took longest, from the begin of the send to the end of the receive\n"
+                  "      took    sent at   from     to        tag     size  calls\n");
+    for (size_t i = 0; i < messages->slowest_count; i++) {
+        const struct mpi_slow *slow = &messages->slowest[i];
+        const struct mpi_message_rank *from = &messages->ranks[slow->from], *to = &messages->ranks[slow->to];
+        const struct mpi_end *sent = &from->sent[slow->sent], *got = &to->got[sent->other];
+        _cleanup_(buf_done) struct buf size = BUF_INIT;
+        text_size(&size, sent->bytes);
+        put_ns(out, slow->ns);
+        buf_printf(out, " %8.4f s %6d %6d %10d %8s  ", (double)sent->begin / 1e9, from->rank, to->rank, sent->tag,
+                   size.data ? size.data : "");
+        mpi_messages_place(out, messages, sent->place);
+        if (got->place != sent->place) {
+            buf_puts(out, " -> ");
+            mpi_messages_place(out, messages, got->place);
+        }
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_open(struct buf *out, const struct mpi_messages *messages)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        if (!rank->in_call || shown++ >= SHOWN_OPEN)
+            continue;
+        if (shown == 1)
+            buf_puts(out, "\nRanks whose trace ends inside of a call of MPI   since\n");
+        _cleanup_(buf_done) struct buf who = BUF_INIT;
+        put_rank(&who, messages, rank->world, rank->rank);
+        buf_printf(out, "  %-42s %8.4f s  ", who.data ? who.data : "", (double)rank->in_since / 1e9);
+        mpi_messages_place(out, messages, rank->in_place);
+        buf_putc(out, '\n');
+    }
+    if (shown > SHOWN_OPEN)
+        buf_printf(out, "  ... and %zu more\n", shown - SHOWN_OPEN);
+}
+
+static void put_left(struct buf *out, const struct mpi_messages *messages)
+{
+    if (!messages->left_count)
+        return;
+    buf_puts(out, "\nMessages with one end only     sent received  ambiguous (sent, received)  channel\n");
+    for (size_t i = 0; i < messages->left_count && i < SHOWN_LEFT; i++) {
+        const struct mpi_left *left = &messages->left[i];
+        buf_printf(out, "%35" PRIu64 " %8" PRIu64 " %12" PRIu64 " %13" PRIu64 "  ", left->sent, left->got,
+                   left->sent_unsure, left->got_unsure);
+        put_rank(out, messages, left->world, left->from);
+        buf_puts(out, " to ");
+        if (left->to_world != left->world)
+            put_rank(out, messages, left->to_world, left->to);
+        else
+            buf_printf(out, "%d", left->to);
+        buf_printf(out, ", tag %d on %s\n", left->tag, messages->comm_list[left->comm]->name);
+    }
+    if (messages->left_channels > SHOWN_LEFT)
+        buf_printf(out, "  ... and %" PRIu64 " more channels\n", messages->left_channels - SHOWN_LEFT);
+}
+
+void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
+{
+    if (!messages || !messages->rank_count)
+        return;
+    _cleanup_(buf_done) struct buf size = BUF_INIT;
+    text_size(&size, messages->matched_bytes);
+    size_t hosts = messages->timeline.host_count;
+    buf_printf(out,
+               "\nMessages in the trace: %" PRIu64 " of %s from send to receive, %" PRIu64
+               " collective operation%s, %zu rank%s",
+               messages->matched, size.data ? size.data : "", messages->collectives, plural(messages->collectives),
+               messages->rank_count, plural(messages->rank_count));
+    if (hosts > 1)
+        buf_printf(out, " on %zu hosts", hosts);
+    buf_putc(out, '\n');
+    if (messages->matched) {
+        buf_puts(out, "  latency: at least ");
+        text_ns(out, (double)messages->latency_min_ns);
+        buf_puts(out, ", on average ");
+        text_ns(out, (double)messages->latency_total_ns / (double)messages->matched);
+        buf_puts(out, "; `scry export --format spacetime -o FILE.svg` shows them\n");
+    }
+    mpi_messages_notes(messages, put_note, out);
+    put_waits(out, messages);
+    put_unjudged(out, messages);
+    put_slowest(out, messages);
+    put_left(out, messages);
+    put_open(out, messages);
+}
+
+/* Of all ranks, or not looked at. */
+void report_messages_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    mpi_messages_text(out, report->messages);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the MPI programs of two runs did, side by side. Times are of all ranks together. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/report/mpi_internal.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum { SHOWN_CALLS = 12, ROWS = 6 };
+
+static double share_of(const struct mpi_report *report)
+{
+    return mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns) / 100;
+}
+
+static void compare(const struct mpi_report *a, const struct mpi_report *b, struct report_compared ret_rows[ROWS])
+{
+    static const struct mpi_report none;
+    a = a ? a : &none;
+    b = b ? b : &none;
+    const struct report_compared rows[ROWS] = {
+        {"ranks", "ranks", (double)a->set.count, (double)b->set.count, COMPARED_COUNT},
+        {"run_ns", "run time of all", (double)a->outermost.total_ns, (double)b->outermost.total_ns, COMPARED_NS},
+        {"communication_ns", "communication", (double)a->outermost.communicate_ns, (double)b->outermost.communicate_ns,
+         COMPARED_NS},
+        {"share", "in MPI", share_of(a), share_of(b), COMPARED_SHARE},
+        {"messages", "messages", (double)a->matrix.messages, (double)b->matrix.messages, COMPARED_COUNT},
+        {"bytes", "bytes of them", (double)a->matrix.bytes, (double)b->matrix.bytes, COMPARED_BYTES},
+    };
+    memcpy(ret_rows, rows, sizeof rows);
+}
+
+struct pair {
+    struct mpi_stats_row a, b;
+    uint64_t most_ns;
+};
+
+static int by_most(const void *left, const void *right)
+{
+    const struct pair *one = left, *other = right;
+    if (one->most_ns != other->most_ns)
+        return one->most_ns < other->most_ns ? 1 : -1;
+    uint32_t first = one->a.count ? one->a.call : one->b.call, second = other->a.count ? other->a.call : other->b.call;
+    return first < second ? -1 : first > second;
+}
+
+/* The calls that either has made, those that took most first. Returns how many. */
+static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b, struct pair ret_pairs[CALL_COUNT])
+{
+    size_t count = 0;
+    for (uint32_t call = 1; call < CALL_COUNT; call++) {
+        struct pair pair = {0};
+        if (a)
+            pair.a = a->calls[call];
+        if (b)
+            pair.b = b->calls[call];
+        if (!pair.a.count && !pair.b.count)
+            continue;
+        pair.most_ns = pair.a.total_ns > pair.b.total_ns ? pair.a.total_ns : pair.b.total_ns;
+        ret_pairs[count++] = pair;
+    }
+    if (count)
+        qsort(ret_pairs, count, sizeof *ret_pairs, by_most);
+    return count;
+}
+
+static const char *name_of(const struct pair *pair)
+{
+    return mpi_text_call(pair->a.count ? pair->a.call : pair->b.call);
+}
+
+void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b)
+{
+    struct report_compared rows[ROWS];
+    struct pair pairs[CALL_COUNT];
+    if (!a && !b)
+        return;
+    compare(a, b, rows);
+    buf_printf(out, "\n%-22s %14s %14s %10s\n", "MPI", "A", "B", "change");
+    report_compared_text(out, rows, ROWS);
+    size_t count = find_pairs(a, b, pairs);
+    buf_puts(out, "\nCalls of MPI, all time            A              B     change     calls A     calls B  call\n");
+    for (size_t i = 0; i < count && i < SHOWN_CALLS; i++) {
+        buf_printf(out, "%20s", "");
+        text_ns_in(out, (double)pairs[i].a.total_ns, 15);
+        text_ns_in(out, (double)pairs[i].b.total_ns, 15);
+        report_change_text(out, (double)pairs[i].a.total_ns, (double)pairs[i].b.total_ns);
+        buf_printf(out, " %11" PRIu64 " %11" PRIu64 "  %s\n", pairs[i].a.count, pairs[i].b.count, name_of(&pairs[i]));
+    }
+    if (count > SHOWN_CALLS)
+        buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", count - SHOWN_CALLS);
+}
+
+/* ---- for programs ---- */
+
+static const struct field side_fields[] = {
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns), .about = "of all ranks together"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes), .about = "by the arguments"},
+    {0}};
+
+static json_t *name_json(const void *row, const void *all)
+{
+    return json_string(name_of(row));
+}
+
+static const struct field call_fields[] = {{"name", FIELD_TEXT, .json = name_json},
+                                           {"a", FIELD_OBJECT, FIELD_AT(struct pair, a), .of = side_fields},
+                                           {"b", FIELD_OBJECT, FIELD_AT(struct pair, b), .of = side_fields},
+                                           {0}};
+
+static const struct field value_fields[] = {{"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
+                                             .choices = "ranks|run_ns|communication_ns|share|messages|bytes"},
+                                            {"", FIELD_PART, .of = report_compared_fields},
+                                            {0}};
+
+struct diff {
+    json_t *values, *calls;
+};
+
+const struct field report_mpi_diff_fields[] = {
+    {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
+    {"calls", FIELD_LIST, FIELD_AT(struct diff, calls), .of = call_fields},
+    {0}};
+
+json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b)
+{
+    struct report_compared rows[ROWS];
+    struct pair pairs[CALL_COUNT];
+    if (!a && !b)
+        return json_null();
+    compare(a, b, rows);
+    size_t count = find_pairs(a, b, pairs);
+    struct diff diff = {.values = fields_list(value_fields, rows, ROWS, sizeof *rows, NULL),
+                        .calls = fields_list(call_fields, pairs, count, sizeof *pairs, NULL)};
+    json_t *json = fields_json(report_mpi_diff_fields, &diff, NULL);
+    json_decref(diff.values);
+    json_decref(diff.calls);
+    return json;
+}

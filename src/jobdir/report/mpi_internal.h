@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of jobdir: between the files of the report of MPI for people (report/mpi_head.c: how it begins, and what went
+ * wrong; report/mpi_text.c: the tables).
+ */
+#ifndef SCRY_JOBDIR_REPORT_MPI_INTERNAL_H
+#define SCRY_JOBDIR_REPORT_MPI_INTERNAL_H
+
+#include "jobdir/text/fields.h"
+#include "jobdir/report/mpi_report.h"
+
+double mpi_report_percent(uint64_t part, uint64_t whole);
+/* That of the thread that is the rank: of any outermost call, or of blocking calls only. Never NULL. */
+const struct mpi_stats_clock *mpi_report_clock(const struct mpi_stats *stats, bool blocking);
+double mpi_report_share(const struct mpi_stats *stats); /* percent of its run time in MPI */
+
+/* Calls that were made inside of functions with names of MPI that the program itself has: a tool by MPI's profiling
+ * interface that is linked into it. Its MPI_Send calls PMPI_Send, which is counted, but is itself called without the
+ * dynamic linker. As a shared library it is seen through. By the function's name. */
+void mpi_report_own(const struct mpi_report *report, uint64_t ret_calls[CALL_COUNT]);
+
+/* One of the set's. */
+struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_stats *stats);
+
+void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
+void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
+
+/* report/mpi_comms.c: the communicators, of which each is a struct mpi_report_comm of a struct mpi_report. */
+extern const struct field mpi_comm_fields[];
+json_t *mpi_report_comms_json(const void *row, const void *all);
+void mpi_report_put_comms(struct buf *out, const struct mpi_report *report);
+
+/* report/mpi_open.c: what its threads are in comes into the rank's rows and call sites. 0 or -ENOMEM. */
+int mpi_report_add_open(struct mpi_stats *stats, struct arena *arena);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/report/report.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "jobdir/report/failed.h"
+#include "jobdir/report/internal.h"
+#include "jobdir/report/rules.h"
+#include "jobdir/text/text.h"
+
+int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
+{
+    *ret_report = (struct job_report){.path = path, .state = JOB_LOST};
+    struct err here = {0};
+    int code = job_info_read_state(path, &ret_report->info, &ret_report->state, &here);
+    if (code == -EPROTO)
+        return err_set(err, code, "%s", here.text);
+    ret_report->problems = json_array();
+    if (job_model_init(&ret_report->model, REPORT_PROCESSES) < 0 || !ret_report->problems)
+        return err_set(err, -ENOMEM, "out of memory");
+    int described = code;
+    if (described < 0)
+        json_array_append_new(ret_report->problems, json_string(here.text));
+    code = job_model_read(&ret_report->model, path, ret_report->problems, err);
+    if (code < 0)
+        return code;
+    if (described < 0 && ret_report->model.records == 0)
+        return err_set(err, described, "%s", here.text);
+    ret_report->snapshots = snapshots_json(path, ret_report->info.started_ns);
+    ret_report->failed = report_failed_json(&ret_report->model, ret_report->info.supervisor);
+    return 0;
+}
+
+void job_report_done(struct job_report *report)
+{
+    job_info_done(&report->info);
+    job_model_done(&report->model);
+    job_functions_free(report->functions);
+    report->functions = NULL;
+    mpi_report_free(report->mpi);
+    report->mpi = NULL;
+    mpi_messages_free(report->messages);
+    report->messages = NULL;
+    json_decref(report->snapshots);
+    report->snapshots = NULL;
+    json_decref(report->failed);
+    report->failed = NULL;
+    json_decref(report->problems);
+    report->problems = NULL;
+}
+
+int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err)
+{
+    struct job_functions_options with_start = *options;
+    with_start.start_ns = report->info.started_ns;
+    with_start.stats = report->mpi ? &report->mpi->set : NULL;
+    with_start.only_stats = report->one_rank;
+    with_start.all_ended =
+        report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
+    with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;
+    return job_functions_load(&report->functions, report->path, &with_start, err);
+}
+
+int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,
+                             struct err *err)
+{
+    const struct mpi_messages_options options = {.start_ns = report->info.started_ns,
+                                                 .stats = report->mpi ? &report->mpi->set : NULL,
+                                                 .progress = progress,
+                                                 .ctx = ctx};
+    return mpi_messages_load_job(&report->messages, report->path, &options, err);
+}
+
+static uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The result as the spool's last record has it: job.json could not be written, or is damaged. */
+static bool result_from_spool(const struct job_report *report, struct job_result *ret_result)
+{
+    const json_t *end = report->model.end;
+    if (!end)
+        return false;
+    ret_result->started = json_is_true(json_object_get(end, "started"));
+    ret_result->exit_code = (int)json_integer_value(json_object_get(end, "exit_code"));
+    ret_result->signal = (int)json_integer_value(json_object_get(end, "signal"));
+    ret_result->reason = json_string_value(json_object_get(end, "reason"));
+    ret_result->core_dumped = json_is_true(json_object_get(end, "core_dumped"));
+    ret_result->wall_seconds = json_number_value(json_object_get(end, "wall_seconds"));
+    ret_result->cpu_seconds = json_number_value(json_object_get(end, "cpu_seconds"));
+    return true;
+}
+
+struct job_result job_report_result(const struct job_report *report)
+{
+    if (report->info.ended)
+        return report->info.result;
+    const struct job_model *model = &report->model;
+    struct job_result result = {
+        .started = true,
+        .wall_seconds = model->last_seconds,
+        .cpu_seconds = (double)model->cpu_ns / 1e9,
+        .peak_rss_bytes = model->peak_rss,
+        .peak_tree_rss_bytes = max_count(model->peak_tree_rss, model->peak_rss),
+        .processes = max_count(model->started_total, model->ended_count + HASH_COUNT(model->alive)),
+        .processes_at_once = model->peak_processes,
+        .threads_at_once = model->peak_threads,
+        .lost_records = model->missing_records,
+    };
+    if (report->state == JOB_RUNNING && report->info.started_ns) {
+        uint64_t now_ns = clock_wall_ns();
+        if (now_ns > report->info.started_ns)
+            result.wall_seconds = (double)(now_ns - report->info.started_ns) / 1e9;
+    }
+    result_from_spool(report, &result);
+    return result;
+}
+
+const char *job_report_status(const struct job_report *report)
+{
+    struct job_result result;
+    if (report->info.ended)
+        result = report->info.result;
+    else if (!result_from_spool(report, &result))
+        return job_state_name(report->state);
+    return !result.started ? "not_started" : result.signal ? "signaled" : "exited";
+}
+
+struct report_style report_style_for(int fd)
+{
+    struct report_style style = {.columns = text_columns(fd), .colour = text_has_colours(fd)};
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    style.ascii = !locale || strcasecmp(nl_langinfo_l(CODESET, locale), "UTF-8") != 0;
+    if (locale)
+        freelocale(locale);
+    return style;
+}
+
+bool job_report_has(const struct job_report *report, const struct job_process *process)
+{
+    bool found = !report->one_rank;
+    for (size_t i = 0; !found && report->mpi && i < report->mpi->set.count; i++)
+        found = report->mpi->set.ranks[i].pid == process->pid;
+    return found;
+}
+
+/* A copy of an array of records without what only the spool needs. */
+json_t *report_records_json(const json_t *records)
+{
+    json_t *list = json_deep_copy(records);
+    size_t index;
+    json_t *record;
+    json_array_foreach(list, index, record)
+    {
+        json_object_del(record, "seq");
+        json_object_del(record, "type");
+    }
+    return list ? list : json_array();
+}
+
+const json_t *report_longer(const json_t *a, const json_t *b)
+{
+    return json_array_size(a) >= json_array_size(b) ? a : b;
+}
+
+/* ---- the sections ---- */
+
+enum section_in { IN_SUMMARY = 1, IN_REPORT = 2, IN_BOTH = IN_SUMMARY | IN_REPORT };
+
+/* In the order in which people see them, which is that of the JSON's members, too. */
+static const struct {
+    unsigned in;
+    report_section_fn *text;                                       /* NULL: for programs only */
+    const struct field *fields;                                    /* of the struct job_report; NULL: none */
+    void (*json)(json_t *object, const struct job_report *report); /* in place of that: fields of something else */
+} sections[] = {
+    {IN_BOTH, report_head_text, report_head_fields, report_head_json},
+    {0, NULL, report_timeline_fields},
+    {IN_BOTH, report_failures_text, report_failed_fields},
+    {IN_BOTH, report_rules_text, report_rule_fields},
+    {IN_BOTH, report_crashes_text, report_crash_fields},
+    {IN_BOTH, report_warnings_text, report_warning_fields},
+    {IN_SUMMARY, report_trace_text},
+    {IN_BOTH, report_pauses_text, report_pause_fields},
+    {IN_REPORT, report_trace_text, report_trace_fields, report_trace_json},
+    {IN_BOTH, report_mpi_text, report_mpi_fields, report_mpi_json},
+    {IN_REPORT, report_messages_text, report_messages_fields, report_messages_json},
+    {IN_REPORT, report_commands_text, report_command_fields},
+    {IN_REPORT, report_processes_text, report_process_fields},
+    {IN_REPORT, report_gaps_text, report_gap_fields},
+};
+
+static void put_sections(struct buf *out, const struct job_report *report, struct report_style style,
+                         enum section_in in)
+{
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].in & in)
+            sections[i].text(out, report, style, in == IN_REPORT);
+}
+
+void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    put_sections(out, report, style, IN_SUMMARY);
+    if (report->path && !report->path[0])
+        return; /* nothing was recorded that could be read */
+    text_label(out, "more");
+    buf_puts(out, "scry report ");
+    text_show(out, report->info.id);
+    buf_putc(out, '\n');
+}
+
+void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)
+{
+    size_t start = out->len;
+    put_sections(out, report, style, IN_REPORT);
+    text_wrap(out, start, style.columns);
+}
+
+json_t *job_report_json(const struct job_report *report)
+{
+    json_t *json = json_object();
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].json)
+            sections[i].json(json, report);
+        else if (sections[i].fields)
+            fields_add(json, sections[i].fields, report, report);
+    return json;
+}
+
+json_t *job_report_schema(void)
+{
+    struct field parts[sizeof sections / sizeof *sections + 1] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (sections[i].fields)
+            parts[count++] = (struct field){"", FIELD_PART, .of = sections[i].fields};
+    return fields_schema(parts);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run was, for people and for programs: made from job.json and the spool. The JSON's members are pinned in
+ * doc/reference/report.schema.json.
+ */
+#ifndef SCRY_JOBDIR_REPORT_REPORT_H
+#define SCRY_JOBDIR_REPORT_REPORT_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "jobdir/text/fields.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/model.h"
+#include "jobdir/analysis/messages.h"
+#include "jobdir/report/mpi_report.h"
+#include "jobdir/report/functions.h"
+
+enum { REPORT_PROCESSES = 100000 }; /* ended processes that a report lists singly */
+
+struct job_report {
+    const char *path;
+    struct job_info info;
+    enum job_state state;
+    struct job_model model;
+    json_t *problems;                /* what could not be read: array of strings */
+    json_t *snapshots;               /* jobdir/report/rules.h; NULL: not looked at */
+    struct job_functions *functions; /* of its traces; NULL: not looked at */
+    struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
+    bool one_rank;                   /* of mpi_rank only */
+    int mpi_rank;
+    struct mpi_messages *messages; /* NULL: not looked at. The report's own */
+    json_t *failed;                /* jobdir/report/failed.h; NULL: not looked at. The report's own */
+};
+
+/* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
+ * versions, are errors. Pass *ret_report to job_report_done in any case. `path` is borrowed. */
+int job_report_load(struct job_report *ret_report, const char *path, struct err *err);
+void job_report_done(struct job_report *report);
+/* Reads the job's traces, too: report->functions. Calls of MPI have their places by report->mpi. 0 or -errno. */
+int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
+
+/* And what the traces of its ranks tell of messages, after report->mpi: report->messages. Likewise. */
+int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,
+                             struct err *err);
+
+/* The values as of now: of an ended job its result, else what is known so far. */
+struct job_result job_report_result(const struct job_report *report);
+
+struct report_style {
+    bool ascii;     /* no characters beyond ASCII */
+    bool colour;    /* ANSI */
+    size_t columns; /* lines are not longer: what does not fit goes on below. 0: as long as they are */
+};
+/* For a stream: colours on a terminal unless NO_COLOR is set, ASCII where the locale is not UTF-8. */
+struct report_style report_style_for(int fd);
+
+/* The short form, as scry run prints it at the end. The last line names the command to see more. */
+void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style);
+/* The long form: the summary, then processes, course over time, gaps and what could not be read. */
+void job_report_text(struct buf *out, const struct job_report *report, struct report_style style);
+
+json_t *job_report_json(const struct job_report *report); /* a new reference, or NULL */
+json_t *job_report_schema(void);                          /* of that; likewise */
+
+void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b);
+json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b);
+json_t *job_report_diff_schema(void);
+
+/* "exited", "signaled", "not_started"; of a job that has not ended, the name of its state. */
+const char *job_report_status(const struct job_report *report);
+
+/* Whether a process belongs into it: with one_rank, only those that are this rank. */
+bool job_report_has(const struct job_report *report, const struct job_process *process);
+
+/* What is said of a struct job_process, as in .processes[]; belongs to the struct job_report. */
+extern const struct field job_process_fields[];
+
+#endif

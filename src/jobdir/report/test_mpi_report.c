@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics of a few ranks, made by hand: what the report makes of them. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobdir/mpi/ends.h"
+#include "jobdir/report/mpi_report.h"
+#include "shm/mpi_told.h"
+
+enum { US = 1000, MS = 1000 * US, SECOND = 1000 * MS, ROOM = 8 };
+
+/* So many ranks that ran for a second, of which a tenth in a barrier. */
+static struct mpi_report *made(int32_t count)
+{
+    struct mpi_report *report = calloc(1, sizeof *report);
+    report->set.arena = calloc(1, sizeof *report->set.arena);
+    report->set.count = (size_t)count;
+    report->set.ranks = arena_zalloc(report->set.arena, (size_t)count, sizeof *report->set.ranks);
+    for (int32_t i = 0; i < count; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        *stats = (struct mpi_stats){.name = "n/1-0",
+                                    .node = "n",
+                                    .exe = "/bin/solver",
+                                    .processor = "n",
+                                    .library = "mpich",
+                                    .library_version = "MPICH",
+                                    .namespace = "w",
+                                    .fault = "",
+                                    .pid = 100 + i,
+                                    .rank = i,
+                                    .world_size = count,
+                                    .state = MPIA_ENDED};
+        stats->threads = arena_zalloc(report->set.arena, ROOM, sizeof *stats->threads);
+        stats->rows = arena_zalloc(report->set.arena, ROOM, sizeof *stats->rows);
+        stats->spans = arena_zalloc(report->set.arena, ROOM, sizeof *stats->spans);
+        stats->sites = arena_zalloc(report->set.arena, ROOM, sizeof *stats->sites);
+        stats->comms = arena_zalloc(report->set.arena, ROOM, sizeof *stats->comms);
+        stats->thread_count = stats->row_count = stats->site_count = stats->comm_count = 1;
+        stats->threads[0].is_main = true;
+        stats->threads[0].outermost = stats->threads[0].blocking =
+            (struct mpi_stats_clock){.total_ns = SECOND,
+                                     .compute_ns = SECOND - 100 * MS,
+                                     .communicate_ns = 100 * MS,
+                                     .count = 1,
+                                     .compute_min_ns = US,
+                                     .compute_max_ns = SECOND - 100 * MS,
+                                     .communicate_min_ns = 100 * MS,
+                                     .communicate_max_ns = 100 * MS};
+        stats->rows[0] = (struct mpi_stats_row){
+            .call = CALL_MPI_Barrier, .count = 1, .total_ns = 100 * MS, .min_ns = 100 * MS, .max_ns = 100 * MS};
+        stats->sites[0] = (struct mpi_stats_site){.call = CALL_MPI_Barrier,
+                                                  .module = "/bin/solver",
+                                                  .build_id = "",
+                                                  .offset = 0x10,
+                                                  .function = "all",
+                                                  .file = "solver.c",
+                                                  .line = 7,
+                                                  .count = 1,
+                                                  .total_ns = 100 * MS,
+                                                  .min_ns = 100 * MS,
+                                                  .max_ns = 100 * MS};
+        stats->comms[0] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                  .parent = UINT32_MAX,
+                                                  .size = (uint32_t)count,
+                                                  .rank = (uint32_t)i,
+                                                  .name = "MPI_COMM_WORLD",
+                                                  .identity = MPI_IDENTITY_WORLD,
+                                                  .collectives = 1};
+    }
+    return report;
+}
+
+static struct buf text_of(struct mpi_report *report, int rank)
+{
+    struct buf text = BUF_INIT;
+    if (!report->world_of)
+        assert_int_equal(mpi_report_add_up(report), 0);
+    mpi_report_text(&text, report, rank);
+    buf_putc(&text, '\0');
+    assert_false(text.failed);
+    return text;
+}
+
+static void check_has(const struct buf *text, const char *part)
+{
+    if (!strstr(text->data, part))
+        fail_msg("\"%s\" is not in:\n%s", part, text->data);
+}
+
+static void check_has_not(const struct buf *text, const char *part)
+{
+    if (strstr(text->data, part))
+        fail_msg("\"%s\" is in:\n%s", part, text->data);
+}
+
+/* The line that begins with that, without its end. */
+static const char *line_of(const struct buf *text, const char *begin)
+{
+    static char line[256];
+    const char *at = strstr(text->data, begin);
+    if (!at)
+        fail_msg("no line with \"%s\" in:\n%s", begin, text->data);
+    at += *at == '\n';
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+    return line;
+}
+
+static void wait_in_other_thread(struct mpi_stats *stats)
+{
+    stats->threads[stats->thread_count++].outermost =
+        (struct mpi_stats_clock){.total_ns = SECOND, .communicate_ns = 900 * MS, .count = 60};
+    stats->rows[stats->row_count++] = (struct mpi_stats_row){.call = CALL_MPI_Wait,
+                                                             .count = 60,
+                                                             .total_ns = 900 * MS,
+                                                             .min_ns = 15 * MS,
+                                                             .max_ns = 15 * MS,
+                                                             .others_count = 60,
+                                                             .others_ns = 900 * MS};
+    stats->sites[stats->site_count++] = (struct mpi_stats_site){.call = CALL_MPI_Wait,
+                                                                .module = "/bin/solver",
+                                                                .build_id = "",
+                                                                .offset = 0x20,
+                                                                .function = "worker",
+                                                                .file = "solver.c",
+                                                                .line = 12,
+                                                                .count = 60,
+                                                                .total_ns = 900 * MS,
+                                                                .min_ns = 15 * MS,
+                                                                .max_ns = 15 * MS,
+                                                                .others_count = 60,
+                                                                .others_ns = 900 * MS};
+}
+
+/* Their calls are said apart: no part of the rank's time in MPI is more than all of it. */
+static void test_other_threads(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(2);
+    wait_in_other_thread(&report->set.ranks[0]);
+    wait_in_other_thread(&report->set.ranks[1]);
+    report->set.ranks[1].sites[0].others_count = 1; /* one of two threads that came there */
+    report->set.ranks[1].sites[0].others_ns = 50 * MS;
+    struct buf text = text_of(report, -1);
+    check_has(&text, "10.0 % of the ranks' time in MPI");
+    check_has(&text, "  120 calls of other threads took 1.80 s; ");
+    check_has(&text, "  max   in MPI      others  ranks  where\n");
+    assert_non_null(strstr(line_of(&text, "MPI_Wait                           120      1.80 s     15.0 ms     15.0 ms"),
+                           "        -      1.80 s      2  worker (solver.c:12)"));
+    assert_non_null(strstr(line_of(&text, "MPI_Barrier                          2      200 ms      100 ms      100 ms"),
+                           "  75.00 %     50.0 ms      2  all (solver.c:7)"));
+    assert_non_null(
+        strstr(line_of(&text, "\n  calls of other threads"), " 120           -           -      1.80 s     15.0 ms"));
+    assert_int_equal(report->others_ns, 1800 * MS);
+    buf_done(&text);
+    struct buf one = text_of(report, 1);
+    assert_non_null(
+        strstr(line_of(&one, "\n  calls of other threads"), " 60           -           -      900 ms     15.0 ms"));
+    buf_done(&one);
+    struct buf summary = BUF_INIT;
+    mpi_report_summary(&summary, report);
+    buf_putc(&summary, '\0');
+    check_has(&summary, "10.0 % of the ranks' time in MPI, without ");
+    buf_done(&summary);
+    mpi_report_free(report);
+}
+
+static void test_one_thread(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(2);
+    struct buf text = text_of(report, -1);
+    check_has_not(&text, "other");
+    check_has(&text, " 100.00 %      2  all (solver.c:7)");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* Both groups have made it of what they call differently: two halves of the world. */
+static void test_merged(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(4);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        stats->comms[1] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                  .number = 2,
+                                                  .ordinal = 1,
+                                                  .call = CALL_MPI_Comm_split,
+                                                  .lowest = (int32_t)i % 2,
+                                                  .size = 2,
+                                                  .name = "half",
+                                                  .identity = 100 + i % 2};
+        stats->comms[2] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTER,
+                                                  .number = 3,
+                                                  .parent = 2,
+                                                  .ordinal = 1,
+                                                  .call = CALL_MPI_Intercomm_create,
+                                                  .lowest = (int32_t)i % 2,
+                                                  .size = 2,
+                                                  .remote_size = 2,
+                                                  .name = "inter",
+                                                  .identity = 200};
+        stats->comms[3] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                  .number = 4,
+                                                  .parent = 3,
+                                                  .ordinal = 1,
+                                                  .call = CALL_MPI_Intercomm_merge,
+                                                  .size = 4,
+                                                  .name = "merged",
+                                                  .identity = 300,
+                                                  .collectives = 2};
+        stats->comm_count = 4;
+    }
+    assert_int_equal(mpi_report_add_up(report), 0);
+    assert_int_equal(report->comm_count, 5); /* two halves */
+    unsigned merged = 0;
+    for (size_t i = 0; i < report->comm_count; i++) {
+        const struct mpi_report_comm *comm = &report->comms[i];
+        const char *name = comm->stats->comms[comm->index].name;
+        merged += strcmp(name, "merged") == 0;
+        assert_int_equal(comm->ranks, strcmp(name, "half") == 0 ? 2 : 4);
+    }
+    assert_int_equal(merged, 1);
+    mpi_report_free(report);
+}
+
+static void test_resets(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    for (uint32_t i = 0; i < 2; i++) {
+        report->set.ranks[i].resets = 1 + i;
+        report->set.ranks[i].reset_ns = 250 * MS + i * MS;
+    }
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "  counting began anew on 2 ranks (MPI_Pcontrol(2), or a tool), up to 2 times, the last time 251 ms "
+              "after MPI_Init: ");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+static void test_freed(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    report->set.ranks[1].receives_freed = 2;
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "  2 receives were given up by MPI_Request_free, on rank 1: what was received is not known, and in none "
+              "of these numbers\n");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* What is sent and received stands with the calls, and is not known of the time from begin to completion. */
+static void test_completions(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(1);
+    struct mpi_stats *stats = &report->set.ranks[0];
+    stats->spans[stats->span_count++] = (struct mpi_stats_row){
+        .call = CALL_MPI_Irecv, .count = 2, .total_ns = 4 * MS, .min_ns = MS, .max_ns = 3 * MS, .args_bytes = 4096};
+    struct buf text = text_of(report, -1);
+    check_has(&text, "total     average arguments      sent  received\n");
+    check_has(&text,
+              "\nBegun until completed              count         min         max       total     average arguments\n");
+    assert_null(strstr(line_of(&text, "MPI_Irecv"), "0 B"));
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* Who died first stands first, with what it was in: the others were killed for it. */
+static void test_deaths(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 6 << 8},
+                                  {.pid = 100, .end = 1.625, .status = 15},
+                                  {.pid = 101, .end = 1.75, .status = JOB_STATUS_UNKNOWN}};
+    const struct job_model model = {.ended = ended, .ended_count = 3};
+    for (size_t i = 0; i < 3; i++)
+        report->set.ranks[i].state = MPIA_RUNNING;
+    struct mpi_stats_now *now = &report->set.ranks[2].threads[0].now;
+    *now = (struct mpi_stats_now){.call = CALL_MPI_Send,
+                                  .peer = 9,
+                                  .tag = 4,
+                                  .source_peer = MPIA_RANK_NONE,
+                                  .source_tag = MPIA_TAG_NONE,
+                                  .site = report->set.ranks[2].sites[0]};
+    assert_int_equal(mpi_report_add_up(report), 0);
+    assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "\n  rank 2 exited with status 6 without MPI_Finalize, the first of 3 ranks that ended without "
+              "MPI_Finalize\n"
+              "  rank 2 (n, process 102): exited with status 6 without MPI_Finalize, in MPI_Send to rank 9, tag 4 "
+              "on MPI_COMM_WORLD, all (solver.c:7), 1.500 s after the start: the first\n"
+              "  rank 0 (n, process 100): killed by SIGTERM, 1.625 s after the start\n"
+              "  rank 1 (n, process 101): died without MPI_Finalize, 1.750 s after the start\n");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* One that still went through its end when the records did is not the first; unless records were lost. */
+static void test_death_later_than_the_records(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        struct mpi_report *report = made(3);
+        struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 9}, {.pid = 100, .end = 1.625, .status = 15}};
+        struct job_process last = {.pid = 101, .end = -1};
+        struct job_model model = {.ended = ended, .ended_count = 2, .warnings = json_array()};
+        HASH_ADD_INT(model.alive, pid, &last);
+        if (lost)
+            json_array_append_new(model.warnings, json_pack("{s:s}", "kind", "lost"));
+        for (size_t i = 0; i < 3; i++)
+            report->set.ranks[i].state = MPIA_RUNNING;
+        assert_int_equal(mpi_report_add_up(report), 0);
+        assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
+        struct buf text = text_of(report, -1);
+        check_has(&text,
+                  lost ? "\n  3 ranks ended without MPI_Finalize\n"
+                       : "\n  rank 2 was killed by SIGKILL, the first of 3 ranks that ended without MPI_Finalize\n");
+        check_has(&text, "\n  rank 1 (n, process 101): died without MPI_Finalize\n");
+        buf_done(&text);
+        mpi_report_free(report);
+        HASH_CLEAR(hh, model.alive);
+        json_decref(model.warnings);
+    }
+}
+
+static void test_paused(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    static struct mpi_stats_row init = {.call = CALL_MPI_Init, .count = 1};
+    for (size_t i = 0; i < 3; i++) {
+        report->set.ranks[i].rows = &init;
+        report->set.ranks[i].row_count = 1;
+    }
+    report->set.ranks[0].paused_ns = 40 * MS;
+    report->set.ranks[1].paused_ns = 3;
+    report->set.ranks[2].paused_ns = 60 * MS;
+    struct buf text = text_of(report, -1);
+    check_has(&text, "\n  counting was off for 100 ms of the ranks' time together (MPI_Pcontrol(0), or `scry set`): ");
+    assert_null(strstr(text.data, "before counting began"));
+    buf_done(&text);
+    report->set.ranks[2].row_count = 0;
+    text = text_of(report, -1);
+    check_has(&text, "\n  1 rank came out of MPI_Init before counting began ");
+    check_has(&text, "\n  counting was off for 40.0 ms of the ranks' time together");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(4);
+    report->set.ranks[0].threads[0].errors = 1;
+    report->set.ranks[2].threads[0].errors = 2;
+    struct buf text = text_of(report, -1);
+    check_has(&text, "\n  3 calls returned an error, on ranks 0,2\n");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* They are counted as they started, whatever their launcher calls them; messages between them are no ranks'. */
+static void test_programs(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(3);
+    for (size_t i = 0; i < 3; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        stats->namespace = i < 2 ? "a" : "b";
+        stats->exe = i == 1 ? "/bin/viewer" : stats->exe;
+        stats->spawned = i < 2;
+        stats->started_wall_ns = i < 2 ? 2 * (uint64_t)SECOND : SECOND;
+        stats->rank = i < 2 ? (int32_t)i : 1;
+        stats->threads[0].outermost.communicate_ns += i * MS;
+        stats->sites[0].total_ns += i * MS;
+        stats->site_count = i == 2 ? 0 : 1;
+        stats->threads[0].errors = i;
+        stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
+        stats->peer_count = 1;
+        stats->peers[0] = (struct mpi_stats_peer){.peer = MPIA_RANK_FOREIGN,
+                                                  .sent_count = i == 2 ? 4 : 0,
+                                                  .sent_bytes = i == 2 ? 400 : 0,
+                                                  .got_count = i < 2 ? 2 : 0,
+                                                  .got_bytes = i < 2 ? 200 : 0};
+    }
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "\nMPI: 3 ranks of 2 programs\n  program 1: 1 rank of solver under MPICH, MPI_THREAD_SINGLE\n"
+              "  program 2: 2 ranks of solver, viewer under MPICH, MPI_THREAD_SINGLE, started by MPI_Comm_spawn\n");
+    assert_non_null(strstr(line_of(&text, "   1      1  n  "), "     102 "));
+    assert_non_null(strstr(line_of(&text, "   2      0  n  "), "     100 "));
+    check_has(&text, "\nMessages to other programs: 4 of 400 B; from other programs: 4 of 400 B\n");
+    check_has_not(&text, "from (down) to (across)");
+    check_has(&text, " (10.0 % rank 0 of program 2 to 10.2 % rank 1 of program 1)");
+    check_has(&text, "\n  3 calls returned an error, on rank 1 of program 1, rank 1 of program 2\n");
+    check_has(&text, "\nBalance over ranks      least (prog rank)     average        most (prog rank)  most/average\n");
+    check_has(&text, "\n  communication        100 ms     2     0      101 ms      102 ms     1     1        1.01 x\n");
+    check_has(&text, "\nCall sites by rank  least (prog rank) ");
+    check_has(&text,
+              "\n                     0 ns     1     1     67.0 ms      101 ms     2     1        1.51 x  MPI_Barrier");
+    check_has(&text, "  all of program 2\n");
+    assert_int_equal(report->world_of[0], 0);
+    assert_int_equal(report->set.ranks[0].pid, 102);
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+static void test_one_sided(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(2);
+    struct mpi_stats *stats = &report->set.ranks[1];
+    stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
+    stats->peer_count = 2;
+    stats->peers[0] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Put, .sent_count = 3, .sent_bytes = 300};
+    stats->peers[1] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Get, .got_count = 1, .got_bytes = 64};
+    struct buf text = text_of(report, -1);
+    check_has(&text, "\nBytes of one-sided operations, origin (down) and target (across)\n               0         1\n"
+                     "     0         .         .\n     1     364 B         .\n");
+    check_has_not(&text, "Messages of the user, from");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* Without clocks there is no percentage; long names are whole. */
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(1);
+    struct mpi_stats *stats = &report->set.ranks[0];
+    stats->state = MPIA_LOADED;
+    stats->thread_count = 0;
+    stats->rows[stats->row_count++] = (struct mpi_stats_row){.call = CALL_MPI_Session_init, .count = 1, .total_ns = MS};
+    stats->rows[stats->row_count++] =
+        (struct mpi_stats_row){.call = CALL_MPI_Group_from_session_pset, .count = 1234567890, .total_ns = MS};
+    struct buf text = text_of(report, -1);
+    check_has(&text, "their time in MPI is not known");
+    check_has(&text, "has sessions, no MPI_Init: only counted\n");
+    check_has(&text, "\n  MPI_Group_from_session_pset 1234567890 ");
+    check_has(&text, "\n  MPI_Session_init                     1 ");
+    check_has(&text, "      100 ms        -      1  all (solver.c:7)\n");
+    check_has_not(&text, "%");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* A rank that hangs, and was killed: the time has a name. */
+static void test_open(void **state)
+{
+    (void)state;
+    struct mpi_report *report = made(2);
+    for (size_t i = 0; i < 2; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        struct mpi_stats_now *now = &stats->threads[0].now;
+        stats->state = MPIA_RUNNING;
+        now->call = i ? CALL_MPI_Recv : CALL_MPI_Barrier;
+        now->age_ns = 6 * (uint64_t)SECOND;
+        now->site = stats->sites[0];
+        now->site.offset = i ? 0x20 : 0x10;
+        now->site.line = i ? 9 : 7;
+        stats->threads[0].outermost.communicate_ns += now->age_ns;
+        stats->threads[0].outermost.total_ns += now->age_ns;
+    }
+    struct buf text = text_of(report, -1);
+    check_has(&text,
+              "  MPI_Barrier                          2      100 ms      100 ms      6.20 s      100 ms  (1 more open: "
+              "6.00 s)\n");
+    check_has(&text,
+              "  MPI_Recv                             0           -           -      6.00 s           -  (1 more open: "
+              "6.00 s)\n");
+    check_has(&text,
+              "  MPI_Recv                             0      6.00 s           -           -  49.18 %      1  all "
+              "(solver.c:9)  (1 more open: 6.00 s)\n");
+    buf_done(&text);
+    json_t *json = json_object(), *calls;
+    mpi_report_json(json, report);
+    calls = json_object_get(json_object_get(json, "mpi"), "calls");
+    assert_int_equal(json_array_size(calls), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(calls, i), "open_ns")),
+                         6 * (uint64_t)SECOND);
+    json_decref(json);
+    assert_int_equal(report->sites[0].ranks, 2); /* the barrier */
+    assert_int_equal(report->sites[0].by_rank[0].open_ns, 6 * (uint64_t)SECOND);
+    assert_int_equal(report->sites[0].by_rank[1].rank, 1);
+    assert_int_equal(report->sites[0].by_rank[1].total_ns, 100 * MS);
+    assert_int_equal(report->sites[1].ranks, 1);
+    assert_int_equal(mpi_report_only(report, 2), -ENOENT);
+    assert_int_equal(mpi_report_only(report, 1), 0);
+    assert_int_equal(report->calls[CALL_MPI_Recv].open_ns, 6 * (uint64_t)SECOND);
+    assert_int_equal(report->outermost.count, 1);
+    assert_int_equal(report->calls[CALL_MPI_Barrier].count, 1);
+    assert_int_equal(report->site_count, 2);
+    text = text_of(report, 1);
+    check_has(&text, "  MPI_Recv  ");
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
+                                       cmocka_unit_test(test_one_thread),
+                                       cmocka_unit_test(test_merged),
+                                       cmocka_unit_test(test_resets),
+                                       cmocka_unit_test(test_freed),
+                                       cmocka_unit_test(test_completions),
+                                       cmocka_unit_test(test_deaths),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_death_later_than_the_records),
+                                       cmocka_unit_test(test_paused),
+                                       cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_one_sided),
+                                       cmocka_unit_test(test_open)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What failed first, and what made its parents fail, from records. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobdir/report/failed.h"
+
+enum { SUPERVISOR = 1, EXIT_1 = 1 << 8, EXIT_2 = 2 << 8, EXIT_127 = 127 << 8, KILLED = 9, EXIT_137 = 137 << 8 };
+
+/* Of an ended process; status -1: not known. */
+static void add(struct job_model *model, int pid, int ppid, const char *name, double start, double end, int status)
+{
+    json_t *record =
+        json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:[s, s], s:s}", "type", "process_end", "t", end, "pid", pid,
+                  "ppid", ppid, "name", name, "start", start, "end", end, "argv", name, "an argument", "cwd", "/where");
+    if (status >= 0)
+        json_object_set_new(record, "status", json_integer(status));
+    else
+        json_object_set_new(record, "why", json_string("nobody told"));
+    json_object_set_new(record, "source", status >= 0 ? json_string("event") : json_null());
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* The pids of the chain as text. */
+static const char *chain(const json_t *failed)
+{
+    static char text[128];
+    size_t index, len = 0;
+    const json_t *process;
+    text[0] = 0;
+    json_array_foreach(json_object_get(failed, "chain"), index, process) len += (size_t)snprintf(
+        text + len, sizeof text - len, index ? " %d" : "%d", (int)json_integer_value(json_object_get(process, "pid")));
+    return text;
+}
+
+static json_t *failed_of(struct job_model *model)
+{
+    json_t *failed = report_failed_json(model, SUPERVISOR);
+    job_model_done(model);
+    assert_non_null(failed);
+    return failed;
+}
+
+/* make -j: the compiler that failed first, although another failed while make waited for it. */
+static void test_make(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 12, 10, "sh", 0.1, 0.2, 0);
+    add(&model, 15, 14, "cc1", 0.2, 0.5, EXIT_1);
+    add(&model, 14, 10, "gcc", 0.2, 0.6, EXIT_1);
+    add(&model, 16, 10, "gcc", 0.3, 0.9, EXIT_1);
+    add(&model, 10, SUPERVISOR, "make", 0, 1, EXIT_2);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "15 14 10");
+    assert_int_equal(json_integer_value(json_object_get(failed, "count")), 4);
+    struct buf text = BUF_INIT;
+    report_failed_text(&text, failed, false);
+    buf_putc(&text, 0);
+    assert_string_equal(text.data, "  failed     cc1 (pid 15) exit 1 at 0.50 s\n"
+                                   "             cc1 an argument\n"
+                                   "             in /where\n"
+                                   "             then gcc (pid 14) exit 1, make (pid 10) exit 2\n");
+    buf_done(&text);
+    json_decref(failed);
+}
+
+/* A script that goes on after failures: those are not why it failed, unless it ends with the same status. */
+static void test_script(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "grep", 0.1, 0.2, EXIT_1);
+    add(&model, 12, 10, "worker", 0.3, 0.4, KILLED);
+    add(&model, 13, 10, "rm", 0.5, 0.6, 0);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1, EXIT_137);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "12 10");
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(failed, "first"), "pid")), 11);
+    const json_t *worker = json_array_get(json_object_get(failed, "chain"), 0);
+    assert_true(json_is_null(json_object_get(worker, "exit_code")));
+    assert_int_equal(json_integer_value(json_object_get(worker, "signal")), 9);
+    json_decref(failed);
+
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "grep", 0.1, 0.2, EXIT_1);
+    add(&model, 13, 10, "rm", 0.5, 0.6, 0);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1, EXIT_2);
+    failed = failed_of(&model);
+    assert_string_equal(chain(failed), "10");
+    struct buf text = BUF_INIT;
+    report_failed_text(&text, failed, false);
+    assert_int_equal(text.len, 0); /* the head of the report says it */
+    report_failed_text(&text, failed, true);
+    buf_putc(&text, 0);
+    assert_non_null(strstr(text.data, "failed     grep (pid 11) exit 1 at 0.20 s\n"));
+    assert_non_null(strstr(text.data, "2 processes failed in all"));
+    buf_done(&text);
+    json_decref(failed);
+}
+
+/* A job that went well; what is unknown is said, with the reason. */
+static void test_unknown(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "a", 0.1, 0.2, -1);
+    add(&model, 12, 10, "b", 0.1, 0.2, -1);
+    add(&model, 13, 10, "test", 0.1, 0.3, EXIT_127);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1, 0);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "");
+    assert_int_equal(json_integer_value(json_object_get(failed, "unknown")), 2);
+    struct buf text = BUF_INIT;
+    report_failed_text(&text, failed, false);
+    assert_int_equal(text.len, 0);
+    report_failed_text(&text, failed, true);
+    buf_putc(&text, 0);
+    assert_non_null(strstr(text.data, "unknown    how 2 processes ended\n             2: nobody told\n"));
+    buf_done(&text);
+    json_decref(failed);
+}
+
+/* A number that is given again is another process; parents are told by their times. */
+static void test_number_again(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 20, 11, "of the former", 0.1, 0.2, EXIT_1);
+    add(&model, 11, 10, "former", 0, 0.3, 0);
+    add(&model, 11, 10, "latter", 0.8, 0.9, EXIT_1);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1, EXIT_1);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "11 10");
+    json_decref(failed);
+}
+
+static void test_command(void **state)
+{
+    static const struct {
+        const char *argv;
+        size_t most;
+        const char *text;
+    } rows[] = {{"[\"a\", \"b c\", \"\"]", 80, "a b c ''"},
+                {"[\"12345\", \"67890\"]", 11, "12345 67890"},
+                {"[\"12345\", \"67890\"]", 8, "12345 678 ..."},
+                {"[\"12345\", \"67890\"]", 5, "12345 ..."},
+                {"[\"\\u001b[1m\"]", 80, "\\x1b[1m"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct buf text = BUF_INIT;
+        json_t *argv = json_loads(rows[i].argv, 0, NULL);
+        assert_true(report_command(&text, argv, false, rows[i].most));
+        buf_putc(&text, 0);
+        assert_string_equal(text.data, rows[i].text);
+        buf_done(&text);
+        json_decref(argv);
+    }
+    struct buf text = BUF_INIT;
+    assert_false(report_command(&text, NULL, false, 80));
+    buf_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_make),         cmocka_unit_test(test_script),  cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_number_again), cmocka_unit_test(test_command),
+    };
+    return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/text/fields.h"
+
+#include <string.h>
+
+#include "jobdir/text/text.h"
+
+const struct field fields_texts[] = {{"", FIELD_TEXT}, {0}}, fields_integers[] = {{"", FIELD_INTEGER}, {0}},
+                   fields_numbers[] = {{"", FIELD_NUMBER, .flags = FIELD_OR_NULL}, {0}};
+
+/* ---- values ---- */
+
+union value {
+    int64_t integer;
+    uint64_t count;
+    double number;
+};
+
+static bool is_real(const struct field *field)
+{
+    return field->type == FIELD_NUMBER || field->type == FIELD_SECONDS;
+}
+
+static uint64_t count_of(const struct field *field, const void *at)
+{
+    switch (field->held) {
+    case HELD_BOOL:
+        return *(const bool *)at;
+    case HELD_I32:
+        return (uint64_t)(int64_t) * (const int32_t *)at;
+    case HELD_U32:
+        return *(const uint32_t *)at;
+    case HELD_DOUBLE:
+        return (uint64_t)(int64_t) * (const double *)at;
+    default:
+        return *(const uint64_t *)at;
+    }
+}
+
+static bool is_signed(const struct field *field)
+{
+    return field->held == HELD_I32 || field->held == HELD_I64;
+}
+
+static double number_of(const struct field *field, const void *at)
+{
+    if (field->held == HELD_DOUBLE)
+        return *(const double *)at;
+    uint64_t count = count_of(field, at);
+    double number = is_signed(field) ? (double)(int64_t)count : (double)count;
+    return field->type == FIELD_SECONDS ? number / 1e9 : number;
+}
+
+static const char *text_of(const struct field *field, const void *at)
+{
+    return field->held == HELD_TEXT ? *(const char *const *)at : at;
+}
+
+static const void *row_of(const struct field *field, const void *row)
+{
+    const void *at = (const char *)row + field->at;
+    return field->flags & FIELD_POINTER ? *(const void *const *)at : at;
+}
+
+/* ---- JSON ---- */
+
+static json_t *number_json(const struct field *field, const void *at)
+{
+    double number = number_of(field, at);
+    if ((field->flags & FIELD_ZERO_IS_NULL && number == 0) || (field->flags & FIELD_NEGATIVE_IS_NULL && number < 0))
+        return json_null();
+    if (is_real(field))
+        return json_real(number);
+    if (field->type == FIELD_BOOL)
+        return json_boolean(count_of(field, at) != 0);
+    uint64_t count = count_of(field, at);
+    bool beyond = field->held == HELD_U64 && field->type != FIELD_INTEGER && count > INT64_MAX;
+    return json_integer(beyond ? INT64_MAX : (json_int_t)count);
+}
+
+static json_t *value_json(const struct field *field, const void *row, const void *all)
+{
+    const void *at = (const char *)row + field->at;
+    if (field->json)
+        return field->json(row, all);
+    if (field->type == FIELD_OBJECT && field->held != HELD_JSON)
+        return row_of(field, row) ? fields_json(field->of, row_of(field, row), all) : json_null();
+    if (field->held == HELD_JSON) {
+        json_t *json = *(json_t *const *)at;
+        return json ? json_incref(json) : field->flags & FIELD_NULLS ? json_null() : json_array();
+    }
+    if (field->type != FIELD_TEXT && field->type != FIELD_CHOICE)
+        return number_json(field, at);
+    const char *text = text_of(field, at);
+    if (field->flags & FIELD_ZERO_IS_NULL && text && !*text)
+        return json_null();
+    return text_json(text || field->flags & FIELD_NULLS ? text : "");
+}
+
+void fields_add(json_t *object, const struct field *fields, const void *row, const void *all)
+{
+    for (const struct field *field = fields; field->type != FIELD_END; field++)
+        if (field->type == FIELD_PART)
+            fields_add(object, field->of, row_of(field, row), all);
+        else if (field->type != FIELD_SHOWN)
+            json_object_set_new(object, field->name, value_json(field, row, all));
+}
+
+json_t *fields_json(const struct field *fields, const void *row, const void *all)
+{
+    json_t *object = json_object();
+    fields_add(object, fields, row, all);
+    return object;
+}
+
+json_t *fields_list(const struct field *fields, const void *rows, size_t count, size_t size, const void *all)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, fields_json(fields, (const char *)rows + i * size, all));
+    return list;
+}
+
+/* ---- schemas ---- */
+
+static const char *type_name(enum field_type type)
+{
+    static const char *const names[] = {
+        [FIELD_TEXT] = "string",   [FIELD_BOOL] = "boolean", [FIELD_INTEGER] = "integer", [FIELD_COUNT] = "integer",
+        [FIELD_BYTES] = "integer", [FIELD_NS] = "integer",   [FIELD_NUMBER] = "number",   [FIELD_SECONDS] = "number",
+        [FIELD_OBJECT] = "object", [FIELD_LIST] = "array"};
+    return names[type];
+}
+
+static json_t *choices_schema(const char *choices, bool or_null)
+{
+    json_t *list = json_array();
+    for (const char *at = choices; at;) {
+        const char *end = strchr(at, '|');
+        json_array_append_new(list, end ? json_stringn(at, (size_t)(end - at)) : json_string(at));
+        at = end ? end + 1 : NULL;
+    }
+    if (or_null)
+        json_array_append_new(list, json_null());
+    return list;
+}
+
+static void add_properties(json_t *properties, json_t *required, const struct field *fields);
+
+static void add_members(json_t *schema, const struct field *fields, bool open)
+{
+    json_t *properties = json_object(), *required = json_array();
+    add_properties(properties, required, fields);
+    json_object_set_new(schema, "properties", properties);
+    json_object_set_new(schema, "required", required);
+    json_object_set_new(schema, "additionalProperties", json_boolean(open));
+}
+
+static json_t *field_schema(const struct field *field)
+{
+    json_t *schema = json_object();
+    bool or_null = field->flags & FIELD_NULLS;
+    if (field->type == FIELD_CHOICE)
+        json_object_set_new(schema, "enum", choices_schema(field->choices, or_null));
+    else
+        json_object_set_new(schema, "type",
+                            or_null ? json_pack("[s, s]", type_name(field->type), "null")
+                                    : json_string(type_name(field->type)));
+    if (field->type == FIELD_COUNT || field->type == FIELD_BYTES || field->type == FIELD_NS ||
+        field->flags & FIELD_FROM_ZERO)
+        json_object_set_new(schema, "minimum", json_integer(0));
+    if (field->type == FIELD_OBJECT && field->of)
+        add_members(schema, field->of, field->flags & FIELD_OPEN);
+    if (field->type == FIELD_LIST) {
+        const struct field object = {"", FIELD_OBJECT, .of = field->of, .flags = field->flags & FIELD_OPEN};
+        bool single = field->of->type != FIELD_PART && !*field->of->name;
+        json_object_set_new(schema, "items", field_schema(single ? field->of : &object));
+    }
+    if (field->about)
+        json_object_set_new(schema, "description", json_string(field->about));
+    return schema;
+}
+
+static void add_properties(json_t *properties, json_t *required, const struct field *fields)
+{
+    for (const struct field *field = fields; field->type != FIELD_END; field++) {
+        if (field->type == FIELD_PART)
+            add_properties(properties, required, field->of);
+        if (field->type == FIELD_PART || field->type == FIELD_SHOWN)
+            continue;
+        json_object_set_new(properties, field->name, field_schema(field));
+        if (!(field->flags & FIELD_OPTIONAL))
+            json_array_append_new(required, json_string(field->name));
+    }
+}
+
+json_t *fields_schema(const struct field *fields)
+{
+    return field_schema(&(struct field){"", FIELD_OBJECT, .of = fields});
+}
+
+/* ---- tables ---- */
+
+static bool is_column(const struct field *field, const void *all)
+{
+    return field->column.place && (!field->column.when || field->column.when(all));
+}
+
+/* The next column behind that with number `place`; NULL: there is none. */
+static const struct field *next_column(const struct field *fields, int place, const void *all)
+{
+    const struct field *next = NULL;
+    for (const struct field *field = fields; field->type != FIELD_END; field++)
+        if (field->column.place > place && is_column(field, all) && (!next || field->column.place < next->column.place))
+            next = field;
+    return next;
+}
+
+static size_t columns_of(const struct buf *text)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < text->len; i++)
+        columns += ((unsigned char)text->data[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+static void put_cell(struct buf *out, const struct field *field, const void *row, const void *all)
+{
+    const void *at = (const char *)row + field->at;
+    if (field->column.text) {
+        field->column.text(out, row, all);
+        return;
+    }
+    if (field->type == FIELD_TEXT || field->type == FIELD_CHOICE) {
+        text_show(out, text_of(field, at) ? text_of(field, at) : "");
+        return;
+    }
+    double number = number_of(field, at);
+    if (field->column.dash && number == 0)
+        buf_putc(out, '-');
+    else if (field->type == FIELD_BYTES)
+        text_size(out, count_of(field, at));
+    else if (field->type == FIELD_NS)
+        text_ns(out, number);
+    else if (field->type == FIELD_SECONDS)
+        text_seconds(out, number);
+    else
+        buf_printf(out, is_signed(field) ? "%lld" : "%llu", (long long)count_of(field, at));
+}
+
+static void put_column(struct buf *out, const struct field_column *column, const char *text, size_t columns)
+{
+    buf_printf(out, "%*s", column->gap, "");
+    if (column->width < 0) {
+        text_column(out, text, (size_t)-column->width);
+        return;
+    }
+    size_t width = (size_t)column->width;
+    buf_printf(out, "%*s%s", width > columns ? (int)(width - columns) : 0, "", text);
+}
+
+/* The first heading is the table's: it begins with the line. */
+void fields_title(struct buf *out, const struct field *fields, const void *all)
+{
+    size_t end = out->len;
+    for (const struct field *field = next_column(fields, 0, all); field;
+         field = next_column(fields, field->column.place, all)) {
+        const struct field_column *column = &field->column;
+        size_t begin = out->len, width = (size_t)(column->width < 0 ? -column->width : column->width);
+        bool left = column->width <= 0 || begin == end;
+        const char *heading = column->heading ? column->heading : "";
+        if (begin == end)
+            width += (size_t)column->gap;
+        else
+            buf_printf(out, "%*s", column->gap, "");
+        buf_printf(out, left ? "%-*s" : "%*s", (int)width, heading);
+    }
+    while (out->len > end && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = '\0';
+    buf_putc(out, '\n');
+}
+
+void fields_row(struct buf *out, const struct field *fields, const void *row, const void *all)
+{
+    struct buf cell = BUF_INIT;
+    for (const struct field *field = next_column(fields, 0, all); field;
+         field = next_column(fields, field->column.place, all)) {
+        buf_clear(&cell);
+        put_cell(&cell, field, row, all);
+        put_column(out, &field->column, cell.data ? cell.data : "", columns_of(&cell));
+        out->failed |= cell.failed;
+    }
+    buf_done(&cell);
+    buf_putc(out, '\n');
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An object of a report, declared once. From one list of fields come its JSON, the JSON Schema of that, and the columns
+ * of its table. A list ends with {0}. Fields read a struct, the row; `all` is what the row belongs to, for the
+ * functions of fields that need more than the row: each list says what both are.
+ */
+#ifndef SCRY_JOBDIR_TEXT_FIELDS_H
+#define SCRY_JOBDIR_TEXT_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+enum field_type {
+    FIELD_END,
+    FIELD_SHOWN, /* for people only: it has no name */
+    FIELD_TEXT,
+    FIELD_CHOICE, /* a text, one of `choices` */
+    FIELD_BOOL,
+    FIELD_INTEGER, /* may be negative */
+    FIELD_COUNT,   /* this and the next two: integers from 0 on */
+    FIELD_BYTES,
+    FIELD_NS,
+    FIELD_NUMBER,
+    FIELD_SECONDS, /* an integer in the row is nanoseconds */
+    FIELD_OBJECT,  /* of the fields `of`; NULL: of any */
+    FIELD_LIST,    /* of such objects; of single values if `of` is one field whose name is "" */
+    FIELD_PART,    /* the fields `of` stand in this object itself */
+};
+
+enum { /* what a field may lack: the schema says so */
+       FIELD_OR_NULL = 1,
+       FIELD_ZERO_IS_NULL = 2,     /* 0, "" */
+       FIELD_NEGATIVE_IS_NULL = 4, /* a number below 0 */
+       FIELD_OPTIONAL = 8,         /* it may be missing */
+       FIELD_OPEN = 16,            /* an object that may have other members, too */
+       FIELD_FROM_ZERO = 32,       /* a number that is not negative */
+       FIELD_POINTER = 64,         /* of objects and parts: the row has a pointer to theirs */
+       FIELD_NULLS = FIELD_OR_NULL | FIELD_ZERO_IS_NULL | FIELD_NEGATIVE_IS_NULL,
+};
+
+/* How a row has the value; found by FIELD_AT. */
+enum field_held {
+    HELD_NOTHING,
+    HELD_BOOL,
+    HELD_I32,
+    HELD_U32,
+    HELD_I64,
+    HELD_U64,
+    HELD_DOUBLE,
+    HELD_TEXT,   /* char *; NULL: null, or "" where that may not be */
+    HELD_JSON,   /* json_t *; NULL: null */
+    HELD_INSIDE, /* an array of char, or a struct */
+};
+
+struct field {
+    const char *name; /* in JSON */
+    enum field_type type;
+    size_t at;
+    enum field_held held;
+    unsigned flags;
+    /* In place of a member of the row: a new reference; NULL when out of memory. */
+    json_t *(*json)(const void *row, const void *all);
+    const struct field *of;
+    const char *choices; /* "one|two" */
+    const char *about;   /* the schema's description */
+    /* The column of a table. Columns stand in the order of their numbers; 0: none. */
+    struct field_column {
+        int place, gap, width; /* so many spaces before it; width < 0: to the left, cut if it is longer; 0: the last */
+        const char *heading;
+        bool dash; /* 0 is shown as "-" */
+        bool (*when)(const void *all);
+        void (*text)(struct buf *out, const void *row, const void *all); /* NULL: as its type is shown */
+    } column;
+};
+
+/* The member of a struct, as designators of a field. */
+#define FIELD_AT(type, member) .at = offsetof(type, member), .held = FIELD_HELD(((type *)0)->member)
+/* clang-format off */
+#define FIELD_HELD(value) \
+    _Generic(&(value), bool *: HELD_BOOL, int32_t *: HELD_I32, uint32_t *: HELD_U32, int64_t *: HELD_I64, \
+             uint64_t *: HELD_U64, double *: HELD_DOUBLE, char **: HELD_TEXT, const char **: HELD_TEXT, \
+             json_t **: HELD_JSON, default: HELD_INSIDE)
+/* clang-format on */
+
+/* Lists of texts, of integers, and of numbers or null. */
+extern const struct field fields_texts[], fields_integers[], fields_numbers[];
+
+/* The object; a new reference, or NULL when out of memory. fields_add adds its members to one that is there. */
+json_t *fields_json(const struct field *fields, const void *row, const void *all);
+void fields_add(json_t *object, const struct field *fields, const void *row, const void *all);
+/* Of `count` rows of so many bytes, one behind the other. */
+json_t *fields_list(const struct field *fields, const void *rows, size_t count, size_t size, const void *all);
+
+/* The schema of such an object. A new reference, or NULL when out of memory. */
+json_t *fields_schema(const struct field *fields);
+
+/* Tables: the line of headings, and a line for each row. Appends both with their ends. */
+void fields_title(struct buf *out, const struct field *fields, const void *all);
+void fields_row(struct buf *out, const struct field *fields, const void *row, const void *all);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a list of fields makes of a row: JSON, schema, table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "jobdir/text/fields.h"
+
+struct row {
+    char name[16];
+    const char *note;
+    uint64_t count, cpu_ns, bytes;
+    int32_t rank;
+    double total_ns;
+    bool ended;
+    struct inner {
+        uint32_t line;
+    } inside, *pointed;
+};
+
+static bool is_wide(const void *all)
+{
+    return all != NULL;
+}
+
+static void put_how(struct buf *out, const void *row, const void *all)
+{
+    buf_puts(out, ((const struct row *)row)->ended ? "ended" : "runs");
+}
+
+static json_t *list_json(const void *row, const void *all)
+{
+    return json_pack("[s]", "one");
+}
+
+static const struct field inner_fields[] = {{"line", FIELD_COUNT, FIELD_AT(struct inner, line)}, {0}};
+
+static const struct field fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = {1, 2, -8, "Processes"}},
+    {"note", FIELD_TEXT, FIELD_AT(struct row, note), FIELD_ZERO_IS_NULL, .about = "null: none"},
+    {"count", FIELD_COUNT, FIELD_AT(struct row, count), .column = {3, 1, 5, "count"}},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, cpu_ns), .column = {2, 1, 8, "cpu"}},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct row, bytes), .column = {4, 1, 7, "peak", .dash = true, .when = is_wide}},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct row, rank), FIELD_NEGATIVE_IS_NULL},
+    {"total_ns", FIELD_NS, FIELD_AT(struct row, total_ns)},
+    {"ended", FIELD_BOOL, FIELD_AT(struct row, ended)},
+    {"how", FIELD_CHOICE, FIELD_AT(struct row, name), FIELD_OR_NULL, .choices = "a|b"},
+    {"list", FIELD_LIST, .json = list_json, .of = fields_texts},
+    {"inside", FIELD_OBJECT, FIELD_AT(struct row, inside), .of = inner_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER, .of = inner_fields},
+    {.type = FIELD_SHOWN, .column = {5, 2, 0, "how", .text = put_how}},
+    {0}};
+
+static struct inner pointed = {7};
+static const struct row full = {"sh", "why", 3, 1500000000, 2048, -1, 12.7, true, {5}, &pointed},
+                        empty = {.pointed = &pointed};
+
+static void check_json(const struct row *row, const char *expected)
+{
+    json_t *json = fields_json(fields, row, NULL);
+    char *text = json_dumps(json, JSON_REAL_PRECISION(4));
+    assert_string_equal(text, expected);
+    free(text);
+    json_decref(json);
+}
+
+static void test_json(void **state)
+{
+    check_json(&full, "{\"name\": \"sh\", \"note\": \"why\", \"count\": 3, \"cpu_seconds\": 1.5, \"bytes\": 2048, "
+                      "\"rank\": null, \"total_ns\": 12, \"ended\": true, \"how\": \"sh\", \"list\": [\"one\"], "
+                      "\"inside\": {\"line\": 5}, \"line\": 7}");
+    check_json(&empty, "{\"name\": \"\", \"note\": null, \"count\": 0, \"cpu_seconds\": 0.0, \"bytes\": 0, "
+                       "\"rank\": 0, \"total_ns\": 0, \"ended\": false, \"how\": \"\", \"list\": [\"one\"], "
+                       "\"inside\": {\"line\": 0}, \"line\": 7}");
+}
+
+static void test_schema(void **state)
+{
+    static const struct field part_fields[] = {{"", FIELD_PART, .of = inner_fields}, {0}};
+    static const struct field some[] = {
+        {"note", FIELD_TEXT, FIELD_AT(struct row, note), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL, .about = "null: none"},
+        {"how", FIELD_CHOICE, FIELD_AT(struct row, name), FIELD_OR_NULL, .choices = "a|b"},
+        {"list", FIELD_LIST, .json = list_json, .of = fields_texts},
+        {"rows", FIELD_LIST, .json = list_json, .of = part_fields},
+        {0}};
+    json_t *json = fields_schema(some);
+    char *text = json_dumps(json, 0);
+    assert_string_equal(
+        text, "{\"type\": \"object\", \"properties\": {\"note\": {\"type\": [\"string\", \"null\"], \"description\": "
+              "\"null: none\"}, \"how\": {\"enum\": [\"a\", \"b\", null]}, \"list\": {\"type\": \"array\", \"items\": "
+              "{\"type\": \"string\"}}, \"rows\": {\"type\": \"array\", \"items\": {\"type\": \"object\", "
+              "\"properties\": {\"line\": {\"type\": \"integer\", \"minimum\": 0}}, \"required\": [\"line\"], "
+              "\"additionalProperties\": false}}}, \"required\": [\"how\", \"list\", \"rows\"], "
+              "\"additionalProperties\": false}");
+    free(text);
+    json_decref(json);
+}
+
+/* Columns stand in the order of their places; the first heading begins with the line. */
+static void test_table(void **state)
+{
+    struct buf out = BUF_INIT;
+    fields_title(&out, fields, NULL);
+    fields_row(&out, fields, &full, NULL);
+    assert_string_equal(out.data, "Processes       cpu count  how\n"
+                                  "  sh         1.50 s     3  ended\n");
+    buf_clear(&out);
+    fields_title(&out, fields, &full);
+    fields_row(&out, fields, &full, &full);
+    fields_row(&out, fields, &empty, &full);
+    assert_string_equal(out.data, "Processes       cpu count    peak  how\n"
+                                  "  sh         1.50 s     3  2.0 KB  ended\n"
+                                  "             0.00 s     0       -  runs\n");
+    buf_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_schema),
+                                       cmocka_unit_test(test_table)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

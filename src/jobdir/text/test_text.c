@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long names and long lines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobdir/text/text.h"
+
+static void test_cut(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {{"short", "short     "},
+                 {"just as it", "just as it"},
+                 {"a name that is too long", "a na...ong"},
+                 {"\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6",
+                  "\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4...\xc3\xbc\xc3\xa4\xc3\xb6"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = BUF_INIT;
+        text_column(&out, cases[i].text, 10);
+        assert_string_equal(out.data, cases[i].shown);
+        buf_done(&out);
+    }
+}
+
+static void check_wrapped(const char *text, size_t columns, const char *wrapped)
+{
+    struct buf out = BUF_INIT;
+    buf_puts(&out, "kept as it is, however long\n");
+    size_t start = out.len;
+    buf_puts(&out, text);
+    text_wrap(&out, start, columns);
+    assert_string_equal(out.data + start, wrapped);
+    buf_done(&out);
+}
+
+static void test_wrap(void **state)
+{
+    check_wrapped("0123456789 123456789\n", 20, "0123456789 123456789\n");
+    check_wrapped("one two three four five six\nseven", 20, "one two three four\n    five six\nseven");
+    check_wrapped("one two three four five six", 0, "one two three four five six");
+    /* below what follows a label, and rather between columns than in them */
+    check_wrapped("  label   one two three four five", 24, "  label   one two three\n          four five");
+    check_wrapped("  1.25 s  in a  12 us  pid 9332 thread 1", 36, "  1.25 s  in a  12 us\n          pid 9332 thread 1");
+    /* a word that is too long alone: at a sign, if there is one */
+    check_wrapped("/home/somebody/program/file.c", 20, "/home/somebody/\n    program/file.c");
+    check_wrapped("0123456789abcdefghijklmno", 20, "0123456789abcdefghij\n    klmno");
+    /* colours and bytes of one character take no room */
+    check_wrapped("\033[1;31mred\033[0m and 12345 12345", 20, "\033[1;31mred\033[0m and 12345 12345");
+    check_wrapped("\xc3\xa4\xc3\xb6\xc3\xbc 12345 12345 1234", 20, "\xc3\xa4\xc3\xb6\xc3\xbc 12345 12345 1234");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_wrap)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

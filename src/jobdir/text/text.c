@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/text/text.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* The length of the valid UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and what lies beyond U+10FFFF are
+ * invalid (RFC 3629). */
+static size_t utf8_length(const unsigned char *at, size_t left)
+{
+    size_t len = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    if (len == 0 || len > left)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+        (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+static void append_text(struct buf *out, const char *text, size_t limit, bool escape_controls)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t left = strlen(text);
+    while (left) {
+        if (out->len >= limit) {
+            buf_puts(out, "...");
+            return;
+        }
+        size_t len = utf8_length(at, left);
+        bool control = len == 1 && (at[0] < 0x20 || at[0] == 0x7f);
+        control = control || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0); /* C1: some terminals obey them */
+        if (len == 0 || (control && escape_controls)) {
+            buf_printf(out, "\\x%02x", at[0]);
+            len = len ? len : 1;
+            for (size_t i = 1; i < len; i++)
+                buf_printf(out, "\\x%02x", at[i]);
+        } else {
+            buf_append(out, at, len);
+        }
+        at += len;
+        left -= len;
+    }
+}
+
+void text_clean(struct buf *out, const char *bytes)
+{
+    append_text(out, bytes, TEXT_LIMIT, false);
+}
+
+void text_show(struct buf *out, const char *text)
+{
+    append_text(out, text, SIZE_MAX, true);
+}
+
+/* The bytes that fit, and in *ret_columns the columns they take. */
+static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
+{
+    size_t used = 0, i = 0;
+    for (; i < len; i++) {
+        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (starts && used == columns)
+            break;
+        used += starts;
+    }
+    *ret_columns = used;
+    return i;
+}
+
+const char *text_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+void text_function(struct buf *out, const char *name, const char *file)
+{
+    static const struct {
+        const char *prefix, *what;
+    } made[] = {{"_GLOBAL__sub_I_", "initialisers of "},
+                {"_GLOBAL__sub_D_", "finalisers of "},
+                {"_GLOBAL__I_", "initialisers of "},
+                {"_GLOBAL__D_", "finalisers of "}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        size_t len = strlen(made[i].prefix);
+        if (strncmp(name, made[i].prefix, len) != 0)
+            continue;
+        buf_puts(out, made[i].what);
+        text_show(out, *file ? text_base(file) : name + len);
+        return;
+    }
+    text_show(out, name);
+}
+
+size_t text_fit(const char *text, size_t len, size_t columns)
+{
+    size_t used;
+    return fit(text, len, columns, &used);
+}
+
+/* Returns the columns taken. */
+static size_t cut(struct buf *out, const char *text, size_t columns)
+{
+    size_t used, all, len = strlen(text), keep = fit(text, len, columns, &used);
+    fit(text, len, SIZE_MAX, &all);
+    if (keep == len || columns < 8) {
+        buf_append(out, text, keep);
+        return used;
+    }
+    size_t behind = (columns - 3) / 2, before = columns - 3 - behind;
+    buf_append(out, text, fit(text, len, before, &used));
+    buf_puts(out, "...");
+    buf_puts(out, text + fit(text, len, all - behind, &used));
+    return columns;
+}
+
+void text_cut(struct buf *out, const char *text, size_t columns)
+{
+    cut(out, text, columns);
+}
+
+void text_column(struct buf *out, const char *text, size_t columns)
+{
+    for (size_t used = cut(out, text, columns); used < columns; used++)
+        buf_putc(out, ' ');
+}
+
+/* ---- lines ---- */
+
+enum { HANG_MOST = 24, HANG = 4 };
+
+/* Bytes of an escape sequence that begins there. */
+static size_t colour_at(const char *text, size_t len)
+{
+    size_t end = 2;
+    if (len < 3 || text[0] != '\033' || text[1] != '[')
+        return 0;
+    while (end < len && text[end] != 'm')
+        end++;
+    return end < len ? end + 1 : 0;
+}
+
+/* Where what follows a line's first words begins, if that is near; else a little behind its beginning. */
+static size_t hang_of(const char *line, size_t len, size_t columns)
+{
+    size_t column = 0, spaces = 0, begin = 0;
+    bool begun = false;
+    for (size_t i = 0; i < len && column <= HANG_MOST && column < columns / 2; i++) {
+        size_t colour = colour_at(line + i, len - i);
+        if (colour) {
+            i += colour - 1;
+            continue;
+        }
+        if (line[i] != ' ') {
+            if (begun && spaces > 1)
+                return column;
+            begin = begun ? begin : column;
+            begun = true;
+        }
+        spaces = line[i] == ' ' ? spaces + 1 : 0;
+        column += ((unsigned char)line[i] & 0xc0) != 0x80;
+    }
+    return begin + HANG < columns / 2 ? begin + HANG : columns / 2;
+}
+
+/* As much as fits: up to two spaces, if they are not too near, or one; of a word that is too long alone, up to a sign
+ * in it. *ret_whole: it is the rest. */
+static size_t piece(const char *line, size_t len, size_t columns, bool *ret_whole)
+{
+    size_t column = 0, space = 0, spaces = 0, sign = 0;
+    bool begun = false;
+    *ret_whole = false;
+    for (size_t i = 0; i < len; i++) {
+        size_t colour = colour_at(line + i, len - i);
+        if (colour) {
+            i += colour - 1;
+            continue;
+        }
+        bool starts = ((unsigned char)line[i] & 0xc0) != 0x80;
+        if (starts && column == columns && line[i] != ' ')
+            return spaces ? spaces : space ? space : sign ? sign : i;
+        column += starts && column < columns;
+        if (line[i] == ' ' && begun) {
+            space = i;
+            if (i && line[i - 1] == ' ' && column > columns / 2)
+                spaces = i;
+        } else if (line[i] != ' ') {
+            begun = true;
+        }
+        if (column > columns / 2 && column < columns && strchr("/,;:(_-&=", line[i]))
+            sign = i + 1;
+    }
+    *ret_whole = true;
+    return len;
+}
+
+static void wrap_line(struct buf *out, const char *line, size_t len, size_t columns)
+{
+    size_t hang = hang_of(line, len, columns), room = columns;
+    bool whole;
+    for (;; room = columns - hang) {
+        size_t fits = piece(line, len, room, &whole);
+        while (fits && line[fits - 1] == ' ' && fits < len)
+            fits--;
+        buf_append(out, line, fits);
+        line += fits;
+        len -= fits;
+        while (len && *line == ' ') {
+            line++;
+            len--;
+        }
+        if (whole || !len)
+            return;
+        buf_printf(out, "\n%*s", (int)hang, "");
+    }
+}
+
+void text_wrap(struct buf *out, size_t start, size_t columns)
+{
+    struct buf wrapped = BUF_INIT;
+    if (!columns || out->failed || !out->data)
+        return;
+    columns = columns < 20 ? 20 : columns;
+    for (size_t at = start; at < out->len;) {
+        const char *end = memchr(out->data + at, '\n', out->len - at);
+        size_t len = end ? (size_t)(end - out->data) - at : out->len - at;
+        if (len > columns)
+            wrap_line(&wrapped, out->data + at, len, columns);
+        else
+            buf_append(&wrapped, out->data + at, len);
+        if (end)
+            buf_putc(&wrapped, '\n');
+        at += len + (end != NULL);
+    }
+    out->len = start;
+    buf_append(out, wrapped.data ? wrapped.data : "", wrapped.len);
+    out->failed |= wrapped.failed;
+    buf_done(&wrapped);
+}
+
+bool text_has_colours(int fd)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+}
+
+size_t text_columns(int fd)
+{
+    struct winsize size = {0};
+    const char *columns = getenv("COLUMNS");
+    if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        return size.ws_col;
+    unsigned long number = columns && !isatty(fd) ? strtoul(columns, NULL, 10) : 0;
+    return number ? number : 80;
+}
+
+/* ---- numbers ---- */
+
+void text_size(struct buf *out, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    buf_printf(out, value < 9.95 && unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+void text_seconds(struct buf *out, double seconds)
+{
+    if (!(seconds > 0))
+        seconds = 0;
+    if (seconds > 0 && seconds < 0.0995)
+        buf_printf(out, "%.1f ms", seconds * 1000);
+    else if (seconds < 9.995)
+        buf_printf(out, "%.2f s", seconds);
+    else if (seconds < 99.95)
+        buf_printf(out, "%.1f s", seconds);
+    else if (seconds < 3599.5)
+        buf_printf(out, "%d min %02d s", (int)(seconds + 0.5) / 60, (int)(seconds + 0.5) % 60);
+    else if (seconds < 48 * 3600.0)
+        buf_printf(out, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
+    else
+        buf_printf(out, "%.0f d %02d h", floor(seconds / 86400), (int)fmod(seconds / 3600, 24));
+}
+
+void text_ns(struct buf *out, double ns)
+{
+    static const struct {
+        double limit, unit;
+        const char *name;
+    } units[] = {{999.5e3, 1e3, "us"}, {999.5e6, 1e6, "ms"}, {60e9, 1e9, "s"}};
+    if (ns < 999.5) {
+        buf_printf(out, "%.0f ns", ns);
+        return;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        double value = ns / units[i].unit;
+        if (ns < units[i].limit) {
+            buf_printf(out, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[i].name);
+            return;
+        }
+    }
+    text_seconds(out, ns / 1e9);
+}
+
+/* What was just appended to `cell`, in so many columns, to the right; frees it. */
+static void put_in(struct buf *out, struct buf *cell, int columns)
+{
+    buf_printf(out, "%*s", columns, cell->data ? cell->data : "");
+    out->failed |= cell->failed;
+    buf_done(cell);
+}
+
+void text_size_in(struct buf *out, uint64_t bytes, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_size(&cell, bytes);
+    put_in(out, &cell, columns);
+}
+
+void text_seconds_in(struct buf *out, double seconds, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_seconds(&cell, seconds);
+    put_in(out, &cell, columns);
+}
+
+void text_ns_in(struct buf *out, double ns, int columns)
+{
+    struct buf cell = BUF_INIT;
+    text_ns(&cell, ns);
+    put_in(out, &cell, columns);
+}
+
+void text_label(struct buf *out, const char *label)
+{
+    text_label_in(out, label, NULL);
+}
+
+void text_label_in(struct buf *out, const char *label, const char *colour)
+{
+    int room = 11 - (int)strlen(label);
+    buf_printf(out, "  %s%s%s%*s", colour ? colour : "", label, colour ? TEXT_PLAIN : "", room > 1 ? room : 1, "");
+}
+
+const char *text_signal(int signo, char *room, size_t size)
+{
+    const char *name = sigabbrev_np(signo);
+    if (name)
+        snprintf(room, size, "SIG%s", name);
+    else
+        snprintf(room, size, "signal %d", signo);
+    return room;
+}

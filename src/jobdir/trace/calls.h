@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace as calls: what replay and the exports share. The events of a trace (jobdir/trace/trace.h) are fed in; those
+ * that pass the filter come out, each call at its beginning and its end with a place for what the visitor keeps in
+ * between.
+ */
+#ifndef SCRY_JOBDIR_TRACE_CALLS_H
+#define SCRY_JOBDIR_TRACE_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "jobdir/trace/trace.h"
+
+struct mpi_stats_site;
+
+struct call {
+    uint32_t function, stack;
+    uint32_t place; /* number of where it is called from; UINT32_MAX: not known */
+    uint32_t depth; /* of shown calls around it on its stack */
+    uint64_t entry_time;
+    const struct trace_thread *thread;
+    struct call *parent; /* the call around it, shown or not; NULL */
+    struct call *around; /* the nearest around it that is shown; NULL */
+    bool shown;
+    bool from_exit; /* its beginning is not recorded, but when that was */
+    bool has_spent;
+    struct profile_spent spent;                  /* of its thread when it began (has_spent) */
+    const struct layout *layout, *caller_layout; /* of its entry; NULL: none */
+    /* the visitor's */
+    struct buf text;                   /* empty at the beginning */
+    uint32_t mark;                     /* 0 at the beginning */
+    uint64_t value;                    /* likewise */
+    const struct mpi_stats_site *site; /* where a call of MPI came from; NULL at the beginning */
+    struct call *previous, *next;
+};
+
+struct call_filter {
+    const char *function;    /* glob over names; NULL: all */
+    uint32_t thread;         /* tid; 0: all */
+    uint64_t from_ns, to_ns; /* wall time in which calls begin; to_ns 0: no end */
+    unsigned max_depth;      /* of shown calls inside each other; 0: no limit */
+};
+
+/* `event` is that of the beginning or end; valid during the call. Of calls whose beginning is not in the trace only the
+ * end comes, event->alone. */
+struct call_visitor {
+    void (*enter)(void *ctx, struct call *call, const struct trace_event *event);
+    void (*leave)(void *ctx, struct call *call, const struct trace_event *event);
+    /* signals, marks, gaps, thinning; with the innermost call on its stack, shown or not, or NULL */
+    void (*other)(void *ctx, const struct call *innermost, const struct trace_event *event);
+    void *ctx;
+};
+
+struct calls;
+
+int calls_new(
+    struct calls **ret_calls, const struct trace *trace, const struct call_filter *filter,
+    const struct call_visitor *visitor); /* 0 or -ENOMEM; the visitor and strings of the filter are borrowed */
+void calls_free(struct calls *calls);
+int calls_event(struct calls *calls, const struct trace_event *event); /* 0 or -ENOMEM */
+/* Nothing more will be shown: the time is over and no shown call is open. */
+bool calls_are_over(const struct calls *calls, const struct trace_event *event);
+
+/* Of the time of a call that ends by `event`: on a processor, off it because the thread waited, and because others had
+ * it. False: that is not known, of a hundredth of it at least. */
+struct call_time {
+    double cpu_ns, waiting_ns, preempted_ns;
+};
+bool call_time(const struct trace *trace, const struct call *call, const struct trace_event *event,
+               struct call_time *ret_time);
+
+/* How many calls passed the filter so far. */
+uint64_t calls_shown(const struct calls *calls);
+
+/* ---- how things are written ---- */
+
+/* The function's name; where none is known "function 17". As it is in the trace: text_show it for people. */
+const char *call_name(const struct trace *trace, uint32_t function, char *room, size_t size);
+/* The file without its folders; "" */
+const char *call_file(const struct trace *trace, uint32_t function);
+/* Where the call comes from: "a.c:12", or "libc.so.6+0x2724a"; with the function that calls, if it is known, unless
+ * that is the recorded one around it, or `whole`: "work a.c:12". False: it is not known, and nothing is appended. */
+bool call_put_place(struct buf *out, const struct trace *trace, const struct call *call, bool whole);
+/* "cpu 1.20 ms, waiting 3.00 ms, preempted 12 us": what there is a hundredth of at least, but cpu always. */
+void call_put_time(struct buf *out, const struct call_time *time);
+void call_put_values(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+                     const void *bytes, size_t size);
+/* The same as JSON: an object, of the result its value; nothing if the layout has no such part. */
+/* Appends how the function is declared, as far as its values' layouts say: `int f(int n)`. False: they do not. */
+bool call_put_signature(struct buf *out, const struct trace *trace, const struct call *call,
+                        const struct trace_event *end);
+bool call_put_json(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
+                   const void *bytes, size_t size);
+/* A JSON string; what is not UTF-8 becomes \xNN. */
+void call_put_string(struct buf *out, const char *text, size_t len);
+/* In words, for people and the exports: "returned", "unwound", "lost", "open". */
+const char *call_how(enum trace_exit how);
+
+#endif

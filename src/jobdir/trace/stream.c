@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One stream of a trace. Any bytes may come: what does not fit is told with file and offset, and passed over up to the
+ * next packet.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "jobdir/trace/internal.h"
+
+enum { HEAD = sizeof(struct packet_head) };
+#define TIME_MASK ((UINT64_C(1) << RECORD_TIME_BITS) - 1)
+
+struct trace_stream *trace_stream_new(struct trace *trace, const char *name)
+{
+    struct trace_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->trace = trace;
+    stream->fd = -1;
+    stream->name = strdup(name);
+    if (stream->name)
+        return stream;
+    free(stream);
+    return NULL;
+}
+
+void trace_stream_free(struct trace_stream *stream)
+{
+    if (!stream)
+        return;
+    if (stream->fd >= 0)
+        close(stream->fd);
+    free(stream->name);
+    free(stream->window);
+    free(stream->caller);
+    free(stream->restored);
+    free(stream);
+}
+
+/* ---- reading ---- */
+
+static void fail(struct trace_stream *stream, int code)
+{
+    trace_tell(stream->trace, "%s/%s: cannot be read: %s", stream->trace->path, stream->name, strerror(-code));
+    stream->broken = true;
+    stream->step = STEP_END;
+}
+
+static int open_file(struct trace_stream *stream)
+{
+    char path[PATH_MAX];
+    if (stream->fd >= 0)
+        return 0;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", stream->trace->path, stream->name) >= sizeof path)
+        return -ENAMETOOLONG;
+    stream->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return stream->fd < 0 ? -errno : 0;
+}
+
+static void done_with_file(struct trace_stream *stream)
+{
+    if (!stream->kept_open && stream->fd >= 0) {
+        close(stream->fd);
+        stream->fd = -1;
+    }
+}
+
+void trace_stream_look(struct trace_stream *stream, size_t window, bool keep_open)
+{
+    struct stat st;
+    if (stream->broken)
+        return;
+    stream->kept_open = keep_open;
+    int code = open_file(stream);
+    if (code == 0 && fstat(stream->fd, &st) < 0)
+        code = -errno;
+    if (code == 0 && !S_ISREG(st.st_mode))
+        code = -EINVAL;
+    if (code == 0 && stream->room < window) {
+        uint8_t *grown = realloc(stream->window, window);
+        code = grown ? 0 : -ENOMEM;
+        stream->window = grown ? grown : stream->window;
+        stream->room = grown ? window : stream->room;
+    }
+    if (code < 0) {
+        fail(stream, code);
+        return;
+    }
+    stream->size = (uint64_t)st.st_size;
+    done_with_file(stream);
+}
+
+/* Puts bytes from `at` on into the window so that there are `size`; false: the file has not so many. */
+static bool fill(struct trace_stream *stream, size_t size)
+{
+    if (stream->have - stream->at >= size)
+        return true;
+    uint64_t from = stream->offset + stream->at;
+    if (stream->broken || from > stream->size || stream->size - from < size)
+        return false;
+    memmove(stream->window, stream->window + stream->at, stream->have - stream->at);
+    stream->have -= stream->at;
+    stream->offset = from;
+    stream->at = 0;
+    if (size > stream->room) {
+        uint8_t *grown = realloc(stream->window, size);
+        if (!grown) {
+            fail(stream, -ENOMEM);
+            return false;
+        }
+        stream->window = grown;
+        stream->room = size;
+    }
+    int code = open_file(stream);
+    while (code == 0 && stream->have < size) {
+        /* Not beyond the size that was looked up: the file may grow meanwhile, and half a packet is none. */
+        uint64_t rest = stream->size - stream->offset - stream->have, room = stream->room - stream->have;
+        ssize_t got = pread(stream->fd, stream->window + stream->have, rest < room ? rest : room,
+                            (off_t)(stream->offset + stream->have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            code = got < 0 ? -errno : -ENODATA;
+        else
+            stream->have += (size_t)got;
+    }
+    done_with_file(stream);
+    if (code < 0)
+        fail(stream, code);
+    return code == 0;
+}
+
+/* Moves to an offset of the file, in the window or not. */
+static void move_to(struct trace_stream *stream, uint64_t offset)
+{
+    if (offset >= stream->offset && offset - stream->offset <= stream->have) {
+        stream->at = (size_t)(offset - stream->offset);
+        return;
+    }
+    stream->offset = offset;
+    stream->at = stream->have = 0;
+}
+
+static uint64_t position(const struct trace_stream *stream)
+{
+    return stream->offset + stream->at;
+}
+
+/* ---- packets ---- */
+
+static bool head_fits(const struct packet_head *head)
+{
+    return head->magic == PACKET_MAGIC && head->stream_class == 0 && head->content_size % 8 == 0 &&
+           head->packet_size % 8 == 0 && head->content_size >= 8 * (uint64_t)HEAD &&
+           head->packet_size >= head->content_size && head->time_end >= head->time_begin;
+}
+
+/* Looks for the next packet from an offset on; the size of the file if there is none. */
+static uint64_t find_packet(struct trace_stream *stream, uint64_t from)
+{
+    const uint32_t magic = PACKET_MAGIC;
+    for (;;) {
+        move_to(stream, from);
+        if (!fill(stream, HEAD))
+            return stream->size;
+        const uint8_t *found = memmem(stream->window + stream->at, stream->have - stream->at, &magic, sizeof magic);
+        if (!found) {
+            from = stream->offset + stream->have - (sizeof magic - 1);
+            continue;
+        }
+        from = stream->offset + (uint64_t)(found - stream->window);
+        move_to(stream, from);
+        struct packet_head head;
+        if (!fill(stream, HEAD))
+            return stream->size;
+        memcpy(&head, stream->window + stream->at, HEAD);
+        if (head_fits(&head))
+            return from;
+        from++;
+    }
+}
+
+static void end_here(struct trace_stream *stream, bool follow, const char *what)
+{
+    stream->step = STEP_END;
+    if (!follow && !stream->told && !stream->trace->running && !stream->broken && stream->packet_end < stream->size) {
+        stream->told = true;
+        trace_tell(stream->trace, "%s/%s: offset %" PRIu64 ": %s", stream->trace->path, stream->name,
+                   stream->packet_end, what);
+    }
+}
+
+/* What is at packet_end becomes the packet, or the step is the end. */
+static void next_packet(struct trace_stream *stream, bool follow)
+{
+    uint64_t at = stream->packet_end;
+    struct packet_head head;
+    stream->skip = stream->cut = false;
+    stream->has_caller = false;
+    move_to(stream, at);
+    if (!fill(stream, HEAD)) {
+        end_here(stream, follow, "the file ends within the head of a packet");
+        return;
+    }
+    memcpy(&head, stream->window + stream->at, HEAD);
+    if (!head_fits(&head)) {
+        at = find_packet(stream, at + 1);
+        if (stream->broken)
+            return;
+        trace_tell(stream->trace, "%s/%s: offset %" PRIu64 ": no packet here: %" PRIu64 " bytes passed over",
+                   stream->trace->path, stream->name, stream->packet_end, at - stream->packet_end);
+        stream->packet_end = at;
+        if (at >= stream->size) {
+            stream->step = STEP_END;
+            return;
+        }
+        memcpy(&head, stream->window + stream->at, HEAD);
+    }
+    uint64_t rest = stream->size - at, content = head.content_size / 8, whole = head.packet_size / 8;
+    if (whole > rest) {
+        if (follow) {
+            stream->step = STEP_END;
+            return;
+        }
+        if (!stream->trace->running)
+            trace_tell(stream->trace,
+                       "%s/%s: offset %" PRIu64 ": the file ends within a packet: %" PRIu64 " of its %" PRIu64
+                       " bytes are there",
+                       stream->trace->path, stream->name, at, rest, whole);
+        stream->cut = true;
+        whole = rest;
+        content = content < rest ? content : rest;
+    }
+    bool other = stream->thread && stream->thread->key != ((uint64_t)head.thread_serial << 32 | head.tid);
+    stream->head = head;
+    stream->packet_at = at;
+    stream->records_end = at + content;
+    stream->packet_end = at + whole;
+    stream->packet_number++;
+    stream->clock = head.time_begin;
+    stream->step = other ? STEP_THREAD_ENDS : STEP_PACKET;
+    stream->gap = stream->packet_number > 1 && head.packet_seq > stream->next_seq;
+    stream->gap_looked = stream->gap_closed = false;
+    stream->restored_count = stream->restored_at = 0;
+    stream->next_seq = head.packet_seq + 1;
+    if (!other && !stream->gap && head.time_begin > stream->time) /* the calls that are open end where a gap begins */
+        stream->time = head.time_begin;
+}
+
+void trace_stream_skip_packet(struct trace_stream *stream, const char *reason)
+{
+    if (reason)
+        trace_tell(stream->trace, "%s/%s: offset %" PRIu64 ": %s: the rest of the packet is passed over",
+                   stream->trace->path, stream->name, position(stream), reason);
+    stream->skip = true;
+}
+
+/* ---- records ---- */
+
+bool trace_stream_need(struct trace_stream *stream, size_t size)
+{
+    if (size <= stream->left)
+        return true;
+    /* from the record's start, so that the payload's place in it stays */
+    size_t head = (size_t)(stream->payload - stream->window) - stream->at;
+    if (stream->records_end - position(stream) < head + size || !fill(stream, head + size))
+        return false;
+    uint64_t rest = stream->records_end - position(stream) - head;
+    stream->payload = stream->window + stream->at + head;
+    stream->left = stream->have - stream->at - head;
+    if (stream->left > rest)
+        stream->left = (size_t)rest;
+    return true;
+}
+
+/* The time of a record from its low bits. Never backwards: a signal's handler may write before what it interrupted. */
+static inline uint64_t record_time(const struct trace_stream *stream, uint32_t low)
+{
+    uint64_t ahead = (low - stream->clock) & TIME_MASK;
+    bool back = ahead > TIME_MASK / 2 && stream->clock + ahead > stream->head.time_end;
+    return back ? stream->clock : stream->clock + ahead;
+}
+
+static void cut_off(struct trace_stream *stream, bool follow)
+{
+    if (stream->cut)
+        stream->skip = true; /* said already */
+    else
+        trace_stream_skip_packet(stream, "a record is cut off");
+    next_packet(stream, follow);
+}
+
+static void read_record(struct trace_stream *stream, bool follow)
+{
+    uint64_t rest = stream->records_end - position(stream);
+    if (rest == 0) {
+        next_packet(stream, follow);
+        return;
+    }
+    size_t head = RECORD_HEAD;
+    if (rest < head || !fill(stream, head)) {
+        cut_off(stream, follow);
+        return;
+    }
+    uint32_t word = trace_u32(stream->window + stream->at);
+    stream->id = word & 31;
+    if (stream->id == RECORD_EXTENDED) {
+        head = RECORD_EXTENDED_HEAD;
+        if (rest < head || !fill(stream, head)) {
+            cut_off(stream, follow);
+            return;
+        }
+        stream->id = trace_u32(stream->window + stream->at + 4);
+        uint64_t time = trace_u64(stream->window + stream->at + 8);
+        if (time > stream->clock)
+            stream->clock =
+                time > stream->head.time_end && stream->head.time_end > stream->clock ? stream->head.time_end : time;
+    } else {
+        stream->clock = record_time(stream, word >> 5);
+    }
+    if (stream->clock > stream->time)
+        stream->time = stream->clock;
+    stream->payload = stream->window + stream->at + head;
+    stream->left = stream->have - stream->at - head;
+    if (stream->left > rest - head)
+        stream->left = (size_t)(rest - head);
+    stream->step = STEP_RECORD;
+}
+
+void trace_stream_advance(struct trace_stream *stream, size_t consumed, bool follow)
+{
+    if (stream->broken) {
+        stream->step = STEP_END;
+        return;
+    }
+    if (stream->skip) {
+        next_packet(stream, follow);
+        return;
+    }
+    switch (stream->step) {
+    case STEP_END:
+        next_packet(stream, follow);
+        return;
+    case STEP_THREAD_ENDS:
+        stream->step = STEP_PACKET;
+        if (!stream->gap && stream->head.time_begin > stream->time)
+            stream->time = stream->head.time_begin;
+        return;
+    case STEP_PACKET:
+        if (stream->restored_at < stream->restored_count) {
+            if (stream->restored[stream->restored_at].entry_time > stream->time)
+                stream->time = stream->restored[stream->restored_at].entry_time;
+            return;
+        }
+        move_to(stream, stream->packet_at + HEAD);
+        break;
+    case STEP_RECORD:
+        stream->at = (size_t)(stream->payload - stream->window);
+        stream->at += consumed;
+        break;
+    }
+    read_record(stream, follow);
+}

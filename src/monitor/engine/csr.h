@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditional service requests (specification 5.2.2, 7.2.3): defined disabled, enabled and disabled by services, armed
+ * on every attached process that their event definition covers, also on those attached later.
+ */
+#ifndef SCRY_MONITOR_ENGINE_CSR_H
+#define SCRY_MONITOR_ENGINE_CSR_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "lang/request.h"
+#include "monitor/engine/object.h"
+#include "monitor/engine/registry.h"
+#include "monitor/engine/tool.h"
+#include "shm/code.h"
+
+struct event_ops;
+struct process;
+struct reply_builder;
+struct thread;
+
+/* One process the request is armed on, or could not be. */
+struct csr_target {
+    struct process *process;
+    Omis_status status;
+    bool stale;        /* the process executed another program: not armed again */
+    bool pending;      /* not in place yet: the tool is told when it is */
+    char *text;        /* why not, malloc'ed; NULL */
+    UT_hash_handle hh; /* of the request, by process, in the order of arming */
+};
+
+struct csr {
+    struct scry_object object;
+    struct session *session;
+    uint32_t request_id, flags;
+    struct arena arena; /* the request's text and tree */
+    struct request request;
+    struct service *event_service;
+    const struct value *event_args;
+    struct service **actions; /* services of request.actions */
+    void *event_data;
+    bool enabled;
+    unsigned executing; /* its action list is running */
+    struct csr_target *targets;
+    struct code_program *program;                /* the action list lowered, or NULL */
+    uint64_t program_serial;                     /* grows with each lowering */
+    int gate;                                    /* cell: see csr_gate; -1: none */
+    struct csr_post *posts;                      /* user events that the program posts (monitor/engine/lower.h) */
+    struct csr *next_enabled, *previous_enabled; /* of the event service */
+};
+
+/* Takes the arena over. Sends nothing. NULL when out of memory. */
+struct csr *csr_new(struct session *session, struct arena *arena_take);
+
+/* The state changes send their replies (7.3.1) to the request's session. Idempotent. */
+void csr_enable(struct csr *csr);
+void csr_disable(struct csr *csr);
+void csr_delete(struct csr *csr); /* disables silently, sends OMIS_CSR_DELETED */
+void csr_drop(struct csr *csr);   /* the same without replies: its session is gone */
+
+/* For requests that programs enable and disable: from now on it stays armed, and a cell says whether it is enabled: 1,
+ * or 0, which its own program looks at first. Only where its event is detected by agents and its tool does not want to
+ * be told of these changes. Returns the cell, or -1. */
+int csr_gate(struct csr *csr);
+
+/* Whether the event definition names this process or a thread, queue ... of it. Does not look at attachment. */
+bool csr_covers_process(const struct csr *csr, const struct process *process);
+bool csr_covers_thread(const struct csr *csr, const struct thread *thread);
+bool csr_covers_object(const struct csr *csr, const struct scry_object *object);
+
+/* Whether it names single threads: then not everything in its processes is meant. */
+bool csr_names_threads(const struct csr *csr);
+
+/* A process was attached (or a thread appeared) or is being detached: arms or disarms the tool's enabled requests. */
+void csr_process_attached(struct tool *tool, struct process *process);
+void csr_process_detached(struct tool *tool, struct process *process);
+/* A thread is left alone: the requests it was watched for say so. */
+void csr_thread_detached(struct tool *tool, const struct thread *thread);
+/* The process executed another program: addresses mean nothing any more. */
+void csr_process_executed(struct process *process);
+/* The process is gone: forget it. */
+void csr_process_gone(struct process *process);
+/* What detects the events of `ops` in a process was made anew (another program with another agent): arms again. */
+void csr_process_renewed(struct process *process, const struct event_ops *ops);
+/* Objects ended that lists of any tool were lowered with: those are lowered again, or left to the monitor. */
+void csr_relower(struct monitor *monitor);
+/* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be, and of
+ * those that now can. Not if the new tracer dies, too: then they are as they were, for the next one. */
+void csr_rearm(struct monitor *monitor);
+
+/* What was pending in a process is in place (code 0), or turned out not to work, also later: the tool is told. */
+void csr_target_ready(struct csr *csr, struct process *process, int code, const struct err *err);
+
+struct csr_target *csr_target(const struct csr *csr, const struct process *process);
+
+#endif

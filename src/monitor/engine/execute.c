@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/engine/execute.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "lang/token.h"
+#include "monitor/engine/convert.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/node.h"
+#include "monitor/engine/request_log.h"
+
+/* ---- replies ---- */
+
+/* As lang/reply.h encodes it: one element, one result, OMIS_NO_MEMORY, no objects, no text. */
+static const unsigned char no_memory_reply[] = {
+    1, 0, 0, 0, 1, 0, 0, 0, OMIS_NO_MEMORY & 0xff, OMIS_NO_MEMORY >> 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+
+void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply)
+{
+    struct span bytes = span_of(reply->bytes.data, reply->bytes.len);
+    if (reply->bytes.failed)
+        bytes = span_of((const char *)no_memory_reply, sizeof no_memory_reply);
+    request_log_reply(session, id, last, bytes);
+    session->reply(session, id, last, droppable, bytes);
+}
+
+static void reply_status_span(struct session *session, uint32_t id, bool last, Omis_status status, struct span text)
+{
+    struct reply_builder reply = {0};
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, text.len ? &text : NULL);
+    reply_send(session, id, last, false, &reply);
+    reply_done(&reply);
+}
+
+void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
+{
+    char text[2 * ERR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    reply_status_span(session, id, last, status, span_str(text));
+}
+
+/* ---- checks made before anything is executed ---- */
+
+struct check {
+    struct monitor *monitor;
+    struct arena *arena;
+    const struct service *event; /* NULL: unconditional */
+    Omis_status status;
+    struct err err;
+};
+
+static bool check_fail(struct check *check, Omis_status status)
+{
+    check->status = status;
+    return false;
+}
+
+/* Context parameters may be used in actions of conditional requests only, and must be known to the event. */
+static bool check_params(struct check *check, const struct value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct value *value = &values[i];
+        if (value->kind == VALUE_LIST && !check_params(check, value->list.items, value->list.count))
+            return false;
+        if (value->kind != VALUE_PARAM)
+            continue;
+        if (!check->event) {
+            err_set(&check->err, -EINVAL,
+                    "at byte %u: $%.*s: event context parameters exist only in the actions of a conditional request",
+                    value->offset, SPAN_ARG(value->text));
+            return check_fail(check, OMIS_UNKNOWN_ECP);
+        }
+        if (!event_param_known(check->event, value->text)) {
+            err_set(&check->err, -EINVAL, "at byte %u: the event %s has no parameter $%.*s", value->offset,
+                    check->event->row->name, SPAN_ARG(value->text));
+            return check_fail(check, OMIS_UNKNOWN_ECP);
+        }
+    }
+    return true;
+}
+
+static const char *missing_reason(const struct service *service)
+{
+    return service->row->missing ? service->row->missing() : NULL;
+}
+
+/* Finds the service, checks its kind and brings the arguments into its signature's shape. */
+static struct service *check_call(struct check *check, struct call_text *text, bool is_event)
+{
+    struct service *service = registry_find(check->monitor->registry, text->name);
+    if (!service) {
+        err_set(&check->err, -ENOENT, "at byte %u: there is no service %.*s", text->offset, SPAN_ARG(text->name));
+        check_fail(check, OMIS_UNKNOWN_SERVICE);
+        return NULL;
+    }
+    if ((service->row->kind == SCRY_EVENT) != is_event) {
+        err_set(&check->err, -EINVAL, "at byte %u: %s is %s", text->offset, service->row->name,
+                is_event ? "no event service: it cannot stand before ':'"
+                         : "an event service: it can only stand before ':'");
+        check_fail(check, OMIS_PARAMETER_ERROR);
+        return NULL;
+    }
+    if (!check_params(check, text->args, text->argc))
+        return NULL;
+    const char *missing = missing_reason(service);
+    if (missing && !is_event) {
+        err_set(&check->err, -EOPNOTSUPP, "unsupported: %s: %s", service->row->name, missing);
+        check_fail(check, OMIS_UNSUPPORTED_SERVICE);
+        return NULL;
+    }
+    switch (signature_check(&service->signature, text->name, text->args, text->argc, check->arena, &text->args,
+                            &check->err)) {
+    case CHECK_TYPE_MISMATCH:
+        check_fail(check, OMIS_TYPE_MISMATCH);
+        return NULL;
+    case CHECK_NO_MEMORY:
+        err_set(&check->err, -ENOMEM, "out of memory");
+        check_fail(check, OMIS_NO_MEMORY);
+        return NULL;
+    case CHECK_OK:
+        break;
+    }
+    text->argc = service->signature.param_count;
+    return service;
+}
+
+/* The services of all actions, in the arena; NULL with the check's status. */
+static struct service **check_actions(struct check *check, struct request *request)
+{
+    struct service **services = arena_alloc(check->arena, (request->action_count + 1) * sizeof(struct service *));
+    if (!services) {
+        err_set(&check->err, -ENOMEM, "out of memory");
+        check_fail(check, OMIS_NO_MEMORY);
+        return NULL;
+    }
+    for (size_t i = 0; i < request->action_count; i++) {
+        services[i] = check_call(check, &request->actions[i], false);
+        if (!services[i])
+            return NULL;
+    }
+    return services;
+}
+
+/* ---- execution ---- */
+
+/* Replaces event context parameters by their values, copying only what has some. */
+static bool substitute(struct execution *execution, const struct value *values, size_t count,
+                       const struct value **ret_values, bool *ret_changed)
+{
+    struct value *copy = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct value replacement = values[i];
+        bool changed = false;
+        if (values[i].kind == VALUE_LIST) {
+            const struct value *items;
+            if (!substitute(execution, values[i].list.items, values[i].list.count, &items, &changed))
+                return false;
+            replacement.list.items = items;
+        } else if (values[i].kind == VALUE_PARAM) {
+            if (!event_param(execution->event, execution->csr, values[i].text, &replacement))
+                return false;
+            changed = true;
+        }
+        if (!changed)
+            continue;
+        if (!copy) {
+            copy = arena_alloc(&execution->arena, count * sizeof *copy);
+            if (!copy)
+                return false;
+            memcpy(copy, values, count * sizeof *copy);
+        }
+        copy[i] = replacement;
+        *ret_changed = true;
+    }
+    *ret_values = copy ? copy : values;
+    return true;
+}
+
+/* Puts the parameters' values in and checks the arguments again now that all types are known. */
+static bool resolve_args(struct scry_call *call, const struct call_text *text)
+{
+    call->args = text->args;
+    call->argc = text->argc;
+    if (!call->event)
+        return true;
+    bool changed = false;
+    const struct value *args;
+    if (!substitute(call->execution, text->args, text->argc, &args, &changed)) {
+        call_fail(call, NULL, OMIS_UNKNOWN_ECP, "an event context parameter of %s is not set by this event",
+                  call->service->row->name);
+        return false;
+    }
+    if (!changed)
+        return true;
+    struct err err;
+    enum check_result result =
+        signature_check(&call->service->signature, text->name, args, text->argc, call->arena, &call->args, &err);
+    if (result == CHECK_OK)
+        return true;
+    call_fail(call, NULL, result == CHECK_NO_MEMORY ? OMIS_NO_MEMORY : OMIS_TYPE_MISMATCH, "%s",
+              result == CHECK_NO_MEMORY ? "out of memory" : err.text);
+    return false;
+}
+
+/* An unconditional request from its first action to its reply. It may wait at one of them (call_later). */
+struct later {
+    struct execution execution;
+    struct arena arena; /* of the request */
+    struct request request;
+    struct service **services;
+    uint32_t id, flags;
+    uint64_t began_ns;
+    size_t next;           /* the action after those that were begun */
+    struct scry_call call; /* that runs, or that it waits for */
+    bool runs, waits;
+    void (*cancel)(void *ctx);
+    void *ctx;
+};
+
+static void answered(struct scry_call *call)
+{
+    /* nothing to work on is no error: an OK for "all objects" (7.3.1) */
+    if (call->answers == 0)
+        call_ok(call, NULL);
+}
+
+static void execute_action(struct execution *execution, struct service *service, const struct call_text *text)
+{
+    struct scry_call local, *call = execution->later ? &execution->later->call : &local;
+    *call = (struct scry_call){.monitor = execution->monitor,
+                               .session = execution->session,
+                               .tool = execution->tool,
+                               .service = service,
+                               .event = execution->event,
+                               .csr = execution->csr,
+                               .execution = execution,
+                               .arena = &execution->arena,
+                               .reply = &execution->reply};
+    reply_service(&execution->reply);
+    if (resolve_args(call, text) && convert_objects(call))
+        service->row->run(call);
+    if (!execution->later || !execution->later->waits)
+        answered(call);
+}
+
+/* From an action on to the end, or to where it waits; returns the next one. An unconditional request also ends where
+ * its reply is full, for one of a million actions on all objects would go on for hours; an event's list is done as it
+ * is. */
+static size_t execute_list(struct execution *execution, struct service **services, const struct request *request,
+                           size_t from)
+{
+    struct monitor *monitor = execution->monitor;
+    execution->outer = monitor->running;
+    monitor->running = execution;
+    monitor->executing++;
+    const struct later *later = execution->later;
+    while (from < request->action_count && !(later && (later->waits || execution->reply.full))) {
+        execute_action(execution, services[from], &request->actions[from]);
+        from++;
+    }
+    monitor->executing--;
+    monitor->running = execution->outer;
+    return from;
+}
+
+static void execution_init(struct execution *execution, struct session *session)
+{
+    *execution = (struct execution){.monitor = session->tool->monitor, .session = session, .tool = session->tool};
+    execution->id = ++execution->monitor->last_execution;
+    execution->arena = ARENA_INIT;
+}
+
+static void execution_done(struct execution *execution)
+{
+    arena_done(&execution->arena);
+    reply_done(&execution->reply);
+}
+
+static void send_reply(struct execution *execution, uint32_t id, bool last, bool droppable)
+{
+    if (execution->reply.bytes.failed)
+        reply_status(execution->session, id, last, OMIS_NO_MEMORY, "out of memory: the reply is too large");
+    else if (execution->reply.full)
+        reply_status(execution->session, id, last, OMIS_NO_MEMORY,
+                     "action %u makes the reply longer than %d bytes%s: ask for less at once",
+                     execution->reply.service_count - 1, REPLY_SIZE_LIMIT,
+                     execution->later ? ", and those behind it were not executed" : "");
+    else
+        reply_send(execution->session, id, last, droppable, &execution->reply);
+}
+
+static void later_free(struct later *later)
+{
+    execution_done(&later->execution);
+    arena_done(&later->arena);
+    free(later);
+}
+
+/* Goes on with the list, and replies if it comes to its end. */
+static void proceed(struct later *later)
+{
+    struct session *session = later->execution.session;
+    later->runs = true;
+    later->next = execute_list(&later->execution, later->services, &later->request, later->next);
+    later->runs = false;
+    if (later->waits) {
+        session->waiting = later;
+        return;
+    }
+    send_reply(&later->execution, later->id, true, false);
+    if (later->flags & OMIS_DEBUG)
+        session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - later->began_ns) / 1e3);
+    later_free(later);
+}
+
+static void execute_unconditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena_take,
+                                  struct request *request, struct service **services)
+{
+    struct later *later = calloc(1, sizeof *later);
+    if (!later) {
+        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    later->arena = *arena_take;
+    *arena_take = ARENA_INIT;
+    later->request = *request;
+    later->services = services;
+    later->id = id;
+    later->flags = flags;
+    later->began_ns = clock_now_ns();
+    execution_init(&later->execution, session);
+    later->execution.later = later;
+    const struct execution *outer = session->tool->monitor->running;
+    if (outer) { /* an extension asks, as a part of the list that its handler is in */
+        later->execution.event = outer->event;
+        later->execution.csr = outer->csr;
+    }
+    reply_begin(&later->execution.reply);
+    reply_service(&later->execution.reply);
+    reply_result(&later->execution.reply, span_of("", 0), OMIS_OK, NULL);
+    proceed(later);
+}
+
+/* ---- actions that take a while ---- */
+
+struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx)
+{
+    struct later *later = call->execution->later;
+    if (!later || later->request.locked || !call->session->ready)
+        return NULL;
+    later->waits = true;
+    later->cancel = cancel;
+    later->ctx = ctx;
+    return later;
+}
+
+struct scry_call *call_later_begin(struct later *later)
+{
+    monitor_enter(later->execution.monitor);
+    return &later->call;
+}
+
+void call_later_end(struct later *later, bool done)
+{
+    struct monitor *monitor = later->execution.monitor;
+    struct session *session = later->execution.session;
+    if (done)
+        later->waits = false;
+    if (done && !later->runs) { /* else it was answered at once, and the list goes on where it is */
+        session->waiting = NULL;
+        later->execution.attached_known = false; /* some may have ended */
+        later->execution.messages = NULL;
+        answered(&later->call);
+        proceed(later);
+        if (!session->waiting)
+            session->ready(session);
+    }
+    monitor_leave(monitor);
+}
+
+void execute_cancel(struct session *session)
+{
+    struct later *later = session->waiting;
+    if (!later)
+        return;
+    session->waiting = NULL;
+    later->cancel(later->ctx);
+    later_free(later);
+}
+
+/* The object where it happened: of a user event that of the event it was raised from, if that is known. */
+static const char *event_place(const struct event *event)
+{
+    if (event->process)
+        return event->object->token;
+    if (event->source_thread)
+        return event->source_thread->object.token;
+    if (event->source_process)
+        return event->source_process->object.token;
+    return event->object && !object_is(event->object, "e") ? event->object->token : TOKEN_UNDEFINED;
+}
+
+void execute_triggered(struct csr *csr, const struct event *event)
+{
+    struct execution execution;
+    execution_init(&execution, csr->session);
+    execution.event = event;
+    execution.csr = csr;
+    reply_begin(&execution.reply);
+    reply_service(&execution.reply);
+    struct span where = span_str(event_place(event));
+    reply_result(&execution.reply, where, OMIS_CSR_TRIGGERED, NULL);
+    /* the list may delete its own request: its memory stays until the monitor is idle, but its session may not */
+    uint32_t id = csr->request_id, flags = csr->flags;
+    csr->executing++;
+    request_log_csr(csr, "triggered");
+    execute_list(&execution, csr->actions, &csr->request, 0);
+    bool last = --csr->executing == 0 && csr->object.gone; /* it deleted itself */
+    bool quiet = execution.reply.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
+    if (csr->session && !quiet)
+        send_reply(&execution, id, last, !last);
+    execution_done(&execution);
+}
+
+/* ---- definition of a conditional request ---- */
+
+static void reply_defined(struct csr *csr, Omis_status status, const char *why)
+{
+    struct reply_builder reply = {0};
+    struct span token = span_str(csr->object.token), text = span_str(why ? why : "");
+    bool ok = status == OMIS_OK;
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), OMIS_CSR_DEFINED, ok ? &token : NULL);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, ok ? NULL : &text);
+    reply_send(csr->session, csr->request_id, !ok, false, &reply);
+    reply_done(&reply);
+}
+
+/* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
+static Omis_status check_event_tokens(struct csr *csr, struct err *err)
+{
+    const struct service *service = csr->event_service;
+    if (service->object_arg < 0)
+        return OMIS_OK;
+    const struct value *arg = &csr->event_args[service->object_arg];
+    const struct value *tokens = arg->kind == VALUE_LIST ? arg->list.items : arg;
+    size_t count = arg->kind == VALUE_LIST ? arg->list.count : 1;
+    for (size_t i = 0; i < count; i++) {
+        struct token token;
+        if (!object_was_issued(csr->object.monitor, tokens[i].text)) {
+            err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
+            return OMIS_UNKNOWN_OBJECT;
+        }
+        if (token_parse(tokens[i].text, &token) &&
+            !convert_class_can(token.class, service->object_class, arg->kind == VALUE_LIST)) {
+            err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
+                    SPAN_ARG(tokens[i].text), service->object_class);
+            return OMIS_TYPE_MISMATCH;
+        }
+    }
+    return OMIS_OK;
+}
+
+static Omis_status define_event(struct csr *csr, struct err *err)
+{
+    const char *missing = missing_reason(csr->event_service);
+    if (missing) {
+        err_set(err, -EOPNOTSUPP, "unsupported: %s: %s", csr->event_service->row->name, missing);
+        return OMIS_UNSUPPORTED_SERVICE;
+    }
+    Omis_status status = check_event_tokens(csr, err);
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (status == OMIS_OK && ops && ops->define)
+        status = ops->define(csr, err);
+    return status;
+}
+
+static void define_conditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena,
+                               struct request *request, struct service *event, struct service **services)
+{
+    struct csr *csr = csr_new(session, arena);
+    if (!csr) {
+        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    csr->request_id = id;
+    csr->flags = flags;
+    csr->request = *request;
+    csr->event_service = event;
+    csr->event_args = request->event->args;
+    csr->actions = services;
+    struct err err = {0};
+    Omis_status status = define_event(csr, &err);
+    if (status == OMIS_OK)
+        request_log_csr(csr, "defined");
+    reply_defined(csr, status, err.text);
+    if (status != OMIS_OK)
+        object_end(&csr->object);
+}
+
+/* ---- debugging output ---- */
+
+static void debug_request(struct session *session, const struct request *request, uint64_t parse_ns)
+{
+    session_error(session, OMIS_OK, "%s request of %zu action%s, parsed and checked in %.1f us",
+                  request->event ? "conditional" : "unconditional", request->action_count,
+                  request->action_count == 1 ? "" : "s", (double)parse_ns / 1e3);
+}
+
+static Omis_status status_of_parse(int code)
+{
+    return code == -EINVAL   ? OMIS_SYNTAX_ERROR
+           : code == -ENOMEM ? OMIS_NO_MEMORY
+                             : OMIS_PARAMETER_ERROR; /* -ERANGE, -E2BIG */
+}
+
+void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
+{
+    struct monitor *monitor = session->tool->monitor;
+    uint64_t start = clock_now_ns();
+    struct arena arena = ARENA_INIT;
+    struct request request;
+    struct check check = {.monitor = monitor, .arena = &arena};
+    request_log_request(session, id, flags, text);
+    monitor_enter(monitor);
+    struct span copy = arena_span(&arena, text); /* the tree of a conditional request outlives the frame */
+    int code = copy.ptr ? request_parse(&arena, copy, &request, &check.err) : -ENOMEM;
+    if (!copy.ptr)
+        err_set(&check.err, code, "out of memory");
+    struct service *event = NULL, **services = NULL;
+    if (code < 0) {
+        check.status = status_of_parse(code);
+    } else {
+        if (request.event)
+            event = check_call(&check, request.event, true);
+        check.event = event;
+        if (!request.event || event)
+            services = check_actions(&check, &request);
+    }
+    uint64_t checked = clock_now_ns();
+    if ((flags & OMIS_DEBUG) && services) /* before the reply: a tool that waits for it has both */
+        debug_request(session, &request, checked - start);
+    if (!services)
+        reply_status(session, id, true, check.status, "%s", check.err.text);
+    else if (event)
+        define_conditional(session, id, flags, &arena, &request, event, services);
+    else
+        execute_unconditional(session, id, flags, &arena, &request, services);
+    if ((flags & OMIS_DEBUG) && event)
+        session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);
+    monitor_leave(monitor);
+    arena_done(&arena);
+}

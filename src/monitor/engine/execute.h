@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request: parse, check, execute or define, reply. See the architecture, "The life of a request".
+ */
+#ifndef SCRY_MONITOR_ENGINE_EXECUTE_H
+#define SCRY_MONITOR_ENGINE_EXECUTE_H
+
+#include "base/arena.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "monitor/engine/tool.h"
+
+struct csr;
+struct event;
+struct message;
+struct message_queue;
+struct process;
+struct service;
+
+enum { REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20) }; /* beyond it results are refused: room for errors */
+
+struct queue_messages {
+    struct message_queue *queue;
+    struct message **items;
+    size_t count;
+    struct queue_messages *next;
+};
+
+struct execution {
+    uint64_t id;
+    struct monitor *monitor;
+    struct session *session;
+    struct tool *tool;
+    struct arena arena;
+    const struct event *event;
+    struct csr *csr;
+    const struct execution *outer; /* that ran when this one began */
+    struct process **attached;     /* what [] meant when it was first needed */
+    size_t attached_count;
+    bool attached_known;
+    struct queue_messages *messages; /* likewise: what is in the queues that were looked at */
+    struct reply_builder reply;
+    struct later *later; /* of an unconditional request: it may wait; NULL: not */
+};
+
+/* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */
+void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text);
+
+/* The session ends: what it waits for is not wanted any more. */
+void execute_cancel(struct session *session);
+
+/* Runs a conditional request's actions for an event and sends the reply. */
+void execute_triggered(struct csr *csr, const struct event *event);
+
+/* Sends what was built; if memory ran out while building it, a reply that says so. */
+void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply);
+
+/* Answers with only element 0. */
+void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#endif

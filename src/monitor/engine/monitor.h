@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
+ * One thread; everything a request causes on this node is finished before the next one is looked at, so an action list
+ * is never interrupted by another one here. The exception are actions whose answer takes a while (call_later): a list
+ * without braces waits at them, and others run meanwhile.
+ */
+#ifndef SCRY_MONITOR_ENGINE_MONITOR_H
+#define SCRY_MONITOR_ENGINE_MONITOR_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/loop.h"
+#include "monitor/engine/object.h"
+#include "shm/code.h"
+
+struct agent_command;
+struct agents;
+struct message;
+struct message_source;
+struct mpi_registry;
+struct node;
+struct process;
+struct watched_thread;
+struct registry;
+struct tracer;
+struct event;
+struct raised_event;
+struct execution;
+
+enum { NESTED_LIMIT = 16 }; /* handlers that wait for requests whose handlers wait for requests ... */
+
+struct monitor {
+    struct loop *loop; /* borrowed */
+    uint32_t node_number;
+    struct object_class *classes; /* hash by name */
+    struct scry_object *objects;  /* hash by token */
+    struct registry *registry;
+    struct node *node;         /* this machine */
+    struct process *processes; /* hash by pid: those that have a token */
+    struct message *messages;  /* hash by what they are: those in queues that have a token */
+    struct tool *tools;        /* hash by id */
+    uint32_t last_tool_id;
+
+    struct tracer *tracer; /* NULL until needed */
+    struct loop_source *tracer_source, *tracer_deferred, *tracer_idle;
+    uint64_t tracer_died_ns[3]; /* when, in a ring: three times within a short while are enough */
+    unsigned tracer_deaths;
+    bool tracing_off;
+
+    struct cell_memory *cells;
+    struct agents *agents;                       /* of traced processes, set by the daemon; NULL: there are none */
+    struct mpi_registry *mpi;                    /* MPI processes; comes and goes with agents */
+    const struct message_source *message_source; /* set with mpi (messages.h) */
+    void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
+                                                           * lives, and waits for an answer; NULL */
+    void (*on_command)(struct monitor *monitor, const struct agent_command *command); /* likewise: what one said */
+    struct state_part {                            /* who knows more of the state (monitor/engine/state.h) */
+        void (*print)(void *ctx, struct buf *out); /* NULL: nobody */
+        void *ctx;
+    } connections, traced;
+    struct loop_source *sampler; /* runs while processes are attached */
+
+    /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
+    unsigned busy;
+    uint64_t last_execution, last_gather;
+    unsigned executing; /* action lists that run: one, or more when ends of processes are found meanwhile */
+    const struct execution
+        *running;        /* the innermost of them, or an extension's code (extension/session.h); NULL: none */
+    bool programs_stale; /* objects ended that lowered lists may refer to */
+    struct scry_object *graveyard;
+    struct raised_event *raised_first, *raised_last;
+    unsigned
+        nested; /* less than NESTED_LIMIT: requests that extensions wait for, one in the other (extension/session.h) */
+    unsigned mistakes;               /* of extensions, in their calls */
+    unsigned cascade;                /* user events raised by user events since the queue was empty */
+    struct watched_thread *switched; /* whose context switches are to be read (switching.c) */
+    struct loop_source *switch_turn;
+    struct process *unsettled; /* processes whose need of the tracer may have changed */
+};
+
+/* Registers the built-in services through `register_services`, sets up the local node. 0 or -errno. */
+int monitor_new(struct monitor **ret_monitor, struct loop *loop, int (*register_services)(struct monitor *),
+                struct err *err);
+void monitor_free(struct monitor *monitor);
+
+/* The one monitor of this program: what the functions of scry/ext.h, which have no context, work on. */
+struct monitor *monitor_current(void);
+
+/* Brackets everything that may run action lists. monitor_leave runs the events raised meanwhile, gives processes back
+ * that nobody needs traced any more, and frees what ended. */
+void monitor_enter(struct monitor *monitor);
+void monitor_leave(struct monitor *monitor);
+
+#endif

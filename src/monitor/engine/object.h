@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects: everything that has a token. Nodes, processes, threads, user-defined events, conditional requests and the
+ * objects of extensions are all a struct scry_object first. The table finds them by token; serial numbers are never
+ * reused, so that a token of something that ended can be told from one that was never issued.
+ */
+#ifndef SCRY_MONITOR_ENGINE_OBJECT_H
+#define SCRY_MONITOR_ENGINE_OBJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <scry/ext.h>
+#include <uthash.h>
+
+#include "base/span.h"
+#include "lang/signature.h"
+
+struct monitor;
+struct tool;
+
+enum { TOKEN_TEXT_SIZE = TOKEN_CLASS_SIZE + 36 };
+
+/* The undefined object's token. */
+#define TOKEN_UNDEFINED "u_0"
+
+struct object_class {
+    char name[TOKEN_CLASS_SIZE]; /* the token's prefix without the last underscore: "p", "pa_c" */
+    uint64_t last_serial;
+    void (*destroy)(void *data); /* of extensions' objects; may be NULL */
+    const char *doc;
+    bool builtin;
+    const char *container_class; /* what its objects are in (7.2.2, Fig. 7.1); NULL: nothing */
+    /* Of extensions' classes: the token of that object, and of those of another class that are in one. NULL: none. */
+    const char *(*container)(void *data);
+    const char *member_class;
+    const char *(*member)(void *data, size_t index);
+    UT_hash_handle hh;
+};
+
+struct scry_object {
+    struct monitor *monitor;
+    struct object_class *class;
+    uint64_t serial;
+    char token[TOKEN_TEXT_SIZE];
+    struct tool *owner;                         /* of monitor objects: who created it; NULL for system objects */
+    void *data;                                 /* of extensions' objects */
+    struct scry_watch *watches;                 /* likewise; on_end ends them */
+    void (*on_end)(struct scry_object *object); /* NULL: nothing to do */
+    uint64_t gathered;                          /* monitor->last_gather that found it (convert.c) */
+    bool gone;                                  /* no longer in the table; freed when no execution can refer to it */
+    struct scry_object *next_owned, *previous_owned; /* list of the owner */
+    struct scry_object *next_grave;
+    void (*free)(struct scry_object *object); /* of built-in objects, called at the end; NULL: free() */
+    UT_hash_handle hh;
+};
+
+/* Creates the class, or returns the one that is there. NULL when out of memory or the name is too long. */
+struct object_class *object_class_get(struct monitor *monitor, const char *name);
+struct object_class *object_class_find(struct monitor *monitor, struct span name);
+
+/* Gives a zeroed object its token and enters it into the table and the owner's list (owner may be NULL). */
+void object_init(struct scry_object *object, struct monitor *monitor, struct object_class *class, struct tool *owner);
+
+/* Gives it to another owner (NULL: to nobody). */
+void object_give(struct scry_object *object, struct tool *owner);
+
+/* Takes it out of the table; the memory stays until the monitor is idle (monitor_bury). */
+void object_end(struct scry_object *object);
+
+struct scry_object *object_find(struct monitor *monitor, struct span token);
+
+/* True if such a token was issued at some time: its class is known and its serial number not above the last one. */
+bool object_was_issued(struct monitor *monitor, struct span token);
+
+static inline bool object_is(const struct scry_object *object, const char *class_name)
+{
+    return strcmp(object->class->name, class_name) == 0;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes and threads as objects. Attaching is light: a pidfd and a look into /proc. Threads get their tokens when
+ * somebody first asks for them. A process that was named (by an event, by parent) but not attached keeps its token
+ * while it lives.
+ */
+#ifndef SCRY_MONITOR_ENGINE_PROCESS_H
+#define SCRY_MONITOR_ENGINE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "monitor/engine/object.h"
+#include "monitor/engine/tool.h"
+#include "monitor/engine/tracing.h"
+
+/* What one tool did to one thread. */
+struct thread_claim {
+    struct tool *tool;
+    unsigned suspends;
+    bool stopped, detached;
+    bool was_stopped; /* before the change that is being made */
+    char rule[64];    /* event of the conditional request that stopped or suspended it last; "": the tool itself did */
+    struct thread_claim *next;
+};
+
+struct thread {
+    struct scry_object object;
+    struct process *process;
+    pid_t tid;
+    struct thread_claim *claims;
+    unsigned looks;               /* how many look at its frames: it waits until they have */
+    bool stopped;                 /* as we last told the tracer */
+    bool exit_reported;           /* thread_has_terminated was raised */
+    bool ended;                   /* it could not be stopped any more */
+    int step;                     /* enum tracer_step_mode as we last told the tracer */
+    char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
+    uint64_t start_ticks;         /* when the process was detached: with the tid, this thread and no other */
+    uint64_t seen;                /* when it was last seen in /proc */
+    uint64_t change;              /* of run states, that it was part of last (runstate.c) */
+    UT_hash_handle hh;            /* of the process, by tid */
+};
+
+struct noted_call { /* of thread_call */
+    struct tracer_call_place place;
+    struct noted_call *next;
+};
+
+struct process {
+    struct scry_object object;
+    pid_t pid;
+    uint64_t start_ticks; /* with the pid: this process and no other */
+    int pidfd;            /* -1 while not attached */
+    struct loop_source *exit_source;
+    struct attachment *attachments;
+    struct thread *threads; /* hash by tid */
+    uint64_t snapshot;      /* execution that last looked at the threads */
+    struct trace_state trace;
+    struct noted_call *calls;       /* in progress, or left to themselves */
+    struct switch_watch *switching; /* of scheduling events; NULL */
+    struct loading *loading;        /* monitor/engine/loading.h; NULL */
+    struct message_queue *queue;    /* monitor/engine/messages.h; NULL: nobody has asked for it */
+    bool terminated, exit_reported;
+    bool all_stopped, were_stopped; /* for proc_has_been_stopped/continued: now; since it was last continued */
+    double resident_byte_seconds;   /* the memory integral and where it was last extended */
+    uint64_t resident_sampled_ns;
+    struct process *next_unsettled;
+    bool is_unsettled;
+    UT_hash_handle hh; /* by pid */
+};
+
+/* Finds or creates the object of a living process. NULL with err (-ESRCH, -ENOMEM). */
+struct process *process_get(struct monitor *monitor, pid_t pid, struct err *err);
+struct process *process_find(struct monitor *monitor, pid_t pid);
+
+/* Attaches a tool; already attached is fine. Conditional requests that wait for it are armed. */
+int process_attach(struct session *session, struct process *process, struct err *err);
+/* Detaches a tool and releases what it did to the process. */
+void process_detach(struct tool *tool, struct process *process);
+
+/* Brings the threads up to date with /proc, once per execution (0: now). -ESRCH when the process is gone. */
+int process_refresh(struct process *process, uint64_t execution);
+struct thread *process_thread(struct process *process, pid_t tid); /* creates it if new; NULL: out of memory */
+void thread_ended(struct thread *thread);
+
+/* The process ended: raises what waits for that and ends the objects. */
+void process_terminated(struct process *process);
+
+/* Extends the memory integral of a process to now. */
+void process_sample(struct process *process);
+
+/* True if the tool sees the thread (attached, not detached from this thread). */
+bool thread_visible(const struct thread *thread, const struct tool *tool);
+struct thread_claim *thread_claim(struct thread *thread, struct tool *tool, bool create);
+
+void process_free_all(struct monitor *monitor);
+
+#endif

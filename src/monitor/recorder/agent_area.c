@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The areas (shm/area.h) as files PID-STARTTICKS-SERIAL of the folder of areas (agent_rings.c), each with a small one
+ * beside it that says whose it is, for a monitor that is started later. The files are sparse, but what the program may
+ * touch has memory before: writing to a mapped page for which a full tmpfs has none left is SIGBUS, and that must never
+ * meet a program. So packets are handed out as the load grows, each after its memory was had.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "base/pause.h"
+#include "monitor/recorder/agents_internal.h"
+#include "monitor/engine/monitor.h"
+#include "probe/proc.h"
+#include "symbols/index/index.h"
+
+enum {
+    SLOTS_FEW = 8192,
+    SLOTS_FORK = 2048,       /* beside those of the functions that the parent has */
+    BYTES_PER_FUNCTION = 64, /* of a program's file, as a guess */
+    START_NS = 1000 * 1000,  /* what is gone by then needed no more than the least */
+    FIRST_BYTES = 8 << 20,   /* of packets, for few processes */
+    GROW_BYTES = 16 << 20,   /* at once */
+    FORK_BYTES = 256 << 10,  /* for a child of fork, which is often short-lived */
+    FORK_BRIEF = 128 << 10,
+    BRIEF_NS = 100 * 1000 * 1000,
+    BRIEF_BYTES = 32 << 10,
+    FORK_THREADS = 4,
+    MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
+};
+
+/* ---- memory for a part of the file ---- */
+
+static int reserve(struct agent *agent, uint64_t from, uint64_t size)
+{
+    uint64_t start = from & ~(uint64_t)(AREA_PAGE - 1);
+    uint64_t bytes = from + size - start;
+    if (!agent_memory_take(agent, bytes))
+        return -ENOMEM;
+    if (agent->in_memory && !memory_dir_has_room(&agent->agents->memory, bytes)) {
+        agent_memory_give_back(agent, bytes);
+        return -ENOSPC;
+    }
+    int code = fallocate(agent->area_fd, 0, (off_t)start, (off_t)bytes) < 0 ? -errno : 0;
+    if (code == 0 || code == -EOPNOTSUPP) /* such a file system has no holes to fall into */
+        return 0;
+    agent_memory_give_back(agent, bytes);
+    return code;
+}
+
+static uint64_t packet_at(const struct area_view *view, uint32_t index)
+{
+    return view->packets_at + (uint64_t)index * view->packet_size;
+}
+
+/* Gives the program the next packets, as many as there is memory for. 0 or -errno: there was none at all. */
+static int release_some(struct agent *agent, uint32_t count)
+{
+    const struct area_view *view = &agent->view;
+    if (count > view->packet_count - agent->released)
+        count = view->packet_count - agent->released;
+    int code = 0;
+    while (count && (code = reserve(agent, packet_at(view, agent->released), (uint64_t)count * view->packet_size)) < 0)
+        count /= 2;
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&view->states[agent->released + i], AREA_PACKET_FREE, memory_order_release);
+    agent->released += count;
+    return count ? 0 : code;
+}
+
+/* The same, and says if there is no memory. */
+static void release_packets(struct agent *agent, uint32_t count)
+{
+    int code = release_some(agent, count);
+    if (code == 0 || agent->grow_failed)
+        return;
+    agent->grow_failed = true;
+    uint64_t kilobytes = (uint64_t)agent->released * agent->view.packet_size / 1024;
+    if (code == -ENOMEM)
+        agent_set_problem(agent, "memory is short: the buffer of pid %d stays at %" PRIu64 " KB", agent->pid,
+                          kilobytes);
+    else
+        agent_set_problem(agent, "%s %s %s: the buffer of pid %d stays at %" PRIu64 " KB",
+                          agent->in_memory ? "half of" : "the runtime directory",
+                          agent->in_memory ? MEMORY_DIR_ROOT : agent->agents->runtime,
+                          agent->in_memory ? "is in use" : "is full", agent->pid, kilobytes);
+}
+
+/* A program whose last process ended soon and recorded little begins with little: what it could have filled would take
+ * longer to be had than it lives. */
+static uint32_t *brief_place(const struct agent *agent, uint32_t *ret_mark)
+{
+    uint32_t hash = agent->forked ? 16777619 : 2166136261;
+    for (const char *c = agent->exe; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619;
+    *ret_mark = hash | 1;
+    return agent->job ? &agent->job->brief[(hash >> 8) % BRIEF_PROGRAMS] : NULL;
+}
+
+static bool is_brief(const struct agent *agent)
+{
+    uint32_t mark;
+    const uint32_t *place = brief_place(agent, &mark);
+    return place && *place == mark;
+}
+
+void agent_area_learn(const struct agent *agent)
+{
+    uint32_t mark, *place = brief_place(agent, &mark);
+    if (!place)
+        return;
+    if (agent->writer && !agent->discarded && agent->ended_ns - agent->opened_ns < BRIEF_NS &&
+        trace_writer_bytes(agent->writer) < BRIEF_BYTES)
+        *place = mark;
+    else if (*place == mark)
+        *place = 0;
+}
+
+/* In steps, so that the first ones are of use while the others are had. */
+static void release_first(struct agent *agent)
+{
+    struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
+    uint64_t most = agent->forked ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
+    uint32_t step = AREA_BUFFER_MIN / agent->view.packet_size, wanted = (uint32_t)(most / agent->view.packet_size);
+    wanted = wanted < agent->view.packet_count ? wanted : agent->view.packet_count;
+    while (agent->released < wanted && poll(&exits, 1, 0) == 0)
+        if (release_some(agent, wanted - agent->released < step ? wanted - agent->released : step) < 0)
+            return; /* worth a word only if more is really needed */
+}
+
+static void start_over(void *ctx)
+{
+    struct agents *agents = ctx;
+    loop_remove(agents->start_timer);
+    agents->start_timer = NULL;
+    for (struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->starting) {
+            agent->starting = false;
+            if (!agent->ended)
+                release_first(agent);
+        }
+}
+
+void agent_area_started(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    agent->starting = true;
+    if (!agents->start_timer)
+        agents->start_timer = loop_add_timer(agents->monitor->loop, START_NS, 0, start_over, agents);
+    if (!agents->start_timer)
+        release_first(agent);
+}
+
+void agent_area_grow(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    if (agent->ended)
+        return;
+    uint32_t live = 0;
+    while (live < view->thread_count && live < agent->threads_reserved &&
+           atomic_load_explicit(&area_thread_at(view, live)->state, memory_order_relaxed) != AREA_THREAD_FREE)
+        live++;
+    if (2 * live > agent->threads_reserved && agent->threads_reserved < view->thread_count) {
+        uint32_t more = agent->threads_reserved;
+        if (more > view->thread_count - agent->threads_reserved)
+            more = view->thread_count - agent->threads_reserved;
+        uint64_t at = (uint64_t)(view->threads - view->base) + (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE;
+        if (reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
+            agent->threads_reserved += more;
+    }
+    if (agent->released >= view->packet_count)
+        return;
+    if (agent->job && agent->job->limited)
+        return;                                            /* more could not be written */
+    if (atomic_load(&view->area->policy) == AREA_FLIGHT) { /* it keeps the last of everything it has */
+        release_packets(agent, view->packet_count - agent->released);
+        return;
+    }
+    uint32_t unused = 0;
+    for (uint32_t i = 0; i < agent->released; i++)
+        unused += (atomic_load_explicit(&view->states[i], memory_order_relaxed) & 0xff) == AREA_PACKET_FREE;
+    if (2 * unused < agent->released) {
+        uint32_t most = GROW_BYTES / view->packet_size;
+        release_packets(agent, agent->released < most ? agent->released : most);
+    }
+}
+
+/* ---- making one ---- */
+
+static uint32_t slots_for(const char *exe)
+{
+    struct stat st;
+    uint64_t slots = stat(exe, &st) == 0 ? (uint64_t)st.st_size / BYTES_PER_FUNCTION : AREA_SLOTS;
+    return slots < SLOTS_FEW ? SLOTS_FEW : slots > AREA_SLOTS ? AREA_SLOTS : (uint32_t)slots;
+}
+
+/* A child of fork calls what its parent could call: each slot more is memory to be had and given back for each child.
+ */
+static uint32_t slots_for_fork(const struct agent *agent, const struct agent *parent)
+{
+    uint64_t usual = slots_for(agent->exe), functions = 0;
+    for (size_t i = 0; parent && i < parent->module_count; i++) {
+        if (parent->indexes[i] && !parent->indexes[i]->index) /* nobody knows what is in it */
+            return (uint32_t)usual;
+        if (agent_module_hooked(parent, i))
+            functions += index_count(parent->indexes[i]->index);
+    }
+    uint64_t slots = 2 * functions + SLOTS_FORK;
+    return parent && slots < usual ? (uint32_t)slots : (uint32_t)usual;
+}
+
+void agent_area_check(struct agent *agent)
+{
+    struct stat st;
+    if (agent->view.base && fstat(agent->area_fd, &st) == 0 && (uint64_t)st.st_size < agent->view.size)
+        agent_set_problem(agent, "pid %d has cut the memory that it shares with the monitor: records of it are missing",
+                          agent->pid);
+}
+
+static int map_area(struct agent *agent, uint64_t size)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->area_fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    if (area_take(&agent->view, base, size))
+        return 0;
+    munmap(base, size);
+    agent->view = (struct area_view){0};
+    return -EBADMSG;
+}
+
+static int fill_area(struct agent *agent, struct area *plan, bool small)
+{
+    int code = ftruncate(agent->area_fd, (off_t)plan->size) < 0 ? -errno : 0;
+    uint32_t threads = small ? FORK_THREADS : THREADS_RESERVED;
+    agent->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
+    if (code == 0)
+        code = reserve(agent, 0, plan->programs_at + AREA_PAGE);
+    if (code == 0)
+        code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE);
+    if (code == 0)
+        code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
+    if (code == 0 && pwrite(agent->area_fd, plan, sizeof *plan, 0) != sizeof *plan)
+        code = -errno;
+    if (code == 0)
+        code = map_area(agent, plan->size);
+    if (code < 0)
+        return code;
+    for (uint32_t i = 0; i < agent->view.packet_count; i++)
+        atomic_store_explicit(&agent->view.states[i], AREA_PACKET_READ, memory_order_relaxed);
+    uint32_t first = small ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
+    if (is_brief(agent))
+        first = small ? FORK_BRIEF : AREA_BUFFER_MIN;
+    release_packets(agent, first / plan->packet_size);
+    return agent->released ? 0 : -ENOSPC;
+}
+
+static void note(const struct agent *agent, const struct buf *text)
+{
+    if (file_is_at(agent->area_path, agent->area_fd)) /* else nobody finds it any more */
+        agent_sidecar_write(agent->area_path, text);
+}
+
+void agent_area_note(const struct agent *agent)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s\n%s\n%s\n", agent->job ? agent->job->dir : "", agent->exe,
+               agent->writer ? trace_writer_path(agent->writer) : "");
+    note(agent, &text);
+}
+
+/* The trace before is still the one to go on from; the new one, should we be killed over it, is none. */
+static void note_begun(const struct agent *agent, const char *former)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s\n%s\n%s\n%s\n", agent->job->dir, agent->exe, former, trace_writer_path(agent->writer));
+    note(agent, &text);
+}
+
+static int make_in(struct agent *agent, const struct agent *parent, bool on_disk)
+{
+    struct agents *agents = agent->agents;
+    char name[64];
+    struct area plan;
+    snprintf(name, sizeof name, "%d-%" PRIu64 "-%" PRIu64, agent->pid, agent->start_ticks, agent->serial);
+    agent->area_fd = agent_rings_make(agents, on_disk, name, &agent->area_path);
+    if (agent->area_fd < 0)
+        return agent->area_fd;
+    agent->in_memory = agents->spill && !on_disk;
+    uint64_t buffer = agent->job ? agent->job->settings.buffer_bytes : AREA_BUFFER_MIN;
+    uint32_t slots = agent->forked ? slots_for_fork(agent, parent) : slots_for(agent->exe);
+    int code = -ENOSPC;
+    for (unsigned attempt = 0; attempt < 2 && (code == -ENOSPC || code == -ENOMEM); attempt++) {
+        agent_area_unmap(agent);
+        agent_memory_give_back(agent, agent->memory_taken);
+        area_plan(&plan, attempt ? AREA_BUFFER_MIN : buffer, attempt ? 1024 : slots,
+                  attempt ? THREADS_RESERVED : AREA_THREADS);
+        if (plan.size > agent->room)
+            area_plan_within(&plan, agent->room);
+        if (agent->in_memory && !memory_dir_has_room(&agents->memory, plan.size))
+            return -ENOSPC; /* on disk it can grow */
+        plan.pid = agent->pid;
+        plan.serial = agent->serial;
+        plan.bell = agents->bell->id;
+        if (attempt && ftruncate(agent->area_fd, 0) < 0) /* gives back what was had so far */
+            break;
+        code = fill_area(agent, &plan, agent->forked);
+    }
+    return code;
+}
+
+int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err)
+{
+    struct agents *agents = agent->agents;
+    agent->serial = ++agents->last_serial;
+    int code = make_in(agent, parent, false);
+    if (code < 0 && code != -ENOMEM && agents->spill) {
+        agent_area_unmap(agent);
+        agent_area_remove(agent);
+        agent_memory_give_back(agent, agent->memory_taken);
+        if (agent->area_fd >= 0)
+            close(agent->area_fd);
+        free(agent->area_path);
+        agent->released = 0;
+        agent->in_memory = agent->grow_failed = false;
+        *agent->problem = 0;
+        code = make_in(agent, parent, true);
+    }
+    if (code == -ENOMEM)
+        return err_set(err, code, "the limit of memory leaves no room for the trace buffer of pid %d", agent->pid);
+    if (code < 0)
+        return err_errno(err, code, "no room for the trace buffer of pid %d in %s: free some, or set XDG_RUNTIME_DIR",
+                         agent->pid, agents->spill ? agents->spill : agents->rings);
+    return 0;
+}
+
+void agent_area_unmap(struct agent *agent)
+{
+    if (agent->view.base)
+        munmap(agent->view.base, agent->view.size);
+    agent->view = (struct area_view){0};
+}
+
+void agent_area_remove(struct agent *agent)
+{
+    if (!agent->area_path || !file_is_at(agent->area_path, agent->area_fd))
+        return;
+    unlink(agent->area_path);
+    agent_sidecar_remove(agent->area_path);
+}
+
+/* ---- those of a monitor before this one ---- */
+
+static int take_over(struct agent *agent, const char *path)
+{
+    uint64_t size;
+    int code = agent_area_open(path, &agent->area_path, &agent->area_fd, &size);
+    if (code == 0)
+        code = map_area(agent, size);
+    if (code < 0)
+        return code;
+    /* what the other monitor kept for itself cannot be told from what it was just reading: the tail stays unused */
+    while (agent->released < agent->view.packet_count) {
+        uint64_t word = atomic_load(&agent->view.states[agent->released]);
+        uint64_t at = packet_at(&agent->view, agent->released);
+        if ((word & 0xff) == AREA_PACKET_READ && lseek(agent->area_fd, (off_t)at, SEEK_DATA) != (off_t)at)
+            break;
+        if ((word & 0xff) == AREA_PACKET_READ) /* it was at it when it ended: read again, or never used */
+            atomic_store(&agent->view.states[agent->released], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
+        agent->released++;
+    }
+    agent->threads_reserved = THREADS_RESERVED;
+    agent_demands_adopt(agent);
+    return 0;
+}
+
+static void adopt(void *ctx, const char *folder, const char *name)
+{
+    struct agents *agents = ctx;
+    char path[PATH_MAX], text[SIDECAR_LIMIT], *lines[SIDECAR_LINES];
+    int pid, end = 0;
+    uint64_t ticks, serial;
+    struct proc_stat now;
+    struct err err = {0};
+    if (sscanf(name, "%d-%" SCNu64 "-%" SCNu64 "%n", &pid, &ticks, &serial, &end) != 3 || name[end])
+        return;
+    if (serial > agents->last_serial)
+        agents->last_serial = serial;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    bool known = agent_sidecar_read(path, text, lines); /* job directory, program, trace, begun */
+    struct agent *agent = known ? agent_new(agents, pid, lines[0], lines[1], &err) : NULL;
+    if (!agent || take_over(agent, path) < 0) {
+        log_warning("the trace buffer %s cannot be read: removed", path);
+        unlink(path);
+        agent_sidecar_remove(path);
+        if (agent)
+            agent_free(agent);
+        return;
+    }
+    agent->serial = serial;
+    agent->start_ticks = ticks;
+    agent->adopted = true;
+    agent->as_left = agent->job && atomic_load(&agent->view.area->go);
+    agent->in_memory = agent_rings_in_memory(agents, folder);
+    agent->ended = pid <= 0 || proc_stat_read(pid, 0, &now) < 0 || now.start_ticks != ticks || now.state == 'Z';
+    if (*lines[3])
+        collect_former_begun(lines[3]);
+    collect_former(agent, lines[2]);
+    if (agent->job && collect_open(agent, &err) < 0)
+        agent_set_problem(agent, "%s", err.text);
+    if (agent->writer)
+        note_begun(agent, lines[2]);
+    if (agent->view.area->bell != agents->bell->id)
+        agent_set_problem(agent,
+                          "pid %d had begun before the runtime directory %.200s was removed, and then its monitor was "
+                          "killed: from there on requests at its calls are not run",
+                          pid, agents->runtime);
+    pause_at("adopt.begun");
+    agent_layouts_write(agent);
+    if (agent->writer)
+        trace_writer_sync(agent->writer, true); /* before the other one is forgotten */
+    pause_at("adopt.written");
+    agent_area_note(agent);
+    agent_came(agent, NULL);
+}
+
+void agent_area_adopt_all(struct agents *agents)
+{
+    agent_rings_each(agents, adopt, agents);
+}

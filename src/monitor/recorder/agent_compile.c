@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures: scry-symbols compiles them from debug information, here they are put where the agent finds them. A program
+ * is written before the site that points to it, and never changed or reused: a thread may be running it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "jobdir/trace/trace.h"
+#include "monitor/recorder/agent_mpi.h"
+#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/compiled_set.h"
+#include "shm/capture.h"
+
+struct compile_run { /* one request of one process: functions of one module */
+    struct compiled_set *set;
+    struct agent *agent;
+    size_t count;
+    uint64_t bias;
+    uint32_t layouts;         /* what the set's numbers of layouts, from 1 on, are counted from in this process */
+    bool stale;               /* the settings were changed meanwhile: it is done once more */
+    bool *again;              /* of each slot: more is wanted of it since; NULL: of none */
+    char key[INDEX_KEY_SIZE]; /* of the module: it may be closed meanwhile */
+    uint32_t slots[];
+};
+
+static uint64_t next_program(const struct agent *agent)
+{
+    return (atomic_load(&agent->view.area->programs_used) + 7) & ~UINT64_C(7);
+}
+
+/* Two pieces behind each other; 0: there is no room. */
+static uint32_t put_program(struct agent *agent, const void *head, size_t head_size, const void *bytes, size_t size)
+{
+    const struct area_view *view = &agent->view;
+    uint64_t at = next_program(agent);
+    if (at < 64 || at > view->programs_size || view->programs_size - at < head_size + size)
+        return 0;
+    off_t offset = (off_t)((uint64_t)(view->programs - view->base) + at);
+    if (fallocate(agent->area_fd, 0, offset, (off_t)(head_size + size)) < 0 && errno != EOPNOTSUPP)
+        return 0;
+    memcpy(view->programs + at, head, head_size);
+    memcpy(view->programs + at + head_size, bytes, size);
+    atomic_store_explicit(&view->area->programs_used, at + head_size + size, memory_order_release);
+    return (uint32_t)at;
+}
+
+uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
+{
+    return put_program(agent, bytes, size, "", 0);
+}
+
+/* A capture program with its length before it. */
+static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
+{
+    const struct area_program head = {.size = (uint32_t)size};
+    return put_program(agent, &head, sizeof head, code, size);
+}
+
+uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
+{
+    return capture_check(code, size) ? put_capture(agent, code, size) : 0;
+}
+
+/* Its calls are recorded with values. */
+static bool is_recorded(const struct agent *agent, uint32_t slot)
+{
+    return agent->modes && agent->modes[slot] != MODE_OWN && (agent->modes[slot] & AREA_VALUES);
+}
+
+void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout)
+{
+    _Static_assert(offsetof(struct area_site, values) % 8 == 0 &&
+                       offsetof(struct area_site, layout) == offsetof(struct area_site, values) + 4,
+                   "values and layout are one word");
+    __atomic_store_n((uint64_t *)(void *)&site->values, (uint64_t)layout << 32 | values, __ATOMIC_RELEASE);
+}
+
+void agent_site_clear(struct area_site *site)
+{
+    agent_site_values(site, 0, 0);
+    atomic_store(&site->params, 0);
+    atomic_store(&site->unwind, 0);
+}
+
+void agent_site_put_back(struct agent *agent, const struct area_site *was)
+{
+    struct area_site *site = area_site_find(&agent->view, atomic_load(&was->address), false);
+    if (!site)
+        return;
+    atomic_store(&site->unwind, atomic_load(&was->unwind));
+    atomic_store(&site->params, atomic_load(&was->params));
+    agent_site_values(site, atomic_load(&was->values), atomic_load(&was->layout));
+}
+
+bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout)
+{
+    struct area_site *site = area_site_find(&agent->view, address, true);
+    if (site)
+        agent_site_values(site, program, layout);
+    return site != NULL;
+}
+
+/* The programs of the set as they lie in it, all at once: as many as there is room for. Where they begin; what does not
+ * end at *ret_end or before is not there. */
+static uint64_t put_programs(struct agent *agent, const struct buf *programs, uint64_t *ret_end)
+{
+    const struct area_view *view = &agent->view;
+    uint64_t at = next_program(agent), room = at < view->programs_size ? view->programs_size - at : 0;
+    uint64_t size = programs->len < room ? programs->len : room;
+    *ret_end = at;
+    if (at >= 64 && !programs->failed &&
+        pwrite(agent->area_fd, programs->data, size, (off_t)((uint64_t)(view->programs - view->base) + at)) ==
+            (ssize_t)size) {
+        *ret_end = at + size;
+        atomic_store_explicit(&view->area->programs_used, at + size, memory_order_release);
+    }
+    return at;
+}
+
+/* `at` is where its program is; 0: nowhere. False: there is no room for it. */
+static bool take_site(struct compile_run *run, const struct compiled_item *answer, uint32_t at)
+{
+    struct agent *agent = run->agent;
+    struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
+    if (!site)
+        return false;
+    if (answer->kind == HELPER_PARAMS)
+        atomic_store_explicit(&site->params, at, memory_order_release);
+    else if (answer->site == HELPER_UNWIND)
+        atomic_store_explicit(&site->unwind, at, memory_order_release);
+    else if (agent_layout(agent, run->layouts + answer->id))
+        agent_site_values(site, at, run->layouts + answer->id);
+    return true;
+}
+
+static int by_address(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Of how many functions there are sites among these addresses. */
+static size_t functions_of(const struct compile_run *run, const uint64_t *sites, size_t count)
+{
+    _cleanup_(freep) uint64_t *starts = calloc(run->count + 1, sizeof *starts);
+    _cleanup_(freep) bool *has = calloc(run->count + 1, sizeof *has);
+    size_t functions = 0;
+    if (!starts || !has)
+        return 0;
+    for (size_t i = 0; i < run->count; i++)
+        starts[i] = area_slot_address(&run->agent->view.slots[run->slots[i]]) - run->bias;
+    qsort(starts, run->count, sizeof *starts, by_address);
+    for (size_t i = 0; i < count; i++) {
+        size_t low = 0, high = run->count; /* the last that starts at the site or before */
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (starts[middle] <= sites[i])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        functions += !has[low];
+        has[low] = true;
+    }
+    return functions;
+}
+
+static void tell_no_room(const struct compile_run *run, const struct buf *refused)
+{
+    struct agent *agent = run->agent;
+    size_t count = refused->len / sizeof(uint64_t);
+    if (!count)
+        return;
+    size_t functions = functions_of(run, (const uint64_t *)(const void *)refused->data, count);
+    agent_set_problem(agent,
+                      "pid %d: the values of %zu of its functions cannot be had, or not all of them: there is no room "
+                      "for so many; select fewer (--trace)",
+                      agent->pid, functions);
+}
+
+static void take_layouts(struct compile_run *run)
+{
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);)
+        if (item.kind == HELPER_LAYOUT)
+            agent_layout_add(run->agent, run->layouts + item.id, bytes);
+}
+
+static void take_sites(struct compile_run *run)
+{
+    _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
+    size_t first;
+    uint64_t end;
+    const struct buf *programs = compiled_set_programs(run->set, &first);
+    uint64_t program = put_programs(run->agent, programs, &end) + first;
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);) {
+        if (item.kind == HELPER_LAYOUT || item.kind == HELPER_BLOCK)
+            continue;
+        uint64_t next = program + compiled_program_size(&item);
+        if (!take_site(run, &item, next <= end ? (uint32_t)program : 0))
+            buf_append(&refused, &item.address, sizeof item.address);
+        program = next;
+    }
+    tell_no_room(run, &refused);
+}
+
+static bool module_is_there(const struct compile_run *run)
+{
+    const struct agent *agent = run->agent;
+    for (size_t i = 0; i < agent->module_count; i++)
+        if (agent->modules[i].bias == run->bias && strcmp(agent->modules[i].key, run->key) == 0)
+            return true;
+    return false;
+}
+
+/* The slot of the function, if its values are to be recorded; -1: they are not, or it is not one of these. */
+static int64_t recorded_slot(const struct compile_run *run, uint64_t address)
+{
+    const struct agent *agent = run->agent;
+    for (size_t i = 0; i < run->count; i++)
+        if (area_slot_address(&agent->view.slots[run->slots[i]]) == address)
+            return is_recorded(agent, run->slots[i]) ? (int64_t)run->slots[i] : -1;
+    return -1;
+}
+
+/* Somebody asked for values, and there are none of this function: told once, with the remedy. */
+static void tell_bare(struct agent *agent, const struct compile_run *run)
+{
+    struct index_function function = {.name = ""};
+    const struct module *module = NULL;
+    uint64_t address = run->set->bare + run->bias;
+    int64_t slot = run->set->bare ? recorded_slot(run, address) : -1;
+    char text[PROBLEM_SIZE];
+    if (slot < 0 || agent->bare_told || !agent->writer)
+        return;
+    agent_function(agent, (uint32_t)slot, &function, &address, &module);
+    snprintf(text, sizeof text,
+             "%.100s: it has no debug information about the values of %s%.200s: compile with -g (not -g1) to see them",
+             module ? module->name : agent->exe, *function.name ? "functions such as " : "some functions",
+             function.name);
+    trace_writer_problem(agent->writer, text);
+    agent->bare_told = true;
+}
+
+void agent_compile_slot_again(struct agent *agent, uint32_t slot)
+{
+    struct compile_run *run = agent->compile_run;
+    agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
+    for (size_t i = 0; run && i < run->count; i++)
+        if (run->slots[i] == slot && (run->again || (run->again = calloc(run->count, sizeof *run->again))))
+            run->again[i] = true;
+}
+
+static void run_free(struct compile_run *run)
+{
+    if (run)
+        free(run->again);
+    free(run);
+}
+
+/* Puts what was compiled into one process. */
+static void finish_run(struct compile_run *run)
+{
+    struct agent *agent = run->agent;
+    agent->compile_failed |= !run->set->done;
+    bool there = module_is_there(run);
+    run->stale |= !there;
+    run->layouts = agent->next_layout - 1;
+    take_layouts(run);
+    if (agent->writer)
+        trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
+    if (there)
+        take_sites(run);
+    agent_demands_problem(agent, &run->set->problems);
+    tell_bare(agent, run);
+    for (size_t i = 0; i < run->count && !run->stale; i++)
+        if (!(run->again && run->again[i]))
+            agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
+    if (!run->set->done)
+        agent_set_problem(agent,
+                          "scry-symbols could not compile the values of %zu functions of %s: these calls are "
+                          "recorded without",
+                          run->count, agent->exe);
+    agent->compile_run = NULL;
+    run_free(run);
+    if (agent->mpi_waits)
+        agent_mpi_apply(agent);
+    agent_compile(agent);
+    if (agent->compile_run)
+        return;
+    agent_demands_compiled(agent, !agent->compile_failed);
+    agent->compile_failed = false;
+    agent_settle(agent);
+}
+
+void agent_compiled_came(struct compiled_set *set)
+{
+    struct agents *agents = set->agents;
+    agents->collecting++;
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        if (agent->compile_run && agent->compile_run->set == set)
+            finish_run(agent->compile_run);
+    }
+    agents->collecting--;
+}
+
+/* ---- what is to be compiled ---- */
+
+static bool wants_compiling(const struct agent *agent, uint32_t slot)
+{
+    if (agent->compiled[slot >> 6] >> (slot & 63) & 1)
+        return false;
+    return is_recorded(agent, slot) || agent_demand_wants(agent, slot);
+}
+
+static int by_function(const void *left, const void *right, void *ctx)
+{
+    const struct area_slot *slots = ctx;
+    uint64_t a = area_slot_address(&slots[*(const uint32_t *)left]);
+    uint64_t b = area_slot_address(&slots[*(const uint32_t *)right]);
+    return a < b ? -1 : a > b;
+}
+
+/* The first module that has functions to be compiled; all of them, by address: where their slots are depends on where
+ * the module is mapped, and what is asked for must not. */
+static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
+{
+    const struct area_view *view = &agent->view;
+    struct compile_run *run = NULL;
+    size_t cap = 0;
+    for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
+        uint64_t address = area_slot_live(&view->slots[slot]);
+        if (!address || !wants_compiling(agent, slot))
+            continue;
+        const struct module *module = module_find(agent->modules, agent->module_count, address);
+        if (!module || !*module->path) { /* nothing can be told of it */
+            agent->compiled[slot >> 6] |= UINT64_C(1) << (slot & 63);
+            continue;
+        }
+        size_t index = (size_t)(module - agent->modules);
+        if (run && index != *ret_module)
+            continue;
+        if (!run || run->count == cap) {
+            size_t more = cap ? 2 * cap : 64;
+            struct compile_run *grown = realloc(run, sizeof *run + more * sizeof run->slots[0]);
+            if (!grown)
+                break;
+            if (!run) {
+                *grown = (struct compile_run){.agent = agent, .bias = module->bias};
+                memcpy(grown->key, module->key, sizeof grown->key);
+            }
+            run = grown;
+            cap = more;
+        }
+        *ret_module = index;
+        run->slots[run->count++] = slot;
+    }
+    if (run)
+        qsort_r(run->slots, run->count, sizeof run->slots[0], by_function, view->slots);
+    return run;
+}
+
+/* With `set`, what is still to be compiled of it; NULL: as the key, the same for all processes of a program with the
+ * same wishes. */
+static void print_request(const struct agent *agent, const struct compile_run *run, const struct module *module,
+                          const struct compiled_set *set, struct buf *out)
+{
+    struct trace_settings defaults;
+    const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
+    bool own = !settings && trace_settings_init(&defaults) == 0;
+    if (own)
+        settings = &defaults;
+    bool demanded = agent->demands != NULL;
+    const char *statics = settings ? settings->statics : "";
+    if (!*statics && agent_demand_statics(agent))
+        statics = "*";
+    struct helper_compile compile = {.pid = set ? agent->pid : 0,
+                                     .depth = settings ? settings->depth : 1,
+                                     .bytes = settings ? trace_settings_values(settings) : 256,
+                                     .array = settings ? settings->array_items : 8,
+                                     .string = settings ? settings->string_bytes : 64,
+                                     .args = demanded || (settings && settings->args),
+                                     .locals = demanded || (settings && settings->locals),
+                                     .statics = statics,
+                                     .caller = settings && settings->locals,
+                                     .result = demanded || (settings && settings->args),
+                                     .exit_args = demanded,
+                                     .layout = set ? set->layout : 1,
+                                     .block = set ? set->block : 1};
+    uint64_t done = 0;
+    helper_compile_begin(out, &compile);
+    for (unsigned pass = 0; pass < 2;
+         pass++) { /* first those without parameters: a list of them stays for what follows */
+        if (pass == 0)
+            helper_compile_module(out, set ? module->path : module->key, set ? module->bias : 0);
+        for (size_t i = 0; i < run->count; i++) {
+            const char *const *params;
+            unsigned count = agent_demand_params(agent, run->slots[i], &params);
+            if ((count != 0) != (pass == 1) || done++ < (set ? set->functions : 0))
+                continue;
+            for (unsigned k = 0; k < count; k++)
+                helper_compile_param(out, params[k]);
+            uint64_t address = area_slot_address(&agent->view.slots[run->slots[i]]);
+            helper_compile_function(out, address - module->bias);
+        }
+    }
+    helper_compile_end(out);
+    if (own)
+        trace_settings_done(&defaults);
+}
+
+/* By which what is compiled for a module goes into the cache; "": not at all, for the debug information may still come,
+ * and nobody would look for it. */
+static const char *cache_key(const struct agent *agent, size_t module)
+{
+    const struct index *index = agent->indexes[module] ? agent->indexes[module]->index : NULL;
+    return index && (index_flags(index) & INDEX_HAS_DWARF) ? agent->modules[module].key : "";
+}
+
+void agent_compile(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    size_t module = 0;
+    if (agent->compile_run || agent->ended)
+        return;
+    if (!agent->compiled && !(agent->compiled = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->compiled)))
+        return;
+    struct compile_run *run = next_run(agent, &module);
+    if (!run)
+        return;
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    print_request(agent, run, &agent->modules[module], NULL, &request);
+    const char *key = cache_key(agent, module);
+    struct compiled_set *set = request.failed ? NULL : compiled_set_get(agents, key, request.data);
+    if (set && compiled_set_waits(set)) {
+        struct buf input = BUF_INIT;
+        print_request(agent, run, &agent->modules[module], set, &input);
+        set = compiled_set_start(set, &input) ? set : NULL;
+    }
+    if (!set) {
+        free(run);
+        return;
+    }
+    run->set = set;
+    agent->compile_run = run;
+    if (!set->job)
+        finish_run(run);
+}
+
+bool agent_compiling(const struct agent *agent)
+{
+    return agent->compile_run != NULL;
+}
+
+/* What was compiled with other settings is compiled again, and replaced as it comes. */
+void agent_compile_again(struct agent *agent)
+{
+    if (agent->compiled)
+        memset(agent->compiled, 0, (agent->view.slot_mask / 64 + 1) * sizeof *agent->compiled);
+    if (agent->compile_run) /* is with the former ones */
+        agent->compile_run->stale = true;
+}
+
+static bool copy_programs(struct agent *agent, const struct agent *parent)
+{
+    const struct area_view *view = &agent->view, *from = &parent->view;
+    uint64_t used = atomic_load_explicit(&from->area->programs_used, memory_order_acquire);
+    if (used > view->programs_size || used > from->programs_size)
+        return false;
+    /* so no page is first filled with zeros, and none met one by one */
+    if (pwrite(agent->area_fd, from->programs, used, view->programs - view->base) != (ssize_t)used)
+        return false;
+    atomic_store(&view->area->programs_used, used);
+    return true;
+}
+
+bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
+{
+    const struct area_view *view = &agent->view, *from = &parent->view;
+    if (!parent->compiled)
+        return true;
+    agent->compiled = calloc(view->slot_mask / 64 + 1, sizeof *agent->compiled);
+    if (!agent->compiled || !copy_programs(agent, parent))
+        return false;
+    for (uint32_t i = 0; i <= from->site_mask; i++) {
+        const struct area_site *site = &from->sites[i];
+        uint64_t address = atomic_load_explicit(&site->address, memory_order_relaxed);
+        struct area_site *own = address ? area_site_find(view, address, true) : NULL;
+        if (!own)
+            continue;
+        agent_site_values(own, atomic_load(&site->values), atomic_load(&site->layout));
+        atomic_store(&own->unwind, atomic_load(&site->unwind));
+    }
+    for (uint32_t i = 0; i <= from->slot_mask; i++) {
+        if (!(parent->compiled[i >> 6] >> (i & 63) & 1))
+            continue;
+        const struct area_slot *slot = area_slot_find(view, area_slot_live(&from->slots[i]), false);
+        size_t at = slot ? (size_t)(slot - view->slots) : 0;
+        if (slot)
+            agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);
+    }
+    agent_layouts_inherit(agent, parent);
+    return true;
+}
+
+/* Whether a process of the agent's job lives, or one that waits for the same. */
+static bool is_still_wanted(const struct agent *agent)
+{
+    for (const struct agent *other = agent->agents->list; other; other = other->next) {
+        bool waits = other->compile_run && other->compile_run->set == agent->compile_run->set;
+        if (!other->ended && (waits || (agent->job && other->job == agent->job)))
+            return true;
+    }
+    return false;
+}
+
+void agent_compile_ended(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    struct compiled_set *set = agent->compile_run ? agent->compile_run->set : NULL;
+    if (!set || !set->job || is_still_wanted(agent))
+        return;
+    for (struct agent *other = agents->list; other; other = other->next)
+        if (other->compile_run && other->compile_run->set == set) {
+            run_free(other->compile_run);
+            other->compile_run = NULL;
+            agent_demands_compiled(other, false);
+        }
+    compiled_set_cancel(set);
+}
+
+void agent_compile_free(struct agent *agent)
+{
+    run_free(agent->compile_run); /* what it waited for is for others, too */
+    agent->compile_run = NULL;
+    agent_layouts_free(agent);
+    free(agent->compiled);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake (shm/area.h): agents connect, say who they are, and get their area. Who they really are is the kernel's
+ * word, not theirs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "monitor/recorder/agent_commands.h"
+#include "monitor/recorder/agents_internal.h"
+#include "probe/cells.h"
+#include "monitor/engine/monitor.h"
+#include "probe/proc.h"
+#include "shm/mpi_area.h"
+
+enum { TURN_NS = 20 * 1000 * 1000 };
+
+static void connection_free(struct agent_connection *connection)
+{
+    struct agents *agents = connection->agents;
+    loop_remove(connection->source);
+    close(connection->fd);
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        agents->connections = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    agents->connection_count--;
+    free(connection);
+}
+
+int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count)
+{
+    struct iovec part = {welcome, size};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof *fds);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(fd_count * sizeof *fds);
+        memcpy(CMSG_DATA(head), fds, fd_count * sizeof *fds);
+    }
+    ssize_t put;
+    do
+        put = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? -errno : 0;
+}
+
+/* Answers; with an agent, its three descriptors go along. */
+static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
+{
+    struct agent_welcome welcome = {
+        .magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = wait_policies[WAIT_MAIN].limit_ms};
+    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
+    int fds[3] = {-1, -1, -1};
+    if (agent) {
+        fds[0] = agent->area_fd;
+        fds[1] = agent->agents->bell_fd;
+        fds[2] = cells_fd(agent->agents->monitor->cells);
+    }
+    return agent_hello_answer(fd, &welcome, sizeof welcome, fds, agent ? 3 : 0);
+}
+
+/* What an agent has said that is of use. */
+struct greeting {
+    uint32_t flags; /* enum agent_hello_flag */
+    uint64_t fork_of, room;
+    const char *job, *exe;
+};
+
+/* What is wrong with a hello; NULL: nothing. */
+static const char *check_hello(const struct agent_hello *hello, size_t size, struct greeting *ret_greeting)
+{
+    const char *job = hello->texts, *exe;
+    if (size < 3 * sizeof(uint32_t) || hello->magic != AREA_MAGIC)
+        return "this is no agent's hello";
+    if (hello->version != AREA_VERSION)
+        return "agent and monitor are of different versions of scry";
+    if (!agent_hello_whole(hello, size, &exe) || strchr(job, '\n') || strchr(exe, '\n') || (*job && *job != '/'))
+        return "the agent's hello is malformed";
+    *ret_greeting = (struct greeting){
+        .flags = hello->flags, .fork_of = hello->fork_of, .room = hello->room, .job = job, .exe = exe};
+    return NULL;
+}
+
+/* The process that it was forked from, if the kernel says so, too. */
+static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct greeting *hello)
+{
+    struct agent *parent = hello->fork_of ? agents_find(agents, ppid) : NULL;
+    bool same = parent && parent->serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
+    return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
+}
+
+/* Of its address space, for the area. */
+static uint64_t room_to_take(const struct greeting *hello)
+{
+    uint32_t part = hello->flags & (AGENT_HAS_MPI | AGENT_BY_MPI) ? AREA_ROOM_PART_MPI : AREA_ROOM_PART;
+    return hello->room == UINT64_MAX ? UINT64_MAX : hello->room / part;
+}
+
+static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct greeting *hello,
+                                struct agent **ret_parent, struct err *err)
+{
+    struct proc_stat stat;
+    if (agents->count >= AGENT_LIMIT) {
+        err_set(err, -EAGAIN, "%d processes are traced already", AGENT_LIMIT);
+        return NULL;
+    }
+    int code = proc_stat_read(pid, 0, &stat);
+    if (code < 0) {
+        err_errno(err, code, "pid %d", pid);
+        return NULL;
+    }
+    struct agent *before = agents_find(agents, pid);
+    if (before) /* it has executed another program */
+        agent_ended(before);
+    struct agent *agent = agent_new(agents, pid, hello->job, hello->exe, err);
+    if (!agent)
+        return NULL;
+    agent->ppid = stat.ppid;
+    agent->start_ticks = stat.start_ticks;
+    agent->room = room_to_take(hello);
+    agent->opens_late = true;
+    agent->forked = hello->fork_of != 0;
+    *ret_parent = parent_of(agents, stat.ppid, hello);
+    code = agent_area_make(agent, *ret_parent, err);
+    if (code < 0) {
+        agent_free(agent);
+        return NULL;
+    }
+    agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);
+    if (hello->flags & AGENT_HAS_MPI)
+        atomic_store(&agent->view.area->mpi, 1);
+    agent->pidfd = pidfd;
+    return agent;
+}
+
+/* It could not take its area: mostly a limit of the batch system. */
+static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, const struct greeting *hello)
+{
+    struct agent *agent = agents_find(agents, pid);
+    char why[128] = "there is not enough address space";
+    if (hello->flags & AGENT_NO_FILES)
+        snprintf(why, sizeof why, "its limit of open files (ulimit -n) leaves no room for three more");
+    else if (hello->room != UINT64_MAX)
+        snprintf(why, sizeof why, "its limit of address space (ulimit -v) leaves no more than %llu KB",
+                 (unsigned long long)hello->room / 1024);
+    if (agent) {
+        agent_set_problem(agent, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+        atomic_store(&agent->view.area->agent_state, AREA_OFF);
+        agent_ended(agent);
+    } else if (job) {
+        job_set_problem(job, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+    }
+}
+
+/* It did not wait any longer, or has ended. */
+static bool has_gone(int fd)
+{
+    struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
+    return poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static bool peer_is_ours(int fd, struct ucred *ret_peer)
+{
+    socklen_t len = sizeof *ret_peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &len) == 0 && ret_peer->uid == geteuid() &&
+           ret_peer->pid > 0;
+}
+
+/* peer NULL: it is none of ours. */
+static void take_hello(struct agents *agents, int fd, const struct agent_hello *from, size_t size,
+                       const struct ucred *peer)
+{
+    struct greeting greeting, *hello = &greeting;
+    const char *wrong = check_hello(from, size, &greeting);
+    if (!peer)
+        wrong = "only processes of the monitor's own user that it can see are traced";
+    if (wrong) {
+        log_info("an agent was refused: %s", wrong);
+        log_debug("hello pid=%d refused=%s", peer ? peer->pid : 0, LOG_TEXT(wrong));
+        send_welcome(fd, NULL, -EPROTO, wrong);
+        return;
+    }
+    log_debug("hello pid=%d hooks=%d mpi=%d fork=%d flags=%#x job=%s program=%s", peer->pid,
+              !!(hello->flags & AGENT_HAS_HOOKS), !!(hello->flags & AGENT_HAS_MPI), hello->fork_of != 0, hello->flags,
+              LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
+    agents->mpi->exec_seen(agents, peer->pid, hello->exe);
+    struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
+    if (hello->flags & AGENT_MPI_NO_ROOM) {
+        if (job && !job->mpi_no_room++)
+            job->mpi_room = hello->room;
+        return;
+    }
+    if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
+        if (job)
+            job_note_program(job, hello->exe);
+        return;
+    }
+    if (job && hello->flags & AGENT_HAS_HOOKS)
+        job->hooked = true;
+    if (job && hello->flags & AGENT_CONSTRUCTED)
+        job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
+    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
+        no_room(agents, peer->pid, job, hello);
+        return;
+    }
+    if (room_to_take(hello) < AREA_SMALLEST) {
+        no_room(agents, peer->pid, job, hello);
+        send_welcome(fd, NULL, -ENOMEM, "there is not enough address space");
+        return;
+    }
+    if (has_gone(fd)) { /* many came at once: those that still wait are to be answered in time */
+        job_note_late(job);
+        return;
+    }
+    struct err err = {.text = ""};
+    int pidfd = proc_pidfd(peer->pid);
+    struct agent *parent = NULL;
+    struct agent *agent = pidfd >= 0 ? make_agent(agents, peer->pid, pidfd, hello, &parent, &err) : NULL;
+    if (!agent) {
+        if (pidfd >= 0)
+            close(pidfd);
+        if (job && (pidfd < 0 || err.code == -ESRCH || err.code == -ENOENT)) /* it did not wait, and is gone */
+            job_note_late(job);
+        else if (job)
+            job_note_refused(job, peer->pid, err.text);
+        log_warning("pid %d is not traced: %s", peer->pid, *err.text ? err.text : "it has ended");
+        send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
+        return;
+    }
+    agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
+    if (agent->ended)
+        send_welcome(fd, NULL, -ESRCH, "it has ended");
+    else if (send_welcome(fd, agent, 0, "") < 0) /* it did not wait */
+        agent_ended(agent);
+    else {
+        agent_open(agent);
+        agent_area_started(agent);
+    }
+    log_debug("agent pid=%d state=%s area=%s bytes=%llu", peer->pid, agent->ended ? "ended" : "traced",
+              LOG_TEXT(agent->area_path ? agent->area_path : ""), (unsigned long long)agent->memory_taken);
+}
+
+union any_hello { /* 8 KB */
+    uint32_t magic;
+    struct agent_hello agent;
+    struct mpi_hello mpi;
+};
+
+static void take_any(struct agents *agents, int fd, union any_hello *hello, ssize_t size)
+{
+    struct ucred credentials;
+    const struct ucred *peer = peer_is_ours(fd, &credentials) ? &credentials : NULL;
+    if (peer && agents->monitor->on_hello)
+        agents->monitor->on_hello(agents->monitor, peer->pid);
+    if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
+        agents->mpi->hello(agents, fd, &hello->mpi, size, peer);
+    else
+        take_hello(agents, fd, &hello->agent, (size_t)size, peer);
+}
+
+static void connection_readable(void *ctx, int fd, uint32_t events)
+{
+    struct agent_connection *connection = ctx;
+    struct agents *agents = connection->agents;
+    static _Alignas(8) union any_hello hello; /* of this one thread */
+    (void)events;
+    struct iovec part = {&hello, sizeof hello};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (!connection->source)
+            connection->source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, connection_readable, connection);
+        if (!connection->source)
+            connection_free(connection);
+        return;
+    }
+    connection->heard = true;
+    if (message.msg_flags & MSG_TRUNC)
+        got = 0; /* longer than a hello is none */
+    if (got > 0 || (message.msg_flags & MSG_TRUNC))
+        take_any(agents, fd, &hello, got);
+    connection_free(connection);
+}
+
+static unsigned connection_limit(void)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur / CONNECTION_SHARE < CONNECTION_LIMIT ? (unsigned)(files.rlim_cur / CONNECTION_SHARE)
+                                                                : CONNECTION_LIMIT;
+}
+
+/* An agent says hello as soon as it is connected: who has not for longest does not mean to. False: there is nobody. */
+static bool drop_oldest(struct agents *agents)
+{
+    struct agent_connection *oldest = NULL;
+    for (struct agent_connection *each = agents->connections; each; each = each->next)
+        oldest = each->heard ? oldest : each;
+    if (oldest)
+        connection_free(oldest);
+    return oldest != NULL;
+}
+
+static void accept_agents(void *ctx, int fd, uint32_t events)
+{
+    struct agents *agents = ctx;
+    uint64_t until = clock_now_ns() + TURN_NS; /* a thousand may come at once; tools are answered, too */
+    (void)events;
+    while (clock_now_ns() < until) {
+        int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (peer < 0 && (errno == EMFILE || errno == ENFILE) && drop_oldest(agents))
+            continue;
+        if (peer < 0)
+            return;
+        if (agents->connection_count >= connection_limit())
+            drop_oldest(agents);
+        struct agent_connection *connection = calloc(1, sizeof *connection);
+        if (!connection) {
+            close(peer);
+            continue;
+        }
+        *connection = (struct agent_connection){.agents = agents, .fd = peer, .next = agents->connections};
+        if (connection->next)
+            connection->next->previous = connection;
+        agents->connections = connection;
+        agents->connection_count++;
+        connection_readable(connection, peer, EPOLLIN); /* mostly its hello is there already */
+    }
+}
+
+void agent_hello_hear(struct agents *agents)
+{
+    accept_agents(agents, agents->listen_fd, EPOLLIN);
+}
+
+bool agent_hello_waits(const struct agents *agents)
+{
+    struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};
+    return poll(&queue, 1, 0) > 0;
+}
+
+/* What processes noted while a monitor was stopped (agent/ask.c). */
+static void unlink_mark(const struct agents *agents)
+{
+    char path[sizeof agents->socket_path + sizeof ".stopped"];
+    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
+    unlink(path);
+}
+
+static void stop_listening(struct agents *agents)
+{
+    loop_remove(agents->listen_source);
+    agents->listen_source = NULL;
+    if (agents->listen_fd >= 0)
+        close(agents->listen_fd);
+    if (agents->listen_file >= 0)
+        close(agents->listen_file);
+    agents->listen_fd = agents->listen_file = -1;
+}
+
+const char *agents_socket(const struct agents *agents)
+{
+    return agents->socket_path;
+}
+
+int agent_hello_listen(struct agents *agents, struct err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int len = snprintf(agents->socket_path, sizeof agents->socket_path, "%s/agent.sock", agents->runtime);
+    if (len < 0 || (size_t)len >= sizeof address.sun_path)
+        return err_set(err, -ENAMETOOLONG, "%s/agent.sock is too long for a socket", agents->runtime);
+    memcpy(address.sun_path, agents->socket_path, (size_t)len + 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot make a socket");
+    unlink(agents->socket_path); /* of a monitor that is gone: the caller holds the lock of this directory */
+    unlink_mark(agents);
+    if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(fd, SOMAXCONN) < 0) {
+        int code = -errno;
+        close(fd);
+        return err_errno(err, code, "cannot listen at %s", agents->socket_path);
+    }
+    if (agents->listen_fd >= 0)
+        agent_hello_hear(agents); /* whoever has found the one before */
+    stop_listening(agents);
+    agents->listen_fd = fd;
+    agents->listen_file = open(agents->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    agents->listen_source = loop_add_fd(agents->monitor->loop, fd, EPOLLIN, accept_agents, agents);
+    agent_commands_listen(agents);
+    return agents->listen_source ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+void agent_hello_close(struct agents *agents)
+{
+    agent_commands_close(agents);
+    if (file_is_at(agents->socket_path, agents->listen_file)) {
+        unlink(agents->socket_path);
+        unlink_mark(agents);
+    }
+    stop_listening(agents);
+    while (agents->connections)
+        connection_free(agents->connections);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry of traced processes. The jobs that they belong to are in agent_jobs.c. */
+#include "monitor/recorder/agents.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/dirs.h"
+#include "base/log.h"
+#include "monitor/recorder/agents_internal.h"
+#include "monitor/engine/monitor.h"
+#include "probe/proc.h"
+
+/* ---- problems, for people ---- */
+
+void agent_set_problem(struct agent *agent, const char *format, ...)
+{
+    va_list args;
+    if (*agent->problem) /* the first one is the cause of the others */
+        return;
+    va_start(args, format);
+    vsnprintf(agent->problem, sizeof agent->problem, format, args);
+    va_end(args);
+    log_warning("%s", agent->problem);
+    if (agent->writer)
+        trace_writer_problem(agent->writer, agent->problem);
+    if (agent->job)
+        job_set_problem(agent->job, "%s", agent->problem);
+}
+
+/* ---- agents ---- */
+
+struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const char *exe, struct err *err)
+{
+    struct agent *agent = calloc(1, sizeof *agent);
+    if (!agent || !(agent->exe = strdup(exe))) {
+        free(agent);
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    agent->agents = agents;
+    agent->pid = pid;
+    agent->pidfd = agent->area_fd = -1;
+    agent->next_layout = RECORD_NO_LAYOUT + 1;
+    agent->job = *dir == '/' ? job_get(agents, dir) : NULL;
+    if (agent->job)
+        agent->job->agents++;
+    return agent;
+}
+
+void agent_free(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    log_debug("agent pid=%d state=forgotten records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
+              (unsigned long long)agent->discarded);
+    if (agent->ended && !agent->adopted)
+        agent_area_learn(agent);
+    if (agent->writer) {
+        agent_names_again(agent);
+        collect_close(agent, "exited");
+    }
+    if (agent->announced) {
+        if (agent->previous)
+            agent->previous->next = agent->next;
+        else
+            agents->list = agent->next;
+        if (agent->next)
+            agent->next->previous = agent->previous;
+        agents->count--;
+    }
+    loop_remove(agent->exit_source);
+    if (agent->pidfd >= 0)
+        close(agent->pidfd);
+    agent_compile_free(agent);
+    agent_demands_free(agent);
+    agent_select_free(agent);
+    agent_modules_free(agent);
+    agent_area_remove(agent);
+    agent_area_unmap(agent);
+    agent_memory_give_back(agent, agent->memory_taken);
+    if (agent->area_fd >= 0)
+        close(agent->area_fd);
+    struct collect_thread *thread, *next;
+    HASH_ITER(hh, agent->threads, thread, next)
+    {
+        HASH_DELETE(hh, agent->threads, thread);
+        free(thread);
+    }
+    profile_free(agent->profile);
+    free(agent->open_counted);
+    free(agent->known);
+    free(agent->named);
+    free(agent->area_path);
+    free(agent->exe);
+    if (agent->job) {
+        agent->job->agents--;
+        job_put(agents, agent->job);
+    }
+    free(agent);
+}
+
+/* It has not taken its area yet. */
+static bool is_starting(const struct agent *agent)
+{
+    return agent->view.area && atomic_load(&agent->view.area->agent_state) == AREA_STARTING;
+}
+
+/* The process is gone, or runs another program: what it left is collected in the next turns. */
+void agent_ended(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    if (agent->ended)
+        return;
+    agent->ended = true;
+    log_debug("agent pid=%d state=ended records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
+              (unsigned long long)agent->discarded);
+    if (agent->writer)
+        trace_writer_ending(agent->writer);
+    if (is_starting(agent)) /* it went on without: the monitor was too slow for it */
+        job_note_late(agent->job);
+    agent->ended_ns = clock_now_ns();
+    agent->ended_ticks = agent_clock_ticks();
+    HASH_DELETE(hh, agents->by_pid, agent);
+    loop_remove(agent->exit_source);
+    agent->exit_source = NULL;
+    loop_remove(agent->hold_timer);
+    agent->hold_timer = NULL;
+    agent_compile_ended(agent);
+    if (agents->on_change)
+        agents->on_change(agents->change_ctx, agent, false);
+    collect_soon(agents);
+}
+
+void agent_exited(struct agent *agent)
+{
+    if (is_starting(agent))
+        agent_hello_hear(agent->agents);
+    agent_ended(agent);
+}
+
+static void process_ended(void *ctx, int fd, uint32_t events)
+{
+    struct agent *agent = ctx;
+    (void)fd;
+    (void)events;
+    struct monitor *monitor = agent->agents->monitor;
+    monitor_enter(monitor);
+    agent_exited(agent);
+    monitor_leave(monitor);
+}
+
+void agent_open(struct agent *agent)
+{
+    struct err err = {.text = ""};
+    if (!agent->opens_late)
+        return;
+    agent->opens_late = false;
+    if (agent->job && agent_records(agent) && collect_open(agent, &err) < 0) {
+        agent_set_problem(agent, "%s", err.text);
+        atomic_store(&agent->view.area->on, 0);
+    }
+    agent_layouts_write(agent);
+    agent_area_note(agent);
+}
+
+void agent_came(struct agent *agent, const struct agent *parent)
+{
+    struct agents *agents = agent->agents;
+    agent->next = agents->list;
+    if (agent->next)
+        agent->next->previous = agent;
+    agents->list = agent;
+    agents->count++;
+    agent->announced = true;
+    if (agent->ended) {
+        agent->ended_ns = clock_now_ns();
+        collect_soon(agents);
+        return;
+    }
+    if (agent->pidfd < 0)
+        agent->pidfd = proc_pidfd(agent->pid);
+    HASH_ADD(hh, agents->by_pid, pid, sizeof agent->pid, agent);
+    if (agent->pidfd < 0)
+        agent_ended(agent);
+    else
+        agent->exit_source = loop_add_fd(agents->monitor->loop, agent->pidfd, EPOLLIN, process_ended, agent);
+    agent_bell_start(agents);
+    collect_soon(agents);
+    if (agent->ended)
+        return;
+    bool inherited = parent && agent_modules_inherit(agent, parent);
+    if (!inherited)
+        agent_modules_refresh(agent);
+    inherited = inherited && agent_inherit(agent, parent);
+    if (!inherited) /* its choice is made anew, and that looks for the trace */
+        agent_open(agent);
+    agent->selection_waits = true; /* whatever is demanded now, main is held until agent_apply */
+    if (agents->on_change) {
+        monitor_enter(agents->monitor);
+        agents->on_change(agents->change_ctx, agent, true);
+        monitor_leave(agents->monitor);
+    }
+    if (agent->ended)
+        return;
+    if (inherited && !agent->demands) {
+        agent->selection_waits = false;
+        agent_settle(agent);
+    } else {
+        agent_open(agent);
+        agent->applies_soon = agent_applies_long(agent);
+        if (agent->applies_soon)
+            agent_settle(agent); /* holds it */
+        else
+            agent_apply(agent);
+    }
+}
+
+unsigned agents_count(const struct agents *agents)
+{
+    return agents->count + agents->mpi->count(agents);
+}
+
+struct agent *agents_find(struct agents *agents, pid_t pid)
+{
+    struct agent *agent;
+    HASH_FIND(hh, agents->by_pid, &pid, sizeof pid, agent);
+    return agent;
+}
+
+void agents_each(struct agents *agents, const char *dir, void (*fn)(void *ctx, struct agent *agent), void *ctx)
+{
+    agents->collecting++;
+    struct agent *agent, *next;
+    HASH_ITER(hh, agents->by_pid, agent, next)
+    {
+        if (!dir || (agent->job && strcmp(agent->job->dir, dir) == 0))
+            fn(ctx, agent);
+    }
+    agents->collecting--;
+}
+
+pid_t agent_pid(const struct agent *agent)
+{
+    return agent->pid;
+}
+
+const char *agent_job(const struct agent *agent)
+{
+    return agent->job ? agent->job->dir : "";
+}
+
+const struct area_view *agent_view(const struct agent *agent)
+{
+    return &agent->view;
+}
+
+const char *agent_trace_path(const struct agent *agent)
+{
+    return agent->writer ? trace_writer_path(agent->writer) : "";
+}
+
+const char *agent_problem(const struct agent *agent)
+{
+    return agent->problem;
+}
+
+struct profile *agent_profile(struct agent *agent)
+{
+    return agent->profile;
+}
+
+void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct agent_event *event), void *ctx)
+{
+    agents->on_event = fn;
+    agents->event_ctx = ctx;
+}
+
+void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent *agent, bool came), void *ctx)
+{
+    agents->on_change = fn;
+    agents->change_ctx = ctx;
+}
+
+void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
+{
+    agents->on_ring = fn;
+    agents->ring_ctx = ctx;
+}
+
+/* ---- start and end ---- */
+
+int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir,
+               const struct agents_mpi *mpi, struct err *err)
+{
+    struct agents *agents = calloc(1, sizeof *agents);
+    if (!agents)
+        return err_set(err, -ENOMEM, "out of memory");
+    agents->monitor = monitor;
+    agents->mpi = mpi;
+    agents->memory = MEMORY_DIR_INIT;
+    agents->listen_fd = agents->listen_file = agents->bell_fd = agents->ring_fd = -1;
+    agent_clock_start(agents);
+    agents->runtime = strdup(runtime_dir);
+    int code = agents->runtime && collect_new(agents) == 0 ? 0 : -ENOMEM;
+    code = code < 0 ? err_errno(err, code, "cannot trace") : agent_rings_open(agents, err);
+    if (code == 0)
+        code = agent_bell_open(agents, err);
+    if (code == 0)
+        code = agent_hello_listen(agents, err);
+    if (code < 0) {
+        agents_free(agents);
+        return code;
+    }
+    agent_area_adopt_all(agents);
+    code = agents->mpi->start(agents, err);
+    if (code < 0) {
+        agents_free(agents);
+        return code;
+    }
+    monitor->traced = (struct state_part){agents_state_print, agents};
+    *ret_agents = agents;
+    return 0;
+}
+
+void agents_unreachable(struct agents *agents)
+{
+    for (struct trace_job *job = agents->jobs; job; job = job->hh.next)
+        job->unreachable = true;
+}
+
+int agents_again(struct agents *agents, bool moved, struct err *err)
+{
+    int code = agent_rings_again(agents, moved, err);
+    if (code < 0 || file_is_at(agents->socket_path, agents->listen_file))
+        return code;
+    agents_unreachable(agents);
+    return agent_hello_listen(agents, err);
+}
+
+/* The programs live on with their areas, for the next monitor; what is in them now is written. */
+static void leave_agent(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    collect_agent(agent, UINT64_MAX, true, false);
+    if (!agent->ended) {
+        if (agents->by_pid)
+            HASH_DELETE(hh, agents->by_pid, agent);
+        agent_go(agent);
+        collect_close(agent, "running");
+        free(agent->area_path); /* stays */
+        agent->area_path = NULL;
+    }
+    agent_free(agent);
+}
+
+void agents_free(struct agents *agents)
+{
+    if (!agents)
+        return;
+    agents->monitor->traced.print = NULL;
+    agents->on_event = NULL;
+    agents->on_change = NULL;
+    agents->on_ring = NULL;
+    agent_hello_close(agents);
+    agents->mpi->stop(agents); /* first: files have the numbers of traces that are open */
+    agents->collecting++;
+    while (agents->list)
+        leave_agent(agents->list);
+    agents_switches_free(agents);
+    agent_compiled_sets_free(agents);
+    helpers_free(agents);
+    agents_indexes_free(agents);
+    struct trace_job *job, *next;
+    HASH_ITER(hh, agents->jobs, job, next)
+    {
+        job->agents = 0;
+        job->ended = true;
+        job_put(agents, job);
+    }
+    loop_remove(agents->timer);
+    loop_remove(agents->start_timer);
+    loop_remove(agents->deferred);
+    agent_bell_close(agents);
+    collect_free(agents);
+    agent_rings_close(agents);
+    free(agents->runtime);
+    free(agents);
+}

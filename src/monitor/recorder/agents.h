@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agents: the traced processes of this monitor. An agent says hello on the agent socket ("agent.sock" beside the
+ * monitor's own), gets an area (shm/area.h), and its main is held until its selection is in place. From then on the
+ * monitor collects its packets into the job's trace directory, keeps the live profile, and runs the requests of events
+ * that the agent hands over. Areas of processes that live are found again after a restart of the monitor.
+ *
+ * What a job wants traced is set once for the job (trace_settings) and holds for every process of it, those that come
+ * later included; event services add what they need for single functions of single processes.
+ */
+#ifndef SCRY_MONITOR_RECORDER_AGENTS_H
+#define SCRY_MONITOR_RECORDER_AGENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/notes.h"
+#include "jobdir/trace/profile.h"
+#include "shm/area.h"
+#include "shm/mpi_calls.h"
+#include "symbols/index/index.h"
+
+struct monitor;
+struct agents;
+struct agent;
+struct csr;
+struct process;
+
+/* ---- settings of a job ---- */
+
+enum trace_mpi { TRACE_MPI_AUTO, TRACE_MPI_OFF, TRACE_MPI_STATS, TRACE_MPI_TRACE, TRACE_MPI_MESSAGES };
+
+/* What the job's processes got at their start: nothing else can be switched on while it runs. */
+enum trace_loaded { TRACE_LOADED_ALL, TRACE_LOADED_FUNCTIONS, TRACE_LOADED_NOTHING };
+
+struct trace_settings {
+    bool enabled;    /* --trace was given: that nothing comes is worth a word */
+    bool off;        /* --trace off: nothing is recorded */
+    bool on;         /* no: nothing is recorded, counted or run until it is yes again */
+    char *selection; /* symbols/index/index.h; "": the program's own compiled-in hooks */
+    bool args, locals, count_only;
+    char *statics; /* source files whose static variables are recorded; "": of none */
+    unsigned depth, string_bytes, array_items, value_bytes;
+    uint64_t min_ns;
+    unsigned max_depth, rate; /* 0: none */
+    uint64_t buffer_bytes, max_bytes;
+    enum area_policy policy;
+    unsigned wait_us;
+    enum area_reader reader;
+    enum trace_loaded loaded;
+    enum trace_mpi mpi;      /* of MPI programs: off, nothing is counted */
+    uint32_t mpi_metrics;    /* enum mpi_metric */
+    unsigned mpi_bits;       /* of distributions: 2^bits parts of each doubling */
+    char *mpi_distributions; /* calls whose distributions are taken: "all", "none", or names with wildcards */
+};
+/* The defaults; strings are malloc'ed. */
+int trace_settings_init(struct trace_settings *settings);
+void trace_settings_done(struct trace_settings *settings);
+/* One setting by its option's name: trace args locals count-only depth min-time max-depth buffer overflow rate max-size
+ * read-by on mpi mpi-metrics mpi-resolution mpi-distributions; and loaded, which scry run says: all functions nothing.
+ * 0, or -EINVAL with err: what was expected, or why it is refused. Unknown keys: -ENOENT. */
+int trace_settings_set(struct trace_settings *settings, const char *key, const char *value, struct err *err);
+/* All of them but loaded, as trace_settings_set takes them. */
+void trace_settings_each(const struct trace_settings *settings,
+                         void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* ---- MPI ---- */
+
+struct agents_job_state;
+struct mpi_hello;
+struct trace_job;
+
+/* The MPI part of processes, as the agents need it (monitor/mpi/mpi.h has it: agents_mpi). Called from the loop. */
+struct agents_mpi {
+    int (*start)(struct agents *agents, struct err *err); /* with what a monitor before this one has left */
+    void (*stop)(struct agents *agents);
+    unsigned (*count)(const struct agents *agents); /* of processes that are there */
+    void (*rung)(struct agents *agents);            /* the doorbell was: they may have something to tell */
+    /* What came over the socket of a new process; peer is NULL if that is not one of ours. */
+    void (*hello)(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size, const struct ucred *peer);
+    /* A program that said hello as an agent: if it is another than that of the area, that one has ended. */
+    void (*exec_seen)(struct agents *agents, pid_t pid, const char *exe);
+    uint32_t (*library)(const struct agent *agent); /* MPIA_LIBRARY_...; 0: not known */
+    void (*describe)(struct agent *agent);          /* writes rank and world into its trace, if they are known */
+    void (*apply)(struct agents *agents, struct trace_job *job);     /* settings changed */
+    void (*job_leave)(struct agents *agents, struct trace_job *job); /* its processes belong to none */
+    void (*job_state)(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
+    void (*job_end)(struct agents *agents, const char *dir);
+    void (*state_print)(const struct agents *agents,
+                        struct buf *out); /* lines for monitor/engine/state.h, one a rank */
+};
+
+/* ---- the registry ---- */
+
+int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *runtime_dir,
+               const struct agents_mpi *mpi, struct err *err);
+void agents_free(struct agents *agents);
+
+/* Where agents reach this monitor. */
+const char *agents_socket(const struct agents *agents);
+
+/* The runtime directory was tidied up, or (moved) another one, which is empty, is in its place and the caller's: makes
+ * what is missing anew. The agents there are have all that they need. -EBUSY: it has areas of another monitor. */
+int agents_again(struct agents *agents, bool moved, struct err *err);
+void agents_unreachable(struct agents *agents); /* for a while, or for good; jobs are told at their ends */
+
+/* A job's settings changed, or a job appeared (key NULL: only that): applies them to its agents, now and later. `dir`
+ * is the job directory. */
+int agents_job_set(struct agents *agents, const char *dir, const char *key, const char *value, struct err *err);
+void agents_job_end(struct agents *agents, const char *dir);
+/* Appends "key","value",... as the request language writes strings and agents_job_set takes them. -ENOENT: no such job.
+ */
+int agents_job_settings(struct agents *agents, const char *dir, struct buf *out);
+/* A process that has the directory in its environment belongs to its job, not to one before that had another directory
+ * of that name. */
+bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
+
+enum { AGENTS_NOTES = 8 };
+
+/* How it stands with a job's traces: for its end and its summary. */
+struct agents_job_state {
+    unsigned living;            /* processes with an agent */
+    unsigned draining;          /* ended ones whose records are not all on disk yet */
+    uint64_t events, discarded; /* of all its processes so far */
+    /* Their texts are the agents', until anything of them changes, or stand in `programs`. */
+    struct note notes[AGENTS_NOTES]; /* what no trace tells */
+    struct note problems[2];         /* why nothing, or not everything, came */
+    unsigned note_count, problem_count;
+    char programs[2][512];
+    unsigned choosing;   /* living ones whose symbols are still read for the selection in force */
+    char unmatched[512]; /* of one of them, if no living one has a function that is selected; "" */
+};
+int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
+/* The same, shorter. */
+unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living);
+unsigned agents_count(const struct agents *agents); /* living ones and draining ones, and MPI processes */
+
+struct agent *agents_find(struct agents *agents, pid_t pid); /* NULL: has none */
+void agents_each(struct agents *agents, const char *dir /* NULL: all */, void (*fn)(void *ctx, struct agent *agent),
+                 void *ctx);
+
+pid_t agent_pid(const struct agent *agent);
+const char *agent_job(const struct agent *agent); /* directory; "" */
+const struct area_view *agent_view(const struct agent *agent);
+const char *agent_trace_path(const struct agent *agent); /* "" while nothing is recorded */
+
+/* Why nothing comes from this process although it was asked for, with the remedy (compiled without hooks, statically
+ * linked, 32 bit, ...); "" */
+const char *agent_problem(const struct agent *agent);
+
+/* A function of the process by its slot; from the index, as far as it is built. */
+bool agent_function(struct agent *agent, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
+                    const struct module **ret_module);
+bool agent_name_address(void *agent, uint64_t address, struct buf *out);  /* a layout_name_fn */
+const char *agent_layout(struct agent *agent, uint32_t id);               /* its text, with references; NULL */
+bool agent_layout_put(struct agent *agent, uint32_t id, struct buf *out); /* the whole text; false: there is none */
+
+/* Brings partial packets in and tells the profile; for services that answer now. */
+void agent_collect(struct agent *agent);
+struct profile *agent_profile(struct agent *agent); /* NULL: nothing is recorded */
+/* Writes out everything that is in its packets, in flight mode, too. 0 or -errno. */
+int agent_flush(struct agent *agent, struct err *err);
+
+struct agent_counts {
+    uint64_t events, discarded, bytes; /* so far, of the trace */
+    uint64_t
+        cost_ns; /* that recording took the program: as measured for one event, and for reading values by samples */
+};
+void agent_counts(const struct agent *agent, struct agent_counts *ret_counts);
+
+/* By slot, of calls of functions that are only counted: those that are open, with the ticks since they began.
+ * malloc'ed; NULL: no memory. */
+struct open_calls {
+    uint64_t calls, ticks;
+};
+struct open_calls *agent_open_counted(const struct agent *agent, uint64_t now);
+
+/* All functions of a process with their module: for ct_list_functions. fn returns false to stop. -EAGAIN: the index is
+ * being built, ask later. */
+int agent_functions(struct agent *agent, const char *selection,
+                    bool (*fn)(void *ctx, const struct module *module, const struct index_function *function),
+                    void *ctx, struct err *err);
+
+/* From now on the chosen functions of this one process have the mode (AREA_COUNT, AREA_RECORD, AREA_VALUES; 0: off),
+ * over the settings of its job, until these change. 0, -EINVAL (the selection) or -EAGAIN as above. */
+int agent_select(struct agent *agent, const char *selection, uint32_t mode, struct err *err);
+
+/* ---- the helper ---- */
+
+/* Runs scry-symbols (symbols/client/helper.h) in the background and calls fn for each of its answers, and with NULL at
+ * the end, also if it could not be started or took longer than limit_ns; then the job is gone. NULL: out of memory. */
+struct helper_answer;
+struct helper_job;
+typedef void helper_fn(void *ctx, const struct helper_answer *answer);
+struct helper_job *helper_start_at_once(struct agents *agents, const char *what, struct buf *input_take,
+                                        uint64_t limit_ns, helper_fn *fn, void *ctx);
+void helper_cancel(struct helper_job *job); /* fn is not called any more */
+
+/* ---- what event services ask for ---- */
+
+enum { MPI_CALL_WORDS = (CALL_COUNT + 63) / 64 };
+
+struct agent_demand {
+    struct csr *csr;       /* its serial names the demand; also which agents it was made for */
+    const char *selection; /* the functions, or */
+    const uint64_t *mpi;   /* calls of MPI: bits by enum call_id, MPI_CALL_WORDS; NULL: functions */
+    bool at_exit;
+    bool raise;                         /* hold the thread and tell the monitor; else run `program` there */
+    const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
+    const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
+                                         * calls, names (monitor/recorder/mpi_params.h) */
+    unsigned param_count;
+    bool values;  /* arguments and locals are wanted as text */
+    bool statics; /* with values at exits: static variables, too */
+};
+
+/* Adds or replaces the demand of a conditional request in one process, takes it away. Compiling goes on in the
+ * background where symbols are needed; `ready` (may be NULL) is called when it is in place or failed. 0 or -errno. */
+int agent_demand(struct agent *agent, const struct agent_demand *demand,
+                 void (*ready)(void *ctx, int code, const char *reason), void *ctx, struct err *err);
+void agent_undemand(struct agent *agent, const struct csr *csr);
+
+/* A raised event; the receiver calls agent_release when the thread may go on. */
+struct agent_event {
+    struct agent *agent;
+    struct area_thread *thread;
+    struct area_raise raise; /* a checked copy */
+};
+void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct agent_event *event), void *ctx);
+/* The parameters of a request's demand, in its order (one site may serve several demands). false: that request has no
+ * demand on this function and side. */
+bool agent_event_params(const struct agent_event *event, const struct csr *csr, struct code_event *ret_params);
+/* Called from the loop after the doorbell was rung: programs may have posted something (CODE_POST). */
+void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx);
+void agent_release(struct agent *agent, struct area_thread *thread);
+
+/* Called when an agent came (its area is ready, main still held) and when it ended: for arming conditional requests. */
+void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent *agent, bool came), void *ctx);
+
+#endif

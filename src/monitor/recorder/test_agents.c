@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The monitor's side of tracing, with an agent that is only a few lines (test_fake_agent.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "monitor/recorder/agent_commands.h"
+#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/test_area_fixture.h"
+#include "monitor/recorder/test_fake_agent.h"
+#include "shm/command.h"
+
+static unsigned came, went;
+
+static void on_change(void *ctx, struct agent *agent, bool comes)
+{
+    (void)ctx;
+    (void)agent;
+    came += comes;
+    went += !comes;
+}
+
+static void attach(void)
+{
+    agents_on_change(agents, on_change, NULL);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    came = went = 0;
+    return fixture_start(attach);
+}
+
+static unsigned rings(void)
+{
+    return fixture_rings("[0-9]");
+}
+
+static void test_whole_life(void **state)
+{
+    enum { CALLS = 100000 };
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    assert_int_equal(came, 1);
+    assert_int_equal(rings(), 2); /* the area and whose it is */
+    struct agent *agent = agents_find(agents, child.pid);
+    assert_non_null(agent);
+    assert_string_equal(agent_job(agent), job);
+    for (unsigned i = 0; i < 10; i++) { /* more than the first buffer holds: the monitor has to keep up */
+        child_tell(&child, 'n', CALLS / 10);
+        agent_collect(agent);
+    }
+    struct profile_row *rows;
+    size_t count;
+    agent_collect(agent);
+    assert_int_equal(profile_rows(agent_profile(agent), 0, &rows, &count), 0);
+    assert_int_equal(count, FAKE_FUNCTIONS);
+    assert_int_equal(rows[0].calls + rows[1].calls + rows[2].calls, CALLS);
+    free(rows);
+    child_tell(&child, 'n', 1); /* not collected before its end */
+    child_end(&child, SIGKILL);
+    step_until(agents_count(agents) == 0);
+    assert_int_equal(went, 1);
+    assert_int_equal(rings(), 0);
+    char *text = babeltrace(), *process = process_file(child.pid, 0);
+    assert_int_equal(occurrences(text, " entry: "), CALLS + 1);
+    assert_int_equal(occurrences(text, " exit: ") + occurrences(text, " exit_of: "), CALLS + 1);
+    assert_int_equal(occurrences(text, "discarded"), 0);
+    assert_non_null(strstr(process, "state\texited\n"));
+    assert_non_null(strstr(process, "events\t200002\n"));
+    assert_non_null(strstr(process, "discarded\t0\n"));
+    assert_null(strstr(process, "problem\t"));
+    free(text);
+    free(process);
+}
+
+/* A thread that is slow is brought in by pieces: each can be read alone. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct agent *agent = agents_find(agents, child.pid);
+    child_tell(&child, 'e', 0);
+    child_tell(&child, 'e', 1);
+    agent_collect(agent);
+    agent_collect(agent);
+    child_tell(&child, 'x', 0);
+    agent_collect(agent);
+    child_tell(&child, 'e', 2);
+    child_tell(&child, 'x', 0);
+    child_tell(&child, 'x', 0);
+    child_tell(&child, 'f', 0);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    char *text = babeltrace();
+    assert_int_equal(occurrences(text, " entry: "), 3);
+    assert_int_equal(occurrences(text, " exit: "), 1);    /* of the third function */
+    assert_int_equal(occurrences(text, " exit_of: "), 2); /* entered in earlier pieces */
+    free(text);
+}
+
+static void test_discarded(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "buffer", "1M", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_send(&child, 'n', 400000); /* nobody collects meanwhile */
+    child_heard(&child, 'n');
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    struct agents_job_state job_state;
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    assert_true(job_state.discarded > 0);
+    assert_int_equal(job_state.events + job_state.discarded, 800000);
+    char *text = babeltrace(), *discarded = strstr(text, "discarded ");
+    assert_non_null(discarded);
+    assert_int_equal(strtoull(discarded + strlen("discarded "), NULL, 10), job_state.discarded);
+    free(text);
+}
+
+/* Texts of a hello, one after the other; its size is what it says. */
+static size_t hello_texts(struct agent_hello *hello, const char *texts, size_t length)
+{
+    memcpy(hello->texts, texts, length);
+    return hello->size = (uint32_t)(AGENT_HELLO_HEAD + length);
+}
+
+/* Makes a hello wrong in the way with this number; returns its size, 0: there are no more. */
+static size_t hello_spoil(struct agent_hello *hello, unsigned how)
+{
+    static char texts[2 * AREA_PATH];
+    size_t size = hello->size;
+    memset(texts, 'x', sizeof texts);
+    texts[0] = '/';
+    switch (how) {
+    case 0:
+        return sizeof hello->magic;
+    case 1:
+        hello->magic++;
+        return size;
+    case 2:
+        hello->version++;
+        return size;
+    case 3: /* not of the size that came */
+        hello->size--;
+        return size;
+    case 4:
+        return size - 1;
+    case 5: /* no texts, one, one that does not end, a third */
+        return hello->size = AGENT_HELLO_HEAD;
+    case 6:
+        return hello_texts(hello, "/job", 5);
+    case 7:
+        return hello_texts(hello, "/job\0/exe", 9);
+    case 8:
+        return hello_texts(hello, "/job\0/exe\0", 11);
+    case 9:
+        return hello_texts(hello, "job\0/exe", 9);
+    case 10:
+        return hello_texts(hello, "/j\nb\0/exe", 10);
+    case 11:
+        return hello_texts(hello, "/job\0/e\ne", 10);
+    case 12: /* one that is too long */
+        texts[AREA_PATH] = texts[AREA_PATH + 5] = 0;
+        return hello_texts(hello, texts, AREA_PATH + 6);
+    case 13:
+        texts[5] = texts[6 + AREA_PATH] = 0;
+        return hello_texts(hello, texts, 7 + AREA_PATH);
+    case 14:
+        return hello_texts(hello, texts, sizeof texts);
+    }
+    return 0;
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static struct agent_hello hello;
+    struct agent_welcome welcome;
+    int fds[3];
+    for (unsigned how = 0;; how++) {
+        hello_fill(&hello, AGENT_HAS_HOOKS, NULL);
+        size_t size = hello_spoil(&hello, how);
+        if (!size)
+            break;
+        int fd = hello_dial();
+        assert_true(fd >= 0);
+        assert_int_equal(send(fd, &hello, size, 0), size);
+        step_until_readable(fd);
+        assert_true(hello_hear(fd, &welcome, sizeof welcome, fds, 3));
+        assert_true(welcome.status < 0);
+        assert_true(*welcome.reason);
+        assert_int_equal(fds[0], -1);
+        close(fd);
+    }
+    assert_int_equal(agents_count(agents), 0);
+    assert_int_equal(rings(), 0);
+}
+
+/* The longest texts that there can be. */
+static void test_long_texts(void **state)
+{
+    (void)state;
+    static struct agent_hello hello;
+    static char exe[AREA_PATH];
+    struct agents_job_state job_state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "trace", "fn:*", &err), 0);
+    memset(exe, 'y', sizeof exe - 1);
+    memcpy(exe, "/bin/", 5);
+    size_t size = hello_fill(&hello, 0, exe);
+    assert_int_equal(size, AGENT_HELLO_HEAD + strlen(job) + 1 + AREA_PATH);
+    int fd = hello_dial();
+    assert_int_equal(send(fd, &hello, size, 0), size);
+    step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.problem_count);
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "yyy"));
+    close(fd);
+}
+
+static void test_no_hooks(void **state)
+{
+    (void)state;
+    struct err err;
+    struct agents_job_state job_state;
+    assert_int_equal(agents_job_set(agents, job, "trace", "fn:*", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'h', 0);
+    step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.problem_count);
+    assert_int_equal(job_state.problems[0].kind, NOTE_no_hooks);
+    assert_int_equal(agents_count(agents), 0);
+    child_end(&child, 0);
+}
+
+/* It says why it takes no area, goes on and is gone: that it has ended may be known before anybody listens to it. */
+static void test_ends_at_once(void **state)
+{
+    (void)state;
+    struct agents_job_state job_state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_send(&child, 'l', 0);
+    child_heard(&child, 'l');
+    child_end(&child, 0);
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    assert_int_equal(job_state.living, 0);
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "limit of open files"));
+    assert_int_equal(job_state.note_count, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+static void ask_in_vain(void)
+{
+    static struct agent_hello hello;
+    int fd = hello_dial();
+    size_t size = hello_fill(&hello, AGENT_HAS_HOOKS, NULL);
+    assert_int_equal(send(fd, &hello, size, 0), size);
+    step_until_readable(fd);
+    close(fd);
+}
+
+/* A process that is refused asks again when it opens libraries: it is one process. */
+static void test_refused_again(void **state)
+{
+    (void)state;
+    struct agents_job_state job_state;
+    struct rlimit before, little = {.rlim_cur = 8192};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    little.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0); /* no room for areas */
+    for (unsigned i = 0; i < 5; i++)
+        ask_in_vain();
+    struct child child = child_new(fake_agent);
+    child_send(&child, 'c', 0);
+    step_until_readable(child.fd);
+    child_heard(&child, '!');
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    assert_int_equal(job_state.note_count, 1);
+    assert_int_equal(job_state.notes[0].kind, NOTE_refused);
+    assert_int_equal(job_state.notes[0].refused.processes, 2);
+    assert_non_null(strstr(job_state.notes[0].refused.reason, "no room for the trace buffer"));
+    child_end(&child, 0);
+}
+
+/* A program that writes over the area loses its trace, nothing else. */
+static void test_garbage(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'n', 10);
+    struct agent *agent = agents_find(agents, child.pid);
+    agent_collect(agent);
+    child_tell(&child, 'g', 0);
+    agent_collect(agent);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    char *text = babeltrace();
+    assert_true(occurrences(text, " entry: ") >= 10);
+    free(text);
+}
+
+/* A monitor that is started again goes on where the other was. When it brings a packet in is its own affair: an exit
+ * whose entry is in a piece before names it, the others do not; each call ends once. */
+static void test_restart(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'e', 0);
+    child_tell(&child, 'n', 7);
+    agents_free(agents);
+    char *process = process_file(child.pid, 0);
+    assert_non_null(strstr(process, "state\trunning\n"));
+    free(process);
+    fixture_agents();
+    struct agent *agent = agents_find(agents, child.pid);
+    assert_non_null(agent);
+    child_tell(&child, 'n', 5);
+    child_tell(&child, 'e', 1);
+    agent_collect(agent); /* a piece that ends between an entry and its exit */
+    child_tell(&child, 'x', 0);
+    child_tell(&child, 'x', 0);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    char *text = babeltrace();
+    size_t named = occurrences(text, " exit_of: ");
+    assert_int_equal(occurrences(text, " entry: "), 14);
+    assert_int_equal(occurrences(text, " exit: ") + named, 14);
+    assert_true(named >= 2); /* those two surely; of the others as many as a piece happened to end in */
+    assert_int_equal(occurrences(text, "discarded"), 0);
+    free(text);
+    process = process_file(child.pid, 0);
+    assert_non_null(strstr(process, "state\tcontinued\n"));
+    free(process);
+    process = process_file(child.pid, 1);
+    assert_non_null(strstr(process, "state\texited\n"));
+    free(process);
+    assert_int_equal(rings(), 0);
+}
+
+/* What the other one wanted done at calls is wanted no longer, and the thread that waited for it goes on. */
+static void test_restart_lets_go(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    child_tell(&child, 'n', 7);
+    const struct area_view *view = agent_view(agents_find(agents, child.pid));
+    struct area_slot *slot = view->slots;
+    while (!area_slot_live(slot))
+        slot++;
+    size_t index = (size_t)(slot - view->slots);
+    uint32_t mode = atomic_fetch_or(&slot->mode, AREA_ACT_ENTER | AREA_ACT_EXIT);
+    atomic_store(&slot->enter_list, 64);
+    atomic_store(&slot->exit_list, 128);
+    atomic_store(&area_thread_at(view, 0)->raise.hold, AREA_HOLD_POSTED);
+    agents_free(agents);
+    fixture_agents();
+    view = agent_view(agents_find(agents, child.pid));
+    assert_int_equal(atomic_load(&area_thread_at(view, 0)->raise.hold), AREA_HOLD_RELEASED);
+    slot = &view->slots[index];
+    assert_int_equal(atomic_load(&slot->enter_list), 0);
+    assert_int_equal(atomic_load(&slot->exit_list), 0);
+    assert_int_equal(atomic_load(&slot->mode), mode);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+static void until_it_sleeps(const struct child *child)
+{
+    char path[64], text[8] = "";
+    uint64_t end_ns = clock_now_ns() + (uint64_t)PATIENCE_S * NS_PER_SECOND;
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)child->pid);
+    while (strncmp(text, "202 ", 4) != 0) { /* futex */
+        assert_true(clock_now_ns() < end_ns);
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        assert_true(fgets(text, sizeof text, file) || feof(file));
+        fclose(file);
+    }
+}
+
+/* Threads that wait look now and then themselves, so without this they would only be slow. */
+static void test_wakes(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "overflow", "wait", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    for (const char *letter = "nf"; *letter; letter++) {
+        child_send(&child, *letter, 1);
+        child_heard(&child, *letter); /* nobody collects meanwhile */
+    }
+    child_send(&child, 's', 0);
+    until_it_sleeps(&child);
+    struct agent *agent = agents_find(agents, child.pid);
+    agent_collect(agent);
+    child_heard(&child, 's');
+    struct area_thread *thread = area_thread_at(agent_view(agent), 0);
+    atomic_store(&thread->raise.hold, AREA_HOLD_POSTED);
+    child_send(&child, 's', 1);
+    until_it_sleeps(&child);
+    agent_release(agent, thread);
+    child_heard(&child, 's');
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+static void steal_wakes(int fd)
+{
+    struct doorbell *bell = agents->bell; /* as it was mapped before the fork */
+    (void)fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        syscall(SYS_futex, &bell->rung, FUTEX_WAIT, atomic_load(&bell->rung), NULL, NULL, 0);
+}
+
+/* Somebody else waits at the doorbell before the monitor does: a wake-up for one is his. The end comes all the same. */
+static void test_ends_beside_another_waiter(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    area_ring(agents->bell);
+    struct pollfd rung = {.fd = agents->ring_fd, .events = POLLIN};
+    assert_int_equal(poll(&rung, 1, PATIENCE_S * 1000), 1); /* and it waits no more until the loop has come */
+    struct child thief = child_new(steal_wakes);
+    until_it_sleeps(&thief);
+    step_until(atomic_load(&agents->bell->sleeping));
+    until_it_sleeps(&thief);
+    alarm(PATIENCE_S);
+    agents_free(agents);
+    alarm(0);
+    fixture_agents();
+    child_end(&thief, SIGKILL);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+/* The runtime directory is emptied, or goes: programs that are there go on, others come. */
+static void test_runtime_removed(void **state)
+{
+    static const char *const commands[] = {
+        "rm -rf \"$(readlink -f rings)\" rings agent.sock",
+        "mkdir -m 700 '%1$s.new' && mv job '%1$s.new' && mv '%1$s' '%1$s.former' && mv '%1$s.new' '%1$s'"};
+    char command[512];
+    struct err err = {0};
+    (void)state;
+    for (unsigned moved = 0; moved < 2; moved++) {
+        struct child before = child_new(fake_agent), after;
+        child_tell(&before, 'c', 0);
+        int length = snprintf(command, sizeof command, "cd '%s' && ", dir);
+        snprintf(command + length, sizeof command - (size_t)length, commands[moved], dir);
+        assert_int_equal(system(command), 0);
+        if (agents_again(agents, moved, &err) < 0)
+            fail_msg("%s", err.text);
+        after = child_new(fake_agent);
+        child_tell(&after, 'c', 0);
+        assert_int_equal(agents_count(agents), 2);
+        assert_int_equal(rings(), 2);
+        child_tell(&before, 'n', 10);
+        child_tell(&after, 'n', 10);
+        child_end(&before, 0);
+        child_end(&after, 0);
+        step_until(agents_count(agents) == 0);
+        assert_int_equal(rings(), 0);
+        struct agents_job_state job_state;
+        assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+        const struct note *last = &job_state.notes[job_state.note_count - 1];
+        assert_int_equal(last->kind, NOTE_socket_removed);
+        assert_non_null(strstr(last->socket_removed.socket, "agent.sock"));
+    }
+    snprintf(command, sizeof command, "rm -r '%s.former'", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static unsigned said;
+static struct {
+    pid_t pid;
+    bool whole;
+    char directory[64], args[64];
+} last_said;
+
+static void on_command(struct monitor *its_monitor, const struct agent_command *command)
+{
+    (void)its_monitor;
+    said++;
+    last_said.pid = command->pid;
+    last_said.whole = command->whole;
+    snprintf(last_said.directory, sizeof last_said.directory, "%.*s", SPAN_ARG(command->directory));
+    assert_true(command->args.len < sizeof last_said.args);
+    memcpy(last_said.args, command->args.ptr, command->args.len);
+}
+
+static size_t note_make(char *to, pid_t pid, const char *texts, size_t size)
+{
+    const struct command_note note = {.magic = COMMAND_MAGIC,
+                                      .size = (uint16_t)(sizeof note + size),
+                                      .pid = pid,
+                                      .directory = (uint32_t)strlen(texts) + 1};
+    memcpy(to, &note, sizeof note);
+    memcpy(to + sizeof note, texts, size);
+    return note.size;
+}
+
+/* What processes say of their commands is handed on, also in pieces; what is none is dropped, and harms nothing that
+ * comes later. */
+static void test_commands(void **state)
+{
+    static const char texts[] = "/tmp\0prog\0an argument";
+    char path[128], bytes[256];
+    (void)state;
+    said = 0;
+    monitor->on_command = on_command;
+    snprintf(path, sizeof path, "%s/" COMMAND_FIFO, dir);
+    int fd = open(path, O_WRONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    size_t size = note_make(bytes, 7, texts, sizeof texts);
+    assert_int_equal(write(fd, bytes, 10), 10);
+    agent_commands_read(agents);
+    assert_int_equal(said, 0);
+    assert_int_equal(write(fd, bytes + 10, size - 10), size - 10);
+    step_until(said == 1);
+    assert_int_equal(last_said.pid, 7);
+    assert_true(last_said.whole);
+    assert_string_equal(last_said.directory, "/tmp");
+    assert_string_equal(last_said.args, "prog");
+    assert_string_equal(last_said.args + sizeof "prog", "an argument");
+    static const char wrong[] = "no command of a process, but some text";
+    assert_int_equal(write(fd, wrong, sizeof wrong), sizeof wrong);
+    agent_commands_read(agents);
+    size = note_make(bytes, 8, "unended", sizeof "unended" - 1);
+    assert_int_equal(write(fd, bytes, size), size);
+    agent_commands_read(agents);
+    assert_int_equal(said, 1);
+    for (unsigned i = 0; i < 1000; i++) { /* longer than a reading */
+        size = note_make(bytes, (pid_t)i, texts, sizeof texts);
+        assert_int_equal(write(fd, bytes, size), size);
+    }
+    agent_commands_read(agents);
+    assert_int_equal(said, 1001);
+    close(fd);
+    /* it is made anew with all else */
+    struct err err = {0};
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/agent.sock", dir);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/" COMMAND_FIFO, dir);
+    assert_int_equal(agents_again(agents, false, &err), 0);
+    fd = open(path, O_WRONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    step_until(said == 1002);
+    close(fd);
+}
+
+/* What was set is in force until all is told again, and then all of it at once. */
+static void test_restart_keeps_settings(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "overflow", "wait", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    agents_free(agents);
+    fixture_agents();
+    struct agent *agent = agents_find(agents, child.pid);
+    assert_non_null(agent);
+    const struct area *area = agent_view(agent)->area;
+    loop_step(loop, 0);
+    assert_int_equal(atomic_load(&area->policy), AREA_WAIT);
+    assert_int_equal(agents_job_set(agents, job, "max-depth", "7", &err), 0);
+    assert_int_equal(atomic_load(&area->policy), AREA_WAIT);
+    assert_int_equal(agents_job_set(agents, job, "overflow", "flight", &err), 0);
+    step_until(atomic_load(&area->max_depth) == 7);
+    assert_int_equal(atomic_load(&area->policy), AREA_FLIGHT);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+/* One that died while nobody looked is collected, too. */
+static void test_restart_after_death(void **state)
+{
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    agents_free(agents);
+    child_send(&child, 'n', 11);
+    child_heard(&child, 'n');
+    child_end(&child, 0);
+    fixture_agents();
+    step_until(agents_count(agents) == 0);
+    char *text = babeltrace();
+    assert_int_equal(occurrences(text, " entry: "), 11);
+    free(text);
+    assert_int_equal(rings(), 0);
+}
+
+static void test_limit(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "max-size", "256K", &err), 0);
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct agent *agent = agents_find(agents, child.pid);
+    for (unsigned i = 0; i < 10; i++)
+        child_tell(&child, 'n', 5000);
+    agent_collect(agent);
+    assert_int_equal(atomic_load(&agent_view(agent)->area->policy), AREA_FLIGHT);
+    struct agents_job_state job_state;
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "--max-size"));
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+}
+
+static void add_shown(void *ctx, const char *key, const char *value)
+{
+    buf_printf(ctx, "%s=%s ", key, value);
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    struct trace_settings settings;
+    struct err err;
+    assert_int_equal(trace_settings_init(&settings), 0);
+    assert_int_equal(trace_settings_set(&settings, "min-time", "1.5ms", &err), 0);
+    assert_int_equal(settings.min_ns, 1500000);
+    assert_int_equal(trace_settings_set(&settings, "min-time", "5", &err), -EINVAL);
+    assert_int_equal(trace_settings_set(&settings, "buffer", "2M", &err), 0);
+    assert_int_equal(settings.buffer_bytes, 2 << 20);
+    assert_int_equal(trace_settings_set(&settings, "buffer", "2", &err), -EINVAL);
+    assert_non_null(strstr(err.text, "1M"));
+    assert_int_equal(trace_settings_set(&settings, "depth", "17", &err), -EINVAL);
+    assert_int_equal(trace_settings_values(&settings), 1024);
+    assert_int_equal(trace_settings_set(&settings, "array-items", "1000", &err), 0);
+    assert_int_equal(settings.array_items, 1000);
+    assert_int_equal(trace_settings_set(&settings, "array-items", "1001", &err), -EINVAL);
+    assert_int_equal(trace_settings_set(&settings, "string-bytes", "3000", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "string-bytes", "3001", &err), -EINVAL);
+    assert_int_equal(trace_settings_values(&settings), 4000);
+    assert_int_equal(trace_settings_set(&settings, "overflow", "flight", &err), 0);
+    assert_int_equal(settings.policy, AREA_FLIGHT);
+    assert_int_equal(trace_settings_set(&settings, "read-by", "victim", &err), 0);
+    assert_int_equal(settings.reader, AREA_READ_VICTIM);
+    assert_int_equal(trace_settings_set(&settings, "on", "no", &err), 0);
+    assert_false(settings.on);
+    assert_int_equal(trace_settings_set(&settings, "trace", "off", &err), 0);
+    assert_true(settings.off);
+    assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), 0);
+    assert_false(settings.off);
+    assert_string_equal(settings.selection, "fn:solve*");
+    struct buf shown = BUF_INIT;
+    trace_settings_each(&settings, add_shown, &shown);
+    assert_non_null(strstr(shown.data, "trace=fn:solve* "));
+    assert_non_null(strstr(shown.data, "min-time=1500us "));
+    assert_non_null(strstr(shown.data, "buffer=2M "));
+    buf_done(&shown);
+    assert_int_equal(trace_settings_set(&settings, "sample", "1", &err), -ENOENT);
+    assert_int_equal(trace_settings_set(&settings, "mpi", "trace", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "loaded", "functions", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "mpi", "stats", &err), -EINVAL);
+    assert_non_null(strstr(err.text, "started with --mpi off"));
+    assert_int_equal(trace_settings_set(&settings, "mpi", "off", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "loaded", "nothing", &err), 0);
+    assert_int_equal(trace_settings_set(&settings, "trace", "fn:solve*", &err), -EINVAL);
+    trace_settings_done(&settings);
+    struct buf text = BUF_INIT;
+    assert_int_equal(agents_job_settings(agents, job, &text), 0);
+    assert_non_null(strstr(text.data, "\"overflow\",\"drop\""));
+    buf_done(&text);
+}
+
+int main(void)
+{
+#define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
+    const struct CMUnitTest tests[] = {
+        ROW(test_whole_life),
+        ROW(test_pieces),
+        ROW(test_discarded),
+        ROW(test_refused),
+        ROW(test_long_texts),
+        ROW(test_no_hooks),
+        ROW(test_ends_at_once),
+        ROW(test_refused_again),
+        ROW(test_garbage),
+        ROW(test_restart),
+        ROW(test_restart_lets_go),
+        ROW(test_wakes),
+        ROW(test_ends_beside_another_waiter),
+        ROW(test_runtime_removed),
+        ROW(test_commands),
+        ROW(test_restart_keeps_settings),
+        ROW(test_restart_after_death),
+        ROW(test_limit),
+        ROW(test_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

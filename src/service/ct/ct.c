@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The built-in extension `ct`: what is known of the functions of traced processes, and what is recorded of them. */
+#include "service/ct/ct.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "jobdir/trace/profile.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/call.h"
+#include "service/omis/service.h"
+
+/* ---- clocks and places ---- */
+
+double ct_duration_ns(const struct agent *agent, uint64_t ticks)
+{
+    uint64_t rate = atomic_load(&agent_view(agent)->area->ticks_per_second);
+    return rate ? (double)ticks * 1e9 / (double)rate : 0;
+}
+
+uint64_t ct_time_ns(const struct agent *agent, uint64_t ticks)
+{
+    uint64_t now = clock_now_ns(), now_ticks = __builtin_ia32_rdtsc();
+    double age = ticks < now_ticks ? ct_duration_ns(agent, now_ticks - ticks) : 0;
+    return age < (double)now ? now - (uint64_t)age : 0;
+}
+
+void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place)
+{
+    struct index_function function;
+    const struct module *module = NULL;
+    uint64_t address = 0;
+    *ret_place = (struct ct_place){.file = "", .module = ""};
+    if (agent_function(agent, slot, &function, &address, &module)) {
+        ret_place->name = function.name;
+        ret_place->file = function.file;
+        ret_place->line = function.line;
+    } else if (slot <= agent_view(agent)->slot_mask) {
+        address = area_slot_address(&agent_view(agent)->slots[slot]);
+    }
+    ret_place->address = address;
+    if (module)
+        ret_place->module = module->name;
+    if (!ret_place->name || !*ret_place->name) {
+        snprintf(ret_place->address_name, sizeof ret_place->address_name, "%#llx", (unsigned long long)address);
+        ret_place->name = ret_place->address_name;
+    }
+    if (!ret_place->file)
+        ret_place->file = "";
+}
+
+static void put_string(struct buf *text, const char *string)
+{
+    value_print_string(text, span_str(string));
+    buf_putc(text, ',');
+}
+
+static void put_uint(struct buf *text, uint64_t number)
+{
+    buf_printf(text, "%llu,", (unsigned long long)number);
+}
+
+/* Name, file and line of a function of a profile: its slot. */
+static void put_place(struct buf *text, struct agent *agent, uint32_t function)
+{
+    struct ct_place place = {.name = function == PROFILE_ROOT ? "" : "(others)", .file = ""};
+    if (function < PROFILE_OTHERS)
+        ct_place(agent, function, &place);
+    put_string(text, place.name);
+    put_string(text, place.file);
+    put_uint(text, place.line);
+}
+
+/* Ends a flat list: the comma after its last element goes. */
+static void end_list(struct buf *text)
+{
+    if (text->len && text->data[text->len - 1] == ',')
+        text->len--;
+    buf_putc(text, ']');
+}
+
+/* ---- the same for each process ---- */
+
+typedef int process_fn(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err);
+
+/* Answers for each process with what `fn` writes, or OK if that is nothing. */
+static void for_each(struct scry_call *call, process_fn *fn)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct err err = {0};
+        struct buf text = BUF_INIT;
+        struct agent *agent = ct_agent(call_process(call, i), &err);
+        int code = agent ? fn(call, agent, &text, &err) : -EOPNOTSUPP;
+        if (code == -EAGAIN)
+            call_fail(call, call->objects[i], OMIS_UNSPECIFIED_ERROR, "%s",
+                      err.text[0] ? err.text : "the index of its functions is being built: ask again in a moment");
+        else if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else if (text.len || text.failed)
+            call_text(call, call->objects[i], &text);
+        else
+            call_ok(call, call->objects[i]);
+        buf_done(&text);
+    }
+}
+
+/* ---- functions ---- */
+
+static const struct {
+    const char *name;
+    uint32_t mode;
+} modes[] = {
+    {"off", 0},
+    {"count", AREA_COUNT},
+    {"record", AREA_RECORD},
+    {"values", AREA_RECORD | AREA_VALUES},
+};
+
+static const char *mode_name(uint32_t mode)
+{
+    if (mode & (AREA_VALUES | AREA_CALLER))
+        return "values";
+    return mode & AREA_RECORD ? "record" : mode & AREA_COUNT ? "count" : "off";
+}
+
+struct listing {
+    const struct area_view *view;
+    struct buf *text;
+};
+
+static bool list_one(void *ctx, const struct module *module, const struct index_function *function)
+{
+    const struct listing *listing = ctx;
+    uint64_t address = function->address + module->bias;
+    const struct area_slot *slot = area_slot_find(listing->view, address, false);
+    uint32_t mode = slot ? atomic_load(&slot->mode) : atomic_load(&listing->view->area->unknown_mode);
+    put_string(listing->text, function->name);
+    put_string(listing->text, function->file);
+    put_uint(listing->text, function->line);
+    put_uint(listing->text, address);
+    put_string(listing->text, module->name);
+    put_string(listing->text, mode_name(mode));
+    return !listing->text->failed;
+}
+
+static int list_functions(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    const char *selection = arena_dup(call->arena, call->args[1].text.ptr, call->args[1].text.len);
+    struct listing listing = {agent_view(agent), text};
+    buf_putc(text, '[');
+    int code = selection ? agent_functions(agent, selection, list_one, &listing, err) : -ENOMEM;
+    end_list(text);
+    return code;
+}
+
+static void ct_list_functions(struct scry_call *call)
+{
+    if (call_string(call, 1))
+        for_each(call, list_functions);
+}
+
+static int find_mode(struct span name)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (span_is(name, modes[i].name))
+            return (int)i;
+    return -1;
+}
+
+static int select_functions(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    const char *selection = arena_dup(call->arena, call->args[1].text.ptr, call->args[1].text.len);
+    return selection ? agent_select(agent, selection, modes[find_mode(call->args[2].text)].mode, err) : -ENOMEM;
+}
+
+static void ct_select(struct scry_call *call)
+{
+    if (find_mode(call->args[2].text) < 0)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "mode: there are off, count, record and values");
+    else if (call_string(call, 1))
+        for_each(call, select_functions);
+}
+
+/* ---- profiles ---- */
+
+static uint64_t whole_ns(const struct agent *agent, uint64_t ticks)
+{
+    return (uint64_t)ct_duration_ns(agent, ticks);
+}
+
+static void put_row(struct buf *text, struct agent *agent, const struct profile_row *row)
+{
+    put_place(text, agent, row->function);
+    put_uint(text, row->calls);
+    put_uint(text, whole_ns(agent, row->total));
+    put_uint(text, whole_ns(agent, row->self));
+    put_uint(text, whole_ns(agent, row->min));
+    put_uint(text, whole_ns(agent, row->max));
+}
+
+/* Functions that are only counted have no records: what is in their slots is all that is known. */
+static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uint64_t *inout_room)
+{
+    const struct area_view *view = agent_view(agent);
+    _cleanup_(freep) struct open_calls *open = agent_open_counted(agent, now);
+    for (uint32_t i = 0; i <= view->slot_mask && *inout_room; i++) {
+        const struct area_slot *slot = &view->slots[i];
+        uint64_t calls = atomic_load(&slot->calls);
+        if (!calls || atomic_load(&slot->mode) & AREA_RECORD || !atomic_load(&slot->function))
+            continue;
+        put_place(text, agent, i);
+        put_uint(text, calls);
+        put_uint(text, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
+        buf_puts(text, "-1,-1,-1,");
+        --*inout_room;
+    }
+}
+
+static uint64_t row_limit(const struct scry_call *call)
+{
+    uint64_t limit = call_unsigned(call, 1);
+    return limit ? limit : UINT64_MAX;
+}
+
+static void put_rows(struct buf *text, struct agent *agent, const struct profile_row *rows, size_t count,
+                     uint64_t *inout_room)
+{
+    for (size_t i = 0; i < count && *inout_room; i++, --*inout_room)
+        put_row(text, agent, &rows[i]);
+}
+
+static int get_profile(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    struct profile_row *rows = NULL;
+    size_t count = 0;
+    uint64_t room = row_limit(call);
+    agent_collect(agent);
+    const struct profile *profile = agent_profile(agent);
+    uint64_t now = __builtin_ia32_rdtsc();
+    int code = profile ? profile_rows(profile, now, &rows, &count) : 0;
+    buf_putc(text, '[');
+    put_rows(text, agent, rows, count, &room);
+    put_counted(text, agent, now, &room);
+    end_list(text);
+    free(rows);
+    return code;
+}
+
+static void ct_get_profile(struct scry_call *call)
+{
+    if (call_check_range(call, 1, 0, INT64_MAX))
+        for_each(call, get_profile);
+}
+
+static int thread_profile(struct scry_call *call, const struct thread *thread, struct buf *text, struct err *err)
+{
+    struct agent *agent = ct_agent(thread->process, err);
+    if (!agent)
+        return -EOPNOTSUPP;
+    struct profile_row *rows = NULL;
+    size_t count = 0;
+    uint64_t room = row_limit(call);
+    agent_collect(agent);
+    const struct profile *profile = agent_profile(agent);
+    const struct area_view *view = agent_view(agent);
+    int code = 0;
+    buf_putc(text, '[');
+    for (uint32_t i = 0; profile && i < view->thread_count; i++) {
+        const struct area_thread *block = area_thread_at(view, i);
+        if (atomic_load(&block->state) != AREA_THREAD_LIVE || (pid_t)block->tid != thread->tid)
+            continue;
+        code = profile_thread_rows(profile, block->serial, __builtin_ia32_rdtsc(), &rows, &count);
+        put_rows(text, agent, rows, count, &room);
+        break;
+    }
+    end_list(text);
+    free(rows);
+    return code;
+}
+
+static void ct_get_thread_profile(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, INT64_MAX))
+        return;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct err err = {0};
+        struct buf text = BUF_INIT;
+        int code = thread_profile(call, call_thread(call, i), &text, &err);
+        if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else
+            call_text(call, call->objects[i], &text);
+        buf_done(&text);
+    }
+}
+
+static int call_tree(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    struct profile_node *nodes = NULL;
+    size_t count = 0;
+    agent_collect(agent);
+    const struct profile *profile = agent_profile(agent);
+    int code = profile ? profile_tree(profile, &nodes, &count) : 0;
+    buf_putc(text, '[');
+    for (size_t i = 0; i < count; i++) {
+        struct ct_place place = {.name = "(others)"};
+        if (nodes[i].function < PROFILE_OTHERS)
+            ct_place(agent, nodes[i].function, &place);
+        put_uint(text, nodes[i].depth);
+        put_string(text, place.name);
+        put_uint(text, nodes[i].calls);
+        put_uint(text, whole_ns(agent, nodes[i].total));
+    }
+    end_list(text);
+    free(nodes);
+    return code;
+}
+
+static void ct_call_tree(struct scry_call *call)
+{
+    for_each(call, call_tree);
+}
+
+static bool is_called(struct agent *agent, uint32_t function, struct span name)
+{
+    struct ct_place place = {.name = "(others)"};
+    if (!name.len)
+        return true;
+    if (function < PROFILE_OTHERS)
+        ct_place(agent, function, &place);
+    return span_is(name, place.name);
+}
+
+static int get_callers(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    struct profile_edge *edges = NULL;
+    size_t count = 0;
+    agent_collect(agent);
+    const struct profile *profile = agent_profile(agent);
+    int code = profile ? profile_edges(profile, &edges, &count) : 0;
+    buf_putc(text, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (!is_called(agent, edges[i].function, call->args[1].text))
+            continue;
+        put_place(text, agent, edges[i].function);
+        put_place(text, agent, edges[i].caller);
+        put_uint(text, edges[i].calls);
+        put_uint(text, whole_ns(agent, edges[i].total));
+    }
+    end_list(text);
+    free(edges);
+    return code;
+}
+
+static void ct_get_callers(struct scry_call *call)
+{
+    for_each(call, get_callers);
+}
+
+/* ---- how it stands ---- */
+
+static int flush(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    return agent_flush(agent, err);
+}
+
+static void ct_flush(struct scry_call *call)
+{
+    for_each(call, flush);
+}
+
+/* What the threads that live say of themselves. */
+static void count_threads(const struct agent *agent, unsigned *ret_threads, uint64_t *ret_faults)
+{
+    const struct area_view *view = agent_view(agent);
+    *ret_threads = 0;
+    *ret_faults = 0;
+    for (uint32_t i = 0; i < view->thread_count; i++) {
+        const struct area_thread *thread = area_thread_at(view, i);
+        if (atomic_load(&thread->state) == AREA_THREAD_FREE)
+            continue;
+        ++*ret_threads;
+        *ret_faults += atomic_load(&thread->faults);
+    }
+}
+
+static const char *state_name(const struct area *area)
+{
+    static const char *const names[] = {"starting", "running", "off", "exited"};
+    uint32_t state = atomic_load(&area->agent_state);
+    if (state == AREA_RUNNING && !atomic_load(&area->on))
+        return "paused";
+    return state < sizeof names / sizeof *names ? names[state] : "unknown";
+}
+
+static int get_info(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+{
+    const struct area *area = agent_view(agent)->area;
+    struct agent_counts counts;
+    unsigned threads;
+    uint64_t faults;
+    agent_collect(agent);
+    agent_counts(agent, &counts);
+    count_threads(agent, &threads, &faults);
+    put_string(text, state_name(area));
+    put_uint(text, threads);
+    put_uint(text, counts.events);
+    put_uint(text, counts.discarded);
+    put_uint(text, counts.bytes);
+    buf_printf(text, "%.9f,", (double)counts.cost_ns / 1e9);
+    put_uint(text, faults);
+    put_uint(text, atomic_load(&area->functions_omitted));
+    put_uint(text, atomic_load(&area->too_deep));
+    put_uint(text, atomic_load(&area->flight_overwritten));
+    put_string(text, agent_job(agent));
+    put_string(text, agent_trace_path(agent));
+    put_string(text, agent_problem(agent));
+    text->len--;
+    return 0;
+}
+
+static void ct_get_info(struct scry_call *call)
+{
+    for_each(call, get_info);
+}
+
+#define PROCESSES "token<p>* proc_list"
+#define PLACE "name, file, line"
+#define CALLED_OUTPUTS \
+    "string function; string file; integer line; integer depth; string args; string locals; any* arg_list; any* " \
+    "local_list; "
+
+const struct scry_service ct_services[] = {
+    {"ct_list_functions", SCRY_INFORMATION, PROCESSES ", string selection -> any* functions ! OMIS_UNSPECIFIED_ERROR",
+     SCRY_OPTIONAL, ct_list_functions,
+     "The functions of traced processes that a selection chooses: " PLACE ", address, module, mode."},
+    {"ct_select", SCRY_MANIPULATION, PROCESSES ", string selection, string mode -> void ! OMIS_UNSPECIFIED_ERROR",
+     SCRY_OPTIONAL, ct_select, "What is recorded of functions from now on: off, count, record, or values."},
+    {"ct_get_profile", SCRY_INFORMATION, PROCESSES ", integer limit -> any* rows", SCRY_OPTIONAL, ct_get_profile,
+     "The functions with the most time of their own, at most limit (0: all): " PLACE ", calls, total, self, shortest "
+     "and longest time in ns (-1: only counted)."},
+    {"ct_get_thread_profile", SCRY_INFORMATION, "token<t>* thread_list, integer limit -> any* rows", SCRY_OPTIONAL,
+     ct_get_thread_profile, "The same for single threads."},
+    {"ct_call_tree", SCRY_INFORMATION, PROCESSES " -> any* nodes", SCRY_OPTIONAL, ct_call_tree,
+     "The tree of recorded calls, callers first: depth, name, calls, total time in ns."},
+    {"ct_get_callers", SCRY_INFORMATION, PROCESSES ", [string function] -> any* edges", SCRY_OPTIONAL, ct_get_callers,
+     "Who called what: " PLACE " of the function, the same of the caller, calls, total time in ns."},
+    {"ct_get_info", SCRY_INFORMATION,
+     PROCESSES
+     " -> { string state; integer threads; integer events; integer discarded; integer<bytes> bytes; floating cost; "
+     "integer bad_addresses; integer "
+     "omitted; integer too_deep; integer overwritten; string job; string trace; string problem }",
+     SCRY_OPTIONAL, ct_get_info,
+     "How the tracing of processes stands; cost: seconds that recording took the program; problem: why nothing comes, "
+     "and "
+     "what to do."},
+    {"ct_flush", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, ct_flush,
+     "Write to the trace what was recorded so far."},
+    {"ct_read_variable", SCRY_INFORMATION,
+     "token* object_list, string name, [integer depth] -> { string type; string value; integer address; integer<bytes> "
+     "size }",
+     SCRY_OPTIONAL, ct_read_variable,
+     "The value of a variable: global or static of a process, of any scope of a thread (which stops while it is "
+     "read)."},
+    {"ct_write_variable", SCRY_MANIPULATION,
+     "token* object_list, string name, any value -> { string type; string before; string after }", SCRY_OPTIONAL,
+     ct_write_variable, "Change a variable of processes or threads."},
+    {"ct_snapshot", SCRY_MANIPULATION, PROCESSES ", [any* what] -> string path", SCRY_OPTIONAL, ct_snapshot,
+     "Write stacks with variables, open calls and the call tree to a file of the job directory; what: \"calls\", "
+     "\"stacks\", \"variables\", \"tree\" (all if none is given), \"memory\", address, length."},
+    {"ct_function_called", SCRY_EVENT, PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "... }",
+     SCRY_OPTIONAL, NULL,
+     "A function of the selection was called, and the condition on its arguments and on static variables, as in C, "
+     "holds; par0, par1 ... are the condition's variables.",
+     .event = &ct_called_ops},
+    {"ct_function_returned", SCRY_EVENT,
+     PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS
+               "floating<s> duration; string result; string statics; any* static_list; ... }",
+     SCRY_OPTIONAL, NULL,
+     "A function of the selection returns; duration in seconds, also in the condition; args and statics as they are "
+     "then.",
+     .event = &ct_returned_ops},
+    SERVICE_END,
+};

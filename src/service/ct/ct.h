@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in extension `ct`: calls of functions in processes that have an agent (monitor/recorder/agents.h), as tools
+ * see them. ct.c has the services that ask and choose, ct/event.c the events, ct/variable.c variables by name,
+ * ct/snapshot.c snapshots.
+ */
+#ifndef SCRY_SERVICE_CT_CT_H
+#define SCRY_SERVICE_CT_CT_H
+
+#include <stdint.h>
+
+#include <scry/ext.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/span.h"
+#include "shm/area.h"
+
+struct agent;
+struct agent_event;
+struct event_ops;
+struct monitor;
+struct process;
+struct scry_call;
+struct tool;
+
+/* ---- for the rest of the room ---- */
+
+/* A tool follows a new job: the processes of it whose agents are there are attached to the tool, as are those that come
+ * later, before their main starts. */
+void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir);
+/* The tool that follows the job with this directory (job.c); NULL: nobody does. */
+struct tool *job_tool(struct monitor *monitor, const char *dir);
+/* The directory of the job that is named by it, by its id or its token; NULL: nobody follows such a job. */
+const char *job_directory(struct monitor *monitor, struct span name);
+
+/* ---- inside of ct ---- */
+
+extern const struct event_ops ct_called_ops, ct_returned_ops;
+
+/* The agent of a process, or NULL and why there is none, with the remedy. */
+struct agent *ct_agent(const struct process *process, struct err *err);
+
+void ct_read_variable(struct scry_call *call);
+void ct_write_variable(struct scry_call *call);
+void ct_snapshot(struct scry_call *call);
+
+/* Ticks of the agents' clock as time of this machine's monotonic clock, and a duration. */
+uint64_t ct_time_ns(const struct agent *agent, uint64_t ticks);
+double ct_duration_ns(const struct agent *agent, uint64_t ticks);
+
+/* The place of a function, by its slot; the name is its address where nothing else is known. */
+struct ct_place {
+    char address_name[24];
+    const char *name, *file, *module;
+    uint32_t line;
+    uint64_t address;
+};
+void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place);
+
+/* Appends `"text"` as JSON. */
+void ct_json_string(struct buf *out, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of MPI calls. Where the whole request can be lowered, the agent runs it inside the call; else it checks the
+ * condition, holds the thread and hands the event over with all that was told of the call (shm/mpi_told.h). A process
+ * tells of its calls only while some request is armed in it.
+ */
+#include "service/ct/lib_call.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/recorder/agent_mpi.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/lower.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/recorder/mpi_params.h"
+#include "service/ct/call_event.h"
+#include "service/ct/ct.h"
+#include "service/ct/condition.h"
+#include "service/omis/message.h"
+#include "service/omis/service.h"
+
+struct wanted { /* a process that tells of its calls because of this request */
+    pid_t pid;
+    struct wanted *next;
+};
+
+struct definition { /* csr->event_data */
+    uint64_t calls[MPI_CALL_WORDS];
+    uint32_t first;                /* of them, for messages */
+    struct ct_condition condition; /* and what actions that are lowered use, behind its own parameters */
+    bool ended;
+    bool messages;         /* some action wants their tokens: they have to be numbered */
+    struct wanted *wanted; /* in the request's arena, as those not used any more */
+    struct wanted *unused;
+};
+
+/* ---- definition ---- */
+
+static bool has_call(const struct definition *definition, uint32_t call)
+{
+    return definition->calls[call / 64] >> call % 64 & 1;
+}
+
+/* Some of the calls has it. */
+static bool is_param(const struct definition *definition, struct span name)
+{
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (has_call(definition, call) && mpi_param_named(call, definition->ended, name).kind != MPI_PARAM_NONE)
+            return true;
+    return false;
+}
+
+static int no_param(const struct definition *definition, const char *where, struct span name, struct err *err)
+{
+    struct buf has = BUF_INIT;
+    bool one = true;
+    for (uint32_t call = definition->first + 1; one && call < CALL_COUNT; call++)
+        one = !has_call(definition, call);
+    if (one)
+        mpi_params_print(&has, definition->first, definition->ended);
+    bool result = name.len && (span_is(name, "result") || span_is(name, "par0") || span_is(name, "$par0"));
+    int code;
+    if (result && !definition->ended)
+        code = err_set(err, -EINVAL, "%s'%.*s': the result is there when the call has ended", where, SPAN_ARG(name));
+    else if (one)
+        code =
+            err_set(err, -EINVAL, "%s%s has no '%.*s'%s: it has %.*s", where, call_infos[definition->first].name,
+                    SPAN_ARG(name), definition->ended ? "" : " when it starts", (int)has.len, has.data ? has.data : "");
+    else
+        code = err_set(err, -EINVAL, "%snone of these calls has '%.*s'", where, SPAN_ARG(name));
+    buf_done(&has);
+    return code;
+}
+
+/* $msg comes last, and is only made when it is asked for. */
+static const char *const fixed[] = {"msg", "call", "comm", "peer", "tag", "bytes", "received", "result", "duration"};
+
+static bool is_fixed(struct span name, bool ended)
+{
+    size_t count = ended ? sizeof fixed / sizeof *fixed : 6;
+    for (size_t i = 0; i < count; i++)
+        if (span_is(name, fixed[i]))
+            return true;
+    return false;
+}
+
+static bool is_standard(struct span name)
+{
+    return span_is(name, "node") || span_is(name, "proc") || span_is(name, "thread") || span_is(name, "time") ||
+           span_is(name, "csr");
+}
+
+/* Some of the calls has a message by this name. */
+static bool is_message(const struct definition *definition, struct span name)
+{
+    bool found = span_is(name, "msg");
+    for (uint32_t call = 1; !found && call < CALL_COUNT; call++)
+        found = has_call(definition, call) && mpi_param_named(call, definition->ended, name).kind >= MPI_PARAM_SENT;
+    return found;
+}
+
+/* The actions use only what the calls have. */
+static int check_used(struct definition *definition, const struct value *values, size_t count, struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        int code = 0;
+        if (values[i].kind == VALUE_LIST)
+            code = check_used(definition, values[i].list.items, values[i].list.count, err);
+        else if (values[i].kind == VALUE_PARAM && !is_standard(values[i].text) &&
+                 !is_fixed(values[i].text, definition->ended) && !is_param(definition, values[i].text))
+            code = no_param(definition, "", values[i].text, err);
+        else if (values[i].kind == VALUE_PARAM)
+            definition->messages |= is_message(definition, values[i].text);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int choose(struct definition *definition, struct span text, struct err *err)
+{
+    struct span wrong;
+    const char *near[MPI_NEAR];
+    if (mpi_calls_choose(text, definition->calls, &wrong, near) < 0)
+        return mpi_calls_unknown("lib_call_name", wrong, near, err);
+    definition->first = 1;
+    while (!has_call(definition, definition->first))
+        definition->first++;
+    return 0;
+}
+
+static Omis_status define(struct csr *csr, bool ended, struct err *err)
+{
+    struct definition *definition = arena_zalloc(&csr->arena, 1, sizeof *definition);
+    if (!definition)
+        return OMIS_NO_MEMORY;
+    definition->ended = ended;
+    csr->event_data = definition;
+    int code = choose(definition, csr->event_args[1].text, err);
+    if (code == 0)
+        code = ct_condition_compile(&csr->arena, csr->event_args[2].text, false, &definition->condition, err);
+    for (unsigned i = 0; code == 0 && i < definition->condition.param_count; i++) {
+        struct span name = span_str(definition->condition.params[i]);
+        if (!is_param(definition, name))
+            code = no_param(definition, "condition: ", name, err);
+    }
+    if (code < 0)
+        return status_of_errno(code);
+    for (size_t i = 0; i < csr->request.action_count; i++)
+        if (check_used(definition, csr->request.actions[i].args, csr->request.actions[i].argc, err) < 0)
+            return OMIS_UNKNOWN_ECP;
+    return OMIS_OK;
+}
+
+static Omis_status define_started(struct csr *csr, struct err *err)
+{
+    return define(csr, false, err);
+}
+
+static Omis_status define_ended(struct csr *csr, struct err *err)
+{
+    return define(csr, true, err);
+}
+
+/* ---- lowering ---- */
+
+static int lower_condition(struct csr *csr, struct scry_code *code)
+{
+    const struct definition *definition = csr->event_data;
+    return call_event_lower(&definition->condition, code);
+}
+
+/* Numbers only; each has one place in all programs of the request. */
+static int lower_param(struct csr *csr, struct span name)
+{
+    struct definition *definition = csr->event_data;
+    struct ct_condition *condition = &definition->condition;
+    for (unsigned i = 0; i < condition->param_count; i++)
+        if (span_is(name, condition->params[i]))
+            return (int)i;
+    for (uint32_t call = 1; call < CALL_COUNT; call++) {
+        enum mpi_param_kind kind = MPI_PARAM_SIGNED;
+        if (has_call(definition, call))
+            kind = mpi_param_named(call, definition->ended, name).kind;
+        if (kind < MPI_PARAM_SIGNED || kind > MPI_PARAM_FLOATING)
+            return -1; /* the monitor says so when it happens */
+    }
+    const char *copy = condition->param_count < CODE_PARAMS ? arena_dup(&csr->arena, name.ptr, name.len) : NULL;
+    if (!copy)
+        return -1;
+    condition->params[condition->param_count] = copy;
+    return (int)condition->param_count++;
+}
+
+/* Programs do not know which thread they run in. */
+static bool runs_there(const struct csr *csr)
+{
+    return csr->program && !csr_names_threads(csr);
+}
+
+/* ---- which processes tell ---- */
+
+static bool tells(const struct definition *definition, pid_t pid)
+{
+    for (const struct wanted *wanted = definition->wanted; wanted; wanted = wanted->next)
+        if (wanted->pid == pid)
+            return true;
+    return false;
+}
+
+static int want(struct csr *csr, struct mpi_process *process)
+{
+    struct definition *definition = csr->event_data;
+    pid_t pid = mpi_process_pid(process);
+    if (tells(definition, pid))
+        return 0;
+    struct wanted *wanted = definition->unused ? definition->unused : arena_alloc(&csr->arena, sizeof *wanted);
+    if (!wanted || mpi_process_want_calls(process, definition->calls, 1) < 0)
+        return -ENOMEM;
+    if (wanted == definition->unused)
+        definition->unused = wanted->next;
+    *wanted = (struct wanted){pid, definition->wanted};
+    definition->wanted = wanted;
+    if (definition->messages)
+        mpi_process_want(process, MPIA_METRIC_MESSAGES, 1);
+    return 0;
+}
+
+/* `process` NULL: it is gone, and what was wanted of it, too. */
+static void unwant(struct csr *csr, pid_t pid, struct mpi_process *process)
+{
+    struct definition *definition = csr->event_data;
+    for (struct wanted **at = &definition->wanted; *at; at = &(*at)->next) {
+        struct wanted *wanted = *at;
+        if (wanted->pid != pid)
+            continue;
+        *at = wanted->next;
+        wanted->next = definition->unused;
+        definition->unused = wanted;
+        if (process)
+            mpi_process_want_calls(process, definition->calls, -1);
+        if (process && definition->messages)
+            mpi_process_want(process, MPIA_METRIC_MESSAGES, -1);
+        return;
+    }
+}
+
+/* ---- arming ---- */
+
+static int demand(struct csr *csr, struct agent *agent, struct err *err)
+{
+    const struct definition *definition = csr->event_data;
+    struct code_program *filter = NULL;
+    if (!runs_there(csr) && lower_filter(csr, &filter) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    const struct agent_demand wanted = {.csr = csr,
+                                        .mpi = definition->calls,
+                                        .at_exit = definition->ended,
+                                        .raise = !runs_there(csr),
+                                        .program = runs_there(csr) ? csr->program : filter,
+                                        .params = definition->condition.params,
+                                        .param_count = definition->condition.param_count};
+    int code = agent_demand(agent, &wanted, NULL, NULL, err);
+    free(filter);
+    return code;
+}
+
+static int arm(struct csr *csr, struct process *process, struct err *err)
+{
+    struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
+    if (!mpi)
+        return err_set(err, -EOPNOTSUPP,
+                       "process %d has no MPI that is watched: mpi_load brings that about where it is safe; started "
+                       "with `scry run` "
+                       "or `scry exec`, it is as soon as it has loaded its MPI library",
+                       process->pid);
+    struct agent *agent = call_event_agent(process);
+    int code = agent ? demand(csr, agent, err) : 0;
+    if (code == 0 && want(csr, mpi) < 0)
+        code = err_set(err, -ENOMEM, "out of memory");
+    if (code < 0)
+        return code;
+    if (!atomic_load(&mpi_process_head(mpi)->on)) /* in force, but it has to be said */
+        err_set(
+            err, 0,
+            "MPI is switched off in process %d: its calls are reported when it is on again (`scry set JOB mpi=stats`)",
+            process->pid);
+    return agent ? 0 : 1; /* it comes with the next call, which waits for it */
+}
+
+static void disarm(struct csr *csr, struct process *process)
+{
+    struct agent *agent = call_event_agent(process);
+    if (agent)
+        agent_undemand(agent, csr);
+    unwant(csr, process->pid, mpi_process_find(process->object.monitor->mpi, process->pid));
+}
+
+/* ---- what happened ---- */
+
+static uint32_t call_of(const struct event *event)
+{
+    return event->seen ? agent_mpi_call(event->seen->agent, event->seen->raise.slot) : CALL_NONE;
+}
+
+static bool match(const struct csr *csr, const struct event *event)
+{
+    const struct definition *definition = csr->event_data;
+    uint32_t call = call_of(event);
+    return call && !runs_there(csr) && has_call(definition, call) &&
+           call_event_holds(csr, &definition->condition, event);
+}
+
+static unsigned param_count(const struct csr *csr)
+{
+    return ((const struct definition *)csr->event_data)->condition.param_count;
+}
+
+/* A message that is not counted has no token. `message` NULL: there is none. */
+static struct value message_value(const struct event *event, const struct mpi_told_message *message)
+{
+    struct monitor *monitor = event->process->object.monitor;
+    char token[TOKEN_TEXT_SIZE];
+    struct scry_object *object = NULL;
+    if (message && message_token(monitor, event->process, message, token))
+        object = object_find(monitor, span_str(token));
+    return value_token(span_str(object ? object->token : TOKEN_UNDEFINED));
+}
+
+static struct value number_value(struct mpi_param param, const struct mpi_told *told)
+{
+    int64_t bits = mpi_param_bits(told, param);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return param.kind == MPI_PARAM_FLOATING   ? value_floating(number)
+           : param.kind == MPI_PARAM_UNSIGNED ? value_uint((uint64_t)bits)
+                                              : value_int(bits);
+}
+
+static bool value_of(const struct event *event, struct mpi_param param, const struct mpi_told *told,
+                     struct value *ret_value)
+{
+    if (param.kind == MPI_PARAM_SENT)
+        *ret_value = message_value(event, told->flags & MPI_TOLD_SENT ? &told->sent : NULL);
+    else if (param.kind == MPI_PARAM_GOT)
+        *ret_value = message_value(event, told->flags & MPI_TOLD_GOT ? &told->got : NULL);
+    else
+        *ret_value = number_value(param, told);
+    return param.kind != MPI_PARAM_NONE;
+}
+
+static bool param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
+{
+    struct mpi_told told;
+    uint32_t call = call_of(event);
+    (void)csr;
+    return call && agent_event_told(event->seen, &told) &&
+           value_of(event, mpi_param_at(call, event->seen->raise.exit, number), &told, ret_value);
+}
+
+static bool named(const struct csr *csr, const struct event *event, struct span name, struct value *ret_value)
+{
+    struct mpi_told told;
+    uint32_t call = call_of(event);
+    (void)csr;
+    if (!call || !agent_event_told(event->seen, &told))
+        return false;
+    if (span_is(name, "msg")) {
+        *ret_value = message_value(event, told.flags & MPI_TOLD_SENT  ? &told.sent
+                                          : told.flags & MPI_TOLD_GOT ? &told.got
+                                                                      : NULL);
+        return true;
+    }
+    return value_of(event, mpi_param_named(call, event->seen->raise.exit, name), &told, ret_value);
+}
+
+/* Some call has an argument of this name. */
+static bool knows(struct span name)
+{
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (mpi_param_named(call, true, name).kind != MPI_PARAM_NONE)
+            return true;
+    return false;
+}
+
+#define LIB_CALL_EVENT(define_) \
+    { \
+        .object_class = "t", .define = (define_), .arm = arm, .disarm = disarm, .match = match, \
+        .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
+        .param = param, .knows = knows, .named = named, .lower_param = lower_param, \
+    }
+static const struct event_ops started_ops = LIB_CALL_EVENT(define_started), ended_ops = LIB_CALL_EVENT(define_ended);
+
+/* ---- agents tell ---- */
+
+enum { OUTPUTS = 8 };
+
+/* In the order of the signatures. */
+static size_t build_outputs(const struct agent_event *seen, uint32_t call, const struct mpi_told *told,
+                            struct value outputs[OUTPUTS])
+{
+    size_t count = 0;
+    outputs[count++] = value_string(span_str(call_infos[call].name));
+    outputs[count++] = value_int(told->flags & MPI_TOLD_COMM ? told->comm : -1);
+    outputs[count++] = value_int(told->peer);
+    outputs[count++] = value_int(told->tag);
+    outputs[count++] = value_uint(told->bytes);
+    if (!seen->raise.exit)
+        return count;
+    outputs[count++] = value_uint(told->got_bytes);
+    outputs[count++] = number_value(mpi_param_at(call, true, 0), told);
+    outputs[count++] = value_floating(ct_duration_ns(seen->agent, seen->raise.time - seen->raise.entry_time) / 1e9);
+    return count;
+}
+
+void lib_call_raise(struct monitor *monitor, const struct agent_event *seen, const struct mpi_told *told)
+{
+    const char *service = seen->raise.exit ? "thread_has_ended_lib_call" : "thread_has_started_lib_call";
+    struct event event;
+    uint32_t call = agent_mpi_call(seen->agent, seen->raise.slot);
+    struct value outputs[OUTPUTS];
+    if (call_event_begin(monitor, seen, service, &event) && call)
+        call_event_raise(monitor, &event, outputs, build_outputs(seen, call, told, outputs));
+}
+
+/* ---- processes that come ---- */
+
+static void renewed(struct process *process)
+{
+    csr_process_renewed(process, &started_ops);
+    csr_process_renewed(process, &ended_ops);
+}
+
+void lib_call_agent_came(struct process *process)
+{
+    renewed(process);
+}
+
+static void forget(const struct service *service, pid_t pid)
+{
+    for (struct csr *csr = service->enabled; csr; csr = csr->next_enabled)
+        unwant(csr, pid, NULL);
+}
+
+/* A process with MPI, or the same with another program: what was wanted of the former one is gone with it. */
+static void on_change(void *ctx, struct mpi_process *mpi, enum mpi_change change)
+{
+    struct monitor *monitor = ctx;
+    if (change != MPI_CAME)
+        return;
+    monitor_enter(monitor);
+    forget(registry_find(monitor->registry, span_str("thread_has_started_lib_call")), mpi_process_pid(mpi));
+    forget(registry_find(monitor->registry, span_str("thread_has_ended_lib_call")), mpi_process_pid(mpi));
+    struct process *process = process_find(monitor, mpi_process_pid(mpi));
+    if (process)
+        renewed(process);
+    struct tool *tool = *mpi_process_job(mpi) ? job_tool(monitor, mpi_process_job(mpi)) : NULL;
+    if (tool)
+        call_event_attach(tool, mpi_process_pid(mpi), mpi_process_job(mpi));
+    monitor_leave(monitor);
+}
+
+static void attach_one(void *ctx, struct mpi_process *process)
+{
+    call_event_attach(ctx, mpi_process_pid(process), mpi_process_job(process));
+}
+
+void lib_call_job_created(struct monitor *monitor, struct tool *tool, const char *dir)
+{
+    mpi_process_each(monitor->mpi, dir, attach_one, tool);
+}
+
+void lib_call_start(struct monitor *monitor)
+{
+    if (monitor->mpi)
+        mpi_on_change(monitor->mpi, on_change, monitor);
+}
+
+/* ---- the services ---- */
+
+#define OUTPUTS_OF_BOTH "string call; integer comm; integer peer; integer tag; integer<bytes> bytes; "
+
+const struct scry_service lib_call_services[] = {
+    {"thread_has_started_lib_call", SCRY_EVENT,
+     "token<t>* thread_list, string lib_call_name, [string condition] -> { " OUTPUTS_OF_BOTH "token msg; ... }",
+     SCRY_REQUIRED, NULL,
+     "A thread has called MPI (a name, or names with wildcards; outermost calls only), and the condition on the call's "
+     "parameters holds; par1, par2 ... are the parameters of the C function, also by their names.",
+     .event = &started_ops},
+    {"thread_has_ended_lib_call", SCRY_EVENT,
+     "token<t>* thread_list, string lib_call_name, [string condition] -> { " OUTPUTS_OF_BOTH
+     "integer<bytes> received; integer result; floating<s> duration; token msg; ... }",
+     SCRY_REQUIRED, NULL, "A thread has returned from MPI; par0 is the result, duration in seconds.",
+     .event = &ended_ops},
+    SERVICE_END,
+};

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ct_snapshot: what a process was doing, as one JSON file JOBDIR/snapshots/NNNN.json. Open calls come from the agent's
+ * shadow stacks, which needs no stopping; stacks by the machine's frames, with their variables, stop the threads while
+ * they are read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "jobdir/trace/profile.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/node.h"
+#include "probe/proc.h"
+#include "service/ct/ct.h"
+#include "service/ct/helper.h"
+#include "symbols/client/helper.h"
+
+enum {
+    SNAPSHOT_FILES = 9999,
+    SNAPSHOT_CALLS = 1024, /* open calls of a thread, the innermost */
+    SNAPSHOT_THREADS = 256,
+    SNAPSHOT_MEMORY = 16 << 20, /* bytes of one range */
+    SNAPSHOT_DEPTH = 2,         /* pointers followed in variables */
+};
+
+enum part { PART_CALLS = 1, PART_STACKS = 2, PART_VARIABLES = 4, PART_TREE = 8, PART_ALL = 15 };
+
+struct snapshot {
+    struct scry_call *call;
+    struct process *process;
+    struct agent *agent;
+    unsigned parts; /* enum part bits */
+    struct buf json;
+};
+
+/* ---- JSON ---- */
+
+/* The length of the valid UTF-8 sequence of more than one byte that starts here; 0: none does. */
+static size_t utf8_length(const unsigned char *at, size_t left)
+{
+    size_t len = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || len > left)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool beyond = (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
+    return overlong || beyond ? 0 : len;
+}
+
+void ct_json_string(struct buf *out, const char *text, size_t len)
+{
+    buf_putc(out, '"');
+    for (size_t i = 0; i < len;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t wide = c >= 0x80 ? utf8_length((const unsigned char *)text + i, len - i) : 0;
+        if (wide) {
+            buf_append(out, text + i, wide);
+        } else if (c >= 0x80) {
+            buf_puts(out, "\\ufffd");
+        } else if (c < 0x20 || c == 0x7f) {
+            buf_printf(out, "\\u%04x", c);
+        } else {
+            if (c == '"' || c == '\\')
+                buf_putc(out, '\\');
+            buf_putc(out, (char)c);
+        }
+        i += wide ? wide : 1;
+    }
+    buf_putc(out, '"');
+}
+
+static void member(struct buf *json, const char *name)
+{
+    char last = json->len ? json->data[json->len - 1] : '{';
+    buf_printf(json, "%s\"%s\":", last == '{' ? "" : ",", name);
+}
+
+static void element(struct buf *json)
+{
+    char last = json->len ? json->data[json->len - 1] : '[';
+    buf_puts(json, last == '[' ? "\n" : ",\n");
+}
+
+static void member_string(struct buf *json, const char *name, const char *text)
+{
+    member(json, name);
+    ct_json_string(json, text, strlen(text));
+}
+
+static void member_uint(struct buf *json, const char *name, uint64_t number)
+{
+    member(json, name);
+    buf_printf(json, "%llu", (unsigned long long)number);
+}
+
+/* Addresses are text: readers of JSON have doubles. */
+static void member_address(struct buf *json, const char *name, uint64_t address)
+{
+    member(json, name);
+    buf_printf(json, "\"%#llx\"", (unsigned long long)address);
+}
+
+static void member_place(struct buf *json, struct agent *agent, uint32_t slot)
+{
+    struct ct_place place;
+    ct_place(agent, slot, &place);
+    member_string(json, "function", place.name);
+    member_string(json, "file", place.file);
+    member_uint(json, "line", place.line);
+}
+
+/* ---- parts ---- */
+
+/* What made the snapshot be taken: the event's own parameters. */
+static void put_event(struct snapshot *snapshot)
+{
+    const struct event *event = snapshot->call->event;
+    struct buf *json = &snapshot->json;
+    if (!event)
+        return;
+    member(json, "event");
+    buf_putc(json, '{');
+    member_string(json, "service", event->service->row->name);
+    if (event->thread)
+        member_uint(json, "tid", (uint64_t)event->thread->tid);
+    const struct signature *signature = &event->service->signature;
+    for (size_t i = 0; i < event->output_count && i < signature->output_count; i++) {
+        const struct value *value = &event->outputs[i];
+        struct span name = signature->outputs[i].name;
+        if (value->kind == VALUE_LIST)
+            continue; /* the same as the text beside it */
+        buf_printf(json, ",\"%.*s\":", SPAN_ARG(name));
+        struct buf text = BUF_INIT;
+        if (value->kind == VALUE_STRING)
+            ct_json_string(json, value->text.ptr, value->text.len);
+        else if (value->kind == VALUE_INTEGER) {
+            value_print(json, value);
+        } else {
+            value_print(&text, value);
+            ct_json_string(json, text.data ? text.data : "", text.len);
+        }
+        buf_done(&text);
+    }
+    buf_putc(json, '}');
+}
+
+static void put_calls(struct snapshot *snapshot, const struct area_thread *block)
+{
+    struct buf *json = &snapshot->json;
+    uint32_t depth = atomic_load(&block->depth), first = depth > SNAPSHOT_CALLS ? depth - SNAPSHOT_CALLS : 0;
+    uint64_t at = atomic_load(&block->frames);
+    size_t size = (depth - first) * sizeof(struct agent_frame);
+    struct agent_frame *frames = depth ? malloc(size) : NULL;
+    member_uint(json, "open_calls", depth);
+    member(json, "calls");
+    buf_putc(json, '[');
+    uint64_t from = at + first * sizeof *frames;
+    if (frames && proc_memory_read(snapshot->process->pid, from, frames, size, NULL) == 0)
+        for (uint32_t i = depth - first; i-- > 0;) {
+            element(json);
+            buf_putc(json, '{');
+            member_place(json, snapshot->agent, frames[i].slot);
+            member_address(json, "address", frames[i].function);
+            member_address(json, "caller", frames[i].callsite);
+            member_uint(json, "entered_ns", ct_time_ns(snapshot->agent, frames[i].time));
+            buf_putc(json, '}');
+        }
+    buf_putc(json, ']');
+    free(frames);
+}
+
+static void put_threads(struct snapshot *snapshot)
+{
+    const struct area_view *view = agent_view(snapshot->agent);
+    struct buf *json = &snapshot->json;
+    member(json, "threads");
+    buf_putc(json, '[');
+    for (uint32_t i = 0; i < view->thread_count; i++) {
+        const struct area_thread *block = area_thread_at(view, i);
+        if (atomic_load(&block->state) != AREA_THREAD_LIVE)
+            continue;
+        element(json);
+        buf_putc(json, '{');
+        member_uint(json, "tid", block->tid);
+        member(json, "name");
+        ct_json_string(json, block->name, strnlen(block->name, sizeof block->name));
+        put_calls(snapshot, block);
+        buf_putc(json, '}');
+    }
+    buf_putc(json, ']');
+}
+
+/* One frame of a machine stack; its variables are asked for afterwards. `innermost`: it runs at its address, the others
+ * return to it. */
+static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, bool innermost, uint32_t number)
+{
+    struct buf *json = &snapshot->json, name = BUF_INIT;
+    element(json);
+    buf_putc(json, '{');
+    member_uint(json, "frame", number);
+    member_address(json, "pc", frame->pc);
+    member_address(json, "cfa", frame->cfa);
+    if (agent_name_address(snapshot->agent, innermost ? frame->pc : frame->pc - 1, &name)) {
+        member(json, "function");
+        ct_json_string(json, name.data ? name.data : "", name.len);
+    }
+    buf_done(&name);
+}
+
+static void put_variable(struct buf *json, const struct helper_answer *answer, uint32_t number)
+{
+    element(json);
+    buf_putc(json, '{');
+    member_uint(json, "frame", number);
+    member_string(json, "name", answer->name);
+    member_string(json, "type", answer->type);
+    member_string(json, "value", answer->text);
+    buf_putc(json, '}');
+}
+
+/* The frames of a thread that are the program's have numbers from 0 on; NOT_SHOWN: the agent's. */
+#define NOT_SHOWN UINT32_MAX
+
+static void put_variables(struct snapshot *snapshot, struct buf *request, const uint32_t *numbers, size_t count)
+{
+    struct buf *json = &snapshot->json;
+    struct helper_reader reader = {0};
+    struct helper_answer answer;
+    struct err err = {0};
+    helper_line(request, "name", "*", NULL);
+    helper_line(request, "end", NULL);
+    member(json, "variables");
+    buf_putc(json, '[');
+    int code = ct_helper_run("variable", request, &reader, &err);
+    while (code == 0 && helper_next(&reader, &answer, &err) > 0) {
+        bool variable = answer.kind == HELPER_VARIABLE;
+        if (variable && answer.id < count && numbers[answer.id] != NOT_SHOWN)
+            put_variable(json, &answer, numbers[answer.id]);
+        else if (answer.kind == HELPER_FAILED)
+            err_set(&err, -EIO, "%s", answer.text);
+    }
+    buf_putc(json, ']');
+    if (err.text[0])
+        member_string(json, "variables_problem", err.text);
+    helper_reader_done(&reader);
+}
+
+static void put_stack(struct snapshot *snapshot, struct thread *thread)
+{
+    struct buf *json = &snapshot->json, request = BUF_INIT;
+    struct tracer_frame *frames = NULL;
+    size_t count = 0;
+    uint32_t numbers[CT_FRAMES], shown = 0;
+    struct ct_range agent;
+    struct err err = {0};
+    element(json);
+    buf_putc(json, '{');
+    member_uint(json, "tid", (uint64_t)thread->tid);
+    int code = ct_request_begin(&request, snapshot->process, SNAPSHOT_DEPTH, &agent, &err);
+    if (code == 0)
+        code = ct_request_frames(&request, thread, &frames, &count, &err);
+    if (code == 0) {
+        member(json, "frames");
+        buf_putc(json, '[');
+        for (size_t i = 0; i < count && i < CT_FRAMES; i++) {
+            bool own = frames[i].pc >= agent.start && frames[i].pc < agent.end;
+            numbers[i] = own ? NOT_SHOWN : shown++;
+            if (own)
+                continue;
+            put_frame(snapshot, &frames[i], i == 0, numbers[i]);
+            buf_putc(json, '}');
+        }
+        buf_putc(json, ']');
+        if (snapshot->parts & PART_VARIABLES)
+            put_variables(snapshot, &request, numbers, count);
+        free(frames);
+    } else {
+        member_string(json, "problem", err.text);
+    }
+    buf_putc(json, '}');
+    buf_done(&request);
+}
+
+static void put_stacks(struct snapshot *snapshot)
+{
+    struct process *process = snapshot->process;
+    struct buf *json = &snapshot->json;
+    struct thread *threads[SNAPSHOT_THREADS];
+    struct err err = {0};
+    size_t count = 0;
+    process_refresh(process, 0);
+    for (struct thread *thread = process->threads; thread && count < SNAPSHOT_THREADS; thread = thread->hh.next)
+        threads[count++] = thread;
+    if (!count || ct_threads_stop(threads, count, &err) < 0) {
+        member_string(json, "stacks_problem", err.text[0] ? err.text : "the process has ended");
+        return;
+    }
+    member(json, "stacks");
+    buf_putc(json, '[');
+    for (size_t i = 0; i < count; i++)
+        put_stack(snapshot, threads[i]);
+    buf_putc(json, ']');
+    ct_threads_continue(threads, count);
+    if (count == SNAPSHOT_THREADS)
+        member_string(json, "stacks_problem", "only of the first 256 threads");
+}
+
+static void put_tree(struct snapshot *snapshot)
+{
+    struct profile_node *nodes = NULL;
+    size_t count = 0;
+    struct buf *json = &snapshot->json;
+    agent_collect(snapshot->agent);
+    const struct profile *profile = agent_profile(snapshot->agent);
+    if (!profile || profile_tree(profile, &nodes, &count) < 0)
+        return;
+    member(json, "call_tree");
+    buf_putc(json, '[');
+    for (size_t i = 0; i < count; i++) {
+        element(json);
+        buf_putc(json, '{');
+        member_uint(json, "depth", nodes[i].depth);
+        if (nodes[i].function < PROFILE_OTHERS)
+            member_place(json, snapshot->agent, nodes[i].function);
+        else
+            member_string(json, "function", "(others)");
+        member_uint(json, "calls", nodes[i].calls);
+        member_uint(json, "total_ns", (uint64_t)ct_duration_ns(snapshot->agent, nodes[i].total));
+        buf_putc(json, '}');
+    }
+    buf_putc(json, ']');
+    free(nodes);
+}
+
+static void put_range(struct snapshot *snapshot, uint64_t address, uint64_t size)
+{
+    struct buf *json = &snapshot->json;
+    unsigned char *bytes = malloc(size + 1);
+    element(json);
+    buf_putc(json, '{');
+    member_address(json, "address", address);
+    member_uint(json, "size", size);
+    char *hex = NULL;
+    if (bytes && proc_memory_read(snapshot->process->pid, address, bytes, size, NULL) == 0) {
+        member(json, "hex");
+        hex = buf_reserve(json, 2 * size + 3);
+    }
+    if (hex) {
+        static const char digits[] = "0123456789abcdef";
+        *hex++ = '"';
+        for (uint64_t i = 0; i < size; i++) {
+            *hex++ = digits[bytes[i] >> 4];
+            *hex++ = digits[bytes[i] & 15];
+        }
+        *hex = '"';
+        json->len += 2 * size + 2;
+    } else {
+        member_string(json, "problem", "<not available>");
+    }
+    buf_putc(json, '}');
+    free(bytes);
+}
+
+/* ---- what was asked for ---- */
+
+static bool is_range(const struct value *items, size_t count)
+{
+    return count >= 3 && items[1].kind == VALUE_INTEGER && items[2].kind == VALUE_INTEGER &&
+           items[2].integer.bits <= SNAPSHOT_MEMORY;
+}
+
+/* The parts named in `what`, and with `snapshot` its memory ranges written. -1: it is not understood (answered). */
+static int read_what(struct scry_call *call, struct snapshot *snapshot)
+{
+    static const char *const names[] = {"calls", "stacks", "variables", "tree"};
+    const struct value *items = call->args[1].list.items;
+    size_t count = call->args[1].list.count;
+    int parts = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].kind == VALUE_STRING && span_is(items[i].text, "memory") && is_range(items + i, count - i)) {
+            if (snapshot)
+                put_range(snapshot, items[i + 1].integer.bits, items[i + 2].integer.bits);
+            i += 2;
+            continue;
+        }
+        int found = 0;
+        for (int k = 0; k < 4; k++)
+            if (items[i].kind == VALUE_STRING && span_is(items[i].text, names[k]))
+                found = 1 << k;
+        if (!found) {
+            call_fail(call, NULL, OMIS_PARAMETER_ERROR,
+                      "what: element %zu: there are \"calls\", \"stacks\", \"variables\", \"tree\", and \"memory\" "
+                      "followed by an address and a length of at most %d",
+                      i + 1, SNAPSHOT_MEMORY);
+            return -1;
+        }
+        parts |= found;
+    }
+    return parts & PART_VARIABLES ? parts | PART_STACKS : parts ? parts : PART_ALL;
+}
+
+/* ---- the file ---- */
+
+/* A file that was not there; its descriptor, or -errno with err. */
+static int new_file(const char *dir, char *ret_path, size_t size, struct err *err)
+{
+    if (!*dir)
+        return err_set(err, -ENOENT,
+                       "the process belongs to no job, so there is no directory for a snapshot: start it "
+                       "with `scry run`");
+    if (snprintf(ret_path, size, "%s/snapshots", dir) >= (int)size - 16)
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", dir);
+    if (mkdir(ret_path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "cannot make %s", ret_path);
+    for (int number = 1; number <= SNAPSHOT_FILES; number++) {
+        snprintf(ret_path, size, "%s/snapshots/%04d.json", dir, number);
+        int fd = open(ret_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd >= 0 ? fd : err_errno(err, -errno, "cannot create %s", ret_path);
+    }
+    return err_set(err, -EMFILE, "%s/snapshots: there are %d snapshots already", dir, SNAPSHOT_FILES);
+}
+
+static int save(const struct snapshot *snapshot, char *ret_path, size_t size, struct err *err)
+{
+    if (snapshot->json.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    int fd = new_file(agent_job(snapshot->agent), ret_path, size, err);
+    if (fd < 0)
+        return fd;
+    int code = 0;
+    for (size_t done = 0; code == 0 && done < snapshot->json.len;) {
+        ssize_t len = write(fd, snapshot->json.data + done, snapshot->json.len - done);
+        if (len < 0 && errno != EINTR)
+            code = err_errno(err, -errno, "cannot write %s", ret_path);
+        done += len > 0 ? (size_t)len : 0;
+    }
+    close(fd);
+    if (code < 0)
+        unlink(ret_path);
+    return code;
+}
+
+static int take(struct snapshot *snapshot, char *ret_path, size_t size, struct err *err)
+{
+    struct buf *json = &snapshot->json;
+    char exe[PATH_MAX] = "";
+    proc_exe(snapshot->process->pid, exe, sizeof exe);
+    buf_putc(json, '{');
+    member_uint(json, "version", 1);
+    member_uint(json, "wall_ns", clock_wall_ns());
+    member_uint(json, "monotonic_ns", clock_now_ns());
+    member_uint(json, "pid", (uint64_t)snapshot->process->pid);
+    member_string(json, "exe", exe);
+    put_event(snapshot);
+    if (snapshot->parts & PART_CALLS)
+        put_threads(snapshot);
+    if (snapshot->parts & PART_STACKS)
+        put_stacks(snapshot);
+    if (snapshot->parts & PART_TREE)
+        put_tree(snapshot);
+    member(json, "memory");
+    buf_putc(json, '[');
+    read_what(snapshot->call, snapshot);
+    buf_puts(json, "]}\n");
+    return save(snapshot, ret_path, size, err);
+}
+
+void ct_snapshot(struct scry_call *call)
+{
+    int parts = read_what(call, NULL);
+    for (size_t i = 0; parts >= 0 && i < call->object_count; i++) {
+        struct err err = {0};
+        char path[PATH_MAX];
+        struct snapshot snapshot = {.call = call, .process = call_process(call, i), .parts = (unsigned)parts};
+        snapshot.agent = ct_agent(snapshot.process, &err);
+        int code = snapshot.agent ? take(&snapshot, path, sizeof path, &err) : -EOPNOTSUPP;
+        struct buf text = BUF_INIT;
+        if (code < 0) {
+            call_fail_errno(call, call->objects[i], code, &err);
+        } else {
+            value_print_string(&text, span_str(path));
+            call_text(call, call->objects[i], &text);
+        }
+        buf_done(&text);
+        buf_done(&snapshot.json);
+    }
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/job/follow_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "probe/proc.h"
+#include "service/job/tree.h"
+
+/* Ends, until it is looked whose they are: with what the kernel's buffer holds besides, fewer than there are numbers of
+ * processes (32768 at least), so that none is another process's of that number. */
+enum { HEARD_MOST = 8192 };
+/* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
+static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
+/* Its start is known to a tick of /proc, and by perf: numbers are not given again within so short a time. */
+static const uint64_t SAME_START_NS = NS_PER_SECOND / 25;
+static const uint64_t EVENT_EARLY_NS = NS_PER_SECOND / 50000;
+
+/* With perf, threads come and go one by one. What /proc counts beside it may be told by perf only later, and would be
+ * counted twice: it is the second choice. */
+static bool counts_by_proc(const struct job_follow *follow)
+{
+    return follow->polled || follow->lost;
+}
+
+/* A start time in ticks since boot, on the monotonic clock. */
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+    uint64_t since_boot = ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t now = clock_now_ns(), booted = clock_ns(CLOCK_BOOTTIME); /* in this order: it is never behind */
+    uint64_t asleep = booted > now ? booted - now : 0;
+    return since_boot > asleep ? since_boot - asleep : 0;
+}
+
+struct tracked *job_follow_find(const struct job_follow *follow, pid_t pid)
+{
+    struct tracked *process;
+    HASH_FIND_INT(follow->alive, &pid, process);
+    return process;
+}
+
+static void count_threads(struct job_follow *follow, struct tracked *process, uint64_t threads)
+{
+    follow->threads += threads - process->threads;
+    process->threads = threads;
+    process->peak_threads = max_count(process->peak_threads, threads);
+    follow->peak_threads = max_count(follow->peak_threads, follow->threads);
+}
+
+static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uint64_t start_ns)
+{
+    if (HASH_COUNT(follow->alive) >= JOB_FOLLOW_ALIVE)
+        return NULL;
+    struct tracked *process = calloc(1, sizeof *process);
+    if (!process)
+        return NULL;
+    *process = (struct tracked){
+        .pid = pid, .ppid = ppid, .parent = ppid, .start_ns = start_ns, .found_ns = clock_now_ns(), .pidfd = -1};
+    process->most_processes = follow->peak_processes;
+    process->most_threads = follow->peak_threads;
+    HASH_ADD_INT(follow->alive, pid, process);
+    if (!process->hh.tbl) {
+        free(process);
+        return NULL;
+    }
+    follow->started++;
+    follow->peak_processes = max_count(follow->peak_processes, ++follow->processes);
+    count_threads(follow, process, 1);
+    return process;
+}
+
+static void drop(struct job_follow *follow, struct tracked *process)
+{
+    if (process->pidfd >= 0) {
+        close(process->pidfd);
+        follow->pidfds--;
+    }
+    job_command_drop(process->command);
+    HASH_DEL(follow->alive, process);
+    free(process);
+}
+
+static void hold_pidfd(struct job_follow *follow, struct tracked *process)
+{
+    if (process->pidfd >= 0 || follow->pidfds + follow->ended.pidfds >= JOB_FOLLOW_PIDFDS)
+        return;
+    process->pidfd = proc_pidfd(process->pid);
+    follow->pidfds += process->pidfd >= 0;
+}
+
+/* Nobody held it while it lived. What has its number now may be another; perhaps nobody has waited for it yet. */
+static void hold_late(struct job_follow *follow, struct tracked *process)
+{
+    struct proc_stat stat;
+    hold_pidfd(follow, process);
+    if (process->pidfd < 0)
+        return;
+    bool same = proc_stat_read(process->pid, 0, &stat) == 0;
+    if (same) {
+        uint64_t start_ns = ticks_to_ns(stat.start_ticks);
+        uint64_t apart = start_ns > process->start_ns ? start_ns - process->start_ns : process->start_ns - start_ns;
+        same = apart < SAME_START_NS;
+    }
+    if (!same) {
+        close(process->pidfd);
+        process->pidfd = -1;
+        follow->pidfds--;
+    }
+}
+
+static bool hears_exits(const struct job_follow *follow)
+{
+    return follow->exits.fd >= 0 && !follow->exits.silent;
+}
+
+/* Events of its threads that are older than this are not of its end. perf tells of that before the event comes, by a
+ * clock that may be a little ahead; without perf it is found out only later. */
+static uint64_t least_event_ns(const struct job_follow *follow, const struct tracked *process, uint64_t end_ns)
+{
+    return follow->polled ? process->start_ns : end_ns - EVENT_EARLY_NS;
+}
+
+static bool event_told(const struct job_follow *follow, const struct tracked *process, uint64_t least_ns,
+                       int *ret_status)
+{
+    const struct exit_event *event = job_exits_find(&follow->exits, process->pid);
+    if (event && event->time_ns >= least_ns && event->time_ns >= process->exit_ns) {
+        *ret_status = event->status;
+        return true;
+    }
+    *ret_status = process->exit_status;
+    return process->exit_ns && process->exit_ns >= least_ns;
+}
+
+static void tell_ended(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
+{
+    uint64_t cpu_ns = max_count(process->cpu_ns, process->seen_cpu_ns);
+    follow->finished++;
+    follow->processes--;
+    follow->threads -= process->threads;
+    process->threads = 0;
+    follow->finished_cpu_ns += cpu_ns;
+    uint64_t event_ns = least_event_ns(follow, process, end_ns);
+    int status;
+    bool told = event_told(follow, process, event_ns, &status);
+    if (process->pidfd < 0 && !told)
+        hold_late(follow, process);
+    struct job_ended ended = {.pid = process->pid,
+                              .ppid = process->ppid,
+                              .parent = process->parent,
+                              .start_ns = process->start_ns,
+                              .end_ns = end_ns,
+                              .cpu_ns = cpu_ns,
+                              .threads = process->peak_threads,
+                              .peak_rss = process->peak_rss,
+                              .status = status,
+                              .source = told ? JOB_ENDED_BY_EVENT : JOB_ENDED_NOT_KNOWN,
+                              .pidfd = process->pidfd,
+                              .awaits = !told && hears_exits(follow),
+                              .event_ns = event_ns,
+                              .exec_ns = process->exec_ns,
+                              .command = process->command};
+    process->command = NULL;
+    follow->pidfds -= process->pidfd >= 0;
+    process->pidfd = -1;
+    memcpy(ended.name, process->name, sizeof ended.name);
+    job_ended_add(&follow->ended, &ended);
+}
+
+static void end(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
+{
+    if (!process->over)
+        tell_ended(follow, process, end_ns);
+    drop(follow, process);
+}
+
+static void on_fork(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = job_follow_find(follow, record->pid), *parent = job_follow_find(follow, record->ppid);
+    if (process && record->time_ns <= process->found_ns)
+        return; /* /proc was faster than perf's buffers */
+    if (process)
+        end(follow, process, record->time_ns);
+    process = add(follow, record->pid, record->ppid, record->time_ns);
+    if (!process)
+        follow->lost++;
+    else if (parent) {
+        memcpy(process->name, parent->name, sizeof process->name);
+        process->command = job_command_share(parent->command);
+    }
+}
+
+/* Another program: what is known of the one before is not of this one. */
+static void drop_command(struct tracked *process)
+{
+    job_command_drop(process->command);
+    process->command = NULL;
+    process->command_told = process->command_sought = false;
+}
+
+static void on_exec(struct tracked *process, const struct follow_record *record)
+{
+    snprintf(process->name, sizeof process->name, "%s", record->comm);
+    process->settled = true;
+    process->exec_ns = record->time_ns;
+    if (process->command && process->command->time_ns < record->time_ns)
+        drop_command(process);
+}
+
+/* The end of a process that nobody told of, or of one that was left out. */
+static void on_other_exit(struct job_follow *follow, const struct follow_record *record)
+{
+    if (record->unborn && !follow->polled) {
+        follow->unseen++;
+        follow->started++;
+        follow->finished++;
+        follow->finished_cpu_ns += record->cpu_ns;
+    } else {
+        follow->aside -= record->kind == FOLLOW_EXIT && follow->aside > 0;
+        follow->aside_cpu_ns += record->cpu_ns;
+    }
+}
+
+static void on_exit_record(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = job_follow_find(follow, record->pid);
+    if (!process) {
+        on_other_exit(follow, record);
+        return;
+    }
+    if (process->over)
+        return;
+    process->cpu_ns += record->cpu_ns;
+    if (record->kind == FOLLOW_EXIT)
+        end(follow, process, record->time_ns);
+    else if (process->threads > 1 && record->time_ns > process->counted_ns)
+        count_threads(follow, process, process->threads - 1);
+}
+
+/* Processes of the agent that traces functions (agent/outside.c, agent/victim.c): they are scry's, not the job's. */
+static const char AGENT_NAME[] = "scry-agent";
+
+/* What the most at once was without one of `count` that was there since the most was `before`. */
+static uint64_t most_without(uint64_t most, uint64_t before, uint64_t count)
+{
+    return most > before ? max_count(before, most > count ? most - count : 0) : most;
+}
+
+static void leave_out(struct job_follow *follow, struct tracked *process)
+{
+    struct tracked *other, *next;
+    HASH_ITER(hh, follow->alive, other, next)
+    {
+        other->most_processes = most_without(other->most_processes, process->most_processes, 1);
+        other->most_threads = most_without(other->most_threads, process->most_threads, process->threads);
+    }
+    follow->aside++;
+    follow->aside_cpu_ns += process->cpu_ns;
+    follow->started--;
+    follow->processes--;
+    follow->threads -= process->threads;
+    follow->peak_processes = most_without(follow->peak_processes, process->most_processes, 1);
+    follow->peak_threads = most_without(follow->peak_threads, process->most_threads, process->threads);
+    drop(follow, process);
+}
+
+static void on_name(struct job_follow *follow, const struct follow_record *record)
+{
+    struct tracked *process = job_follow_find(follow, record->pid);
+    if (process && !process->over && record->pid == record->tid && strcmp(record->comm, AGENT_NAME) == 0)
+        leave_out(follow, process);
+}
+
+static void on_record(void *ctx, const struct follow_record *record)
+{
+    struct job_follow *follow = ctx;
+    struct tracked *process;
+    switch (record->kind) {
+    case FOLLOW_FORK:
+        on_fork(follow, record);
+        break;
+    case FOLLOW_THREAD:
+        process = job_follow_find(follow, record->pid);
+        if (process && record->time_ns > process->counted_ns)
+            count_threads(follow, process, process->threads + 1);
+        break;
+    case FOLLOW_EXEC:
+        process = job_follow_find(follow, record->pid);
+        if (process)
+            on_exec(process, record);
+        break;
+    case FOLLOW_NAME:
+        on_name(follow, record);
+        break;
+    case FOLLOW_THREAD_EXIT:
+    case FOLLOW_EXIT:
+        on_exit_record(follow, record);
+        break;
+    case FOLLOW_LOST:
+        follow->lost += record->lost;
+        break;
+    }
+}
+
+/* Events of processes that live, as far as perf has told: of a thread that is not the last one, or perf tells the end
+ * later. And of those whose end perf told first. All others are not of this job. */
+static void take_exits(struct job_follow *follow)
+{
+    for (size_t i = 0; i < follow->exits.count; i++) {
+        const struct exit_event *event = &follow->exits.list[i];
+        struct tracked *process = job_follow_find(follow, event->pid);
+        if (process && !process->over && event->time_ns >= process->start_ns) {
+            process->exit_ns = event->time_ns;
+            process->exit_status = event->status;
+        } else {
+            job_ended_event(&follow->ended, event);
+        }
+    }
+    follow->exits.count = 0;
+}
+
+/* In this order: who is told to have ended by an event has been told by perf, too. */
+void job_follow_drain(struct job_follow *follow)
+{
+    job_exits_read(&follow->exits);
+    follow->ended.lost_ns = follow->exits.lost_ns;
+    if (follow->perf)
+        follow_read(follow->perf, on_record, follow);
+    take_exits(follow);
+}
+
+void job_follow_hear(struct job_follow *follow)
+{
+    job_exits_hear(&follow->exits);
+    if (follow->exits.count > HEARD_MOST)
+        job_follow_drain(follow);
+}
+
+void job_follow_seen(struct job_follow *follow, pid_t pid)
+{
+    job_follow_drain(follow);
+    struct tracked *process = job_follow_find(follow, pid);
+    if (process && !process->over)
+        hold_pidfd(follow, process);
+}
+
+/* Of its program: a process says it once. */
+static bool has_said(const struct job_command *command, uint64_t start_ns, uint64_t exec_ns)
+{
+    return command && command->said && command->time_ns >= max_count(start_ns, exec_ns);
+}
+
+/* Another with its number, in a namespace of processes of its own, may say something, too. */
+void job_follow_command(struct job_follow *follow, pid_t pid, struct job_command *command)
+{
+    struct tracked *process = job_follow_find(follow, pid);
+    if (!process || has_said(process->command, process->start_ns, process->exec_ns)) {
+        job_follow_drain(follow); /* it is new, or its program is */
+        process = job_follow_find(follow, pid);
+    }
+    struct job_ended *ended = process ? NULL : job_ended_find(&follow->ended, pid, command->time_ns);
+    if (process && !process->over && !hears_exits(follow))
+        hold_pidfd(follow, process); /* it may live no longer than that */
+    if (process && command->time_ns >= max_count(process->start_ns, process->exec_ns) &&
+        (follow->polled || !has_said(process->command, process->start_ns, process->exec_ns))) {
+        drop_command(process);
+        process->command = command->whole ? NULL : job_command_read(pid); /* while it lives */
+        if (process->command)
+            process->command->said = true;
+        else
+            process->command = job_command_share(command);
+    } else if (ended && command->time_ns >= ended->exec_ns &&
+               !has_said(ended->command, ended->start_ns, ended->exec_ns)) {
+        job_command_drop(ended->command);
+        ended->command = job_command_share(command);
+    }
+}
+
+int job_follow_exits_fd(const struct job_follow *follow)
+{
+    return follow->exits.fd;
+}
+
+int job_follow_fd(const struct job_follow *follow)
+{
+    return follow->perf ? follow_fd(follow->perf) : -1;
+}
+
+/* ---- looking into /proc ---- */
+
+static void apply_stat(struct job_follow *follow, struct tracked *process, const struct proc_stat *stat)
+{
+    struct proc_status status;
+    process->in_proc = true;
+    process->ppid = stat->ppid;
+    process->state = stat->state;
+    process->seen_cpu_ns = max_count(process->seen_cpu_ns, stat->user_ns + stat->system_ns);
+    process->rss = stat->resident_bytes;
+    if (!process->over && counts_by_proc(follow)) {
+        count_threads(follow, process, stat->threads > 0 ? (uint64_t)stat->threads : 1);
+        process->counted_ns = clock_now_ns();
+    }
+    if (follow->polled && strcmp(process->name, stat->comm) != 0)
+        drop_command(process); /* it executes something else, it seems */
+    snprintf(process->name, sizeof process->name, "%s", stat->comm);
+    if (!process->start_ticks)
+        process->start_ticks = stat->start_ticks;
+    if (stat->state == 'Z' || stat->state == 'X')
+        return;
+    process->peak_rss = max_count(process->peak_rss, process->rss);
+    if (proc_status_read(process->pid, 0, &status) == 0)
+        process->peak_rss = max_count(process->peak_rss, status.peak_resident_bytes);
+    hold_pidfd(follow, process);
+}
+
+static void sample_one(struct job_follow *follow, struct tracked *process, uint64_t now)
+{
+    struct proc_stat stat;
+    bool there = proc_stat_read(process->pid, 0, &stat) == 0;
+    if (there && process->start_ticks && process->start_ticks != stat.start_ticks)
+        there = false; /* its pid is another's now */
+    if (!there) {
+        /* with perf, the record of its end is on its way, with the exact figures */
+        if (follow->polled)
+            end(follow, process, now);
+        else
+            process->state = 0;
+        return;
+    }
+    if (!process->over && strcmp(stat.comm, AGENT_NAME) == 0) { /* perf has not told its name yet */
+        leave_out(follow, process);
+        return;
+    }
+    if (!follow->polled && !process->settled && !strchr("STt", stat.state) && now < process->start_ns + NEWBORN_NS) {
+        process->state = 0; /* the next sample knows better whose it is */
+        return;
+    }
+    process->settled = true;
+    apply_stat(follow, process, &stat);
+    if (follow->polled && stat.state == 'Z' && !process->over) {
+        tell_ended(follow, process, now);
+        process->over = true;
+    }
+}
+
+static bool is_known(const void *ctx, pid_t pid)
+{
+    const struct job_follow *follow = ctx;
+    return pid == follow->root || job_follow_find(follow, pid);
+}
+
+/* Adds what belongs to the job and is not known yet. */
+static size_t scan_tree(struct job_follow *follow)
+{
+    struct job_tree tree = {0};
+    size_t found = 0;
+    const struct job_tree_root root = {.pid = follow->root, .ticks = follow->root_ticks, .dir = follow->dir};
+    job_tree_read(&tree, AGENT_NAME);
+    job_tree_mark(&tree, is_known, follow, &root);
+    for (size_t i = 0; i < tree.count; i++) {
+        const struct job_tree_process *seen = &tree.list[i];
+        if (!seen->ours || job_follow_find(follow, seen->pid))
+            continue;
+        struct tracked *process = add(follow, seen->pid, seen->stat.ppid, ticks_to_ns(seen->stat.start_ticks));
+        if (process) {
+            process->settled = true;
+            apply_stat(follow, process, &seen->stat);
+        } else {
+            follow->lost++;
+        }
+        found++;
+    }
+    job_tree_done(&tree);
+    return found;
+}
+
+void job_follow_sample(struct job_follow *follow)
+{
+    uint64_t now = clock_now_ns();
+    job_follow_drain(follow);
+    if (follow->polled)
+        scan_tree(follow);
+    struct tracked *process, *next;
+    HASH_ITER(hh, follow->alive, process, next)
+    sample_one(follow, process, now);
+    if (follow->ended.in_vain && !follow->exits.heard) /* there was an end, and it was told nobody */
+        follow->exits.silent = true;
+}
+
+/* ---- making ---- */
+
+int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err)
+{
+    struct err why = {0};
+    struct proc_stat stat;
+    int code = proc_stat_read(root, 0, &stat);
+    if (code < 0)
+        return err_errno(err, code, "cannot follow process %d", root);
+    struct job_follow *follow = calloc(1, sizeof *follow);
+    struct tracked *process = NULL;
+    if (follow) {
+        follow->root = root;
+        follow->root_ticks = stat.start_ticks;
+        follow->dir = dir ? strdup(dir) : NULL;
+        job_exits_open(&follow->exits); /* before perf: whose end perf tells is told here, too */
+        process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
+    }
+    if (!process) {
+        if (follow) {
+            job_exits_close(&follow->exits);
+            free(follow->dir);
+        }
+        free(follow);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (follow_open(&follow->perf, root, &why) < 0) {
+        follow->perf = NULL;
+        follow->polled = true;
+        snprintf(follow->reason, sizeof follow->reason, "%.255s", why.text);
+    }
+    process->settled = true;
+    apply_stat(follow, process, &stat);
+    process->rss = process->peak_rss = 0; /* held before its exec, it still has the size of who forked it */
+    if (scan_tree(follow) || stat.threads > 1) {
+        follow->polled = true;
+        snprintf(follow->reason, sizeof follow->reason, "the job ran already when it came to be followed");
+    }
+    *ret_follow = follow;
+    return 0;
+}
+
+void job_follow_free(struct job_follow *follow)
+{
+    if (!follow)
+        return;
+    struct tracked *process, *next;
+    HASH_ITER(hh, follow->alive, process, next)
+    drop(follow, process);
+    follow_close(follow->perf);
+    job_exits_close(&follow->exits);
+    job_ended_done(&follow->ended);
+    free(follow->dir);
+    free(follow);
+}

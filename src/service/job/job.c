@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in extension `job`: what scry run needs of the monitor. One request a sample tells it everything. Settings
+ * of a job are changed by job_set, by any tool: those of tracing go to the job's agents, the others to scry run, as an
+ * event.
+ */
+#include <sys/epoll.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/notes.h"
+#include "base/seldom.h"
+#include "monitor/recorder/agent_commands.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/object.h"
+#include "probe/exits.h"
+#include "service/ct/ct.h"
+#include "service/job/command.h"
+#include "service/job/follow.h"
+#include "service/omis/service.h"
+
+static const char JOB_CLASS[] = "job_j";
+
+struct job {
+    struct monitor *monitor;
+    struct job_follow *follow;
+    struct loop_source *source;
+    struct seldom *exits;
+    char *dir; /* the job directory, its name in the registry of agents */
+};
+
+static void job_free(void *data)
+{
+    struct job *job = data;
+    if (!job)
+        return;
+    log_debug("job state=ended dir=%s", LOG_TEXT(job->dir));
+    loop_remove(job->source);
+    seldom_free(job->exits);
+    job_follow_free(job->follow);
+    if (job->monitor->agents)
+        agents_job_end(job->monitor->agents, job->dir);
+    free(job->dir);
+    free(job);
+}
+
+static void on_buffers(void *ctx, int fd, uint32_t events)
+{
+    struct job *job = ctx;
+    job_follow_drain(job->follow);
+}
+
+static struct object_class *job_class(struct monitor *monitor)
+{
+    struct object_class *class = object_class_get(monitor, JOB_CLASS);
+    if (class) {
+        class->destroy = job_free;
+        class->doc = "a job that is followed";
+    }
+    return class;
+}
+
+/* Of any job: the others' do not know it. */
+static void process_seen(struct monitor *monitor, pid_t pid)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (object_is(object, JOB_CLASS))
+            job_follow_seen(((struct job *)object->data)->follow, pid);
+}
+
+static void process_said(struct monitor *monitor, const struct agent_command *said)
+{
+    struct job_command *command = job_command_new(said->directory, said->args, said->whole, said->time_ns);
+    if (command)
+        command->said = true;
+    for (struct scry_object *object = monitor->objects; object && command; object = object->hh.next)
+        if (object_is(object, JOB_CLASS))
+            job_follow_command(((struct job *)object->data)->follow, said->pid, command);
+    job_command_drop(command);
+}
+
+static void on_exits(void *ctx)
+{
+    job_follow_hear(((struct job *)ctx)->follow);
+}
+
+static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct job **ret_job, struct err *err)
+{
+    struct monitor *monitor = call->monitor;
+    struct job *job = calloc(1, sizeof *job);
+    char *copy = strdup(dir);
+    int code = job && copy ? job_follow_new(&job->follow, pid, dir, err) : err_set(err, -ENOMEM, "out of memory");
+    if (code == 0 && monitor->agents && (code = agents_job_set(monitor->agents, dir, NULL, NULL, err)) < 0)
+        job_follow_free(job->follow);
+    if (code < 0) {
+        free(copy);
+        free(job);
+        return code;
+    }
+    monitor->on_hello = process_seen;
+    monitor->on_command = process_said;
+    job->monitor = monitor;
+    job->dir = copy;
+    int fd = job_follow_fd(job->follow);
+    if (fd >= 0)
+        job->source = loop_add_fd(call->monitor->loop, fd, EPOLLIN, on_buffers, job);
+    fd = job_follow_exits_fd(job->follow);
+    if (fd >= 0)
+        job->exits = seldom_new(call->monitor->loop, fd, EXITS_REST_NS, on_exits, job);
+    *ret_job = job;
+    return 0;
+}
+
+static void job_create(struct scry_call *call)
+{
+    struct err err = {0};
+    struct job *job = NULL;
+    const char *dir = call_check_range(call, 1, 2, INT32_MAX) ? call_string(call, 0) : NULL;
+    if (!dir)
+        return;
+    struct object_class *class = job_class(call->monitor);
+    struct scry_object *object = class ? calloc(1, sizeof *object) : NULL;
+    if (!object) {
+        call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    int code = job_new(call, dir, (pid_t)call_integer(call, 1), &job, &err);
+    if (code < 0) {
+        free(object);
+        call_fail_errno(call, NULL, code, &err);
+        return;
+    }
+    object->data = job;
+    object_init(object, call->monitor, class, call->tool);
+    log_debug("job state=created token=%s tool=%u pid=%d dir=%s", object->token, call->tool->id,
+              (int)call_integer(call, 1), LOG_TEXT(dir));
+    ct_job_created(call->monitor, call->tool, dir);
+    struct buf text = BUF_INIT;
+    buf_puts(&text, object->token);
+    call_text(call, object, &text);
+    buf_done(&text);
+}
+
+struct tool *job_tool(struct monitor *monitor, const char *dir)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (object_is(object, JOB_CLASS) && strcmp(((struct job *)object->data)->dir, dir) == 0)
+            return object->owner;
+    return NULL;
+}
+
+static bool is_owner(struct scry_call *call, struct scry_object *object)
+{
+    if (object->owner == call->tool)
+        return true;
+    call_fail(call, object, OMIS_NO_PERMISSION, "%s belongs to another tool", object->token);
+    return false;
+}
+
+static void job_get_info(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct scry_object *object = call->objects[i];
+        struct job *job = object->data;
+        if (!is_owner(call, object))
+            continue;
+        struct buf text = BUF_INIT;
+        job_follow_sample(job->follow);
+        if (call->monitor->agents) /* after it: of whoever is known to have ended, all that it said has come */
+            agent_commands_read(call->monitor->agents);
+        job_follow_print(job->follow, call_unsigned(call, 1), &text);
+        call_text(call, object, &text);
+        buf_done(&text);
+    }
+}
+
+static void job_destroy(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        if (!is_owner(call, call->objects[i]))
+            continue;
+        call_ok(call, call->objects[i]);
+        object_end(call->objects[i]);
+    }
+}
+
+/* ---- settings ---- */
+
+static struct span base_name(struct span dir)
+{
+    while (dir.len > 1 && dir.ptr[dir.len - 1] == '/')
+        dir.len--;
+    size_t from = dir.len;
+    while (from && dir.ptr[from - 1] != '/')
+        from--;
+    return span_of(dir.ptr + from, dir.len - from);
+}
+
+/* A job is named by its directory, the last part of that (its id), or its token. */
+static bool job_is(struct span name, const char *dir)
+{
+    return span_is(name, dir) || span_eq(name, base_name(span_str(dir)));
+}
+
+static struct job *find_named(struct monitor *monitor, struct span name)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
+        struct job *job = object_is(object, JOB_CLASS) ? object->data : NULL;
+        if (job && (job_is(name, job->dir) || span_is(name, object->token)))
+            return job;
+    }
+    return NULL;
+}
+
+const char *job_directory(struct monitor *monitor, struct span name)
+{
+    const struct job *job = find_named(monitor, name);
+    return job ? job->dir : NULL;
+}
+
+static struct job *job_find(struct scry_call *call)
+{
+    struct span name = call->args[0].text;
+    struct job *found = find_named(call->monitor, name);
+    struct buf known = BUF_INIT;
+    if (found)
+        return found;
+    for (struct scry_object *object = call->monitor->objects; object; object = object->hh.next) {
+        if (!object_is(object, JOB_CLASS))
+            continue;
+        struct job *job = object->data;
+        struct span id = base_name(span_str(job->dir));
+        buf_printf(&known, "%s%.*s", known.len ? ", " : "", SPAN_ARG(id));
+    }
+    if (known.data)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here; running: %s", SPAN_ARG(name), known.data);
+    else
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here; none does", SPAN_ARG(name));
+    buf_done(&known);
+    return NULL;
+}
+
+enum { CHANGE_KEY, CHANGE_VALUE, CHANGE_JOB, CHANGE_OUTPUTS };
+
+static bool match_setting(const struct csr *csr, const struct event *event)
+{
+    struct span name = csr->event_args[0].text, dir = event->outputs[CHANGE_JOB].text;
+    return span_eq(name, dir) || span_eq(name, base_name(dir));
+}
+
+static const struct event_ops setting_ops = {.match = match_setting};
+
+/* Tells those who asked for it, scry run among them. false: nobody did. */
+static bool tell_setting(struct scry_call *call, const struct job *job)
+{
+    struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->dir))};
+    struct event event = {.service = registry_find(call->monitor->registry, span_str("job_setting_changed")),
+                          .time_ns = clock_now_ns(),
+                          .outputs = outputs,
+                          .output_count = CHANGE_OUTPUTS};
+    bool heard = false;
+    for (const struct csr *csr = event.service->enabled; csr && !heard; csr = csr->next_enabled)
+        heard = match_setting(csr, &event);
+    if (heard && event_queue(call->monitor, &event) < 0)
+        log_error("a changed setting of %s is not told: out of memory", job->dir);
+    return heard;
+}
+
+static void job_set(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    const char *key = job ? call_string(call, 1) : NULL, *value = key ? call_string(call, 2) : NULL;
+    if (!value)
+        return;
+    struct err err = {0};
+    int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->dir, key, value, &err) : -ENOENT;
+    bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job) : false;
+    if (code == -ENOENT && !heard)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
+    else if (code < 0 && code != -ENOENT)
+        call_fail_errno(call, NULL, code, &err);
+    else
+        call_ok(call, NULL);
+}
+
+static void job_get_settings(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    if (!job)
+        return;
+    struct buf text = BUF_INIT;
+    buf_putc(&text, '[');
+    if (job->monitor->agents)
+        agents_job_settings(job->monitor->agents, job->dir, &text);
+    buf_putc(&text, ']');
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+/* [name, field, ...] */
+static void put_note(struct buf *text, const struct note *note)
+{
+    const struct note_field *fields = note_fields(note->kind);
+    buf_putc(text, '[');
+    value_print_string(text, span_str(note_name(note->kind)));
+    for (size_t i = 0; fields[i].name; i++) {
+        buf_putc(text, ',');
+        if (fields[i].type == NOTE_STRING)
+            value_print_string(text, span_str(note->words[i].string));
+        else if (fields[i].type == NOTE_FLOATING)
+            value_print_floating(text, note->words[i].floating);
+        else
+            value_print_uint(text, note->words[i].integer);
+    }
+    buf_putc(text, ']');
+}
+
+static void put_notes(struct buf *text, const struct note *notes, size_t count)
+{
+    buf_putc(text, '[');
+    for (size_t i = 0; i < count; i++) {
+        buf_puts(text, i ? "," : "");
+        put_note(text, &notes[i]);
+    }
+    buf_putc(text, ']');
+}
+
+/* For people. */
+static void put_note_texts(struct buf *text, const struct note *notes, size_t count)
+{
+    struct buf all = BUF_INIT;
+    for (size_t i = 0; i < count; i++) {
+        buf_puts(&all, i ? "; " : "");
+        note_text(&all, &notes[i]);
+    }
+    value_print_string(text, span_of(all.data ? all.data : "", all.len));
+    buf_done(&all);
+}
+
+static void job_trace_info(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    if (!job)
+        return;
+    struct agents_job_state state = {0};
+    if (job->monitor->agents)
+        agents_job_state(job->monitor->agents, job->dir, &state);
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "%u,%u,%llu,%llu,", state.living, state.draining, (unsigned long long)state.events,
+               (unsigned long long)state.discarded);
+    put_note_texts(&text, state.problems, state.problem_count);
+    buf_putc(&text, ',');
+    put_note_texts(&text, state.notes, state.note_count);
+    buf_printf(&text, ",%u,", state.choosing);
+    value_print_string(&text, span_str(state.unmatched));
+    buf_putc(&text, ',');
+    put_notes(&text, state.notes, state.note_count);
+    buf_putc(&text, ',');
+    put_notes(&text, state.problems, state.problem_count);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+const struct scry_service job_services[] = {
+    {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL, job_create,
+     "Follow a process and all its descendants; dir is the job directory."},
+    {"job_get_info", SCRY_INFORMATION,
+     "token<job_j>* job_list, integer cursor -> { integer cursor; integer<ns> time_ns; integer singly; string reason; "
+     "integer lost; integer started; integer ended; integer<ns> ended_cpu_ns; integer peak_processes; integer "
+     "peak_threads; integer forgotten; integer ended_num; "
+     "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer<ns> unclocked_ns }",
+     SCRY_OPTIONAL, job_get_info,
+     "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
+     "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, source, why, whole, directory, arguments; "
+     "source: who told the status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, and "
+     "2 more if the process did not say them itself (it has no agent), or -1 if neither they nor the directory are "
+     "known. alive_list: pid, ppid, start_ns, cpu_ns, rss, "
+     "peak_rss, threads, state, name, whole, directory, arguments; the last three when they are new. coming: processes "
+     "that will be in one of the lists of a later answer, for they "
+     "are too new or their ends are not known yet. unseen: processes that are counted and never listed, for all that "
+     "is "
+     "known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of processes of "
+     "which "
+     "it is not known singly, once all have ended."},
+    {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
+    {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
+     "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, locals, "
+     "depth, min-time, ...) or of scry run (sample, ...). Any tool may."},
+    {"job_get_settings", SCRY_INFORMATION, "string job -> string* settings", SCRY_OPTIONAL, job_get_settings,
+     "How a job is traced: key, value, key, value, ..., as job_set takes them."},
+    {"job_trace_info", SCRY_INFORMATION,
+     "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
+     "note; integer choosing; string unmatched; any* notes; any* problems }",
+     SCRY_OPTIONAL, job_trace_info,
+     "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
+     "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "
+     "symbols are still read for the selection in force; unmatched: that it means no function of any that lives; "
+     "notes and problems: the same as lists of a name and fields, for programs."},
+    {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
+     "A setting of the job was changed by job_set.", .event = &setting_ops},
+    SERVICE_END,
+};

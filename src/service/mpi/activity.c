@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mpi_get_activity: what each rank of a job is in, cheap enough to be asked twice a second for a live view. */
+#include <errno.h>
+#include <string.h>
+
+#include "jobdir/mpi/text.h"
+#include "monitor/engine/call.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/engine/node.h"
+#include "service/mpi/mpi.h"
+#include "service/omis/service.h"
+
+struct activity {
+    struct scry_call *call;
+    struct buf *text;
+};
+
+/* The thread that called MPI_Init is the rank; before that, whoever calls it. */
+static const struct mpi_stats_thread *rank_thread(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (stats->threads[i].is_main)
+            return &stats->threads[i];
+    return stats->thread_count ? &stats->threads[0] : NULL;
+}
+
+static const char *state_of(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    if (stats->state == MPIA_OFF || stats->uncounted)
+        return "off";
+    if (stats->state == MPIA_LOADED)
+        return "starting";
+    bool in_call = thread && !thread->ended && thread->now.call != CALL_NONE;
+    if (stats->state == MPIA_ENDED && !in_call)
+        return "ended";
+    return in_call ? "in_call" : "computing";
+}
+
+static void put_who(const struct activity *activity, const char *job, const char *namespace, int32_t rank, int32_t size,
+                    pid_t pid)
+{
+    struct buf *text = activity->text;
+    mpi_put_string(text, job);
+    mpi_put_string(text, namespace);
+    mpi_put_int(text, rank);
+    mpi_put_int(text, size);
+    mpi_put_string(text, activity->call->monitor->node->name);
+    mpi_put_int(text, pid);
+}
+
+static void put_doing(struct buf *text, const struct mpi_stats *stats, const char *state)
+{
+    static const struct mpi_stats_thread none = {.now = {.peer = MPIA_RANK_NONE, .tag = MPIA_TAG_NONE}};
+    const struct mpi_stats_thread *thread = rank_thread(stats), *shown = thread ? thread : &none;
+    bool in_call = shown->now.call != CALL_NONE && !shown->ended && strcmp(state, "off") != 0;
+    bool ticks = in_call || strcmp(state, "computing") == 0;
+    struct buf people = BUF_INIT;
+    if (in_call)
+        mpi_text_now(&people, stats, &shown->now);
+    mpi_put_string(text, stats->library);
+    mpi_put_string(text, state);
+    mpi_put_uint(text, stats->spawned);
+    mpi_put_string(text, in_call ? call_infos[shown->now.call].name : "");
+    mpi_put_uint(text, ticks ? shown->now.age_ns : 0);
+    mpi_put_int(text, in_call ? shown->now.peer : MPIA_RANK_NONE);
+    mpi_put_int(text, in_call ? shown->now.tag : MPIA_TAG_NONE);
+    mpi_put_string(text, people.data ? people.data : "");
+    mpi_put_uint(text, shown->outermost.compute_ns);
+    mpi_put_uint(text, shown->outermost.communicate_ns);
+    mpi_put_string(text, stats->fault);
+    buf_done(&people);
+}
+
+static void tell_living(void *ctx, struct mpi_process *process)
+{
+    struct activity *activity = ctx;
+    struct arena arena = ARENA_INIT;
+    struct mpi_stats stats;
+    struct err err;
+    if (mpi_process_take_now(process, &stats, &arena, &err) == 0 && (stats.rank >= 0 || stats.state != MPIA_LOADED)) {
+        put_who(activity, mpi_process_job(process), stats.namespace, stats.rank, stats.world_size, stats.pid);
+        put_doing(activity->text, &stats, state_of(&stats, rank_thread(&stats)));
+    }
+    arena_done(&arena);
+}
+
+static bool lives(struct scry_call *call, const struct mpi_past *past)
+{
+    struct mpi_process *process = mpi_process_find(call->monitor->mpi, past->pid);
+    return process && strcmp(mpi_process_job(process), past->job) == 0;
+}
+
+static void tell_past(void *ctx, const struct mpi_past *past)
+{
+    struct activity *activity = ctx;
+    if (lives(activity->call, past)) /* it executed another program, and goes on */
+        return;
+    static const struct mpi_stats nothing = {.library = "", .fault = ""};
+    put_who(activity, past->job, past->namespace, past->rank, past->size, past->pid);
+    put_doing(activity->text, &nothing, past->aborted ? "aborted" : past->state == MPIA_RUNNING ? "died" : "ended");
+}
+
+void mpi_get_activity(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    struct buf text = BUF_INIT;
+    struct activity activity = {.call = call, .text = &text};
+    if (!dir)
+        return;
+    buf_putc(&text, '[');
+    mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);
+    mpi_past_each(call->monitor->mpi, *dir ? dir : NULL, tell_past, &activity);
+    mpi_end_list(&text);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}

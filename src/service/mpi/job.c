@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services of the extension `mpi` on jobs: their ranks, their files. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/recorder/agents.h"
+#include "monitor/engine/call.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/engine/node.h"
+#include "service/ct/ct.h"
+#include "service/mpi/mpi.h"
+#include "service/omis/service.h"
+
+const char *mpi_job_named(struct scry_call *call)
+{
+    struct span name = call->args[0].text;
+    if (!name.len)
+        return "";
+    const char *dir = job_directory(call->monitor, name);
+    if (dir)
+        return dir;
+    if (name.ptr[0] == '/' && (dir = call_string(call, 0))) /* its scry run is gone, or is elsewhere */
+        return dir;
+    if (name.ptr[0] != '/')
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here", SPAN_ARG(name));
+    return NULL;
+}
+
+static const char *dir_or_all(const char *dir)
+{
+    return *dir ? dir : NULL;
+}
+
+/* ---- ranks ---- */
+
+struct rank_list {
+    struct scry_call *call;
+    struct buf *text;
+    const struct mpi_found *found;
+    size_t found_count;
+    bool *told; /* of found */
+};
+
+static void put_rank(struct rank_list *list, bool here, pid_t pid, const char *namespace, int32_t rank, int32_t size)
+{
+    struct err err;
+    struct process *process = here ? process_get(list->call->monitor, pid, &err) : NULL;
+    buf_puts(list->text, process ? process->object.token : TOKEN_UNDEFINED);
+    buf_putc(list->text, ',');
+    mpi_put_string(list->text, namespace);
+    mpi_put_int(list->text, rank);
+    mpi_put_int(list->text, size);
+}
+
+static const char *library_name(uint32_t library)
+{
+    return library == MPIA_LIBRARY_OPENMPI ? "openmpi" : library == MPIA_LIBRARY_MPICH ? "mpich" : "";
+}
+
+/* One with an area. Its memory is the program's. */
+static void tell_process(void *ctx, struct mpi_process *process)
+{
+    struct rank_list *list = ctx;
+    const struct mpi_area *head = mpi_process_head(process);
+    const struct mpi_found *found = NULL;
+    char namespace[sizeof head->namespace + 1] = "";
+    int32_t rank = head->rank, size = head->world_size;
+    for (size_t i = 0; i < list->found_count; i++)
+        if (list->found[i].here && list->found[i].pid == mpi_process_pid(process)) {
+            list->told[i] = true;
+            found = &list->found[i];
+        }
+    memcpy(namespace, head->namespace, sizeof head->namespace);
+    if (rank < 0 && found) {
+        rank = found->rank;
+        size = found->size;
+    }
+    put_rank(list, true, mpi_process_pid(process), namespace, rank, size);
+    mpi_put_string(list->text, list->call->monitor->node->name);
+    mpi_put_int(list->text, mpi_process_pid(process));
+    mpi_put_string(list->text, library_name(head->library));
+    mpi_put_string(list->text, mpi_state_name(atomic_load(&head->state)));
+    mpi_put_string(list->text, mpi_process_exe(process));
+    mpi_put_string(list->text, mpi_process_job(process));
+}
+
+static void tell_found(struct rank_list *list, const struct mpi_found *found)
+{
+    put_rank(list, found->here, found->pid, found->namespace, found->rank, found->size);
+    mpi_put_string(list->text, found->host);
+    mpi_put_int(list->text, found->pid);
+    mpi_put_string(list->text, library_name(found->library));
+    mpi_put_string(list->text, "found");
+    mpi_put_string(list->text, found->exe);
+    mpi_put_string(list->text, found->job);
+}
+
+void mpi_get_ranks(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    struct mpi_found *found = NULL;
+    size_t count = 0;
+    char note[256];
+    if (!dir)
+        return;
+    int code = mpi_find_ranks(&found, &count, note, sizeof note);
+    struct rank_list list = {.call = call,
+                             .found = found,
+                             .found_count = count,
+                             .told = arena_zalloc(call->arena, count + 1, sizeof *list.told)};
+    if (code < 0 || !list.told) {
+        free(found);
+        call_fail_errno(call, NULL, code < 0 ? code : -ENOMEM, NULL);
+        return;
+    }
+    struct buf text = BUF_INIT;
+    list.text = &text;
+    mpi_put_string(&text, note);
+    buf_putc(&text, '[');
+    mpi_process_each(call->monitor->mpi, dir_or_all(dir), tell_process, &list);
+    for (size_t i = 0; i < count; i++)
+        if (!list.told[i] && (!*dir || (strcmp(found[i].job, dir) == 0 &&
+                                        (!found[i].here || agents_job_has(call->monitor->agents, dir, found[i].pid)))))
+            tell_found(&list, &found[i]);
+    mpi_end_list(&text);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+    free(found);
+}
+
+/* ---- files ---- */
+
+void mpi_flush(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    struct err err = {0};
+    if (!dir)
+        return;
+    int code = call->monitor->mpi ? mpi_job_flush(call->monitor->mpi, dir_or_all(dir), &err) : 0;
+    call_done(call, NULL, code, &err);
+}

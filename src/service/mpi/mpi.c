@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The built-in extension `mpi`: what is known of MPI processes. */
+#include "service/mpi/mpi.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#include "monitor/engine/call.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/recorder/mpi_params.h"
+#include "service/omis/service.h"
+
+/* ---- pieces ---- */
+
+void mpi_put_string(struct buf *text, const char *string)
+{
+    value_print_string(text, span_str(string ? string : ""));
+    buf_putc(text, ',');
+}
+
+void mpi_put_uint(struct buf *text, uint64_t number)
+{
+    value_print_uint(text, number);
+    buf_putc(text, ',');
+}
+
+void mpi_put_int(struct buf *text, int64_t number)
+{
+    value_print_int(text, number);
+    buf_putc(text, ',');
+}
+
+void mpi_end_list(struct buf *text)
+{
+    if (text->len && text->data[text->len - 1] == ',')
+        text->len--;
+    buf_putc(text, ']');
+}
+
+const char *mpi_state_name(uint32_t state)
+{
+    static const char *const names[] = {"loaded", "running", "ended", "off"};
+    return state < sizeof names / sizeof *names ? names[state] : "unknown";
+}
+
+/* An index of a communicator, a window or a file as tools see it: its number; -1: none. */
+static void put_comm(struct buf *text, const struct mpi_stats *stats, uint32_t index)
+{
+    mpi_put_int(text, index < stats->comm_count ? (int64_t)stats->comms[index].number : -1);
+}
+
+static const char *comm_name(const struct mpi_stats *stats, uint32_t index)
+{
+    return index < stats->comm_count ? stats->comms[index].name : "";
+}
+
+/* ---- the same for each process ---- */
+
+typedef int stats_fn(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err);
+
+static struct mpi_process *process_at(struct scry_call *call, size_t index, struct err *err)
+{
+    pid_t pid = call_process(call, index)->pid;
+    struct mpi_process *process = mpi_process_find(call->monitor->mpi, pid);
+    if (!process)
+        err_set(err, -EOPNOTSUPP,
+                "process %d is no MPI process that is watched: start it with `scry run` or `scry exec`; then its calls "
+                "of MPI are counted",
+                pid);
+    return process;
+}
+
+/* Answers for each process with what `fn` writes. */
+static void for_each(struct scry_call *call, stats_fn *fn)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct err err = {0};
+        struct buf text = BUF_INIT;
+        struct mpi_stats stats;
+        struct arena arena = ARENA_INIT;
+        struct mpi_process *process = process_at(call, i, &err);
+        int code = process ? mpi_process_take(process, &stats, &arena, &err) : -EOPNOTSUPP;
+        if (code == 0)
+            code = fn(call, &stats, &text, &err);
+        if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else
+            call_text(call, call->objects[i], &text);
+        buf_done(&text);
+        arena_done(&arena);
+    }
+}
+
+/* ---- communicators ---- */
+
+static void put_group(struct buf *text, const int32_t *ranks, uint32_t size)
+{
+    buf_putc(text, '[');
+    for (uint32_t i = 0; i < size; i++)
+        mpi_put_int(text, ranks ? ranks[i] : (int32_t)i);
+    mpi_end_list(text);
+    buf_putc(text, ',');
+}
+
+static int comm_info(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    static const char *const kinds[] = {"", "intra", "inter", "window", "file"};
+    buf_putc(text, '[');
+    for (size_t i = 0; i < stats->comm_count; i++) {
+        const struct mpi_stats_comm *comm = &stats->comms[i];
+        mpi_put_uint(text, comm->number);
+        mpi_put_string(text, kinds[comm->kind <= MPIA_COMM_FILE ? comm->kind : 0]);
+        mpi_put_string(text, comm->name);
+        mpi_put_uint(text, comm->size);
+        mpi_put_int(text, (int32_t)comm->rank);
+        mpi_put_int(text, comm->parent == UINT32_MAX ? -1 : (int64_t)comm->parent);
+        mpi_put_string(text, call_infos[comm->call].name);
+        mpi_put_uint(text, comm->ended);
+        mpi_put_uint(text, comm->collectives);
+        put_group(text, comm->ranks, comm->size);
+        put_group(text, comm->remote_ranks, comm->remote_ranks ? comm->remote_size : 0);
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+static void mpi_comm_get_info(struct scry_call *call)
+{
+    for_each(call, comm_info);
+}
+
+/* ---- statistics ---- */
+
+struct line { /* of a primitive, or of a clock */
+    const char *name;
+    uint64_t count, total, min, max, bytes, sent, got;
+    uint64_t completions, completion_total, completion_min, completion_max;
+    uint64_t open; /* of total, what is not in count */
+};
+
+static double average(uint64_t total, uint64_t count)
+{
+    return count ? (double)total / (double)count : 0;
+}
+
+static void put_metric(struct buf *text, const struct line *line, size_t metric);
+
+enum { METRIC_AVERAGE = 4, METRIC_COMPLETION_AVERAGE = 12 };
+static const struct {
+    const char *name;
+    size_t offset;
+} metrics[] = {
+#define M(name, member) \
+    { \
+        name, offsetof(struct line, member) \
+    }
+    M("count", count),
+    M("total", total),
+    M("min", min),
+    M("max", max),
+    M("average", total),
+    M("bytes", bytes),
+    M("sent", sent),
+    M("received", got),
+    M("completions", completions),
+    M("completion_total", completion_total),
+    M("completion_min", completion_min),
+    M("completion_max", completion_max),
+    M("completion_average", completion_total),
+#undef M
+};
+enum { METRICS = sizeof metrics / sizeof *metrics };
+
+static void put_metric(struct buf *text, const struct line *line, size_t metric)
+{
+    uint64_t value = *(const uint64_t *)(const void *)((const char *)line + metrics[metric].offset);
+    if (metric == METRIC_AVERAGE || metric == METRIC_COMPLETION_AVERAGE) {
+        bool whole = metric == METRIC_COMPLETION_AVERAGE;
+        value_print_floating(text,
+                             average(whole ? value : value - line->open, whole ? line->completions : line->count));
+        buf_putc(text, ',');
+    } else {
+        mpi_put_uint(text, value);
+    }
+}
+
+static size_t find_metric(struct span name)
+{
+    size_t i = 0;
+    while (i < METRICS && !span_is(name, metrics[i].name))
+        i++;
+    return i;
+}
+
+/* No list: all. */
+static bool is_wanted(struct scry_call *call, const char *name)
+{
+    const struct value *list = &call->args[1];
+    for (size_t i = 0; i < list->list.count; i++) {
+        struct span pattern = list->list.items[i].text;
+        const char *copy = arena_dup(call->arena, pattern.ptr, pattern.len);
+        if (copy && fnmatch(copy, name, FNM_CASEFOLD) == 0)
+            return true;
+    }
+    return list->list.count == 0;
+}
+
+static void put_line(struct scry_call *call, struct buf *text, const struct line *line)
+{
+    const struct value *list = &call->args[2];
+    if (!is_wanted(call, line->name))
+        return;
+    mpi_put_string(text, line->name);
+    for (size_t i = 0; i < (list->list.count ? list->list.count : METRICS); i++)
+        put_metric(text, line, list->list.count ? find_metric(list->list.items[i].text) : i);
+}
+
+/* The computation at the end of it all has no communication behind it. */
+static void put_clock(struct scry_call *call, struct buf *text, const struct mpi_stats *stats,
+                      const struct mpi_stats_clock *clock, const char *computation, const char *communication)
+{
+    put_line(call, text,
+             &(struct line){.name = computation,
+                            .count = clock->count + (stats->state == MPIA_ENDED),
+                            .total = clock->compute_ns,
+                            .open = clock->compute_open_ns,
+                            .min = clock->compute_min_ns,
+                            .max = clock->compute_max_ns});
+    put_line(call, text,
+             &(struct line){.name = communication,
+                            .count = clock->count,
+                            .total = clock->communicate_ns,
+                            .open = clock->communicate_open_ns,
+                            .min = clock->communicate_min_ns,
+                            .max = clock->communicate_max_ns});
+}
+
+static const struct mpi_stats_row *span_of_call(const struct mpi_stats *stats, uint32_t call)
+{
+    static const struct mpi_stats_row none;
+    for (size_t i = 0; i < stats->span_count; i++)
+        if (stats->spans[i].call == call)
+            return &stats->spans[i];
+    return &none;
+}
+
+static int get_stats(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    const struct value *list = &call->args[2];
+    buf_putc(text, '[');
+    for (size_t i = 0; i < (list->list.count ? list->list.count : METRICS); i++)
+        mpi_put_string(text, metrics[list->list.count ? find_metric(list->list.items[i].text) : i].name);
+    mpi_end_list(text);
+    buf_puts(text, ",[");
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (stats->threads[i].is_main) { /* it is the rank */
+            put_clock(call, text, stats, &stats->threads[i].outermost, "computation", "communication");
+            put_clock(call, text, stats, &stats->threads[i].blocking, "blocking.computation", "blocking.communication");
+        }
+    for (size_t i = 0; i < stats->row_count; i++) {
+        const struct mpi_stats_row *row = &stats->rows[i], *span = span_of_call(stats, row->call);
+        put_line(call, text,
+                 &(struct line){.name = call_infos[row->call].name,
+                                .count = row->count,
+                                .total = row->total_ns,
+                                .min = row->min_ns,
+                                .max = row->max_ns,
+                                .bytes = row->args_bytes,
+                                .sent = row->sent_bytes,
+                                .got = row->got_bytes,
+                                .completions = span->count,
+                                .completion_total = span->total_ns,
+                                .completion_min = span->min_ns,
+                                .completion_max = span->max_ns});
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+/* One that is not there would look as if it had not been called. */
+static int check_primitives(struct scry_call *call, struct err *err)
+{
+    static const char *const clocks[] = {"computation", "communication", "blocking.computation",
+                                         "blocking.communication"};
+    const struct value *list = &call->args[1];
+    uint64_t calls[(CALL_COUNT + 63) / 64];
+    struct span wrong;
+    const char *near[MPI_NEAR];
+    for (size_t i = 0; i < list->list.count; i++) {
+        struct span name = list->list.items[i].text;
+        const char *copy = arena_dup(call->arena, name.ptr, name.len);
+        bool found = copy && mpi_calls_choose(name, calls, &wrong, near) == 0;
+        for (size_t k = 0; copy && k < sizeof clocks / sizeof *clocks; k++)
+            found |= fnmatch(copy, clocks[k], FNM_CASEFOLD) == 0;
+        if (copy && !found)
+            return mpi_calls_unknown("primitives", wrong, near, err);
+    }
+    return 0;
+}
+
+static void mpi_get_stats(struct scry_call *call)
+{
+    const struct value *list = &call->args[2];
+    struct err err;
+    if (check_primitives(call, &err) < 0) {
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < list->list.count; i++)
+        if (find_metric(list->list.items[i].text) == METRICS) {
+            call_fail(call, NULL, OMIS_PARAMETER_ERROR,
+                      "metrics: there are count, total, min, max, average, bytes, sent, received, and completions, "
+                      "completion_total, completion_min, completion_max, completion_average");
+            return;
+        }
+    for_each(call, get_stats);
+}
+
+static int get_distribution(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    const struct mpi_stats_distribution *found = NULL;
+    struct span name = call->args[1].text;
+    for (size_t i = 0; i < stats->distribution_count && !found; i++)
+        if (span_is(name, stats->distributions[i].name))
+            found = &stats->distributions[i];
+    mpi_put_string(text, !found || found->is_time ? "ns" : "bytes");
+    mpi_put_uint(text, found ? found->total : 0);
+    buf_putc(text, '[');
+    for (size_t i = 0; found && i < found->count; i++) {
+        mpi_put_uint(text, found->buckets[i].from);
+        mpi_put_uint(text, found->buckets[i].to);
+        mpi_put_uint(text, found->buckets[i].count);
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+/* computation, communication, blocking.computation ..., CALL.latency, CALL.size, CALL.completion */
+static bool is_distribution(struct span name)
+{
+    static const char *const kinds[] = {".latency", ".size", ".completion"};
+    static const char *const clocks[] = {"computation", "communication", "blocking.computation",
+                                         "blocking.communication"};
+    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++)
+        if (span_is(name, clocks[i]))
+            return true;
+    for (uint32_t call = 1; call < CALL_COUNT; call++) {
+        size_t len = strlen(call_infos[call].name);
+        if (name.len <= len || memcmp(name.ptr, call_infos[call].name, len) != 0)
+            continue;
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (span_is(span_of(name.ptr + len, name.len - len), kinds[i]))
+                return true;
+    }
+    return false;
+}
+
+static void mpi_get_distribution(struct scry_call *call)
+{
+    if (is_distribution(call->args[1].text))
+        for_each(call, get_distribution);
+    else
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR,
+                  "name: there are computation, communication, blocking.computation, blocking.communication, and "
+                  "CALL.latency, CALL.size, CALL.completion, such as MPI_Send.latency");
+}
+
+static int get_sites(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    uint64_t limit = call_unsigned(call, 1), shown = 0;
+    buf_putc(text, '[');
+    for (size_t i = 0; i < stats->site_count && (!limit || shown < limit); i++) {
+        const struct mpi_stats_site *site = &stats->sites[i];
+        if (!site->count)
+            continue;
+        shown++;
+        mpi_put_string(text, call_infos[site->call].name);
+        mpi_put_string(text, site->module);
+        mpi_put_uint(text, site->offset);
+        mpi_put_uint(text, site->count);
+        mpi_put_uint(text, site->total_ns);
+        mpi_put_uint(text, site->min_ns);
+        mpi_put_uint(text, site->max_ns);
+        mpi_put_uint(text, site->args_bytes);
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+static void mpi_get_sites(struct scry_call *call)
+{
+    if (call_check_range(call, 1, 0, INT64_MAX))
+        for_each(call, get_sites);
+}
+
+/* ---- who exchanges with whom ---- */
+
+static int get_matrix(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    mpi_put_int(text, stats->rank);
+    buf_putc(text, '[');
+    for (size_t i = 0; i < stats->peer_count; i++) {
+        const struct mpi_stats_peer *peer = &stats->peers[i];
+        if (mpi_stats_is_epoch(peer))
+            continue;
+        mpi_put_int(text, peer->peer);
+        put_comm(text, stats, peer->comm);
+        mpi_put_string(text, call_infos[peer->call].name);
+        mpi_put_uint(text, peer->sent_count);
+        mpi_put_uint(text, peer->sent_bytes);
+        mpi_put_uint(text, peer->got_count);
+        mpi_put_uint(text, peer->got_bytes);
+        mpi_put_uint(text, peer->args_bytes);
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+static void mpi_get_matrix(struct scry_call *call)
+{
+    for_each(call, get_matrix);
+}
+
+/* ---- what goes on ---- */
+
+static int get_pending(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    buf_putc(text, '[');
+    for (size_t i = 0; i < stats->request_count; i++) {
+        const struct mpi_stats_request *request = &stats->requests[i];
+        mpi_put_uint(text, request->handle);
+        mpi_put_string(text, call_infos[request->call].name);
+        mpi_put_string(text, request->flags & MPIA_REQUEST_RECEIVE ? "receive"
+                             : request->flags & MPIA_REQUEST_SEND  ? "send"
+                                                                   : "other");
+        mpi_put_string(text, request->flags & MPIA_REQUEST_INACTIVE ? "inactive"
+                             : request->flags & MPIA_REQUEST_FREED  ? "freed"
+                                                                    : "active");
+        mpi_put_int(text, request->peer);
+        mpi_put_int(text, request->tag);
+        put_comm(text, stats, request->comm);
+        mpi_put_uint(text, request->bytes);
+        mpi_put_uint(text, request->age_ns);
+    }
+    mpi_end_list(text);
+    return 0;
+}
+
+static void mpi_get_pending(struct scry_call *call)
+{
+    for_each(call, get_pending);
+}
+
+static void put_thread(struct buf *text, const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    const struct mpi_stats_now *now = &thread->now;
+    mpi_put_int(text, thread->tid);
+    mpi_put_uint(text, thread->is_main);
+    mpi_put_string(text, thread->ended ? "(ended)" : call_infos[now->call].name);
+    mpi_put_uint(text, now->age_ns);
+    mpi_put_int(text, now->peer);
+    mpi_put_int(text, now->tag);
+    mpi_put_int(text, now->source_peer);
+    mpi_put_int(text, now->source_tag);
+    put_comm(text, stats, now->comm);
+    mpi_put_string(text, comm_name(stats, now->comm));
+    mpi_put_uint(text, now->bytes);
+    mpi_put_uint(text, now->waiting);
+    mpi_put_string(text, now->site.module);
+    mpi_put_uint(text, now->site.offset);
+    mpi_put_uint(text, thread->outermost.compute_ns);
+    mpi_put_uint(text, thread->outermost.communicate_ns);
+}
+
+static int get_state(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
+{
+    mpi_put_string(text, mpi_state_name(stats->state));
+    mpi_put_int(text, stats->rank);
+    mpi_put_int(text, stats->world_size);
+    mpi_put_string(text, stats->library);
+    mpi_put_string(text, stats->fault);
+    buf_putc(text, '[');
+    for (size_t i = 0; i < stats->thread_count; i++)
+        put_thread(text, stats, &stats->threads[i]);
+    mpi_end_list(text);
+    return 0;
+}
+
+static void mpi_get_state(struct scry_call *call)
+{
+    for_each(call, get_state);
+}
+
+static void mpi_reset(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct err err = {0};
+        struct mpi_process *process = process_at(call, i, &err);
+        if (process)
+            mpi_process_reset(process);
+        call_done(call, call->objects[i], process ? 0 : -EOPNOTSUPP, &err);
+    }
+}
+
+#define PROCESSES "token<p>* proc_list"
+#define JOB "a job is named by its directory, its id or its token; \"\": all of this node"
+
+const struct scry_service mpi_services[] = {
+    {"mpi_get_ranks", SCRY_INFORMATION, "[string job] -> { string note; any* ranks }", SCRY_OPTIONAL, mpi_get_ranks,
+     "The ranks of MPI jobs, also of those that were not started by scry (" JOB "): token (u_0: on another node), MPI "
+     "job, rank, size, host, pid, library, state (loaded, running, ended, off; found: known from outside only), "
+     "program, "
+     "job. note: what could not be found out, and why."},
+    {"mpi_get_activity", SCRY_INFORMATION, "[string job] -> any* ranks", SCRY_OPTIONAL, mpi_get_activity,
+     "What the ranks of a job on this node do (" JOB
+     "): job, MPI job, rank, size, host, pid, library, state (starting, computing, in_call, ended, died, aborted; off: "
+     "not counted), 1 if it was spawned, call (\"\": in none), since how many ns it computes or is in the call, world "
+     "rank, tag, the call for people, ns of computation and of communication since MPI_Init, fault. Costs little."},
+    {"mpi_comm_get_info", SCRY_INFORMATION, PROCESSES " -> any* communicators", SCRY_OPTIONAL, mpi_comm_get_info,
+     "The communicators, windows and files of MPI processes: number, kind (intra, inter, window, file), name, size, "
+     "own "
+     "rank, number of the one it was made from (-1: none), call that made it, 1 if it was freed, collective calls on "
+     "it, "
+     "world ranks of its group, and of the remote one."},
+    {"mpi_get_stats", SCRY_INFORMATION,
+     PROCESSES ", [string* primitives], [string* metrics] -> { string* metrics; any* rows }", SCRY_OPTIONAL,
+     mpi_get_stats,
+     "What MPI processes did: for each primitive that occurred, and for computation, communication, "
+     "blocking.computation and blocking.communication of the rank's own thread, the name, then the metrics. "
+     "primitives: "
+     "names with wildcards; metrics: count, total, min, max, average (ns), bytes (as the arguments say), sent, "
+     "received "
+     "(transferred), and of non-blocking ones from post to completion completions, completion_total, completion_min, "
+     "completion_max, completion_average; all if none is given."},
+    {"mpi_get_distribution", SCRY_INFORMATION,
+     PROCESSES ", string name -> { string unit; integer total; any* buckets }", SCRY_OPTIONAL, mpi_get_distribution,
+     "One distribution: from, to (not in it), count, in ns or bytes. name: computation, communication, "
+     "blocking.computation, blocking.communication, or MPI_Send.latency, MPI_Send.size, MPI_Isend.completion and so "
+     "on."},
+    {"mpi_get_sites", SCRY_INFORMATION, PROCESSES ", [integer limit] -> any* sites", SCRY_OPTIONAL, mpi_get_sites,
+     "Where MPI is called from, most time first, at most limit (0: all): call, file, address in it, calls, total, "
+     "shortest and longest time in ns, bytes."},
+    {"mpi_get_matrix", SCRY_INFORMATION, PROCESSES " -> { integer rank; any* rows }", SCRY_OPTIONAL, mpi_get_matrix,
+     "Whom processes exchange messages with: world rank (-1: any, -2: nobody, -3: none, -4: root, -5: another MPI "
+     "job), "
+     "number of the communicator, call (\"\": messages of the user; else the collective with its root, or the "
+     "one-sided "
+     "operation with its target), messages and bytes sent, messages and bytes received, bytes as the arguments say."},
+    {"mpi_get_pending", SCRY_INFORMATION, PROCESSES " -> any* operations", SCRY_OPTIONAL, mpi_get_pending,
+     "Operations that were begun and are not completed: request, call, send, receive or other, active, inactive or "
+     "freed, world rank, tag, number of the communicator, bytes, age in ns."},
+    {"mpi_get_state", SCRY_INFORMATION,
+     PROCESSES " -> { string state; integer rank; integer<bytes> size; string library; string fault; any* threads }",
+     SCRY_OPTIONAL, mpi_get_state,
+     "What the threads of MPI processes are in: thread id, 1 for the rank's own, call (\"\": it computes), since how "
+     "many "
+     "ns, world rank, tag, rank and tag of the receiving half of a send-receive, number and name of the communicator, "
+     "window or file, bytes, requests waited for, file and address of the call, ns of computation and of "
+     "communication."},
+    {"mpi_get_wait_graph", SCRY_INFORMATION,
+     "[string job], [integer record] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }",
+     SCRY_OPTIONAL, mpi_get_wait_graph,
+     "Why the ranks of a job do not move (" JOB
+     "). It takes some tenths of a second, in which is seen who polls and who has no processor; not in braces and when "
+     "an event happens. record: 1 if what is seen is to be written to the job's directory. still: ns without a call "
+     "begun or ended; ranks: index, MPI job, rank, "
+     "pid, state, 1 if it can never move again, index of the rank it waits for in the end (-1); waits: index of the "
+     "rank, "
+     "thread id, reason (send, receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it "
+     "may have come "
+     "true "
+     "already, indices of the ranks any of which would do; findings, gravest first: kind (deadlock, mismatch, ...), "
+     "indices of the ranks, indices of those that wait for them, text; text: all of it for people."},
+    {"mpi_flush", SCRY_MANIPULATION, "[string job] -> void", SCRY_OPTIONAL, mpi_flush,
+     "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
+    {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,
+     "Statistics of MPI processes begin anew, with each thread's next call."},
+    {"mpi_load", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_load,
+     "Bring the interposer into MPI processes that were not started by scry: from then on their calls are counted, "
+     "events "
+     "of library calls happen, and they have message queues. One of a process's threads is made to load it, at a "
+     "moment "
+     "at which that is safe; where none is found within 3 s, or it cannot be done at all, the error says why."},
+    {"mpi_job_has_stalled", SCRY_EVENT,
+     "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text; string "
+     "finding }",
+     SCRY_OPTIONAL, NULL,
+     "For that long no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Told once for "
+     "each stall; ranks: how many there are on this node; text: why they do not move, as mpi_get_wait_graph has it; "
+     "finding: its first finding, in a line.",
+     .event = &mpi_stalled_ops},
+    SERVICE_END,
+};

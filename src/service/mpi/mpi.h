@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi/mpi.h), as tools see
+ * them. mpi.c has the table and the services on single processes, mpi/job.c, mpi_why.c and mpi/activity.c those on
+ * jobs, mpi/stall.c the event, mpi/load.c brings the interposer into processes that run.
+ */
+#ifndef SCRY_SERVICE_MPI_MPI_H
+#define SCRY_SERVICE_MPI_MPI_H
+
+#include "base/buf.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/analysis/why.h"
+
+struct event_ops;
+struct monitor;
+struct scry_call;
+
+void mpi_get_ranks(struct scry_call *call);
+void mpi_get_activity(struct scry_call *call);
+void mpi_get_wait_graph(struct scry_call *call);
+void mpi_flush(struct scry_call *call);
+void mpi_load(struct scry_call *call);
+extern const struct event_ops mpi_stalled_ops;
+
+/* Why the ranks of a job (directory; NULL: all) do not move, by looks at one moment: for who cannot wait; and its first
+ * finding in a line. 0 or -ENOMEM. */
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line);
+
+/* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
+const char *mpi_job_named(struct scry_call *call);
+
+/* Values of a flat list, each with its comma; mpi_end_list takes the last one away. */
+void mpi_put_string(struct buf *text, const char *string);
+void mpi_put_uint(struct buf *text, uint64_t number);
+void mpi_put_int(struct buf *text, int64_t number);
+void mpi_end_list(struct buf *text);
+
+const char *mpi_state_name(uint32_t state); /* enum mpi_state */
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event mpi_job_has_stalled: for so many seconds no rank of a job on this node has begun or ended a call of MPI,
+ * and at least one is in a call. Told once for each stall. Nothing is looked at while no request asks for it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/event.h"
+#include "monitor/mpi/mpi.h"
+#include "service/ct/ct.h"
+#include "service/mpi/mpi.h"
+#include "service/mpi/stall.h"
+#include "service/omis/service.h"
+
+enum { LOOKS = 4 /* in the time that is asked for */, LONGEST_S = 1000000 };
+static const double SHORTEST_S = 0.1;
+
+enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUTPUTS };
+
+struct stall { /* csr->event_data */
+    struct mpi_stall judged;
+    bool telling; /* it is raised for this request now */
+};
+
+static void look_at(void *ctx, struct mpi_process *process)
+{
+    struct mpi_stall_look *look = ctx;
+    bool in_call;
+    look->mark = look->mark * 1000003 + mpi_process_mark(process, &in_call) + (uint64_t)mpi_process_pid(process);
+    look->ranks++;
+    look->in_call += in_call;
+}
+
+static void tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
+{
+    struct buf text = BUF_INIT, finding = BUF_INIT;
+    mpi_job_why_text(monitor, dir, &text, &finding);
+    uint64_t now = clock_now_ns();
+    struct value outputs[OUTPUTS] = {value_string(span_str(dir ? dir : "")),
+                                     value_floating((double)(now - since_ns) / 1e9), value_uint(ranks),
+                                     value_string(span_of(text.data ? text.data : "", text.len)),
+                                     value_string(span_of(finding.data ? finding.data : "", finding.len))};
+    struct event event = {.service = registry_find(monitor->registry, span_str("mpi_job_has_stalled")),
+                          .time_ns = now,
+                          .outputs = outputs,
+                          .output_count = OUTPUTS};
+    stall->telling = true;
+    monitor_enter(monitor);
+    event_raise(monitor, &event);
+    stall->telling = false;
+    monitor_leave(monitor);
+    buf_done(&text);
+    buf_done(&finding);
+}
+
+/* The job as it is named now; "" for all; NULL: nobody follows it (yet). */
+static const char *job_of(const struct csr *csr)
+{
+    struct span name = csr->event_args[0].text;
+    return name.len ? job_directory(csr->object.monitor, name) : "";
+}
+
+/* true: it was told, and the list of requests may be another one now. */
+static bool check(struct csr *csr)
+{
+    struct monitor *monitor = csr->object.monitor;
+    struct stall *stall = csr->event_data;
+    struct mpi_stall_look look = {0};
+    const char *dir = job_of(csr);
+    if (!dir)
+        return false;
+    mpi_process_each(monitor->mpi, *dir ? dir : NULL, look_at, &look);
+    if (!mpi_stall_begins(&stall->judged, &look, clock_now_ns()))
+        return false;
+    tell(monitor, *dir ? dir : NULL, stall, look.ranks, stall->judged.since_ns);
+    return true;
+}
+
+/* While there is a request, enabled or not. */
+static bool is_asked(struct monitor *monitor, const struct service *service)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (object_is(object, "c") && ((struct csr *)object)->event_service == service)
+            return true;
+    return false;
+}
+
+static bool look_around(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    struct service *service = registry_find(monitor->registry, span_str("mpi_job_has_stalled"));
+    for (struct csr *csr = service->enabled; csr; csr = csr->next_enabled)
+        if (check(csr)) /* the others have their turn the next time */
+            break;
+    return is_asked(monitor, service);
+}
+
+static Omis_status define(struct csr *csr, struct err *err)
+{
+    struct monitor *monitor = csr->object.monitor;
+    double seconds = csr->event_args[1].floating.number;
+    struct stall *stall = arena_zalloc(&csr->arena, 1, sizeof *stall);
+    if (!stall)
+        return OMIS_NO_MEMORY;
+    if (!(seconds >= SHORTEST_S && seconds <= LONGEST_S)) {
+        err_set(err, -EINVAL, "seconds: expected a number from %g to %d", SHORTEST_S, LONGEST_S);
+        return OMIS_PARAMETER_ERROR;
+    }
+    if (!monitor->mpi) {
+        err_set(err, -EOPNOTSUPP, "this monitor watches no MPI programs");
+        return OMIS_UNSUPPORTED_SERVICE;
+    }
+    stall->judged.limit_ns = (uint64_t)(seconds * 1e9);
+    csr->event_data = stall;
+    return mpi_watch(monitor->mpi, stall->judged.limit_ns / LOOKS, look_around, monitor) < 0 ? OMIS_NO_MEMORY : OMIS_OK;
+}
+
+static bool match(const struct csr *csr, const struct event *event)
+{
+    return ((const struct stall *)csr->event_data)->telling;
+}
+
+const struct event_ops mpi_stalled_ops = {.define = define, .match = match};

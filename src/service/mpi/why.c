@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mpi_get_wait_graph: why the ranks of a job do not move. Two looks at them, with some time between
+ * (jobdir/mpi/look.h), then the analysis (jobdir/analysis/why.h). `scry why` has what was seen from the record, and the
+ * same analysis.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loop.h"
+#include "jobdir/mpi/look.h"
+#include "jobdir/analysis/polls.h"
+#include "monitor/engine/call.h"
+#include "monitor/mpi/mpi.h"
+#include "service/mpi/mpi.h"
+#include "service/omis/service.h"
+#include "shm/waits.h"
+
+enum { LOOKS = 3 /* at most, until it is known of all stopped threads who stopped them */ };
+
+struct question {
+    struct monitor *monitor;
+    const char *dir;                  /* NULL: all jobs */
+    bool record;                      /* what is seen is written */
+    struct mpi_stats_set before, set; /* as the ranks were at the first look and at the second */
+    struct mpi_look *look;
+    unsigned looks;
+    bool failed; /* out of memory */
+    struct loop_source *timer;
+    struct later *later;
+};
+
+/* ---- the looks ---- */
+
+static void gather_living(void *ctx, struct mpi_process *process)
+{
+    struct question *question = ctx;
+    struct mpi_stats *stats = mpi_stats_set_next(&question->set);
+    struct err err;
+    question->failed |= !stats;
+    if (stats && mpi_process_take(process, stats, question->set.arena, &err) == 0 && stats->rank >= 0)
+        question->set.count++;
+}
+
+static void gather_past(void *ctx, const struct mpi_past *past)
+{
+    struct question *question = ctx;
+    struct mpi_stats_set *set = &question->set;
+    for (size_t i = 0; i < set->count; i++) /* it executed another program, and goes on */
+        if (set->ranks[i].rank == past->rank && strcmp(set->ranks[i].namespace, past->namespace) == 0)
+            return;
+    struct mpi_stats *stats = mpi_stats_set_next(set);
+    const char *namespace = stats ? arena_dup(set->arena, past->namespace, strlen(past->namespace)) : NULL;
+    question->failed |= !namespace;
+    if (!namespace)
+        return;
+    *stats = (struct mpi_stats){.name = "",
+                                .node = "",
+                                .exe = "",
+                                .processor = "",
+                                .library = "",
+                                .library_version = "",
+                                .namespace = namespace,
+                                .fault = "",
+                                .pid = past->pid,
+                                .rank = past->rank,
+                                .world_size = past->size,
+                                .state = past->state,
+                                .aborted = past->aborted,
+                                .abort_code = past->abort_code};
+    set->count++;
+}
+
+/* The first look, at the ranks as they are now. */
+static void look_begin(struct question *question)
+{
+    if (!question->looks++)
+        mpi_process_each(question->monitor->mpi, question->dir, gather_living, question);
+    mpi_stats_set_done(&question->before);
+    question->before = question->set;
+    question->set = (struct mpi_stats_set){0};
+    question->failed |= mpi_look_begin(&question->look, &question->before) < 0;
+}
+
+/* The second one. true: a further one may say more. */
+static bool look_end(struct question *question, bool at_once)
+{
+    mpi_process_each(question->monitor->mpi, question->dir, gather_living, question);
+    if (question->failed)
+        return false;
+    if (at_once) {
+        mpi_look_end_at_once(question->look, &question->set);
+    } else {
+        mpi_polls_find(&question->set, &question->before);
+        mpi_look_end(question->look, &question->set);
+    }
+    question->look = NULL;
+    return !at_once && question->looks < LOOKS && mpi_look_is_unsaid(&question->set);
+}
+
+static int record(struct question *question, struct err *err)
+{
+    int code = 0;
+    for (size_t i = 0; i < question->set.count && code == 0; i++) {
+        struct mpi_stats *stats = &question->set.ranks[i];
+        struct mpi_process *process = mpi_process_find(question->monitor->mpi, stats->pid);
+        stats->distribution_count = 0; /* they say nothing of waiting */
+        if (process && *mpi_process_job(process))
+            code = mpi_process_record(process, stats, err);
+    }
+    return code;
+}
+
+static int conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
+{
+    mpi_past_each(question->monitor->mpi, question->dir, gather_past, question);
+    mpi_stats_set_sort(&question->set);
+    mpi_stats_set_forget_ended(&question->set);
+    return question->failed ? -ENOMEM : mpi_why_find(ret_why, &question->set, NULL, arena);
+}
+
+static void question_done(struct question *question)
+{
+    loop_remove(question->timer);
+    mpi_look_end(question->look, NULL);
+    mpi_stats_set_done(&question->before);
+    mpi_stats_set_done(&question->set);
+}
+
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line)
+{
+    struct question question = {.monitor = monitor, .dir = dir};
+    struct arena arena = ARENA_INIT;
+    struct mpi_why why;
+    look_begin(&question);
+    look_end(&question, true);
+    int code = conclude(&question, &why, &arena);
+    if (code == 0) {
+        mpi_why_text(out, &why);
+        mpi_why_line(line, &why);
+    }
+    question_done(&question);
+    arena_done(&arena);
+    return code;
+}
+
+/* ---- the answer ---- */
+
+static void put_indices(struct buf *text, const uint32_t *indices, size_t count)
+{
+    buf_putc(text, '[');
+    for (size_t i = 0; i < count; i++)
+        mpi_put_uint(text, indices[i]);
+    mpi_end_list(text);
+    buf_putc(text, ',');
+}
+
+static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
+{
+    const struct mpi_why_rank *rank = &why->ranks[index];
+    for (size_t i = 0; i < rank->thread_count; i++)
+        for (size_t k = 0; k < rank->threads[i].condition_count; k++) {
+            const struct mpi_why_condition *condition = &rank->threads[i].conditions[k];
+            mpi_put_uint(text, index);
+            mpi_put_int(text, rank->threads[i].thread ? rank->threads[i].thread->tid : 0);
+            mpi_put_string(text, mpi_why_reason_name(condition->reason));
+            mpi_put_string(text, call_info(condition->call)->name);
+            mpi_put_int(text, condition->peer);
+            mpi_put_int(text, condition->tag);
+            mpi_put_uint(text, condition->maybe);
+            put_indices(text, condition->for_ranks, condition->for_count);
+        }
+}
+
+static void put_graph(struct buf *text, const struct mpi_why *why)
+{
+    mpi_put_uint(text, why->still_ns);
+    buf_putc(text, '[');
+    for (size_t i = 0; i < why->count; i++) {
+        const struct mpi_why_rank *rank = &why->ranks[i];
+        mpi_put_uint(text, i);
+        mpi_put_string(text, rank->stats->namespace);
+        mpi_put_int(text, rank->stats->rank);
+        mpi_put_int(text, rank->stats->pid);
+        mpi_put_string(text, mpi_why_state_name(rank->state));
+        mpi_put_uint(text, rank->stuck);
+        mpi_put_int(text, rank->root == MPI_WHY_NONE ? -1 : (int64_t)rank->root);
+    }
+    mpi_end_list(text);
+    buf_puts(text, ",[");
+    for (size_t i = 0; i < why->count; i++)
+        put_waits(text, why, i);
+    mpi_end_list(text);
+    buf_puts(text, ",[");
+    for (size_t i = 0; i < why->finding_count; i++) {
+        const struct mpi_why_finding *finding = &why->findings[i];
+        mpi_put_string(text, mpi_why_kind_name(finding->kind));
+        put_indices(text, finding->ranks, finding->rank_count);
+        put_indices(text, finding->victims, finding->victim_count);
+        mpi_put_string(text, finding->text);
+    }
+    mpi_end_list(text);
+    buf_putc(text, ',');
+    struct buf people = BUF_INIT;
+    mpi_why_text(&people, why);
+    value_print_string(text, span_of(people.data ? people.data : "", people.len));
+    buf_done(&people);
+}
+
+static void answer(struct question *question, struct scry_call *call)
+{
+    struct arena arena = ARENA_INIT;
+    struct mpi_why why;
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    int code = question->record ? record(question, &err) : 0;
+    if (code == 0)
+        code = conclude(question, &why, &arena);
+    if (code < 0) {
+        call_fail_errno(call, NULL, code, &err);
+    } else {
+        put_graph(&text, &why);
+        call_text(call, NULL, &text);
+    }
+    buf_done(&text);
+    arena_done(&arena);
+    question_done(question);
+}
+
+static void on_timer(void *ctx)
+{
+    struct question *question = ctx;
+    if (mpi_look_goes_on(question->look))
+        return;
+    if (look_end(question, false))
+        look_begin(question);
+    if (question->look)
+        return;
+    struct later *later = question->later;
+    answer(question, call_later_begin(later));
+    call_later_end(later, true);
+}
+
+static void cancelled(void *ctx)
+{
+    question_done(ctx);
+}
+
+void mpi_get_wait_graph(struct scry_call *call)
+{
+    const uint64_t look_ns = wait_policies[WAIT_RANKS].look_ms * WAITS_NS_PER_MS;
+    const char *dir = mpi_job_named(call);
+    struct question *question = arena_zalloc(call->arena, 1, sizeof *question);
+    if (!dir)
+        return;
+    dir = arena_dup(call->arena, dir, strlen(dir));
+    if (!question || !dir) {
+        call_fail_errno(call, NULL, -ENOMEM, NULL);
+        return;
+    }
+    question->monitor = call->monitor;
+    question->dir = *dir ? dir : NULL;
+    question->record = call_unsigned(call, 1);
+    look_begin(question);
+    if (question->before.count && !question->failed)
+        question->timer = loop_add_timer(call->monitor->loop, look_ns, look_ns, on_timer, question);
+    question->later = question->timer ? call_later(call, cancelled, question) : NULL;
+    if (question->later)
+        return;
+    look_end(question, true);
+    answer(question, call);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services without an object (specification 8.2.3), and the extension `scry`: what the monitor says about itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/state.h"
+#include "service/omis/service.h"
+
+static void print(struct scry_call *call)
+{
+    struct buf text = BUF_INIT;
+    value_print_uint(&text, call->args[0].list.count);
+    buf_putc(&text, ',');
+    value_print(&text, &call->args[0]);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+/* "1.2.3" -> 1, 2 */
+static void own_version(unsigned *ret_major, unsigned *ret_minor)
+{
+    *ret_major = *ret_minor = 0;
+    if (sscanf(SCRY_VERSION, "%u.%u", ret_major, ret_minor) < 1)
+        *ret_major = 0;
+}
+
+static void version(struct scry_call *call)
+{
+    unsigned major, minor;
+    own_version(&major, &minor);
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "2,0,\"scry %s\",%u,%u", SCRY_VERSION, major, minor);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+static void extensions(struct scry_call *call)
+{
+    const struct registry *registry = call->monitor->registry;
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "%zu,[", registry->extension_count);
+    for (size_t i = 0; i < registry->extension_count; i++)
+        buf_printf(&text, "%s\"%s\"", i ? "," : "", registry->extensions[i]);
+    buf_putc(&text, ']');
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+static void list_services(struct registry *registry, struct span extension, bool partly, struct buf *text)
+{
+    struct buf names = BUF_INIT;
+    size_t count = 0;
+    for (struct service *service = registry->services; service; service = service->hh.next) {
+        if (!span_is(extension, service->extension) || (service->row->missing && service->row->missing()) ||
+            !!(service->row->requirement & SCRY_PARTLY) != partly)
+            continue;
+        buf_printf(&names, "%s\"%s\"", count++ ? "," : "", service->row->name);
+    }
+    buf_printf(text, "%zu,[%s]", count, names.data ? names.data : "");
+    text->failed |= names.failed;
+    buf_done(&names);
+}
+
+static void services(struct scry_call *call)
+{
+    struct registry *registry = call->monitor->registry;
+    struct span extension = call->args[0].text;
+    if (extension.len && !registry_has_extension(registry, extension)) {
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "there is no extension \"%.*s\": extensions() lists them",
+                  SPAN_ARG(extension));
+        return;
+    }
+    struct buf text = BUF_INIT;
+    list_services(registry, extension, false, &text);
+    buf_putc(&text, ',');
+    list_services(registry, extension, true, &text);
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+static void print_c_string(struct buf *text, const char *string)
+{
+    value_print_string(text, span_str(string ? string : ""));
+}
+
+static void describe(const struct service *service, struct buf *text)
+{
+    static const char *const kinds[] = {"information", "manipulation", "event"};
+    static const char *const classes[] = {"R", "P", "O"};
+    const struct scry_service *row = service->row;
+    print_c_string(text, row->name);
+    buf_putc(text, ',');
+    print_c_string(text, kinds[row->kind]);
+    buf_putc(text, ',');
+    print_c_string(text, row->signature);
+    buf_putc(text, ',');
+    print_c_string(text, classes[row->requirement & ~SCRY_PARTLY]);
+    buf_putc(text, ',');
+    print_c_string(text, row->doc);
+    buf_putc(text, ',');
+    print_c_string(text, row->missing ? row->missing() : "");
+}
+
+/* With "": the names of all services, also of extensions and of those that do not work here. */
+static void service_get_info(struct scry_call *call)
+{
+    struct registry *registry = call->monitor->registry;
+    struct span name = call->args[0].text;
+    struct buf text = BUF_INIT;
+    if (name.len) {
+        const struct service *service = registry_find(registry, name);
+        if (!service) {
+            call_fail(call, NULL, OMIS_UNKNOWN_SERVICE, "there is no service %.*s", SPAN_ARG(name));
+            return;
+        }
+        describe(service, &text);
+    } else {
+        for (struct service *service = registry->services; service; service = service->hh.next) {
+            if (text.len)
+                buf_putc(&text, ',');
+            print_c_string(&text, service->row->name);
+        }
+    }
+    call_text(call, NULL, &text);
+    buf_done(&text);
+}
+
+const struct scry_service misc_services[] = {
+    {"print", SCRY_INFORMATION, "any* args -> { integer numargs; any* args }", SCRY_REQUIRED, print,
+     "Return the arguments."},
+    {"version", SCRY_INFORMATION,
+     "-> { integer omis_major; integer omis_minor; string ocm_ident; integer ocm_major; integer ocm_minor }",
+     SCRY_REQUIRED, version, "Return the versions of OMIS and of this monitor."},
+    {"extensions", SCRY_INFORMATION, "-> { integer numext; string* extension }", SCRY_REQUIRED, extensions,
+     "Return the prefixes of the available extensions."},
+    {"services", SCRY_INFORMATION,
+     "string extension -> { integer numfully; string* fully_impl; integer numpart; string* part_impl }", SCRY_REQUIRED,
+     services, "Return the services of an extension, \"\" for the basic ones, that work on this machine."},
+    SERVICE_END,
+};
+
+static void monitor_get_state(struct scry_call *call)
+{
+    struct buf lines = BUF_INIT, text = BUF_INIT;
+    monitor_state_print(call->monitor, &lines);
+    buf_putc(&text, '[');
+    for (size_t at = 0; at < lines.len;) {
+        size_t len = (size_t)((char *)memchr(lines.data + at, '\n', lines.len - at) - (lines.data + at));
+        buf_puts(&text, at ? "," : "");
+        value_print_string(&text, span_of(lines.data + at, len));
+        at += len + 1;
+    }
+    buf_putc(&text, ']');
+    text.failed |= lines.failed;
+    call_text(call, NULL, &text);
+    buf_done(&lines);
+    buf_done(&text);
+}
+
+static void monitor_set_log_level(struct scry_call *call)
+{
+    const char *level = call_string(call, 0);
+    if (!level)
+        return;
+    if (log_set_level(level) < 0)
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "\"%s\" is no level: error, warning, info or debug", level);
+    else
+        call_ok(call, NULL);
+}
+
+const struct scry_service scry_services[] = {
+    {"scry_service_get_info", SCRY_INFORMATION,
+     "string name -> { string name; string kind; string signature; string class; string doc; string unsupported } "
+     "! OMIS_UNKNOWN_SERVICE",
+     SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
+    {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL, monitor_get_state,
+     "What the monitor holds now, a string for each thing: a word that says what it is, then key=value; texts are in "
+     "quotation marks. For people, and for grep: `scry monitor --state` prints it."},
+    {"scry_monitor_set_log_level", SCRY_MANIPULATION, "string level -> void ! OMIS_PARAMETER_ERROR", SCRY_OPTIONAL,
+     monitor_set_log_level, "From now on the monitor logs error, warning, info or debug, whatever SCRY_LOG was."},
+    SERVICE_END,
+};

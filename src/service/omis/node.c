@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services on nodes (specification 8.1.1). */
+#include "monitor/engine/node.h"
+
+#include <stdlib.h>
+
+#include "monitor/engine/call.h"
+#include "probe/node.h"
+#include "service/omis/service.h"
+
+static void node_attach(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        call->tool->node_attached = true;
+        call_ok(call, call->objects[i]);
+    }
+}
+
+static void node_attach2(struct scry_call *call)
+{
+    const char *name = call_string(call, 0);
+    if (!name)
+        return;
+    struct node *node = call->monitor->node;
+    if (!node_is_local(node, name)) {
+        call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
+                  "unsupported: node_attach2 reaches only this machine (\"localhost\" or \"%s\"), not \"%s\"",
+                  node->name, name);
+        return;
+    }
+    call->tool->node_attached = true;
+    struct buf text = BUF_INIT;
+    buf_puts(&text, node->object.token);
+    call_text(call, NULL, &text); /* a constructor: it works on no node */
+    buf_done(&text);
+}
+
+/* Detaching a node detaches its processes; conditional requests stay defined. */
+static void node_detach(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        while (call->tool->attachments)
+            process_detach(call->tool, call->tool->attachments->process);
+        call->tool->node_attached = false;
+        call_ok(call, call->objects[i]);
+    }
+}
+
+enum { NODE_INFO_BITS = 14 };
+
+static void print_info(struct scry_call *call)
+{
+    struct node *node = call->monitor->node;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct buf text = BUF_INIT;
+        struct err err = {0};
+        int code = node_probe_print(node->probe, call_unsigned(call, 1), &text, &err);
+        if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else
+            call_text(call, call->objects[i], &text);
+        buf_done(&text);
+    }
+}
+
+/* A request for rates that nobody has asked for before: they need a moment. */
+struct question {
+    struct later *later;
+    struct loop_source *timer;
+};
+
+static void question_cancel(void *ctx)
+{
+    struct question *question = ctx;
+    loop_remove(question->timer);
+    free(question);
+}
+
+static void question_answer(void *ctx)
+{
+    struct question *question = ctx;
+    struct later *later = question->later;
+    print_info(call_later_begin(later));
+    call_later_end(later, true);
+    question_cancel(question);
+}
+
+static void node_get_info(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, (1 << NODE_INFO_BITS) - 1) || !call->object_count)
+        return;
+    struct node *node = call->monitor->node;
+    if (!node->probe && node_probe_new(&node->probe) < 0) {
+        call_fail(call, NULL, OMIS_NO_MEMORY, "out of memory");
+        return;
+    }
+    uint64_t wait_ns = node_probe_wait_ns(node->probe, call_unsigned(call, 1));
+    struct question *question = wait_ns ? calloc(1, sizeof *question) : NULL;
+    if (question)
+        question->timer = loop_add_timer(call->monitor->loop, wait_ns, 0, question_answer, question);
+    if (question && question->timer)
+        question->later = call_later(call, question_cancel, question);
+    if (question && question->later)
+        return;
+    if (question)
+        question_cancel(question);
+    print_info(call);
+}
+
+const struct scry_service node_services[] = {
+    {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_attach,
+     "Attach to nodes known by their tokens."},
+    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL | SCRY_PARTLY, node_attach2,
+     "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
+    {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_detach,
+     "Detach from nodes and all processes on them."},
+    {"node_get_info", SCRY_INFORMATION,
+     "token<n>* node_list, integer flags -> { [string name]; [string os_name; string os_version; string os_release; "
+     "string os_nodename; integer os_boottime]; [string cpu_arch; integer cpu_num; integer cpu_maxproc; integer<MHz> "
+     "cpu_clock; "
+     "floating cpu_intbench; floating cpu_fpbench]; [integer<pages> mem_numpages; integer<bytes> mem_pagesize; "
+     "floating mem_bench]; "
+     "[integer dsk_num; integer<pages> dsk_size; integer<pages> dsk_tmpsize; integer<pages> dsk_swapspace; floating "
+     "dsk_bench]; "
+     "[integer net_numlinks; any* net_info]; [integer usr_maxlogins]; [integer<1/s> os_ctxtswitch; integer<1/s> "
+     "os_execs; "
+     "integer<1/s> os_syscalls]; [integer cpu_rql; integer cpu_dwj; integer cpu_pwj; integer cpu_slj; integer cpu_swj; "
+     "floating cpu_rql1; floating cpu_rql5; floating cpu_rql15]; [integer<pages> mem_freepages; integer<pages> "
+     "mem_usedpages; "
+     "integer<pages> mem_freeswap]; [integer<1/s> vm_swap; integer<1/s> vm_swapin; integer<1/s> vm_swapout; "
+     "integer<1/s> vm_page; integer<1/s> "
+     "vm_pagein; "
+     "integer<1/s> vm_pageout]; [integer<1/s> dsk_rawrd; integer<1/s> dsk_rawwr; integer<1/s> dsk_nfsrd; integer<1/s> "
+     "dsk_nfswr; integer<1/s> "
+     "dsk_sysrd; "
+     "integer<1/s> dsk_syswr]; [integer<1/s> net_lpkt; integer<1/s> net_fpkt; integer<1/s> net_fpktrcv; integer<1/s> "
+     "net_fpktsnd; integer<1/s> "
+     "net_spkt; "
+     "integer<1/s> net_spktrcv; integer<1/s> net_spktsnd]; [integer usr_numlocal; integer usr_localact; integer "
+     "usr_numremote; "
+     "integer usr_remoteact] }",
+     SCRY_PARTIAL | SCRY_PARTLY, node_get_info,
+     "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes; -1 is what Linux does not count."},
+    SERVICE_END,
+};

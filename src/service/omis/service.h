@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The families of services, one file each. A family is a table of rows ended by an empty one; adding a service is a row
+ * and its handler there, and a test.
+ */
+#ifndef SCRY_SERVICE_OMIS_SERVICE_H
+#define SCRY_SERVICE_OMIS_SERVICE_H
+
+#include <scry/ext.h>
+
+struct monitor;
+
+extern const struct scry_service node_services[], proc_services[], proc_memory_services[], proc_event_services[],
+    thread_services[], thread_register_services[], thread_event_services[], scry_thread_event_services[],
+    lib_call_services[], message_services[], csr_services[], user_event_services[], misc_services[], scry_services[],
+    job_services[], ct_services[], mpi_services[], mpi_message_services[];
+
+/* Registers them all. 0 or -errno (a row is wrong: logged). */
+int service_register_all(struct monitor *monitor);
+
+/* Lets the agents' events come in, once monitor->agents is there. */
+void ct_start(struct monitor *monitor);
+void lib_call_start(struct monitor *monitor);
+
+#define SERVICE_END \
+    { \
+        .name = NULL \
+    }
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services on threads that manipulate and inform (specification 8.1.3); registers are in thread_regs.c. */
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/dirs.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/node.h"
+#include "monitor/engine/runstate.h"
+#include "monitor/engine/tracing.h"
+#include "probe/proc.h"
+#include "service/omis/priority.h"
+#include "service/omis/service.h"
+
+/* ---- manipulation ---- */
+
+static void thread_detach(struct scry_call *call)
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        if (runstate_detach_thread(call->tool, call_thread(call, i)) < 0)
+            call_fail(call, call->objects[i], OMIS_NO_MEMORY, "out of memory");
+        else
+            call_ok(call, call->objects[i]);
+    }
+}
+
+static void thread_stop(struct scry_call *call)
+{
+    runstate_apply(call, RUNSTATE_STOP);
+}
+
+static void thread_continue(struct scry_call *call)
+{
+    runstate_apply(call, RUNSTATE_CONTINUE);
+}
+
+static void thread_suspend(struct scry_call *call)
+{
+    runstate_apply(call, RUNSTATE_SUSPEND);
+}
+
+static void thread_resume(struct scry_call *call)
+{
+    runstate_apply(call, RUNSTATE_RESUME);
+}
+
+static void thread_send_signal(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, SIGRTMAX))
+        return;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct thread *thread = call_thread(call, i);
+        if (syscall(SYS_tgkill, thread->process->pid, thread->tid, (int)call_integer(call, 1)) < 0)
+            call_fail_errno(call, call->objects[i], -errno, NULL);
+        else
+            call_ok(call, call->objects[i]);
+    }
+}
+
+static void thread_set_priority(struct scry_call *call)
+{
+    if (!priority_check(call))
+        return;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct thread *thread = call_thread(call, i);
+        priority_set(call, call->objects[i], thread->process->pid, thread->tid);
+    }
+}
+
+/* Runs a tracer call on each thread; the process is given back when the execution is over. */
+static void with_tracer(struct scry_call *call, int (*act)(struct tracer *, struct thread *, uint64_t, struct err *))
+{
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct thread *thread = call_thread(call, i);
+        struct err err = {0};
+        int code = tracing_seize(thread->process, &err);
+        if (code == 0)
+            code = act(call->monitor->tracer, thread, call_unsigned(call, 1), &err);
+        call_done(call, call->objects[i], code, &err);
+    }
+}
+
+static int go_to(struct tracer *tracer, struct thread *thread, uint64_t addr, struct err *err)
+{
+    return tracer_goto(tracer, thread->tid, addr, err);
+}
+
+static void thread_goto(struct scry_call *call)
+{
+    with_tracer(call, go_to);
+}
+
+/* And what it leaves on the stack is not shown. */
+static int call_function(struct tracer *tracer, struct thread *thread, uint64_t addr, struct err *err)
+{
+    struct tracer_call_place place;
+    int code = tracer_call(tracer, thread->tid, addr, &place, err);
+    if (code == 0)
+        tracing_note_call(thread->process, &place);
+    return code;
+}
+
+static void thread_call(struct scry_call *call)
+{
+    with_tracer(call, call_function);
+}
+
+/* ---- information ---- */
+
+enum { THREAD_INFO_BITS = 12, THREAD_INFO_STAT = 0xf00 /* the bits that need /proc/PID/task/TID/stat */ };
+
+static void print_parent(const struct thread *thread, struct buf *text)
+{
+    buf_puts(text, thread->parent[0] ? thread->parent : TOKEN_UNDEFINED);
+}
+
+static uint64_t entry_point(pid_t pid)
+{
+    char path[64];
+    Elf64_auxv_t *items = NULL;
+    size_t len = 0;
+    uint64_t entry = 0;
+    snprintf(path, sizeof path, "/proc/%d/auxv", pid);
+    if (file_read(path, (char **)&items, &len) == 0)
+        for (size_t i = 0; i < len / sizeof *items; i++)
+            if (items[i].a_type == AT_ENTRY)
+                entry = items[i].a_un.a_val;
+    free(items);
+    return entry;
+}
+
+/* Of the first thread the program's entry point. The functions of others are known to the thread library only. */
+static void print_root(const struct thread *thread, struct buf *text)
+{
+    uint64_t entry = thread->tid == thread->process->pid ? entry_point(thread->process->pid) : 0;
+    if (entry)
+        value_print_uint(text, entry);
+    else
+        buf_puts(text, "-1");
+}
+
+static void print_stack_size(const struct thread *thread, struct buf *text)
+{
+    uint64_t size;
+    if (proc_stack_size(thread->process->pid, thread->tid, &size) == 0 && size)
+        value_print_uint(text, size);
+    else
+        buf_puts(text, "-1");
+}
+
+static void print_member(struct thread *thread, int bit, const struct proc_stat *stat, struct buf *text)
+{
+    switch (bit) {
+    case 0:
+        buf_puts(text, thread->process->object.token);
+        break;
+    case 1: /* no thread library gives threads names that mean something outside the process */
+        value_print_int(text, thread->tid);
+        break;
+    case 2:
+        print_root(thread, text);
+        break;
+    case 3:
+        print_parent(thread, text);
+        break;
+    case 4:
+        buf_puts(text, TOKEN_UNDEFINED);
+        break;
+    case 5:
+        print_stack_size(thread, text);
+        break;
+    case 6:
+        buf_puts(text, thread->object.monitor->node->object.token);
+        break;
+    case 7:
+        value_print_int(text, thread->tid);
+        break;
+    case 8:
+        value_print_int(text, runstate_must_wait(thread) ? PROC_STOPPED : proc_state_of(stat));
+        break;
+    case 9:
+        value_print_floating(text, (double)(stat->user_ns + stat->system_ns) / 1e9);
+        break;
+    case 10:
+        value_print_int(text, stat->nice);
+        break;
+    default:
+        value_print_floating(text, (double)stat->system_ns / 1e9);
+        break;
+    }
+}
+
+static void thread_get_info(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, (1 << THREAD_INFO_BITS) - 1))
+        return;
+    uint64_t flags = call_unsigned(call, 1);
+    struct buf text = BUF_INIT;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct thread *thread = call_thread(call, i);
+        struct proc_stat stat;
+        int code = flags & THREAD_INFO_STAT ? proc_stat_read(thread->process->pid, thread->tid, &stat) : 0;
+        if (code < 0) {
+            call_fail_errno(call, call->objects[i], code, NULL);
+            continue;
+        }
+        buf_clear(&text);
+        for (int bit = 0; bit < THREAD_INFO_BITS; bit++) {
+            if (!(flags >> bit & 1))
+                continue;
+            if (text.len)
+                buf_putc(&text, ',');
+            print_member(thread, bit, &stat, &text);
+        }
+        call_text(call, call->objects[i], &text);
+    }
+    buf_done(&text);
+}
+
+static void thread_get_backtrace(struct scry_call *call)
+{
+    if (!call_check_range(call, 1, 0, INT32_MAX))
+        return;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct thread *thread = call_thread(call, i);
+        struct err err = {0};
+        struct tracer_frame *frames = NULL;
+        size_t count = 0;
+        int code = tracing_seize(thread->process, &err);
+        if (code == 0)
+            code = tracer_backtrace(call->monitor->tracer, thread->tid, (size_t)call_integer(call, 1), &frames, &count,
+                                    &err);
+        if (code < 0) {
+            call_fail_errno(call, call->objects[i], code, &err);
+            continue;
+        }
+        struct buf text = BUF_INIT;
+        buf_printf(&text, "%zu,[", count);
+        for (size_t k = 0; k < count; k++)
+            buf_printf(&text, "%s%llu,%llu", k ? "," : "", (unsigned long long)frames[k].pc,
+                       (unsigned long long)frames[k].cfa);
+        buf_putc(&text, ']');
+        call_text(call, call->objects[i], &text);
+        buf_done(&text);
+        free(frames);
+    }
+}
+
+const struct scry_service thread_services[] = {
+    {"thread_detach", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_OPTIONAL, thread_detach,
+     "Leave single threads alone."},
+    {"thread_stop", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_PARTIAL, thread_stop,
+     "Stop threads, until thread_continue (idempotent)."},
+    {"thread_continue", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_PARTIAL, thread_continue,
+     "Let stopped threads run (idempotent)."},
+    {"thread_suspend", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_REQUIRED, thread_suspend,
+     "Suspend threads; each suspend needs its resume."},
+    {"thread_resume", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_REQUIRED, thread_resume,
+     "Take back one thread_suspend of this tool."},
+    {"thread_send_signal", SCRY_MANIPULATION, "token<t>* thread_list, integer sig -> void", SCRY_OPTIONAL,
+     thread_send_signal, "Send a signal to each thread."},
+    {"thread_set_priority", SCRY_MANIPULATION, "token<t>* thread_list, integer val -> void", SCRY_OPTIONAL,
+     thread_set_priority, "Set the nice value (-20 .. 19) of each thread."},
+    {"thread_goto", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL, thread_goto,
+     "Set the program counter of threads."},
+    {"thread_call", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL, thread_call,
+     "Make threads call a function; afterwards they go on as if nothing had happened."},
+    {"thread_get_info", SCRY_INFORMATION,
+     "token<t>* thread_list, integer flags -> { [token process]; [integer global_id]; [integer root_funct]; [token "
+     "parent]; "
+     "[token message_queue]; [integer<bytes> stack_size]; [token node]; [integer local_id]; [integer "
+     "scheduling_state]; "
+     "[floating<s> total_time]; "
+     "[integer priority]; [floating<s> system_time] }",
+     SCRY_PARTIAL | SCRY_PARTLY, thread_get_info,
+     "Static (bits 0-5 of flags) and dynamic (bits 6-11) information on threads; root_funct is known of first "
+     "threads."},
+    {"thread_get_backtrace", SCRY_INFORMATION,
+     "token<t>* thread_list, integer depth -> { integer num_frames; any* stack }", SCRY_REQUIRED, thread_get_backtrace,
+     "The call stacks of threads: pairs of pc and frame address, innermost first."},
+    SERVICE_END,
+};

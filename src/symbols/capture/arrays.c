@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays: as text, as numbers one after the other, or as elements that each have a layout of their own. */
+#include <dwarf.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "symbols/capture/values.h"
+
+/* Fortran's bounds are any, the first index is the fastest; what has a descriptor (allocatable, part of another array)
+ * has its bounds and its place in that. */
+static uint64_t fortran_count(Dwarf_Die *array, Dwarf_Die *range)
+{
+    uint64_t lower = 1, upper;
+    if (dwarf_hasattr(array, DW_AT_data_location) || dwarf_hasattr(range, DW_AT_byte_stride) ||
+        (dwarf_hasattr(range, DW_AT_lower_bound) && !die_number(range, DW_AT_lower_bound, &lower)) ||
+        !die_number(range, DW_AT_upper_bound, &upper))
+        return UNKNOWN_COUNT;
+    int64_t count;
+    if (__builtin_sub_overflow((int64_t)upper, (int64_t)lower, &count) || count == INT64_MAX)
+        return UNKNOWN_COUNT;
+    return count < 0 ? 0 : (uint64_t)count + 1;
+}
+
+static void reverse(uint64_t *counts, unsigned count)
+{
+    for (unsigned i = 0; i < count / 2; i++) {
+        uint64_t first = counts[i];
+        counts[i] = counts[count - 1 - i];
+        counts[count - 1 - i] = first;
+    }
+}
+
+unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
+{
+    Dwarf_Die child;
+    unsigned count = 0;
+    bool fortran = die_is_fortran(array);
+    if (dwarf_child(array, &child) != 0)
+        return 0;
+    do {
+        if (dwarf_tag(&child) != DW_TAG_subrange_type)
+            continue;
+        uint64_t number;
+        ret_counts[count] = UNKNOWN_COUNT;
+        if (fortran)
+            ret_counts[count] = fortran_count(array, &child);
+        else if (die_number(&child, DW_AT_count, &number))
+            ret_counts[count] = number;
+        else if (die_number(&child, DW_AT_upper_bound, &number)) {
+            Dwarf_Attribute attribute;
+            unsigned form = dwarf_whatform(dwarf_attr(&child, DW_AT_upper_bound, &attribute));
+            bool negative = number == UINT64_MAX || (form == DW_FORM_data4 && number == UINT32_MAX);
+            ret_counts[count] = negative ? 0 : number + 1;
+        }
+        count++;
+    } while (count < max && dwarf_siblingof(&child, &child) == 0);
+    if (fortran)
+        reverse(ret_counts, count);
+    if (fortran && count == max) /* perhaps not all of them */
+        ret_counts[0] = UNKNOWN_COUNT;
+    return count;
+}
+
+static void emit_element(struct emitter *emitter, const struct array *array, const struct place *place, unsigned depth,
+                         unsigned nest)
+{
+    if (array->dimensions > 1) {
+        struct array inner = {array->element, array->counts + 1, array->dimensions - 1, 0};
+        emit_array(emitter, &inner, place, depth, nest + 1);
+    } else {
+        Dwarf_Die element = array->element;
+        emit_type(emitter, &element, place, depth, nest + 1);
+    }
+}
+
+/* Elements of which parts are missing, each with a text of its own: as a struct without names. */
+static void emit_odd_elements(struct emitter *emitter, const struct array *array, uint64_t wanted, bool cut,
+                              const struct place *place, unsigned depth, unsigned nest)
+{
+    layout_put(emitter, "{");
+    for (uint64_t n = 0; n < wanted; n++) {
+        struct place at = place_at(place, n * array->stride);
+        layout_put(emitter, n > 0 ? ",:" : ":");
+        emit_element(emitter, array, &at, depth, nest);
+    }
+    layout_put(emitter, cut ? ",:k}" : "}");
+}
+
+/* Elements that are not plain numbers, one after the other: those whose text is that of the first. */
+static unsigned emit_elements(struct emitter *emitter, const struct array *array, uint64_t wanted,
+                              const struct place *place, unsigned depth, unsigned nest)
+{
+    size_t text = emitter->text.len, first = 0;
+    unsigned n = 0;
+    for (; n < wanted; n++) {
+        struct emitter_mark mark = emitter_mark(emitter);
+        struct place at = place_at(place, n * array->stride);
+        emit_element(emitter, array, &at, depth, nest);
+        emitter->temps = mark.temps;
+        if (n == 0) {
+            first = emitter->text.len - text;
+            if (emitter->minimum == mark.minimum)
+                break; /* elements without bytes */
+            continue;
+        }
+        size_t length = emitter->text.len - mark.text;
+        bool same = length == first && memcmp(emitter->text.data + text, emitter->text.data + mark.text, length) == 0;
+        if (emitter->failed || !same || emitter->minimum > emitter->options->bytes / 4 * 3) {
+            emitter_reset(emitter, &mark);
+            break;
+        }
+        emitter->text.len = mark.text;
+    }
+    return n;
+}
+
+void emit_text(struct emitter *emitter, const struct place *place, uint64_t total)
+{
+    uint64_t wanted = emitter->options->string < total ? emitter->options->string : total;
+    if (wanted > emitter->options->bytes / 4 * 3)
+        wanted = emitter->options->bytes / 4 * 3;
+    if (!place_is_there(place, wanted)) {
+        layout_put_missing(emitter, PLACE_OPTIMISED_OUT);
+        return;
+    }
+    buf_printf(&emitter->text, "t%" PRIu64 "/%" PRIu64, wanted, total);
+    emit_bytes(emitter, place, wanted);
+}
+
+void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
+                unsigned nest)
+{
+    struct array array = *array_of;
+    struct buf *text = &emitter->text;
+    Dwarf_Die stripped;
+    if (!type_strip(&array.element, &stripped)) {
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    uint64_t size = type_size(&stripped), total = array.counts[0];
+    array.stride = size;
+    for (unsigned i = 1; i < array.dimensions; i++)
+        if (__builtin_mul_overflow(array.stride, array.counts[i], &array.stride))
+            array.stride = 0;
+    bool last = array.dimensions == 1;
+    bool is_text = last && type_kind_of(&stripped) == TYPE_CHAR && size == 1;
+    uint64_t wanted = emitter->options->array < total ? emitter->options->array : total;
+    /* how many there are, only the program knows (int line[n]), or nobody (char rest[]): not to be shown as none */
+    if (total == UNKNOWN_COUNT || array.stride == 0 || array.stride > INT32_MAX / 2) {
+        layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
+        return;
+    }
+    if (is_text) {
+        emit_text(emitter, place, total);
+        return;
+    }
+    if (wanted * array.stride > emitter->options->bytes / 4 * 3 && type_is_scalar(&stripped))
+        wanted = emitter->options->bytes / 4 * 3 / array.stride;
+    if (last && type_is_scalar(&stripped) && wanted > 0 && place_is_there(place, wanted * size)) {
+        buf_printf(text, "a%" PRIu64 "/%" PRIu64, wanted, total);
+        if (layout_put_scalar(emitter, &stripped, size))
+            emit_bytes(emitter, place, wanted * size);
+        else
+            emitter->failed = true;
+        return;
+    }
+    if (place->missing[0] || place->missing[1]) {
+        emit_odd_elements(emitter, &array, wanted, wanted < total, place, depth, nest);
+        return;
+    }
+    struct buf inner = BUF_INIT;
+    size_t begin = text->len;
+    unsigned shown = emit_elements(emitter, &array, wanted, place, depth, nest);
+    buf_append(&inner, text->data + begin, text->len - begin);
+    text->len = begin;
+    buf_printf(text, "a%u/%" PRIu64, shown, total);
+    buf_append(text, shown > 0 ? inner.data : "o", shown > 0 ? inner.len : 1);
+    emitter->failed |= inner.failed;
+    buf_done(&inner);
+}

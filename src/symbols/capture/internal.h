@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside symbols: what the compiler of captures is made of. From the bottom up:
+ *
+ *     dwarf_types      questions about types
+ *     dwarf_names      names of types
+ *     dwarf_containers the C++ library's containers
+ *     capture_emit     programs and layouts: places and types in, instructions and text out
+ *     dwarf_location   where DWARF says that something is
+ *     capture_decode   instructions of a function: hook sites, stack slots that were written
+ *     capture_step     what one instruction does to what is known of registers and the stack
+ *     capture_arithmetic, capture_vector    what arithmetic computes
+ *     capture_track    where the values that registers had at one instruction are at a later one
+ *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
+ *     capture_scopes   functions, inlined instances, variables in scope
+ *     capture_places, capture_result, capture_bounds   where variables, results and bounds of arrays are
+ *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
+ *     capture_memo     what pointers lead to, compiled once
+ *     capture_numbers, capture_indexes    expressions of conditions
+ *     capture_compile  all of them together
+ */
+#ifndef SCRY_SYMBOLS_CAPTURE_INTERNAL_H
+#define SCRY_SYMBOLS_CAPTURE_INTERNAL_H
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "shm/capture.h"
+#include "symbols/capture/compile.h"
+
+/* ---- dwarf_types.c ---- */
+
+enum type_kind {
+    TYPE_NONE, /* void, or nothing that we know */
+    TYPE_SIGNED,
+    TYPE_UNSIGNED,
+    TYPE_CHAR, /* by its encoding signed or not: type_is_signed() */
+    TYPE_BOOL,
+    TYPE_FLOAT,
+    TYPE_COMPLEX,
+    TYPE_ENUM,
+    TYPE_POINTER,
+    TYPE_REFERENCE,
+    TYPE_MEMBER_POINTER,
+    TYPE_ARRAY,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FUNCTION,
+    TYPE_OTHER, /* its bytes */
+};
+
+/* What was found out of the types of a file (dwarf), each at first need. */
+struct type_index {
+    Dwarf *dwarf;
+    struct type_definition *definitions;
+    bool definitions_known;
+    struct name_unit *units;
+};
+
+/* The type of a variable, member, pointee ...; false: none (void). Through abstract origins. */
+bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type);
+/* Without const, volatile and names: what it is. */
+bool type_strip(Dwarf_Die *type, Dwarf_Die *ret_type);
+/* What strings of these are made of: 0 no wide characters, 1 UTF-16, 2 UTF-32. C has only names for them. */
+unsigned type_wide(Dwarf_Die *type);
+enum type_kind type_kind_of(Dwarf_Die *stripped);
+bool type_is_signed(Dwarf_Die *stripped);
+/* Size in bytes; 0: unknown. */
+uint64_t type_size(Dwarf_Die *type);
+const char *die_name(Dwarf_Die *die); /* through abstract origins; NULL */
+bool die_flag(Dwarf_Die *die, unsigned attribute);
+bool die_number(Dwarf_Die *die, unsigned attribute, uint64_t *ret_number);
+/* Its unit's language, in which arguments are passed by address, and indices begin at 1. */
+bool die_is_fortran(Dwarf_Die *die);
+/* The value of an enumeration's enumerator. */
+bool type_enumerator(Dwarf_Die *type, const char *name, size_t length, uint64_t *ret_value);
+/* The argument of a template: the index-th type. */
+bool type_template_argument(Dwarf_Die *stripped, unsigned index, Dwarf_Die *ret_type);
+/* For a declaration, the definition somewhere in the file, where there is one. */
+bool type_complete(struct type_index *index, Dwarf_Die *stripped, Dwarf_Die *ret_type);
+void type_index_done(struct type_index *index);
+/* True for classes that are not copied as bytes: passed and returned by address (Itanium C++ ABI, 3.1.1). */
+bool type_is_nontrivial(Dwarf_Die *stripped);
+/* True for types whose objects are gone once they were destroyed. */
+bool type_has_destructor(Dwarf_Die *type);
+
+/* ---- dwarf_names.c ---- */
+
+/* As in the source: "const struct point *", "const std::vector<geo::Point> &". index: for scopes of names; NULL:
+ * without them. */
+void type_put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out);
+void name_units_free(struct name_unit *units);
+
+/* ---- dwarf_containers.c ---- */
+
+/* Classes of the C++ library that are shown as what is in them (capture/containers.h); NULL: it is none. Also of some
+ * that are only declared. */
+const struct container *type_container(Dwarf_Die *stripped);
+/* Whether objects are gone, with what was in them, once they were destroyed. NULL: false. */
+bool container_owns(const struct container *container);
+/* A container from which an element follows directly: the pointer is at an offset, as a smart pointer's is, or a
+ * vector's (`indexed`), if that is what is wanted. */
+bool container_pointer(Dwarf_Die *stripped, bool indexed, uint64_t *ret_offset, Dwarf_Die *ret_element);
+
+/* ---- capture/emit.c ---- */
+
+enum place_kind {
+    PLACE_OPTIMISED_OUT,
+    PLACE_NOT_AVAILABLE,
+    PLACE_MEMORY,   /* v[base] + offset */
+    PLACE_REGISTER, /* v[base] */
+    PLACE_XMM,      /* xmm[base] */
+    PLACE_CONSTANT, /* bytes of the constant */
+    PLACE_PIECES,
+};
+
+enum { PLACE_PIECES_MAX = 8, SCRATCH_BITS = CAPTURE_SCRATCH_SIZE };
+
+struct piece {
+    enum place_kind kind;
+    uint8_t base;
+    bool frame;
+    int64_t offset;
+    uint64_t constant;
+    uint32_t size;
+};
+
+struct place {
+    enum place_kind kind;
+    uint8_t base;
+    bool frame;   /* memory: in the frame, certainly there */
+    bool scratch; /* memory: put together; it is not where the program has it */
+    int64_t offset;
+    uint64_t constant;
+    unsigned size; /* constant, register: bytes that are known; 0: all */
+    unsigned piece_count;
+    struct piece pieces[PLACE_PIECES_MAX];
+    uint64_t missing[SCRATCH_BITS / 64]; /* of scratch memory that was put together: bytes that are not there */
+};
+
+struct fixup {
+    size_t at; /* of the instruction in code */
+    unsigned minimum;
+};
+
+struct emitter;
+struct place;
+/* Fortran: what an attribute of a type (the length of a text, the bound of an array) is where the field is captured,
+ * for the object at a place: the number of the value. -1: it is not to be had. */
+typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
+                              const struct place *object);
+
+/* The pieces of programs of one compiler, for all emitters with its options. */
+struct memo {
+    struct memo_entry *entries;
+    size_t used; /* bytes */
+};
+void memo_done(struct memo *memo);
+
+struct emitter {
+    const struct capture_options *options;
+    struct memo *memo; /* NULL: nothing is kept */
+    struct buf code;   /* head and instructions */
+    struct buf text;   /* layout */
+    unsigned minimum;
+    unsigned blocks;
+    unsigned temps, scratch; /* next free */
+    unsigned temps_used, scratch_used;
+    size_t merge_from; /* earlier instructions are left alone */
+    struct fixup fixups[512];
+    unsigned fixup_count;
+    bool wants_xmm, direct;
+    bool failed;   /* too much for one program */
+    bool generous; /* the limits are not the field's, but what any field could have */
+    bool doubtful; /* memory is read that may not be there: only inside blocks */
+    uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
+    struct type_index *types;      /* NULL: none */
+    size_t text_limit, code_limit; /* of what is being emitted */
+    size_t text_seen, code_seen;   /* the most that was held against them */
+    emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */
+    void *attribute_ctx;
+};
+
+struct emitter_mark {
+    size_t code, text, merge_from;
+    size_t text_seen, code_seen;
+    unsigned minimum, blocks, temps, scratch, fixup_count;
+    bool wants_xmm, failed;
+};
+
+void emitter_init(struct emitter *emitter, const struct capture_options *options, struct type_index *types,
+                  bool direct);
+void emitter_done(struct emitter *emitter);
+struct emitter_mark emitter_mark(struct emitter *emitter);
+void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark);
+/* For a while, as much as any field may have from here on. */
+void emitter_be_generous(struct emitter *emitter);
+void emitter_saw(struct emitter *emitter, size_t text, size_t code);
+/* Writes the head; false: there is no such program (too large). */
+bool emitter_finish(struct emitter *emitter);
+
+unsigned emit_temp(struct emitter *emitter); /* number of a free value */
+void emit(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, int64_t off);
+void emit_constant(struct emitter *emitter, unsigned r, uint64_t value);
+/* v[...] = the 8 bytes of a place or fewer, zero-extended; the number of the value. -1: it cannot be had. */
+int emit_load(struct emitter *emitter, const struct place *place, unsigned size);
+/* Instructions with a status byte that is followed by nothing certain: STRING, and those with a count. */
+void emit_expecting(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n);
+void emit_counted(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, unsigned count, uint64_t stride);
+/* A block with a status byte: begin returns what end wants. */
+struct emitter_block {
+    size_t at, body;
+    unsigned minimum, fixups;
+};
+struct emitter_block emit_block_begin(struct emitter *emitter, enum capture_op op, unsigned r,
+                                      const struct capture_operand *operand);
+/* What the instructions since the fixup `from` have to know of what came behind them at their level. */
+void emit_fixups(struct emitter *emitter, unsigned from);
+void emit_block_end(struct emitter *emitter, struct emitter_block block);
+/* A number for conditions: nine bytes; in between eight are emitted. */
+struct emitter_block emit_number_begin(struct emitter *emitter);
+void emit_number_end(struct emitter *emitter, struct emitter_block block, unsigned type);
+
+/* Says where something is; instructions that find it out are emitted. May be called twice. */
+typedef void emit_locate_fn(void *ctx, struct emitter *emitter, struct place *ret_place);
+/* One field at the top: name, type and the instructions for it; what does not fit is left out and said to be. */
+void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit_locate_fn *locate, void *ctx);
+
+/* capture/types.c. depth: levels of pointers that are followed; nest: what it is inside of. */
+void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth, unsigned nest);
+/* A block for what v[value] points to. */
+void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, unsigned depth, unsigned nest);
+/* The bytes of a scalar as they are. */
+void emit_bytes(struct emitter *emitter, const struct place *place, uint64_t size);
+/* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
+/* `bits` bits from bit `bit` of a place on, as a number of the type. */
+void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place *place, uint64_t bit, uint64_t bits);
+/* In the order in which they lie in memory, the slowest first; UNKNOWN_COUNT where only the program knows. */
+unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max);
+bool member_position(Dwarf_Die *member, uint64_t *ret_bit, uint64_t *ret_bits);
+void emit_name(struct buf *text, const char *name);
+void emit_quoted(struct buf *text, const char *name);
+struct place place_at(const struct place *place, uint64_t offset); /* a part of memory */
+/* Registers, constants and pieces as memory: spilled to scratch. */
+struct place emit_place_in_memory(struct emitter *emitter, const struct place *place, uint64_t size);
+
+/* ---- capture/decode.c ---- */
+
+struct hook_site {
+    uint64_t address;  /* of the call */
+    uint64_t returns;  /* address behind it */
+    uint64_t function; /* its first argument; 0: could not be seen */
+    bool exit, jump;
+};
+
+struct code_site {
+    uint64_t behind; /* the instruction */
+    uint64_t target;
+};
+
+struct code_sites { /* by target */
+    struct code_site *items;
+    size_t count;
+};
+
+struct stack_access { /* an instruction that looks at [base + offset] */
+    uint64_t address;
+    int32_t offset;
+    uint16_t size; /* 0: takes the address */
+    uint8_t base;  /* DWARF number */
+    bool writes;   /* or takes the address */
+    int32_t depth; /* base rsp: from there to the canonical frame address; 0: not known */
+    uint64_t call; /* where the call that comes next returns to; 0: there is none */
+    uint64_t used; /* behind the next instruction that may write to an address: a call or a store; 0: there is none */
+};
+
+struct code_section {
+    uint64_t address, size;
+    const uint8_t *bytes;
+};
+
+struct hook_slot { /* in the GOT */
+    uint64_t address;
+    bool exit;
+};
+
+enum elf_returns {
+    RETURNS_NO,    /* or something else */
+    RETURNS_MAYBE, /* what the function returns, or nothing */
+    RETURNS_YES,   /* what the function returns: only parameters are not passed any more */
+};
+
+struct elf_clone {
+    uint64_t address;
+    enum elf_returns returns;
+};
+
+struct elf_code {
+    struct code_section sections[64], constants[16]; /* what the program executes; what it never writes to */
+    size_t section_count, constant_count;
+    struct hook_slot *slots;
+    size_t slot_count;
+    uint64_t enter, exit;     /* addresses of hooks that are in the file itself; 0: none */
+    struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
+    size_t clone_count;
+    struct code_sites calls;     /* all direct calls; read at first need, as the next */
+    struct code_sites addresses; /* where an address of code is loaded, other than from memory */
+    bool sites_known;
+};
+
+int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
+/* The symbols of another file for the same code: a separate debug file. */
+void elf_code_read_symbols(struct elf_code *code, Elf *elf);
+bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
+enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
+void elf_code_done(struct elf_code *code);
+/* Bytes at an address and how many are left; NULL: no code there. */
+const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
+/* The same of constants. */
+const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left);
+/* -1: no hook; 0: enter; 1: exit. `target` is what a direct call or jump goes to. */
+int elf_code_hook(const struct elf_code *code, uint64_t target);
+int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
+/* The direct calls of a function in the whole file. */
+size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct code_site **ret_calls);
+/* Where its address is loaded, as the hooks' first argument is. */
+size_t elf_code_addresses(struct elf_code *code, uint64_t target, const struct code_site **ret_addresses);
+
+struct function_code { /* what decoding a function's ranges found */
+    struct hook_site *hooks;
+    size_t hook_count;
+    struct stack_access *accesses;
+    size_t access_count;
+    uint64_t *indirect; /* return addresses of indirect calls */
+    size_t indirect_count;
+};
+
+struct address_range {
+    uint64_t low, high;
+};
+int function_code_read(struct function_code *function, const struct elf_code *code, const struct address_range *ranges,
+                       size_t count);
+void function_code_done(struct function_code *function);
+
+/* ---- capture/track.c ---- */
+
+enum track_kind {
+    TRACK_UNKNOWN,
+    TRACK_REGISTER, /* what the register was at the start, plus `add` */
+    TRACK_MEMORY,   /* what lay at the register's value + add, then */
+    TRACK_CONSTANT, /* add */
+    TRACK_FIXED,    /* the address `add` of the file */
+    TRACK_COMPUTED, /* nodes[base] */
+    TRACK_EXTENDED, /* the x87 number of mantissa `add`, head `mask` */
+};
+
+struct tracked {
+    enum track_kind kind;
+    uint8_t base; /* 0-15, 16-31 xmm; DWARF order; from TRACK_HIGH on the upper halves of xmm */
+    uint8_t size; /* low bytes that are known */
+    int64_t add;
+    uint64_t mask; /* and then only these bits of it; 0: all */
+};
+
+enum { TRACK_SLOTS = 192, TRACK_NODES = 192, TRACK_X87 = 32, TRACK_HIGH, TRACK_VALUES = TRACK_HIGH + 16 };
+enum {
+    TRACK_SIGN_EXTEND = CAPTURE_ALUS, /* of the low bytes of a, as many as the constant b says */
+    TRACK_ZERO_EXTEND,
+    TRACK_LOAD,  /* what lies at a + the constant b */
+    TRACK_SELECT /* a if c is not 0, or b */
+};
+
+struct track_node {    /* what an instruction computes of two values */
+    uint8_t how, size; /* enum capture_alu or of the above; of so many bytes */
+    struct tracked a, b, c;
+};
+
+struct track_nodes { /* of all ways */
+    struct track_node nodes[TRACK_NODES];
+    unsigned count;
+};
+
+enum track_flags {
+    FLAGS_UNKNOWN,
+    FLAGS_COMPARED, /* a with b */
+    FLAGS_ADDED,    /* b to something, and a is the sum */
+    FLAGS_RESULT,   /* of a; neither carry nor overflow */
+    FLAGS_SIGN,     /* of a; of the rest nothing is known */
+    FLAGS_FLOATS,   /* a with b */
+};
+
+struct track_slot {
+    int64_t offset; /* from the base's value at the start */
+    uint8_t base, size;
+    struct tracked value;
+};
+
+struct track {
+    struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack, upper halves of xmm */
+    struct track_slot slots[TRACK_SLOTS];
+    unsigned slot_count;
+    struct track_nodes *nodes; /* results of instructions; NULL: computed values are unknown */
+    const struct elf_code *code;
+    uint64_t next; /* address behind the instruction that is followed */
+    struct {       /* what the last instruction that set them did; of so many bytes */
+        enum track_flags kind;
+        uint8_t size;
+        struct tracked a, b;
+    } flags;
+    uint8_t frame;    /* behind an entry hook: the register by which the frame's slots are addressed; 0: none */
+    bool memory_lost; /* memory may not be as it was at the start */
+    bool reachable;
+};
+
+/* From a function's first instruction to `end`. False: what happens between could not be followed. */
+bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
+/* From behind an exit hook to the function's return, on all ways there: the values of registers for results. False also
+ * where it goes on by calls, as when an exception leaves the function. */
+bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin);
+/* The state right behind an entry hook, which is what a capture program finds; track_behind() goes on from there. The
+ * frame's slots, addressed by `frame`, are set from now on. */
+void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame);
+/* Goes on behind an entry hook, instruction by instruction, until `look` has seen what it looks for. False: it has not
+ * before the way parts. */
+typedef bool track_look_fn(void *ctx, const struct track *now, uint64_t at);
+bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx);
+/* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
+ * an entry hook. False: there is none before the way parts. */
+bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored);
+/* Whether something was stored to the byte at rsp(at the start) + offset. */
+bool track_stored(const struct track *track, int64_t offset);
+/* Where a place in memory is from rsp(at the start). */
+bool track_offset(const struct track *track, const struct place *place, int64_t *ret_offset);
+/* Where `size` bytes of what a register was at the function's start are at the end. */
+bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place);
+/* Whether a place keeps its content through calls. */
+bool track_keeps(const struct place *place);
+/* The address rsp(at the start) + offset, at the end. */
+bool track_stack(const struct track *track, int64_t offset, struct place *ret_place);
+
+/* ---- capture/abi.c ---- */
+
+enum abi_class { ABI_NONE, ABI_INTEGER, ABI_SSE, ABI_SSEUP, ABI_MEMORY, ABI_X87, ABI_BY_ADDRESS };
+
+struct abi_type {
+    enum abi_class classes[2]; /* of the eightbytes; [0] is MEMORY, X87 or BY_ADDRESS for the whole */
+    uint64_t size, align;
+    uint8_t used[2]; /* bytes of the eightbytes that members have */
+    bool wide;       /* 16 bytes of one vector register */
+    bool aggregate;
+    bool align_given; /* it is not worked out by the members */
+    bool uncertain;   /* compilers differ, or it is not known what it is */
+    bool on_x87;      /* as a result, though it is passed in memory */
+};
+
+void abi_classify(Dwarf_Die *type, struct abi_type *ret);
+/* Whether all is known that size and alignment follow from: no member is of a class that is only declared. */
+bool abi_is_whole(Dwarf_Die *type);
+
+enum { ABI_LOST_INTEGERS = 1, ABI_LOST_FLOATS = 2, ABI_LOST_STACK = 4 };
+
+struct abi_arguments { /* passing one after the other */
+    unsigned integers, floats;
+    uint64_t stack; /* bytes, from the first argument on the stack */
+    bool clang;
+    unsigned lost; /* of which it is not certain which ones are taken: ABI_LOST_ */
+};
+
+struct abi_place {
+    bool unknown;    /* not to be told by the ABI */
+    bool doubted;    /* and what DWARF says of registers has been seen to be wrong */
+    bool in_memory;  /* at stack */
+    bool by_address; /* its address is in `registers[0]`, or at stack */
+    uint64_t stack;  /* offset from rsp at the function's first instruction */
+    unsigned count;  /* registers: DWARF numbers, 16-31 xmm */
+    uint8_t registers[2];
+    uint8_t used[2]; /* bytes in each */
+    bool wide;       /* the one register has all */
+    uint64_t size;
+};
+
+void abi_next(struct abi_arguments *arguments, const struct abi_type *type, struct abi_place *ret_place);
+/* Whether the first register has the address to which the result is to be written. */
+bool abi_has_hidden_pointer(const struct abi_type *result);
+/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address; none if it is not to be told.
+ * False: on the x87 stack. */
+bool abi_result(const struct abi_type *type, struct abi_place *ret_place);
+
+/* ---- capture/scopes.c ---- */
+
+struct capture_compiler {
+    struct capture_options options;
+    uint64_t bias;
+    Dwfl *dwfl;
+    Dwfl_Module *module;
+    Dwarf *dwarf;
+    Dwarf_Addr dwarf_bias; /* addresses in DWARF + dwarf_bias = addresses in the file */
+    Dwarf_Addr cfi_bias[2];
+    Dwarf_CFI *cfi[2];
+    struct elf_code code;
+    struct unit_entry *units; /* sorted; made at first need */
+    size_t unit_count;
+    bool units_known;
+    struct type_index types;
+    struct static_entry *statics;
+    struct memo memo;
+    struct share_entry *shared; /* blocks that were given out */
+    struct layout_entry *layouts;
+    struct site_entry *call_sites; /* that were given out */
+    struct code_entry *codes;      /* functions that were decoded */
+    size_t codes_size;             /* bytes */
+};
+
+/* The function that holds an address of the file. */
+bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function);
+/* The file of this address was compiled with -g1: lines, at most functions, too, but no variables and types. `function`
+ * NULL: scopes_function() found none. */
+bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *function);
+/* Why nothing is known of an address whose unit lies in a file of its own. False: it is not so. */
+bool scopes_put_missing(struct capture_compiler *compiler, uint64_t address, struct buf *out);
+uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
+void scopes_done(struct capture_compiler *compiler);
+size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
+                     size_t max);
+/* Both are instances of one function. */
+bool scopes_same(Dwarf_Die *a, Dwarf_Die *b);
+bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc);
+/* What is around an inlined instance that holds pc: another one, or the function itself. */
+void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,
+                   Dwarf_Die *ret_around);
+/* The inlined instance of `origin` (a concrete or abstract function) around pc in function; `any`: the innermost of
+ * whatever. False: none. */
+bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *origin,
+                    Dwarf_Die *ret_inlined);
+/* name: NULL for what has none. */
+typedef void scopes_variable_fn(void *ctx, Dwarf_Die *variable, const char *name);
+/* Parameters, in order; those of a C++ parameter pack to which the compiler gives no names are called "...". */
+void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx);
+/* Local variables in scope at pc, outer ones first, without what an inner one hides. */
+void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, scopes_variable_fn *fn, void *ctx);
+
+/* ---- dwarf_location.c ---- */
+
+struct location {
+    struct capture_compiler *compiler;
+    struct emitter *emitter;
+    Dwarf_Die *function;        /* whose frame base counts */
+    uint64_t pc;                /* in the file */
+    bool caller;                /* registers that calls destroy are not there */
+    bool no_xmm;                /* nor are vector registers */
+    const struct place *object; /* in memory, that an attribute of a type is asked for; NULL: none */
+    const struct track *entry;  /* for entry values; NULL: none */
+    bool is_list;               /* set: the location was of a list, so it holds at this pc */
+    bool constant;              /* set: no location but a value */
+};
+
+/* Where a variable is. Instructions that find it out are emitted; emitter->doubtful is set if they read memory. */
+void location_variable(struct location *location, Dwarf_Die *variable, struct place *ret_place);
+/* The canonical frame address at pc as register + offset. */
+bool location_cfa(struct capture_compiler *compiler, uint64_t pc, uint8_t *ret_base, int64_t *ret_offset);
+/* Fills in the depths of a function's accesses. */
+void location_depths(struct capture_compiler *compiler, struct function_code *function);
+/* The program that emits the caller's registers. False: the call frame information does not tell. */
+bool location_unwind(struct capture_compiler *compiler, uint64_t pc, struct emitter *emitter);
+/* An expression of DWARF as a place. */
+void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
+                       struct place *ret_place);
+
+/* ---- capture/numbers.c ---- */
+
+/* Finds a variable by name; instructions that find out where it is are emitted. */
+typedef bool numbers_find_fn(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
+                             struct place *ret_place);
+/* Emits the nine bytes of an expression, or of `sizeof(...)`; indexes are calculated. False: it is not one, or of
+ * nothing we know: CODE_MISSING was emitted and the reason is in *ret_problem. */
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                  struct number_problem *ret_problem);
+/* What an expression means: where, and of which type; `address`: & was in front. Reads are emitted. Indexes are
+ * integers. */
+struct resolved {
+    Dwarf_Die type;
+    struct place place;
+    uint64_t bit, bits; /* of a bit field: from the place's first byte on; bits 0: none */
+    bool address;
+};
+bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                     struct resolved *ret_resolved, struct err *err);
+
+/* ---- capture/share.c ---- */
+
+/* The same of the text of layout `id` (symbols/layout/refs.h); 0: it has no number yet, parts stand there by their own.
+ * `id_of` gives the number of a part. 0 or -errno. */
+typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id);
+int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, struct buf *out);
+/* Takes the blocks of a finished program out that others may have, too; what is left is shorter. 0 or -ENOMEM. */
+int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
+void share_done(struct share_entry **known);
+
+/* ---- capture/file.c, capture/compile.c ---- */
+
+struct layout_entry { /* layouts that were given out */
+    char *text;
+    uint32_t id;
+    UT_hash_handle hh;
+};
+
+struct site_entry {
+    uint64_t address;
+    UT_hash_handle hh;
+};
+
+/* As capture_compiler_new(), also for files without debug information: for their call frame information. */
+int capture_compiler_open(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
+                          const struct capture_options *options, struct err *err);
+/* Static variables that a function is captured with: of the source files in options.statics. */
+struct site;
+typedef void statics_fn(void *ctx, Dwarf_Die *variable, const char *name);
+void statics_each(struct site *site, statics_fn *fn); /* ctx: the site */
+/* A variable at a fixed address. */
+bool variable_is_static(Dwarf_Die *variable);
+
+/* ---- dwarf_statics.c ---- */
+
+bool die_is_named(Dwarf_Die *die, const char *name, size_t length);
+/* The static variable NAME (DW_TAG_variable), or the type of the enumerator NAME (DW_TAG_enumeration_type), of the
+ * unit, or of all units (NULL); NAME may have scopes, and file.c: or function: in front. */
+bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
+                  Dwarf_Die *ret_die);
+/* That of a function. */
+bool statics_find_in(Dwarf_Die *function, int tag, const char *name, size_t length, Dwarf_Die *ret_die);
+void statics_done(struct capture_compiler *compiler);
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions by address, the inlined instances and variables in them. Units are found by their own ranges (clang writes
+ * no .debug_aranges); the functions of a unit are listed when the first of them is asked for.
+ */
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/capture/internal.h"
+#include "symbols/index/dwarf_units.h"
+
+enum { NEST_LIMIT = 128, LOCALS_MAX = 512 };
+
+struct function_entry {
+    uint64_t low, high;
+    Dwarf_Die die;
+};
+
+struct unit_functions {
+    struct function_entry *entries;
+    size_t count;
+    bool known;
+    bool judged, untyped, level_1; /* by scopes_lines_only() */
+};
+
+struct unit_entry { /* a range of a unit */
+    uint64_t low, high;
+    Dwarf_Die die;
+    struct unit_functions *functions; /* shared by its ranges; owned by the one with `owner` */
+    bool owner;
+};
+
+static int compare_units(const void *a, const void *b)
+{
+    const struct unit_entry *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+    const struct function_entry *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+/* Doubles where the count is a power of two. */
+static bool grow(void *array, size_t count, size_t size)
+{
+    void **items = array;
+    if (count & (count - 1))
+        return true;
+    void *more = realloc(*items, (count ? 2 * count : 1) * size);
+    if (more)
+        *items = more;
+    return more;
+}
+
+static void add_unit(struct capture_compiler *compiler, Dwarf_Die *unit)
+{
+    Dwarf_Addr base, low, high;
+    struct unit_functions *functions = calloc(1, sizeof *functions);
+    bool owner = true;
+    for (ptrdiff_t at = 0; functions && (at = dwarf_ranges(unit, at, &base, &low, &high)) > 0;) {
+        if (high <= low || !grow(&compiler->units, compiler->unit_count, sizeof *compiler->units))
+            continue;
+        compiler->units[compiler->unit_count++] =
+            (struct unit_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, *unit, functions, owner};
+        owner = false;
+    }
+    if (owner)
+        free(functions);
+}
+
+static void read_units(struct capture_compiler *compiler)
+{
+    Dwarf *dwarf = compiler->dwarf;
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die unit;
+    uint8_t type;
+    compiler->units_known = true;
+    while (dwarf && dwarf_get_units(dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
+        if (type == DW_UT_compile || type == DW_UT_partial || type == DW_UT_skeleton)
+            add_unit(compiler, &unit);
+    if (compiler->unit_count > 0)
+        qsort(compiler->units, compiler->unit_count, sizeof *compiler->units, compare_units);
+}
+
+void scopes_done(struct capture_compiler *compiler)
+{
+    for (size_t i = 0; i < compiler->unit_count; i++)
+        if (compiler->units[i].owner) {
+            free(compiler->units[i].functions->entries);
+            free(compiler->units[i].functions);
+        }
+    free(compiler->units);
+    compiler->units = NULL;
+    compiler->unit_count = 0;
+}
+
+static void list_functions(struct capture_compiler *compiler, struct unit_functions *functions, Dwarf_Die *parent,
+                           unsigned nest)
+{
+    Dwarf_Die child;
+    Dwarf_Addr base, low, high;
+    if (nest > NEST_LIMIT || dwarf_child(parent, &child) != 0)
+        return;
+    do {
+        int tag = dwarf_tag(&child);
+        if (tag == DW_TAG_subprogram)
+            for (ptrdiff_t at = 0; (at = dwarf_ranges(&child, at, &base, &low, &high)) > 0;)
+                if (high > low && grow(&functions->entries, functions->count, sizeof *functions->entries))
+                    functions->entries[functions->count++] =
+                        (struct function_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, child};
+        if (tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_lexical_block ||
+            tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
+            tag == DW_TAG_module)
+            list_functions(compiler, functions, &child, nest + 1);
+    } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+static bool find_in_unit(struct capture_compiler *compiler, const struct unit_entry *unit, uint64_t address,
+                         Dwarf_Die *ret_function)
+{
+    struct unit_functions *functions = unit->functions;
+    Dwarf_Die skeleton = unit->die, die;
+    if (!functions->known && unit_content(&skeleton, &die)) {
+        functions->known = true;
+        list_functions(compiler, functions, &die, 0);
+        if (functions->count > 0)
+            qsort(functions->entries, functions->count, sizeof *functions->entries, compare_functions);
+    }
+    size_t low = 0, high = functions->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (functions->entries[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || address >= functions->entries[low - 1].high)
+        return false;
+    *ret_function = functions->entries[low - 1].die;
+    return true;
+}
+
+static const struct unit_entry *find_unit(struct capture_compiler *compiler, uint64_t address)
+{
+    if (!compiler->units_known)
+        read_units(compiler);
+    size_t low = 0, high = compiler->unit_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compiler->units[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && address < compiler->units[low - 1].high ? &compiler->units[low - 1] : NULL;
+}
+
+bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    return unit && find_in_unit(compiler, unit, address, ret_function);
+}
+
+bool scopes_put_missing(struct capture_compiler *compiler, uint64_t address, struct buf *out)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    Dwarf_Die skeleton, content;
+    if (!unit)
+        return false;
+    skeleton = unit->die;
+    if (unit_content(&skeleton, &content))
+        return false;
+    const char *path = NULL;
+    dwfl_module_info(compiler->module, NULL, NULL, NULL, NULL, NULL, &path, NULL);
+    unit_put_missing(&skeleton, path ? path : "", out);
+    return true;
+}
+
+/* Nothing that it describes has a type. */
+static bool has_no_types(Dwarf_Die *unit)
+{
+    Dwarf_Die child;
+    if (dwarf_child(unit, &child) != 0)
+        return true;
+    do {
+        if (dwarf_hasattr(&child, DW_AT_type) || dwarf_hasattr(&child, DW_AT_prototyped))
+            return false;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return true;
+}
+
+/* gcc writes down its options; a later -g may have overruled -g1. */
+static bool is_level_1(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    const char *producer = dwarf_formstring(dwarf_attr(unit, DW_AT_producer, &attribute));
+    return producer && (strstr(producer, " -g1") || strstr(producer, " -ggdb1")) && has_no_types(unit);
+}
+
+bool scopes_lines_only(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *function)
+{
+    const struct unit_entry *unit = find_unit(compiler, address);
+    Dwarf_Die die;
+    if (!unit)
+        return false;
+    die = unit->die;
+    if (!unit_content(&die, &die))
+        return false;
+    struct unit_functions *functions = unit->functions;
+    if (!functions->judged) {
+        functions->judged = true;
+        functions->untyped = dwarf_srclang(&die) != DW_LANG_Mips_Assembler && has_no_types(&die);
+        functions->level_1 = is_level_1(&die);
+    }
+    /* clang describes only those functions that others were inlined in, and says not even where their frame is */
+    return function ? functions->level_1 || (functions->untyped && !dwarf_hasattr(function, DW_AT_frame_base))
+                    : functions->untyped;
+}
+
+uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function)
+{
+    Dwarf_Addr address, base, low, high;
+    if (dwarf_entrypc(function, &address) == 0)
+        return address + compiler->dwarf_bias;
+    for (ptrdiff_t at = 0; (at = dwarf_ranges(function, at, &base, &low, &high)) > 0;)
+        if (high > low && !elf_code_is_clone(&compiler->code, low + compiler->dwarf_bias))
+            return low + compiler->dwarf_bias; /* the other ranges are cold parts */
+    return 0;
+}
+
+size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
+                     size_t max)
+{
+    Dwarf_Addr base, low, high;
+    size_t count = 0;
+    for (ptrdiff_t at = 0; count < max && (at = dwarf_ranges(function, at, &base, &low, &high)) > 0;)
+        if (high > low)
+            ret_ranges[count++] = (struct address_range){low + compiler->dwarf_bias, high + compiler->dwarf_bias};
+    return count;
+}
+
+bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc)
+{
+    return dwarf_haspc(scope, pc - compiler->dwarf_bias) == 1;
+}
+
+/* ---- inlined instances ---- */
+
+/* The root of what a DIE is an instance of. */
+static const void *origin_of(Dwarf_Die *die)
+{
+    Dwarf_Die at = *die;
+    for (int i = 0; i < 16; i++) {
+        Dwarf_Attribute attribute;
+        Dwarf_Die next;
+        if ((!dwarf_attr(&at, DW_AT_abstract_origin, &attribute)) || !dwarf_formref_die(&attribute, &next))
+            break;
+        at = next;
+    }
+    return at.addr;
+}
+
+bool scopes_same(Dwarf_Die *a, Dwarf_Die *b)
+{
+    return origin_of(a) == origin_of(b);
+}
+
+static void find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const void *origin,
+                         unsigned nest, Dwarf_Die *ret_inlined, bool *ret_found)
+{
+    Dwarf_Die child;
+    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
+        return;
+    do {
+        int tag = dwarf_tag(&child);
+        if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !scopes_holds(compiler, &child, pc))
+            continue;
+        if (tag == DW_TAG_inlined_subroutine && (!origin || origin_of(&child) == origin)) {
+            *ret_inlined = child;
+            *ret_found = true;
+        }
+        find_inlined(compiler, &child, pc, origin, nest + 1, ret_inlined, ret_found);
+    } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *origin,
+                    Dwarf_Die *ret_inlined)
+{
+    bool found = false;
+    find_inlined(compiler, function, pc, origin ? origin_of(origin) : NULL, 0, ret_inlined, &found);
+    return found;
+}
+
+static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, const void *inlined,
+                        unsigned nest, Dwarf_Die *ret_around)
+{
+    Dwarf_Die child, around = *ret_around;
+    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
+        return false;
+    do {
+        int tag = dwarf_tag(&child);
+        if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !scopes_holds(compiler, &child, pc))
+            continue;
+        *ret_around = around;
+        if (child.addr == inlined)
+            return true;
+        if (tag == DW_TAG_inlined_subroutine)
+            *ret_around = child;
+        if (find_around(compiler, &child, pc, inlined, nest + 1, ret_around))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,
+                   Dwarf_Die *ret_around)
+{
+    *ret_around = *function;
+    if (!find_around(compiler, function, pc, inlined->addr, 0, ret_around))
+        *ret_around = *function;
+}
+
+/* ---- variables ---- */
+
+/* The parameter that is an instance of `abstract`; in a pack, too. */
+static bool find_instance(Dwarf_Die *scope, Dwarf_Die *abstract, Dwarf_Die *ret_instance)
+{
+    Dwarf_Die child;
+    if (dwarf_child(scope, &child) != 0)
+        return false;
+    do {
+        if (dwarf_tag(&child) == DW_TAG_formal_parameter && origin_of(&child) == abstract->addr) {
+            *ret_instance = child;
+            return true;
+        }
+        if (dwarf_tag(&child) == DW_TAG_GNU_formal_parameter_pack && dwarf_tag(scope) != dwarf_tag(&child) &&
+            find_instance(&child, abstract, ret_instance))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+struct parameters {
+    Dwarf_Die *scope; /* NULL: the list is its own */
+    scopes_variable_fn *fn;
+    void *ctx;
+};
+
+/* What gfortran adds: the lengths of texts, and where a result is to be written. Arrays with a descriptor are marked,
+ * too, but have names that one can write. */
+static bool is_added(Dwarf_Die *parameter)
+{
+    const char *name = die_name(parameter);
+    return die_flag(parameter, DW_AT_artificial) && (!name || *name == '_' || *name == '.');
+}
+
+static void list_parameters(const struct parameters *parameters, Dwarf_Die *list, const char *pack)
+{
+    Dwarf_Die child, instance;
+    bool fortran = die_is_fortran(list);
+    if (dwarf_child(list, &child) != 0)
+        return;
+    do {
+        int tag = dwarf_tag(&child);
+        if (tag == DW_TAG_GNU_formal_parameter_pack && !pack)
+            list_parameters(parameters, &child, die_name(&child) ? die_name(&child) : "...");
+        if (tag != DW_TAG_formal_parameter || (fortran && is_added(&child)))
+            continue;
+        bool found = parameters->scope && find_instance(parameters->scope, &child, &instance);
+        const char *name = die_name(&child);
+        parameters->fn(parameters->ctx, found ? &instance : &child, name ? name : pack);
+    } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx)
+{
+    Dwarf_Die list = *scope;
+    Dwarf_Attribute attribute;
+    /* an instance may lack parameters that were not needed; the abstract function has them all */
+    for (int i = 0; i < 16 && dwarf_attr(&list, DW_AT_abstract_origin, &attribute); i++)
+        if (!dwarf_formref_die(&attribute, &list))
+            return;
+    bool own = list.addr == scope->addr;
+    const struct parameters parameters = {own ? NULL : scope, fn, ctx};
+    list_parameters(&parameters, &list, NULL);
+}
+
+struct locals {
+    struct capture_compiler *compiler;
+    uint64_t pc;
+    Dwarf_Die variables[LOCALS_MAX];
+    size_t count;
+};
+
+static void collect(struct locals *locals, Dwarf_Die *scope, unsigned nest)
+{
+    Dwarf_Die child;
+    if (nest > NEST_LIMIT || dwarf_child(scope, &child) != 0)
+        return;
+    do
+        if (dwarf_tag(&child) == DW_TAG_variable && locals->count < LOCALS_MAX &&
+            !die_flag(&child, DW_AT_declaration) && !die_flag(&child, DW_AT_external))
+            locals->variables[locals->count++] = child;
+    while (dwarf_siblingof(&child, &child) == 0);
+    if (dwarf_child(scope, &child) != 0)
+        return;
+    do
+        if (dwarf_tag(&child) == DW_TAG_lexical_block && scopes_holds(locals->compiler, &child, locals->pc))
+            collect(locals, &child, nest + 1);
+    while (dwarf_siblingof(&child, &child) == 0);
+}
+
+void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, scopes_variable_fn *fn, void *ctx)
+{
+    struct locals *locals = calloc(1, sizeof *locals);
+    if (!locals)
+        return;
+    locals->compiler = compiler;
+    locals->pc = pc;
+    collect(locals, scope, 0);
+    for (size_t i = 0; i < locals->count; i++) {
+        const char *name = die_name(&locals->variables[i]);
+        bool hidden = !name || die_flag(&locals->variables[i], DW_AT_artificial);
+        for (size_t k = i + 1; k < locals->count && !hidden; k++) {
+            const char *later = die_name(&locals->variables[k]);
+            hidden = later && strcmp(later, name) == 0;
+        }
+        if (!hidden)
+            fn(ctx, &locals->variables[i], name);
+    }
+    free(locals);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The helper program scry-symbols (libexec): everything that needs elfutils, for those who may not link it. It reads
+ * one job from standard input, answers on standard output, and ends; it runs with low priority, without debuginfod, and
+ * under limits of time and memory: if it ends without having answered, damaged debug information was too much for it.
+ * Requests and answers are lines of fields separated by tabs (\t \n \\ in fields are escaped by a backslash):
+ *
+ *   scry-symbols index FILE...            builds missing indexes; for each
+ *        ok KEY FILE                       the index is in the cache
+ *        memory KEY FILE PATH REASON       it is not, for that reason; it can be opened at PATH (index_open_file) until
+ *                                          the helper's standard input is closed
+ *        failed FILE REASON
+ *   scry-symbols compile                  standard input, one a line:
+ *        pid PID
+ *        depth N           pointer levels (0 .. 16)
+ *        bytes N           at most so many a record (16 .. 4096)
+ *        array N           at most so many elements of an array (0 .. 4096)
+ *        string N          at most so many bytes of a string (0 .. 4096)
+ *        want args|locals|caller|result|exit-args  (several lines; exit-args: arguments at returns, too)
+ *        statics GLOBS     static variables of the source files that match one of them, at returns
+ *        layout N          the first layout id to use
+ *        block N           the first block id to use, from 1 on
+ *        module PATH BIAS
+ *        function ADDRESS  in the file of the module before; several
+ *        param EXPRESSION  for functions that follow: compile a params program that emits these as values, in order;
+ *                          those before a `module` or after a `function` begin a new list
+ *        end
+ *     answers:
+ *        layout ID TEXT                    symbols/layout/layout.h, or a part of some (symbols/layout/refs.h); each
+ * before its first use block ID HEX                      instructions that programs share: CAPTURE_SHARED in them has
+ * the number, not yet a distance; each before its first use site KIND ADDRESS LAYOUT HEX      KIND
+ * entry|exit|call|unwind; ADDRESS of the hook's (the call's) return address, in the file; HEX the capture program
+ *        params KIND ADDRESS HEX           likewise, of the params program
+ *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME
+ *                                          the expression is no number at that hook; why
+ * (symbols/client/number_problem.h), at which character, and the name that is unknown lines-only ADDRESS no values of
+ * the function: its file was compiled with -g1 missing ADDRESS TEXT              likewise: the file that has its debug
+ * information is not there, for people problem ADDRESS TEXT              what else a function could not be given, for
+ * people function ADDRESS                  that was all of one; they come in the order of the request done or, of a
+ * request that is not understood, one line and nothing else: failed REASON scry-symbols variable                 finds
+ * a variable by name, see symbols/helper/variable.h
+ *
+ * Numbers are decimal; ADDRESS and BIAS hexadecimal with 0x.
+ */
+#ifndef SCRY_SYMBOLS_CLIENT_HELPER_H
+#define SCRY_SYMBOLS_CLIENT_HELPER_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    HELPER_FIELDS = 32,
+    HELPER_LINE = 1 << 20, /* bytes of a line at most */
+    HELPER_DEPTH_MAX = 16,
+    HELPER_BYTES_MIN = 16,
+    HELPER_BYTES_MAX = 4096,
+    HELPER_ARRAY_MAX = 4096,
+    HELPER_STRING_MAX = 4096,
+    HELPER_PARAMS_MAX = 16,
+};
+
+/* Appends a line: the word, then fields until NULL. */
+void helper_line(struct buf *out, const char *word, ...) __attribute__((sentinel));
+
+/* Splits a line (without its newline) in place and unescapes its fields. Returns their number, the word included;
+ * -EBADMSG: an unknown escape, or more than HELPER_FIELDS. */
+int helper_split(char *line, char *ret_fields[HELPER_FIELDS]);
+
+/* Whole fields as numbers: nothing before, nothing behind. */
+bool helper_number(const char *field, uint64_t low, uint64_t high, uint64_t *ret_number);
+bool helper_address(const char *field, uint64_t *ret_address);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols/client/helper_client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "symbols/client/helper.h"
+
+/* ---- requests ---- */
+static void number_line(struct buf *out, const char *word, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    helper_line(out, word, text, NULL);
+}
+
+static unsigned limited(unsigned value, unsigned low, unsigned high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+void helper_compile_begin(struct buf *out, const struct helper_compile *compile)
+{
+    number_line(out, "pid", (uint64_t)compile->pid);
+    number_line(out, "depth", limited(compile->depth, 0, HELPER_DEPTH_MAX));
+    number_line(out, "bytes", limited(compile->bytes, HELPER_BYTES_MIN, HELPER_BYTES_MAX));
+    number_line(out, "array", limited(compile->array, 0, HELPER_ARRAY_MAX));
+    number_line(out, "string", limited(compile->string, 0, HELPER_STRING_MAX));
+    if (compile->args)
+        helper_line(out, "want", "args", NULL);
+    if (compile->locals)
+        helper_line(out, "want", "locals", NULL);
+    if (compile->caller)
+        helper_line(out, "want", "caller", NULL);
+    if (compile->result)
+        helper_line(out, "want", "result", NULL);
+    if (compile->exit_args)
+        helper_line(out, "want", "exit-args", NULL);
+    if (compile->statics && *compile->statics)
+        helper_line(out, "statics", compile->statics, NULL);
+    number_line(out, "layout", compile->layout);
+    number_line(out, "block", compile->block ? compile->block : 1);
+}
+
+void helper_compile_module(struct buf *out, const char *path, uint64_t bias)
+{
+    char text[24];
+    snprintf(text, sizeof text, "0x%" PRIx64, bias);
+    helper_line(out, "module", path, text, NULL);
+}
+
+void helper_compile_param(struct buf *out, const char *expression)
+{
+    helper_line(out, "param", expression, NULL);
+}
+
+void helper_compile_function(struct buf *out, uint64_t address)
+{
+    char text[24];
+    snprintf(text, sizeof text, "0x%" PRIx64, address);
+    helper_line(out, "function", text, NULL);
+}
+
+void helper_compile_end(struct buf *out)
+{
+    helper_line(out, "end", NULL);
+}
+
+/* ---- answers ---- */
+void helper_reader_done(struct helper_reader *reader)
+{
+    buf_done(&reader->bytes);
+    buf_done(&reader->line);
+    buf_done(&reader->code);
+    reader->taken = 0;
+    reader->broken = false;
+}
+
+void helper_feed(struct helper_reader *reader, const void *bytes, size_t len)
+{
+    if (!reader->broken)
+        buf_append(&reader->bytes, bytes, len);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static bool take_code(struct helper_reader *reader, const char *hex, struct helper_answer *answer)
+{
+    size_t len = strlen(hex);
+    buf_clear(&reader->code);
+    char *to = len % 2 ? NULL : buf_reserve(&reader->code, len / 2 + 1);
+    if (!to)
+        return false;
+    for (size_t i = 0; i < len; i += 2) {
+        int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        to[i / 2] = (char)(high << 4 | low);
+    }
+    answer->code = to;
+    answer->code_size = len / 2;
+    return true;
+}
+
+static bool take_site(const char *field, struct helper_answer *answer)
+{
+    static const char *const sites[] = {
+        [HELPER_ENTRY] = "entry", [HELPER_EXIT] = "exit", [HELPER_CALL] = "call", [HELPER_UNWIND] = "unwind"};
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++)
+        if (strcmp(field, sites[i]) == 0) {
+            answer->site = (enum helper_site)i;
+            return true;
+        }
+    return false;
+}
+
+static bool take_problem(char **fields, struct number_problem *ret_problem)
+{
+    uint64_t at;
+    *ret_problem = (struct number_problem){.kind = number_problem_of_word(fields[0])};
+    if (ret_problem->kind == NUMBER_FINE || !helper_number(fields[1], 0, UINT32_MAX, &at))
+        return false;
+    ret_problem->at = (unsigned)at;
+    snprintf(ret_problem->name, sizeof ret_problem->name, "%s", fields[2]);
+    return true;
+}
+
+static bool take_id(const char *field, struct helper_answer *answer)
+{
+    uint64_t id;
+    bool good = helper_number(field, 0, UINT32_MAX, &id);
+    answer->id = good ? (uint32_t)id : 0;
+    return good;
+}
+
+static const struct {
+    const char *word;
+    enum helper_answer_kind kind;
+    int fields; /* behind the word */
+} words[] = {
+    {"ok", HELPER_OK, 2},
+    {"memory", HELPER_MEMORY, 4},
+    {"failed", HELPER_FAILED, 2},
+    {"failed", HELPER_FAILED, 1},
+    {"layout", HELPER_LAYOUT, 2},
+    {"site", HELPER_SITE, 4},
+    {"params", HELPER_PARAMS, 3},
+    {"problem", HELPER_PROBLEM, 2},
+    {"done", HELPER_DONE, 0},
+    {"value", HELPER_VALUE, 4},
+    {"written", HELPER_WRITTEN, 3},
+    {"param-problem", HELPER_PARAM_PROBLEM, 6},
+    {"lines-only", HELPER_LINES_ONLY, 1},
+    {"missing", HELPER_MISSING, 2},
+    {"block", HELPER_BLOCK, 2},
+    {"function", HELPER_FUNCTION, 1},
+};
+
+static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
+{
+    switch (a->kind) {
+    case HELPER_OK:
+    case HELPER_MEMORY:
+        a->key = f[0];
+        a->file = f[1];
+        a->path = count > 2 ? f[2] : "";
+        a->text = count > 2 ? f[3] : "";
+        return true;
+    case HELPER_FAILED:
+        a->file = count > 1 ? f[0] : "";
+        a->text = f[count - 1];
+        return true;
+    case HELPER_LAYOUT:
+        a->text = f[1];
+        return take_id(f[0], a);
+    case HELPER_SITE:
+        return take_site(f[0], a) && helper_address(f[1], &a->address) && take_id(f[2], a) &&
+               take_code(reader, f[3], a);
+    case HELPER_PARAMS:
+        return take_site(f[0], a) && helper_address(f[1], &a->address) && take_code(reader, f[2], a);
+    case HELPER_BLOCK:
+        return take_id(f[0], a) && take_code(reader, f[1], a);
+    case HELPER_PARAM_PROBLEM:
+        a->text = f[2];
+        return take_site(f[0], a) && helper_address(f[1], &a->address) && take_problem(f + 3, &a->problem);
+    case HELPER_FUNCTION:
+    case HELPER_LINES_ONLY:
+        return helper_address(f[0], &a->address);
+    case HELPER_MISSING:
+    case HELPER_PROBLEM:
+        a->text = f[1];
+        return helper_address(f[0], &a->address);
+    case HELPER_DONE:
+        return true;
+    case HELPER_VALUE:
+        if (helper_number(f[0], 0, UINT32_MAX, &a->size)) { /* a frame; no type is a number */
+            a->kind = HELPER_VARIABLE;
+            a->id = (uint32_t)a->size;
+            a->size = 0;
+            a->name = f[1];
+            a->type = f[2];
+            a->text = f[3];
+            return true;
+        }
+        a->type = f[0];
+        a->text = f[3];
+        return helper_address(f[1], &a->address) && helper_number(f[2], 0, UINT64_MAX, &a->size);
+    case HELPER_VARIABLE: /* begins with the same word as a value */
+        return false;
+    case HELPER_WRITTEN:
+        a->type = f[0];
+        a->old = f[1];
+        a->text = f[2];
+        return true;
+    }
+    return false;
+}
+
+/* One line in reader->line: 1, 0: passed over, -EBADMSG. */
+static int take_line(struct helper_reader *reader, struct helper_answer *ret_answer)
+{
+    char *fields[HELPER_FIELDS];
+    int count = helper_split(reader->line.data, fields);
+    bool known = false;
+    if (count < 0)
+        return -EBADMSG;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(fields[0], words[i].word) != 0)
+            continue;
+        known = true;
+        if (count - 1 != words[i].fields)
+            continue;
+        struct helper_answer answer = {words[i].kind, "", "", "", "", "", "", ""};
+        if (!take_fields(reader, &answer, fields + 1, count - 1))
+            return reader->code.failed ? -ENOMEM : -EBADMSG;
+        *ret_answer = answer;
+        return 1;
+    }
+    return known ? -EBADMSG : 0;
+}
+
+int helper_next(struct helper_reader *reader, struct helper_answer *ret_answer, struct err *err)
+{
+    if (reader->bytes.failed)
+        return err_set(err, -ENOMEM, "out of memory for the answer of scry-symbols");
+    while (!reader->broken) {
+        if (!reader->bytes.len)
+            return 0;
+        const char *from = reader->bytes.data + reader->taken;
+        size_t len = reader->bytes.len - reader->taken;
+        const char *newline = len ? memchr(from, '\n', len) : NULL;
+        if (newline)
+            len = (size_t)(newline - from);
+        if (len > HELPER_LINE || (newline && memchr(from, 0, len)))
+            break;
+        if (!newline) {
+            buf_drop(&reader->bytes, reader->taken);
+            reader->taken = 0;
+            return 0;
+        }
+        buf_clear(&reader->line);
+        buf_append(&reader->line, from, len);
+        reader->taken += len + 1;
+        if (reader->line.failed || !buf_reserve(&reader->line, 1))
+            return err_set(err, -ENOMEM, "out of memory for the answer of scry-symbols");
+        reader->line.data[len] = 0;
+        int r = take_line(reader, ret_answer);
+        if (r == -ENOMEM)
+            return err_set(err, r, "out of memory for the answer of scry-symbols");
+        if (r > 0)
+            return r;
+        if (r < 0)
+            break;
+    }
+    reader->broken = true;
+    return err_set(err, -EBADMSG, "scry-symbols said something that is not understood: is it of another version?");
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other end of the helper (symbols/client/helper.h): what its users write to it and read from it. No elfutils, no
+ * processes and no files: the user starts scry-symbols (dirs_libexec), writes the request to its standard input, and
+ * feeds what comes from its standard output in whatever pieces. Safe on any bytes.
+ */
+#ifndef SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
+#define SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "symbols/client/number_problem.h"
+
+/* ---- requests ---- */
+struct helper_compile {
+    pid_t pid;
+    unsigned depth, bytes, array, string; /* taken into the limits of the protocol */
+    bool args, locals, caller, result, exit_args;
+    const char *statics;    /* "": none */
+    uint32_t layout, block; /* the first ids to use */
+};
+
+/* Begins a request of `scry-symbols compile`; then modules, each followed by its functions; then the end. */
+void helper_compile_begin(struct buf *out, const struct helper_compile *compile);
+void helper_compile_module(struct buf *out, const char *path, uint64_t bias);
+void helper_compile_param(struct buf *out, const char *expression);
+void helper_compile_function(struct buf *out, uint64_t address); /* in the file */
+void helper_compile_end(struct buf *out);
+/* Requests of `variable` are written with helper_line(). */
+
+/* ---- answers ---- */
+enum helper_answer_kind {
+    HELPER_OK,            /* key, file */
+    HELPER_MEMORY,        /* key, file, path, text: the reason */
+    HELPER_FAILED,        /* text: the reason; file, of `index`, else "" */
+    HELPER_LAYOUT,        /* id, text */
+    HELPER_SITE,          /* site, address, id: the layout's, code */
+    HELPER_PARAMS,        /* site, address, code */
+    HELPER_BLOCK,         /* id, code */
+    HELPER_FUNCTION,      /* address */
+    HELPER_PARAM_PROBLEM, /* site, address, text: the expression, problem */
+    HELPER_LINES_ONLY,    /* address */
+    HELPER_MISSING,       /* address, text */
+    HELPER_PROBLEM,       /* address, text */
+    HELPER_DONE,
+    HELPER_VALUE,    /* type, address, size, text */
+    HELPER_VARIABLE, /* id: the frame, name, type, text: one of many, then HELPER_DONE */
+    HELPER_WRITTEN,  /* type, old, text: the new value */
+};
+enum helper_site { HELPER_ENTRY, HELPER_EXIT, HELPER_CALL, HELPER_UNWIND }; /* as enum capture_site_kind */
+
+struct helper_answer { /* borrowed until the next call; texts are never NULL */
+    enum helper_answer_kind kind;
+    const char *key, *file, *path, *name, *type, *old, *text;
+    uint32_t id;
+    enum helper_site site;
+    struct number_problem problem;
+    uint64_t address, size;
+    const void *code;
+    size_t code_size;
+};
+
+struct helper_reader { /* {0} to begin with */
+    struct buf bytes, line, code;
+    size_t taken; /* of bytes */
+    bool broken;
+};
+void helper_reader_done(struct helper_reader *reader);
+void helper_feed(struct helper_reader *reader, const void *bytes, size_t len);
+/* The next answer that is complete: 1; 0: none yet; -EBADMSG: not the helper's language (for good; lines that begin
+ * with an unknown word are passed over, as newer helpers may say more); -ENOMEM. */
+int helper_next(struct helper_reader *reader, struct helper_answer *ret_answer, struct err *err);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols/index/cache_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define CACHE_LIMIT ((off_t)2 << 30) /* bytes; half of it stays */
+enum {
+    FILES_LIMIT = 4096, /* likewise */
+    LEFTOVER_S = 3600,  /* a temporary file that old belongs to nobody */
+};
+
+struct cached {
+    char name[NAME_MAX + 1];
+    time_t used;
+    off_t size;
+};
+
+static int compare_cached(const void *left, const void *right)
+{
+    const struct cached *a = left, *b = right;
+    return a->used < b->used ? -1 : a->used > b->used;
+}
+
+static void clean_up(int directory)
+{
+    int own = dup(directory);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    struct cached *files = NULL;
+    size_t count = 0, room = 0;
+    off_t total = 0;
+    time_t now = time(NULL);
+    if (!dir) {
+        if (own >= 0)
+            close(own);
+        return;
+    }
+    rewinddir(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat st;
+        if (fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        if (entry->d_name[0] == '.') {
+            if (now - st.st_mtime > LEFTOVER_S)
+                unlinkat(directory, entry->d_name, 0);
+            continue;
+        }
+        if (count == room) {
+            room = room ? room * 2 : 64;
+            struct cached *grown = realloc(files, room * sizeof *grown);
+            if (!grown)
+                break;
+            files = grown;
+        }
+        struct cached *file = &files[count++];
+        snprintf(file->name, sizeof file->name, "%s", entry->d_name);
+        file->used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime;
+        file->size = st.st_size;
+        total += st.st_size;
+    }
+    if (total > CACHE_LIMIT || count > FILES_LIMIT) {
+        qsort(files, count, sizeof *files, compare_cached);
+        /* never the newest */
+        for (size_t i = 0; i + 1 < count && (total > CACHE_LIMIT / 2 || count - i > FILES_LIMIT / 2); i++)
+            if (unlinkat(directory, files[i].name, 0) == 0)
+                total -= files[i].size;
+    }
+    free(files);
+    closedir(dir);
+}
+
+static int write_all(int fd, const char *bytes, size_t len)
+{
+    while (len) {
+        ssize_t put = write(fd, bytes, len);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        bytes += put;
+        len -= (size_t)put;
+    }
+    return 0;
+}
+
+int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd), struct err *err)
+{
+    char temporary[PATH_MAX + 16];
+    const char *slash = strrchr(path, '/');
+    int length = snprintf(temporary, sizeof temporary, "%.*s/.%s.XXXXXX", (int)(slash - path), path, slash + 1), r = 0;
+    if (length >= (int)sizeof temporary)
+        return err_set(err, -ENAMETOOLONG, "the path of the symbol cache is too long: set SCRY_CACHE_DIR");
+    _cleanup_(closep) int fd = mkostemp(temporary, O_CLOEXEC); /* 0600 */
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot write to the symbol cache %.*s", (int)(slash - path), path);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = write_all(fd, parts[i].iov_base, parts[i].iov_len);
+    if (r == 0 && ready)
+        r = ready(fd);
+    if (r == 0 && rename(temporary, path) < 0)
+        r = -errno;
+    if (r < 0) {
+        unlink(temporary);
+        return err_errno(err, r, "cannot write %s", path);
+    }
+    temporary[slash - path] = 0;
+    _cleanup_(closep) int directory = open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0)
+        clean_up(directory);
+    return 0;
+}

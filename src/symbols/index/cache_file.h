@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside symbols: files of the cache (index_directory()). They are written beside their place and renamed, so any
+ * number of writers and readers get on. Nobody else cleans up there, so whoever writes does: what was not used for
+ * longest goes when there is too much.
+ */
+#ifndef SCRY_SYMBOLS_INDEX_CACHE_FILE_H
+#define SCRY_SYMBOLS_INDEX_CACHE_FILE_H
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "base/err.h"
+
+/* Puts a file of these parts at `path`, a name in the cache directory. `ready` (NULL-able) is called with it before it
+ * takes its place: 0 or -errno. Returns 0 or -errno. */
+int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd), struct err *err);
+
+#endif

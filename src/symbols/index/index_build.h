@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside symbols: building the index of an ELF file, from its symbol tables first and then its DWARF, as far as they
+ * are there and can be read (elfutils). Linked into the helper only. What cannot be read is left out and told by the
+ * index's problem; only a file that is no ELF file at all is an error. One thread.
+ */
+#ifndef SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
+#define SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "symbols/index/index.h"
+#include "symbols/index/index_format.h"
+
+/* The whole index file as bytes in *image, and its key. -ENOEXEC, -ENOMEM, -E2BIG, -errno of opening. */
+int index_build(const char *elf_path, struct buf *image, char ret_key[INDEX_KEY_SIZE], struct err *err);
+
+/* Puts an image into the cache; also throws out what was not used for long when there is much. 0 or -errno. */
+int index_store(const struct buf *image, const char *key, struct err *err);
+/* Waits until a stored one is on the disk, and notes that in it; before, it is of no use after a crash of the machine.
+ */
+void index_settle(const char *key);
+
+/* ---- what is being collected ---- */
+struct built_function {
+    uint64_t address, size, die;
+    const char *linkage;  /* borrowed from elfutils or of `texts`; "": none */
+    const char *die_name; /* with scopes; NULL: none */
+    uint32_t file, line;  /* file: in strings */
+    bool global, in_symtab;
+};
+
+struct built_alias {
+    uint64_t address;
+    const char *name;
+};
+
+struct interned;
+
+struct builder {
+    unsigned flags;
+    struct built_function *functions; /* by address, each once, when the symbol tables are read */
+    size_t count, room;
+    size_t sorted; /* the first ones are; found ones behind */
+    struct built_alias *aliases;
+    size_t alias_count, alias_room;
+    struct buf strings; /* of the index */
+    struct interned *interned, *paths;
+    struct text *texts;
+    struct buf problems;
+    char debug_paths[INDEX_DEBUG_PATHS][4096];
+    uint64_t debug_changed_ns[INDEX_DEBUG_PATHS];
+    bool failed; /* out of memory */
+};
+
+void builder_done(struct builder *builder);
+struct built_function *builder_add(struct builder *builder); /* NULL: out of memory */
+void builder_add_alias(struct builder *builder, uint64_t address, const char *name);
+/* Offset of a string in the index; equal ones share it. */
+uint32_t builder_intern(struct builder *builder, const char *string);
+/* The same of a path, made free of "." and ".." first. */
+uint32_t builder_intern_path(struct builder *builder, const char *path);
+/* A copy that lives as long as the builder. */
+const char *builder_text(struct builder *builder, const char *text, size_t len);
+/* Problems are told once each. */
+void builder_problem(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Where debug information would lie that is not there (the parts of a path): if it comes, the index is built again. */
+void builder_debug_path(struct builder *builder, const char *directory, const char *middle, const char *name);
+/* Among the sorted ones; NULL: none begins there. */
+struct built_function *builder_find(struct builder *builder, uint64_t address);
+/* Sorts all, joins those at one address. */
+void builder_sort(struct builder *builder);
+/* The image of all that was collected. 0, -ENOMEM, -E2BIG. */
+int builder_image(struct builder *builder, const char *key, struct buf *image);
+
+/* ---- the parts of the building that elfutils is needed for ---- */
+struct Dwarf;
+struct Dwfl_Module;
+/* Functions of .symtab, .dynsym and .gnu_debugdata; flags. */
+void build_symbols(struct builder *builder, struct Dwfl_Module *module);
+/* Places in the source. path: of the file with the symbols. */
+void build_dwarf(struct builder *builder, struct Dwarf *dwarf, uint64_t bias, const char *path);
+
+/* ---- names ---- */
+/* Of C++ (Itanium ABI) demangled, of others as they are. name: without parameters and result; full: with parameters.
+ * Buffers are overwritten. */
+void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_full);
+/* Takes a demangled function apart, in place of a demangler's own knowledge; for tests. */
+void split_demangled(const char *demangled, struct buf *ret_name, struct buf *ret_full);
+
+#endif

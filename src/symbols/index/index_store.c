@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts indexes into the cache. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "symbols/index/cache_file.h"
+#include "symbols/index/index_build.h"
+
+static int to_disk(int fd)
+{
+    static const uint32_t yes = 1;
+    if (fdatasync(fd) < 0 || pwrite(fd, &yes, sizeof yes, offsetof(struct index_header, on_disk)) != sizeof yes)
+        return errno ? -errno : -EIO;
+    return 0;
+}
+
+void index_settle(const char *key)
+{
+    char path[PATH_MAX];
+    if (index_file_path(path, sizeof path, key, false, NULL) < 0)
+        return;
+    _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        to_disk(fd);
+}
+
+int index_store(const struct buf *image, const char *key, struct err *err)
+{
+    char path[PATH_MAX];
+    const struct iovec whole = {image->data, image->len};
+    int r = index_file_path(path, sizeof path, key, true, err);
+    return r < 0 ? r : cache_file_write(path, &whole, 1, index_boot() == 0 ? to_disk : NULL, err);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside symbols: globs of selections, and the parts of demangled names that they are tried on. Linear in time but for
+ * the last star's backtracking: no pattern is expensive. */
+#ifndef SCRY_SYMBOLS_INDEX_SELECTION_GLOB_H
+#define SCRY_SYMBOLS_INDEX_SELECTION_GLOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/span.h"
+
+/* * ? [a-z] [!a-z] and backslash; a [ that is never closed is a letter. */
+bool glob_matches(const char *glob, struct span text);
+/* The first [ that nobody closes, where that is most likely a mistake: not in "operator[" or "[]". NULL: there is none.
+ */
+const char *glob_unclosed(const char *glob);
+
+/* If an operator's name begins at `at` ("operator<"): where it ends; else `at`. */
+size_t name_operator_end(struct span name, size_t at);
+/* The last part of a name, behind the last :: that is not inside <> () {} []. */
+struct span name_last_part(struct span name);
+/* Without the template arguments at its end: "f<int>" is "f", "operator<" stays. */
+struct span name_without_template(struct span name);
+/* Without what the compiler adds to the names of clones: ".constprop.0", ".part.3", ".cold" ... */
+struct span name_without_clone(struct span name);
+/* All three: "a::f<int> [clone]" is "f". Whatever a name without wildcards matches has the same as it. */
+struct span name_short(struct span name);
+
+#endif

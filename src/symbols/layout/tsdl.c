@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A layout as a structure of TSDL (CTF 1.8, 7.3): the same bytes for every reader of CTF. Names get an underscore in
+ * front, which readers take away again, so that none is a keyword; what has no bytes is an empty structure whose name
+ * says why.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "symbols/layout/internal.h"
+
+static void put_declaration(struct buf *out, const struct layout_type *type, const char *name);
+
+/* Letters, digits and _ of a name, and which field it is where that is needed to tell two apart. */
+static void put_name(struct buf *to, const struct layout_field *fields, size_t index)
+{
+    const char *name = fields[index].name;
+    buf_putc(to, '_');
+    for (const char *p = name; *p; p++) {
+        bool good = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
+        if (good)
+            buf_putc(to, *p);
+        else if (*p != '<' && *p != '>')
+            buf_putc(to, '_');
+    }
+    if (!*name)
+        buf_puts(to, "value");
+    /* another field may have become the same: all but the first of those get their number */
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(fields[i].name, name) == 0 || strpbrk(name, "<>$~. #") || strpbrk(fields[i].name, "<>$~. #")) {
+            buf_printf(to, "_%zu", index);
+            break;
+        }
+}
+
+static void put_fields(struct buf *out, const struct layout_type *type)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    buf_puts(out, "struct { ");
+    for (size_t i = 0; i < type->field_count; i++) {
+        buf_clear(&name);
+        put_name(&name, type->fields, i);
+        if (name.data)
+            put_declaration(out, type->fields[i].type, name.data);
+    }
+    buf_puts(out, "} align(8)");
+}
+
+static void put_integer(struct buf *out, size_t size, bool is_signed, const char *more)
+{
+    buf_printf(out, "integer { size = %zu; align = 8; signed = %s; %s} ", size * 8, is_signed ? "true" : "false", more);
+}
+
+#define TEXT_BYTE "integer { size = 8; align = 8; signed = false; encoding = UTF8; } "
+#define STATUS \
+    "enum : integer { size = 8; align = 8; signed = false; } " \
+    "{ content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4, absent = 5, odd = 6 } _status; "
+#define NOTHING "struct { } null; struct { } invalid; struct { } cut; struct { } absent; struct { } odd; "
+
+static void put_enum(struct buf *out, const struct layout_type *type)
+{
+    buf_puts(out, "enum : ");
+    put_integer(out, type->size, !type->flagged, "");
+    buf_puts(out, "{ ");
+    for (size_t i = 0; i < type->name_count; i++) {
+        buf_puts(out, i ? ", \"" : "\"");
+        for (const char *p = type->names[i].name; *p; p++)
+            buf_putc(out, *p == '"' || *p == '\\' || (unsigned char)*p < 0x20 ? '_' : *p);
+        if (type->flagged)
+            buf_printf(out, "\" = %" PRIu64,
+                       type->size < 8 ? (uint64_t)type->names[i].value & ((UINT64_C(1) << type->size * 8) - 1)
+                                      : (uint64_t)type->names[i].value);
+        else
+            buf_printf(out, "\" = %" PRId64, type->names[i].value);
+    }
+    if (type->name_count == 0)
+        buf_puts(out, "\"0\" = 0");
+    buf_puts(out, " } ");
+}
+
+static const char *float_of(size_t size)
+{
+    return size == 4 ? "floating_point { exp_dig = 8; mant_dig = 24; align = 8; } "
+                     : "floating_point { exp_dig = 11; mant_dig = 53; align = 8; } ";
+}
+
+static void put_bytes(struct buf *out, size_t size, const char *name)
+{
+    if (size == 0)
+        buf_printf(out, "struct { } %s; ", name);
+    else
+        buf_printf(out, "integer { size = 8; align = 8; signed = false; base = 16; } %s[%zu]; ", name, size);
+}
+
+/* struct { counts, content } for the part of a variant that has content */
+static void put_counted(struct buf *out, bool total, const struct layout_type *inner)
+{
+    buf_puts(out, "struct { ");
+    if (total)
+        buf_puts(out, "integer { size = 32; align = 8; signed = false; } _count; ");
+    buf_puts(out, "integer { size = 16; align = 8; signed = false; } _shown; ");
+    if (inner) {
+        buf_puts(out, "struct { ");
+        put_declaration(out, inner, "_element");
+        buf_puts(out, "} align(8) _elements[_shown]; ");
+    } else
+        buf_puts(out, TEXT_BYTE "_text[_shown]; ");
+    buf_puts(out, "} align(8) content; ");
+}
+
+static void put_optional(struct buf *out, const struct layout_type *type, const char *name)
+{
+    buf_puts(out, "struct { ");
+    if (type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_REFERENCE || type->kind == LAYOUT_STRING)
+        buf_puts(out, "integer { size = 64; align = 8; signed = false; base = 16; } _address; ");
+    buf_puts(out, STATUS "variant <_status> { ");
+    if (type->kind == LAYOUT_STRING || type->kind == LAYOUT_BYTES)
+        put_counted(out, type->kind == LAYOUT_BYTES, NULL);
+    else if (type->kind == LAYOUT_VECTOR)
+        put_counted(out, true, type->inner);
+    else {
+        buf_puts(out, "struct { ");
+        put_declaration(out, type->inner, "_value");
+        buf_puts(out, "} align(8) content; ");
+    }
+    buf_printf(out, NOTHING "} _to; } align(8) %s; ", name);
+}
+
+/* A field that has bytes; false: it has none. */
+static void put_number(struct buf *out, const struct layout_type *type, const char *name)
+{
+    switch (type->kind) {
+    case LAYOUT_SIGNED:
+    case LAYOUT_UNSIGNED:
+    case LAYOUT_BOOL:
+        if (type->size > 8) {
+            put_bytes(out, type->size, name);
+            return;
+        }
+        put_integer(out, type->size, type->kind == LAYOUT_SIGNED, "");
+        break;
+    case LAYOUT_CHAR:
+        put_integer(out, type->size, !type->flagged, "");
+        break;
+    case LAYOUT_POINTER:
+    case LAYOUT_CODE_POINTER:
+        put_integer(out, 8, false, "base = 16; ");
+        break;
+    case LAYOUT_ENUM:
+        put_enum(out, type);
+        break;
+    case LAYOUT_FLOAT:
+        if (type->size > 8) {
+            put_bytes(out, type->size, name);
+            return;
+        }
+        buf_puts(out, float_of(type->size));
+        break;
+    case LAYOUT_COMPLEX:
+        if (type->size > 8) {
+            put_bytes(out, 2 * (size_t)type->size, name);
+            return;
+        }
+        buf_printf(out, "struct { %s_real; %s_imaginary; } align(8) ", float_of(type->size), float_of(type->size));
+        break;
+    default:
+        put_bytes(out, type->size, name);
+        return;
+    }
+    buf_printf(out, "%s; ", name);
+}
+
+static void put_declaration(struct buf *out, const struct layout_type *type, const char *name)
+{
+    switch (type->kind) {
+    case LAYOUT_OPTIMISED_OUT:
+        buf_printf(out, "struct { } %s_optimised_out; ", name);
+        break;
+    case LAYOUT_NOT_AVAILABLE:
+        buf_printf(out, "struct { } %s_not_available; ", name);
+        break;
+    case LAYOUT_NO_ROOM:
+        buf_printf(out, "struct { } %s_cut; ", name);
+        break;
+    case LAYOUT_UNSIZED:
+        buf_printf(out, "struct { } %s_of_unknown_size; ", name);
+        break;
+    case LAYOUT_PAD:
+        put_bytes(out, 1, name);
+        break;
+    case LAYOUT_CALLABLE:
+        buf_puts(out, "struct { ");
+        put_integer(out, 8, false, "base = 16; ");
+        buf_puts(out, "_caller; ");
+        put_integer(out, 8, false, "base = 16; ");
+        buf_printf(out, "_target; } align(8) %s; ", name);
+        break;
+    case LAYOUT_STRUCT:
+    case LAYOUT_UNION:
+    case LAYOUT_ENTRY:
+    case LAYOUT_CHOICE:
+        put_fields(out, type);
+        buf_printf(out, " %s; ", name);
+        break;
+    case LAYOUT_ARRAY:
+        buf_puts(out, "struct { ");
+        if (type->count > 0) {
+            buf_puts(out, "struct { ");
+            put_declaration(out, type->inner, "_element");
+            buf_printf(out, "} align(8) _elements[%" PRIu32 "]; ", type->count);
+        }
+        buf_printf(out, "} align(8) %s; ", name);
+        break;
+    case LAYOUT_TEXT:
+        if (type->count > 0)
+            buf_printf(out, TEXT_BYTE "%s[%" PRIu32 "]; ", name, type->count);
+        else
+            buf_printf(out, "struct { } %s; ", name);
+        break;
+    case LAYOUT_FOLLOWED:
+    case LAYOUT_REFERENCE:
+    case LAYOUT_STRING:
+    case LAYOUT_BYTES:
+    case LAYOUT_VECTOR:
+    case LAYOUT_CHECKED:
+        put_optional(out, type, name);
+        break;
+    default:
+        put_number(out, type, name);
+    }
+}
+
+void layout_tsdl(const struct layout *layout, struct buf *out)
+{
+    buf_puts(out, "struct { ");
+    for (unsigned i = 0; i < LAYOUT_PARTS; i++)
+        if (layout->has[i]) {
+            put_fields(out, &layout->parts[i]);
+            buf_printf(out, " _%s; ", layout_part_names[i]);
+        }
+    buf_puts(out, "} align(8)");
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What wait4 reported: which kind of stop it is, what follows from it, whom to tell. Never waits. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "tracer/tracee.h"
+
+/* Statuses of children that came before their parent's fork event: the order can invert. */
+struct unknown {
+    pid_t tid;
+    int status;
+    struct unknown *next;
+};
+static struct unknown *unknowns;
+
+static void remember_unknown(pid_t tid, int status)
+{
+    struct unknown *unknown;
+    LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
+    if (!WIFSTOPPED(status)) { /* a child of ours that was let go, or one that never got known */
+        if (unknown)
+            stop_forget_unknown(tid);
+        return;
+    }
+    if (!unknown) {
+        unknown = calloc(1, sizeof *unknown);
+        if (!unknown)
+            return;
+        unknown->tid = tid;
+        LL_PREPEND(unknowns, unknown);
+    }
+    unknown->status = status;
+}
+
+void stop_forget_unknown(pid_t tid)
+{
+    struct unknown *unknown;
+    LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
+    if (unknown) {
+        LL_DELETE(unknowns, unknown);
+        free(unknown);
+    }
+}
+
+bool process_reports(const struct thread *thread)
+{
+    return thread->process->wanted && !thread->process->releasing && !thread->process->spawning && !thread->ignored &&
+           !monitor_gone;
+}
+
+/* The new child has made its first stop (or died before that: child NULL). */
+static void resolve_child(struct thread *parent, struct thread *child, pid_t child_tid)
+{
+    bool is_thread = child && child->tid != child->process->pid;
+    if (child && !is_thread)
+        breakpoint_clean_child(child->process);
+    if (parent && parent->new_child == child_tid) {
+        parent->new_child = 0;
+        struct process *process = parent->process;
+        if (process_reports(parent) && (is_thread ? process->watch.new_thread : process->watch.new_process)) {
+            struct tracer_event event = {.kind = is_thread ? TRACER_NEW_THREAD : TRACER_NEW_PROCESS,
+                                         .child = child_tid};
+            event_hold(parent, &event);
+            if (child) {
+                child->hold = parent->hold;
+                parent->held_child = child_tid;
+            }
+        }
+        thread_update(parent);
+    }
+    if (child && !is_thread && !child->hold)
+        attach_try_leave(child->process);
+}
+
+static void announce_child(struct thread *parent)
+{
+    unsigned long message = 0;
+    char path[64];
+    if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &message) < 0)
+        return;
+    pid_t tid = (pid_t)message;
+    snprintf(path, sizeof path, "/proc/%d/task/%d", parent->process->pid, tid);
+    bool is_thread = access(path, F_OK) == 0;
+    struct thread *child = thread_find(tid);
+    if (!child) {
+        struct process *process = parent->process;
+        if (!is_thread) {
+            snprintf(path, sizeof path, "/proc/%d", tid);
+            if (access(path, F_OK) < 0) { /* came and went */
+                stop_forget_unknown(tid);
+                return;
+            }
+            bool shares = attach_shares_memory(parent->process->pid, tid);
+            process = process_new(tid, shares ? space_get(process->space) : space_new());
+            if (process && !shares)
+                process->inherited = space_get(parent->process->space);
+        }
+        child = process ? thread_new(process, tid) : NULL;
+        if (!child)
+            return;
+        child->fresh = true;
+        child->leaving = is_thread && parent->process->releasing;
+    }
+    if (!child->fresh)
+        return;
+    child->parent_tid = parent->tid;
+    parent->new_child = tid;
+    struct unknown *unknown;
+    LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
+    if (unknown) {
+        int status = unknown->status;
+        stop_forget_unknown(tid);
+        stop_handle(tid, status);
+    }
+}
+
+/* The process has a new program. Its thread is now called like the process, the others are gone. */
+static struct thread *exec_survivor(pid_t pid, struct thread *thread)
+{
+    unsigned long message = 0;
+    if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &message) < 0)
+        return thread;
+    struct thread *former = thread_find((pid_t)message);
+    if (!thread && former)
+        thread = thread_new(former->process, pid);
+    if (!thread)
+        return NULL;
+    if (former && former != thread) {
+        thread->stopped = former->stopped;
+        thread->leaving = former->leaving;
+        thread->ignored = former->ignored;
+    }
+    thread->exited = false;
+    struct thread *other, *next;
+    DL_FOREACH_SAFE(thread->process->threads, other, next)
+    {
+        if (other != thread)
+            thread_remove(other);
+    }
+    return thread;
+}
+
+static void handle_exec(struct thread *thread)
+{
+    struct process *process = thread->process;
+    thread->hold = 0;
+    thread->held_child = 0;
+    thread->new_child = 0;
+    thread->break_done = thread->redo = false;
+    thread->step = TRACER_STEP_NONE;
+    call_drop(thread);
+    breakpoint_clear_process(process);
+    struct space *space = space_new();
+    if (space) {
+        space_put(process->space);
+        process->space = space;
+        space->settled = true;
+    }
+    space_put(process->inherited);
+    process->inherited = NULL;
+    if (process->spawning) {
+        process->spawning = false;
+        thread->stopped = true;
+    } else if (process_reports(thread)) {
+        struct tracer_event event = {.kind = TRACER_EXEC};
+        event_hold(thread, &event);
+    } else if (!process->wanted) {
+        attach_try_leave(process);
+    }
+}
+
+static void handle_exit_event(struct thread *thread)
+{
+    /* what it was held for is void: it is killed, or another thread executes a program */
+    thread->hold = 0;
+    if (process_reports(thread) && thread->process->watch.thread_exit) {
+        struct tracer_event event = {.kind = TRACER_THREAD_EXIT};
+        event_hold(thread, &event);
+    }
+}
+
+static void handle_signal(struct thread *thread, int signo)
+{
+    thread->stop = STOP_SIGNAL;
+    thread->signal = signo;
+    guard_signal(thread, signo);
+    struct space *space = thread->process->space;
+    if (space->scratches && ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) == 0) {
+        uint64_t pc = thread->regs.rip;
+        siginfo_t info;
+        if (thread_load_regs(thread) == 0 && thread->regs.rip != pc && (signo == SIGILL || signo == SIGFPE) &&
+            ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &info) == 0 && (uint64_t)info.si_addr == pc) {
+            info.si_addr = (void *)thread->regs.rip;
+            ptrace(PTRACE_SETSIGINFO, thread->tid, NULL, &info);
+        }
+    }
+    if (process_reports(thread) && (thread->process->watch.signals & UINT64_C(1) << (signo - 1))) {
+        struct tracer_event event = {.kind = TRACER_SIGNAL, .signo = signo};
+        event_hold(thread, &event);
+    }
+}
+
+/* An int3 was executed. True if it was one of ours. */
+static bool handle_int3(struct thread *thread)
+{
+    if (thread_load_regs(thread) < 0)
+        return true; /* killed */
+    struct space *space = thread->process->space;
+    uint64_t addr = thread->regs.rip - 1;
+    struct breakpoint *breakpoint = breakpoint_find(space, addr);
+    uint8_t byte;
+    if (breakpoint && breakpoint->inserted) {
+        thread->regs.rip = addr;
+        thread->regs_dirty = true;
+        breakpoint_hit(thread, breakpoint);
+        return true;
+    }
+    if (breakpoint && space_read_raw(thread->process, addr, &byte, 1) == 1 && byte != INT3) {
+        thread->regs.rip = addr; /* cleared between the hit and now */
+        thread->regs_dirty = true;
+        return true;
+    }
+    /* the end of a call from a former seizing, which we know nothing of, goes on behind the int3 by itself */
+    if (!space_is_call_stub(space, addr))
+        return false;
+    call_returned(thread);
+    return true;
+}
+
+static void handle_trap(struct thread *thread)
+{
+    siginfo_t info;
+    thread->stop = STOP_SIGNAL;
+    thread->signal = 0;
+    if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &info) < 0)
+        return; /* killed */
+    if (info.si_code == SI_KERNEL && handle_int3(thread))
+        return;
+    /* SIGTRAP as a code: a handler was entered while stepping */
+    if (thread->trap_due && (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT || info.si_code == SIGTRAP)) {
+        step_trapped(thread, info.si_code == SIGTRAP);
+        return;
+    }
+    handle_signal(thread, SIGTRAP);
+}
+
+/*
+ * The kernel reports an interrupt before the SIGTRAP of an int3 that was just executed (get_signal looks at jobctl
+ * first). In between the program counter is one too far, and if it were changed, nobody would know the signal as ours
+ * and it would kill the program: so the stop is passed over; the signal's own comes before the thread is in user mode.
+ */
+static bool trap_comes_next(struct thread *thread)
+{
+    const struct space *space = thread->process->space;
+    struct user_regs_struct regs;
+    if (!thread->trap_due && !space->breakpoints && !space->scratches)
+        return false;
+    if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &regs) < 0)
+        return false;
+    if (!thread->trap_due && !breakpoint_find(space, regs.rip - 1) && !space_is_call_stub(space, regs.rip - 1))
+        return false;
+    if (!attach_trap_pending(thread) || !thread_go(thread, PTRACE_CONT, 0))
+        return false;
+    thread->in_stop = false;
+    thread->interrupted = true; /* as good as: it stops without another one */
+    return true;
+}
+
+static void handle_event_stop(struct thread *thread, int signo)
+{
+    thread->stop = signo == SIGTRAP ? STOP_TRAP : STOP_GROUP;
+    thread->signal = 0;
+    if (thread->stop == STOP_TRAP && !thread->fresh && trap_comes_next(thread))
+        return;
+    if (thread->stepped && thread_load_regs(thread) == 0)
+        step_done(thread);
+    thread->stepped = false;
+    if (!thread->fresh)
+        return;
+    thread->fresh = false;
+    resolve_child(thread_find(thread->parent_tid), thread, thread->tid);
+}
+
+static void handle_end(struct thread *thread)
+{
+    struct process *process = thread->process;
+    struct space *space = space_get(process->space);
+    struct thread *parent = thread->fresh ? thread_find(thread->parent_tid) : NULL;
+    pid_t tid = thread->tid;
+    if (tid == process->pid) /* reported when the others are gone */
+        process_remove(process);
+    else
+        thread_remove(thread);
+    if (parent)
+        resolve_child(parent, NULL, tid);
+    breakpoint_in_place_try(space);
+    space_put(space);
+}
+
+void stop_handle(pid_t tid, int status)
+{
+    struct thread *thread = thread_find(tid);
+    int event = WIFSTOPPED(status) ? status >> 16 : 0;
+    if (event == PTRACE_EVENT_EXEC)
+        thread = exec_survivor(tid, thread);
+    if (!thread) {
+        if (WIFSTOPPED(status) || !guard_ended(tid))
+            remember_unknown(tid, status);
+        return;
+    }
+    if (!WIFSTOPPED(status)) {
+        handle_end(thread);
+        return;
+    }
+    struct space *space = thread->process->space;
+    thread->in_stop = thread->seen_stop = true;
+    thread->listening = thread->unsettled = false;
+    thread->regs_valid = thread->regs_dirty = thread->parked = false;
+    if (space->in_place == thread && space->in_place_running)
+        breakpoint_in_place_stopped(thread);
+    int signo = WSTOPSIG(status);
+    switch (event) {
+    case 0:
+        if (signo == (SIGTRAP | 0x80))
+            syscall_stopped(thread);
+        else if (signo == SIGTRAP)
+            handle_trap(thread);
+        else
+            handle_signal(thread, signo);
+        break;
+    case PTRACE_EVENT_STOP:
+        handle_event_stop(thread, signo);
+        break;
+    case PTRACE_EVENT_CLONE:
+    case PTRACE_EVENT_FORK:
+    case PTRACE_EVENT_VFORK:
+        thread->stop = STOP_EVENT;
+        announce_child(thread);
+        break;
+    case PTRACE_EVENT_EXEC:
+        thread->stop = STOP_EVENT;
+        handle_exec(thread);
+        break;
+    case PTRACE_EVENT_EXIT:
+        thread->stop = STOP_EXIT;
+        handle_exit_event(thread);
+        break;
+    default:
+        thread->stop = STOP_EVENT;
+        break;
+    }
+    thread_update(thread);
+    if (!thread->dead && thread->process->space->in_place)
+        breakpoint_in_place_try(thread->process->space);
+}
