@@ -429,7 +429,7 @@ static void check_calls(struct job_look *look)
         if (index >= SHOWN)
             break;
         finding = (struct finding){.state = FINDING_WARN};
-        shown(json_string_value(problem), finding.text, sizeof finding.text);
+        shown(json_string_value(json_object_get(problem, "text")), finding.text, sizeof finding.text);
         doctor_say(look->out, "calls", &finding);
     }
 }

@@ -100,7 +100,7 @@ const struct command_row command_rows[COMMANDS] = {
         "  folded       stacks with their own time in ns, for flamegraph.pl, inferno and\n"
         "               speedscope\n"
         "  folded-cpu, folded-waiting\n"
-        "               the same, but the part of it in which they had a processor, or waited\n"
+        "               the same, but only while they had a processor, or waited\n"
         "  csv          a line a call with its values, for spreadsheets and scripts\n"
         "               (RFC 4180)\n"
         "  messages     a line a message of MPI, where and when (RFC 4180)\n"

@@ -130,7 +130,7 @@ class Apart(mpitest.MpiCase):
         self.assertEqual(re.findall(r"(?m)^rank (\d), process ", one), ["1"])
         self.assertIn(one.strip(), text)
         self.assertIn("there is no trace of rank 7", self.shown("replay", "--rank", "7", job, status=1))
-        self.assertIn("--rank x", self.shown("replay", "--rank", "x", job, status=2))
+        self.assertIn("--rank: expected the number of a rank", self.shown("replay", "--rank", "x", job, status=2))
         for line in self.shown("replay", "--json", "--rank", "2", job).splitlines():
             event = json.loads(line)
             self.assertEqual(event["rank"], 2)

@@ -113,9 +113,9 @@ static void test_answers(void **state)
                     assert_int_equal(answer.problem.at, 4);
                     assert_string_equal(answer.problem.name, "x");
                 }
-                if (count == 11)
+                if (count == 12)
                     assert_int_equal(answer.size, 4);
-                if (count == 12) {
+                if (count == 13) {
                     assert_int_equal(answer.id, 2);
                     assert_string_equal(answer.name, "n");
                 }

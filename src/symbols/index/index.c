@@ -147,12 +147,13 @@ int index_open_file(struct index **ret_index, const char *path, const char *key,
     return index_map(ret_index, fd, path, key, err);
 }
 
-uint64_t index_changed_ns(const char *path)
+uint64_t index_file_state(const char *path)
 {
     struct stat st;
     if (stat(path, &st) < 0)
         return 0;
-    return (uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec;
+    /* a clock of the kernel's ticks: within one of them, another file has another number */
+    return ((uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec) ^ (uint64_t)st.st_ino << 40;
 }
 
 /* Debug information came after an index had to be built without. */
@@ -160,8 +161,8 @@ static bool is_outdated(const struct index *index)
 {
     for (size_t i = 0; i < INDEX_DEBUG_PATHS; i++) {
         const char *path = string_at(index, index->header.debug_paths[i]);
-        uint64_t changed_ns = *path ? index_changed_ns(path) : 0;
-        if (changed_ns && changed_ns != index->header.debug_changed_ns[i])
+        uint64_t state = *path ? index_file_state(path) : 0;
+        if (state && state != index->header.debug_state[i])
             return true;
     }
     return false;

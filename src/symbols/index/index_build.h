@@ -53,7 +53,7 @@ struct builder {
     struct text *texts;
     struct buf problems;
     char debug_paths[INDEX_DEBUG_PATHS][4096];
-    uint64_t debug_changed_ns[INDEX_DEBUG_PATHS];
+    uint64_t debug_state[INDEX_DEBUG_PATHS];
     bool failed; /* out of memory */
 };
 

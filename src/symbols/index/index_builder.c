@@ -201,7 +201,7 @@ void builder_debug_path(struct builder *builder, const char *directory, const ch
     char *path = builder->debug_paths[at];
     if (snprintf(path, sizeof builder->debug_paths[at], "%s%s%s", directory, middle, name) <
         (int)sizeof builder->debug_paths[at])
-        builder->debug_changed_ns[at] = index_changed_ns(path);
+        builder->debug_state[at] = index_file_state(path);
     else
         *path = 0;
 }
@@ -406,7 +406,7 @@ int builder_image(struct builder *builder, const char *key, struct buf *image)
     };
     for (size_t i = 0; i < INDEX_DEBUG_PATHS; i++) {
         header.debug_paths[i] = builder_intern(builder, builder->debug_paths[i]);
-        header.debug_changed_ns[i] = builder->debug_changed_ns[i];
+        header.debug_state[i] = builder->debug_state[i];
     }
     if (builder->failed || builder->strings.failed || builder->problems.failed || rows.failed || names.failed)
         return -ENOMEM;

@@ -26,8 +26,8 @@ struct index_header {
     uint32_t key, problem; /* strings */
     /* where separate debug information would lie that was not there, or was of no use: if it comes, or is changed, the
      * index is built again */
-    uint32_t debug_paths[INDEX_DEBUG_PATHS];      /* strings; 0: none */
-    uint64_t debug_changed_ns[INDEX_DEBUG_PATHS]; /* status change of what was there; 0: nothing */
+    uint32_t debug_paths[INDEX_DEBUG_PATHS]; /* strings; 0: none */
+    uint64_t debug_state[INDEX_DEBUG_PATHS]; /* index_file_state() of what was there; 0: nothing */
     /* Hundreds of megabytes take seconds to the disk: until they are known to be there, they are good only in the boot
      * in which they were written. */
     uint64_t boot; /* index_boot() then */
@@ -56,7 +56,7 @@ int index_file_path(char *ret_path, size_t size, const char *key, bool make, str
 /* Takes an index from an open file. key NULL: any. -EBADMSG. */
 int index_map(struct index **ret_index, int fd, const char *name, const char *key, struct err *err);
 
-/* When a file's status was changed; 0: it is not there. */
-uint64_t index_changed_ns(const char *path);
+/* A number that changes with a file: when its status was changed, and which file it is; 0: it is not there. */
+uint64_t index_file_state(const char *path);
 
 #endif
