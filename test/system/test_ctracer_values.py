@@ -11,7 +11,7 @@ import sys
 import scrytest
 from ctracertest import TracerCase, note
 
-sys.path.insert(0, os.path.join(scrytest.SOURCE, "src", "symbols"))
+sys.path.insert(0, os.path.join(scrytest.SOURCE, "src", "symbols", "capture"))
 from test_values import Comparison, parse  # how a printed line is taken apart, and compared
 
 
