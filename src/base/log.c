@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,8 @@ void log_write(enum log_level level, const char *format, ...)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?';
     line[used++] = '\n';
-    bool full = level == LOG_DEBUG && log_state.dated && (log_state.debug_bytes += (size_t)used) > LOG_DEBUG_LIMIT;
+    bool full = level == LOG_DEBUG && log_state.dated &&
+                atomic_fetch_add(&log_state.debug_bytes, (size_t)used) + (size_t)used > LOG_DEBUG_LIMIT;
     if (full) /* the runtime directory is memory that the jobs need */
         log_level_now = LOG_INFO;
     ssize_t written = write(STDERR_FILENO, line, (size_t)used);
