@@ -117,8 +117,7 @@ void agent_ended(struct agent *agent)
     if (agent->ended)
         return;
     agent->ended = true;
-    log_debug("agent pid=%d state=ended records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
-              (unsigned long long)agent->discarded);
+    log_debug("agent pid=%d state=ended", agent->pid);
     if (agent->writer)
         trace_writer_ending(agent->writer);
     if (is_starting(agent)) /* it went on without: the monitor was too slow for it */

@@ -51,9 +51,11 @@ int collect_open(struct agent *agent, struct err *err)
                                             .ticks_per_second = agents->ticks_per_second,
                                             .tick_zero_ns = agent_clock_zero_ns(agents)};
     size_t words = agent_known_place(&agent->view, agent->view.place_end) / 64 + 1;
-    agent->known = calloc(words, sizeof *agent->known);
-    agent->named = calloc(words, sizeof *agent->named);
-    int code = agent->known && agent->named ? profile_new(&agent->profile, 0) : -ENOMEM;
+    if (!agent->known) /* else it was tried before, and the job's directory was not there */
+        agent->known = calloc(words, sizeof *agent->known);
+    if (!agent->named)
+        agent->named = calloc(words, sizeof *agent->named);
+    int code = !agent->known || !agent->named ? -ENOMEM : agent->profile ? 0 : profile_new(&agent->profile, 0);
     if (code < 0)
         return err_set(err, code, "out of memory");
     struct area *area = agent->view.area;
