@@ -327,7 +327,7 @@ static void put_sample(struct answer_context *context, const struct omis_value *
                                 (json_int_t)cpu_ns, "started", (json_int_t)count_at(values, JOB_STARTED), "ended",
                                 (json_int_t)count_at(values, JOB_ENDED), "peak_processes",
                                 (json_int_t)count_at(values, JOB_PEAK_PROCESSES), "peak_threads",
-                                (json_int_t)count_at(values, JOB_PEAK_THREADS), "node", node, "alive", alive));
+                                (json_int_t)count_at(values, JOB_PEAK_THREADS), "system", node, "alive", alive));
 }
 
 /* What was taken for a process of the job and is none: one of the agent's own that had not yet named itself. */

@@ -48,13 +48,15 @@ static void put_command(struct job *job)
     double end = recorder_seconds(&job->recorder, job->end_ns);
     char name[16];
     snprintf(name, sizeof name, "%s", command_name(job));
-    recorder_put_take(&job->recorder, "process_end",
-                      json_pack("{s:i, s:i, s:f, s:o, s:f, s:I, s:i, s:s, s:I, s:I}", "pid", pid, "ppid", getpid(),
-                                "start", process ? process->start : 0.0, "name",
-                                text_json(process ? process->name : name), "end", end, "cpu_ns",
-                                (json_int_t)(process ? process->cpu_ns : job->cpu_ns), "status", job->status, "source",
-                                "wait", "threads", (json_int_t)(process ? process->peak_threads : 1), "peak_rss",
-                                (json_int_t)(process ? process->peak_rss : job->largest_rss)));
+    recorder_put(&job->recorder, RECORD(process_end,
+                                        .process = {.pid = pid,
+                                                    .ppid = getpid(),
+                                                    .start = process ? process->start : 0,
+                                                    .name = process ? process->name : name},
+                                        .end = end, .cpu_ns = process ? process->cpu_ns : job->cpu_ns,
+                                        .threads = process ? process->peak_threads : 1,
+                                        .peak_rss = process ? process->peak_rss : job->largest_rss,
+                                        .status = job->status, .source = job_status_source_name(JOB_STATUS_BY_WAIT)));
     recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
 }
 
@@ -275,11 +277,10 @@ static void add_warnings(struct job *job)
 static void put_end(struct job *job)
 {
     const struct job_result *result = &job->info.result;
-    recorder_put_take(&job->recorder, "end",
-                      json_pack("{s:b, s:i, s:i, s:s, s:b, s:f, s:f}", "started", result->started, "exit_code",
-                                result->exit_code, "signal", result->signal, "reason", result->reason, "core_dumped",
-                                result->core_dumped, "wall_seconds", result->wall_seconds, "cpu_seconds",
-                                result->cpu_seconds));
+    recorder_put(&job->recorder,
+                 RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
+                        .reason = result->reason, .core_dumped = result->core_dumped,
+                        .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
 /* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.

@@ -28,6 +28,11 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
     scribe_put_take(&recorder->scribe, record);
 }
 
+void recorder_put(struct recorder *recorder, enum record_type type, const void *row)
+{
+    recorder_put_take(recorder, record_kinds[type].type, record_json(type, row));
+}
+
 void recorder_note(struct recorder *recorder, struct note note)
 {
     recorder_put_take(recorder, "warning", note_json(&note));
@@ -53,7 +58,6 @@ void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int 
         recorder->crashes_omitted++;
         return;
     }
-    recorder_put_take(recorder, "crash",
-                      json_pack("{s:i, s:o, s:i, s:b}", "pid", pid, "name", text_json(name), "signal", WTERMSIG(status),
-                                "core_dumped", WCOREDUMP(status) != 0));
+    recorder_put(recorder, RECORD(crash, .pid = pid, .name = name, .signal = WTERMSIG(status),
+                                  .core_dumped = WCOREDUMP(status) != 0));
 }

@@ -10,6 +10,7 @@
 #include "base/notes.h"
 #include "job/hide_args.h"
 #include "job/scribe.h"
+#include "jobdir/record/kinds.h"
 #include "jobdir/record/model.h"
 
 enum { RECORDER_CRASHES = 20 };
@@ -28,6 +29,8 @@ struct recorder {
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);
 /* Adopts the record (NULL: out of memory, counted as lost), completes it with "type" and "t" (now). */
 void recorder_put_take(struct recorder *recorder, const char *type, json_t *record);
+/* The same of a row, recorder_put(recorder, RECORD(gap, .from = 1, ...)); what it points to stays the caller's. */
+void recorder_put(struct recorder *recorder, enum record_type type, const void *row);
 /* A warning. What the fields borrow is copied. */
 void recorder_note(struct recorder *recorder, struct note note);
 

@@ -198,7 +198,7 @@ static void prepare_tracing(struct job *job)
     for (size_t i = 0; i < options->setting_count; i++)
         json_object_set_new(settings, options->settings[i].key, text_json(options->settings[i].value));
     if (options->setting_count)
-        recorder_put_take(&job->recorder, "tracing", json_pack("{s:O}", "settings", settings));
+        recorder_put(&job->recorder, RECORD(tracing, .settings = settings));
     json_decref(settings);
     if (options->trace_off && options->mpi == RUN_MPI_OFF)
         return;
@@ -206,9 +206,9 @@ static void prepare_tracing(struct job *job)
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
     if (job->preload.is_script)
-        recorder_put_take(&job->recorder, "script", json_pack("{s:o}", "path", text_json(options->command[0])));
+        recorder_put(&job->recorder, RECORD(script, .path = options->command[0]));
     if (code == -ENOEXEC)
-        recorder_put_take(&job->recorder, "untraced", json_pack("{s:o}", "text", text_json(err.text)));
+        recorder_put(&job->recorder, RECORD(untraced, .text = err.text));
     if (code == -ENOEXEC && !wanted)
         return; /* there was nothing to expect */
     if (code < 0)
@@ -278,10 +278,8 @@ static void follow_stop(struct job *job, int signo)
 {
     double from = recorder_seconds(&job->recorder, clock_now_ns());
     if (stop_follow(job->launch.pid, signo, &job->signals.witness))
-        recorder_put_take(&job->recorder, "gap",
-                          json_pack("{s:f, s:f, s:s}", "from", from, "to",
-                                    recorder_seconds(&job->recorder, clock_now_ns()), "reason",
-                                    "stopped at the terminal"));
+        recorder_put(&job->recorder, RECORD(gap, .from = from, .to = recorder_seconds(&job->recorder, clock_now_ns()),
+                                            .reason = "stopped at the terminal"));
 }
 
 static void add_usage(struct job *job, const struct rusage *usage)
@@ -472,9 +470,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
     struct job *job = ctx;
     struct err err = {0};
     int code = run_setting_change(job->options, key, value, &err);
-    recorder_put_take(
-        &job->recorder, "setting",
-        json_pack("{s:o, s:o, s:b}", "key", text_json(key), "value", text_json(value), "taken", code == 0));
+    recorder_put(&job->recorder, RECORD(setting, .key = key, .value = value, .taken = code == 0));
     if (code < 0) {
         recorder_note(&job->recorder, NOTE(setting_refused, .reason = err.text));
         return;

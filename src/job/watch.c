@@ -108,7 +108,7 @@ static void close_gap(struct watch *watch)
         return;
     struct recorder *recorder = watch->recorder;
     double from = recorder_seconds(recorder, watch->answered_ns), to = recorder_seconds(recorder, clock_now_ns());
-    recorder_put_take(recorder, "gap", json_pack("{s:f, s:f, s:s}", "from", from, "to", to, "reason", watch->lost_why));
+    recorder_put(recorder, RECORD(gap, .from = from, .to = to, .reason = watch->lost_why));
     recorder_note(recorder, NOTE(unwatched, .from_seconds = from, .to_seconds = to, .reason = watch->lost_why));
     watch->gap_open = false;
 }

@@ -85,6 +85,11 @@ class Reference(scrytest.TestCase):
             with open(os.path.join(os.path.dirname(PAGE), f"{name}.schema.json"), encoding="utf-8") as file:
                 self.assertEqual(file.read().splitlines(), done.stdout.splitlines(), name)
 
+    def test_page_of_records_is_current(self):
+        done = self.box.run([os.path.join(scrytest.BUILD, "src", "cli", "scry-schemas"), "records.md"])
+        with open(os.path.join(os.path.dirname(PAGE), "records.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
+
     def test_chapter_8_is_complete(self):
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w) \|", self.printed.split("## Extension")[0], re.M)
         wanted = {(name, kind, klass) for kind, classes in CHAPTER_8.items() for klass, names in classes.items()

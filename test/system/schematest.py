@@ -24,9 +24,13 @@ def is_kind(value, kind):
 def violations(value, rule, where="$"):
     """What in a value a JSON schema forbids, for the words that our schemas use."""
     unknown = set(rule) - {"$schema", "title", "description", "type", "properties", "required", "additionalProperties",
-                           "items", "enum", "minimum"}
+                           "items", "enum", "minimum", "oneOf"}
     if unknown:
         yield f"{where}: this checker does not know {unknown}"
+    if "oneOf" in rule:
+        found = [list(violations(value, each, where)) for each in rule["oneOf"]]
+        if sum(not each for each in found) != 1:
+            yield f"{where}: {value!r} is not one of them, nearest: {min(found, key=len)}"
     kinds = rule.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(is_kind(value, kind) for kind in kinds):

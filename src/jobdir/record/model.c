@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobdir/record/kinds.h"
 #include "jobdir/record/spool.h"
 
 /* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
@@ -15,17 +16,6 @@ static uint64_t get_count(const json_t *json, const char *key)
 {
     json_int_t number = json_integer_value(json_object_get(json, key));
     return number > 0 ? (uint64_t)number : 0;
-}
-
-static double get_number(const json_t *json, const char *key)
-{
-    return json_number_value(json_object_get(json, key));
-}
-
-static void get_name(char ret_name[JOB_NAME_SIZE], const json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    snprintf(ret_name, JOB_NAME_SIZE, "%s", text ? text : "?");
 }
 
 static uint64_t max_count(uint64_t a, uint64_t b)
@@ -156,23 +146,20 @@ static struct job_process *find_alive(struct job_model *model, pid_t pid)
 }
 
 /* A new name without a command is of a program of which nothing else is known. */
-static void apply_process_command(struct job_process *process, const json_t *record, bool renamed)
+static void apply_command(struct job_process *process, const struct command_fields *command, bool renamed)
 {
-    json_t *argv = json_object_get(record, "argv"), *cwd = json_object_get(record, "cwd");
-    if (!json_is_array(argv) && !renamed)
+    if (!command->argv && !renamed)
         return;
     let_go(process);
-    process->argv = json_is_array(argv) ? json_incref(argv) : NULL;
-    process->cwd = json_is_string(cwd) ? json_incref(cwd) : NULL;
-    process->argv_cut = json_is_true(json_object_get(record, "argv_cut"));
+    process->argv = command->argv ? json_incref(command->argv) : NULL;
+    process->cwd = command->argv && command->cwd ? json_string(command->cwd) : NULL;
+    process->argv_cut = command->argv_cut;
 }
 
-static struct job_process *apply_process(struct job_model *model, const json_t *record)
+static struct job_process *apply_process(struct job_model *model, const struct process_record *record)
 {
-    pid_t pid = (pid_t)get_count(record, "pid");
-    double start = get_number(record, "start");
-    struct job_process *process = find_alive(model, pid);
-    if (process && !same_start(process->start, start)) {
+    struct job_process *process = find_alive(model, record->pid);
+    if (process && !same_start(process->start, record->start)) {
         end_unseen(model, process);
         process = NULL;
     }
@@ -180,21 +167,21 @@ static struct job_process *apply_process(struct job_model *model, const json_t *
         process = calloc(1, sizeof *process);
         if (!process)
             return NULL;
-        *process = (struct job_process){.pid = pid,
-                                        .start = start,
+        *process = (struct job_process){.pid = record->pid,
+                                        .start = record->start,
                                         .end = -1,
                                         .state = '?',
                                         .status = JOB_STATUS_UNKNOWN,
-                                        .sampled = start,
+                                        .sampled = record->start,
                                         .threads = 1,
                                         .peak_threads = 1};
         HASH_ADD_INT(model->alive, pid, process);
     }
-    process->ppid = (pid_t)get_count(record, "ppid");
-    char former[JOB_NAME_SIZE];
-    memcpy(former, process->name, sizeof former);
-    get_name(process->name, record, "name");
-    apply_process_command(process, record, strcmp(former, process->name) != 0);
+    process->ppid = record->ppid;
+    char before[JOB_NAME_SIZE];
+    memcpy(before, process->name, sizeof before);
+    snprintf(process->name, sizeof process->name, "%s", record->name ? record->name : "?");
+    apply_command(process, &record->command, strcmp(before, process->name) != 0);
     return process;
 }
 
@@ -206,18 +193,16 @@ const char *job_status_source_name(enum job_status_source source)
     return sources[source];
 }
 
-static enum job_status_source get_source(const json_t *record)
+static enum job_status_source source_of(const char *text)
 {
-    const char *text = json_string_value(json_object_get(record, "source"));
     for (int i = JOB_STATUS_BY_EVENT; text && i <= JOB_STATUS_BY_WAIT; i++)
         if (strcmp(sources[i], text) == 0)
             return (enum job_status_source)i;
     return JOB_STATUS_BY_NOBODY;
 }
 
-static const char *get_why(struct job_model *model, const json_t *record)
+static const char *keep_why(struct job_model *model, const char *text)
 {
-    const char *text = json_string_value(json_object_get(record, "why"));
     struct job_why *why;
     if (!text)
         return NULL;
@@ -232,19 +217,18 @@ static const char *get_why(struct job_model *model, const json_t *record)
     return why->text;
 }
 
-static void apply_process_end(struct job_model *model, const json_t *record)
+static void apply_process_end(struct job_model *model, const struct process_end_record *record)
 {
-    struct job_process *process = apply_process(model, record);
+    struct job_process *process = apply_process(model, &record->process);
     if (!process)
         return;
-    const json_t *status = json_object_get(record, "status");
-    process->end = get_number(record, "end");
-    process->cpu_ns = max_count(process->cpu_ns, get_count(record, "cpu_ns"));
-    process->peak_rss = max_count(process->peak_rss, get_count(record, "peak_rss"));
-    process->peak_threads = max_count(process->peak_threads, get_count(record, "threads"));
-    process->status = json_is_integer(status) ? (int)json_integer_value(status) : JOB_STATUS_UNKNOWN;
-    process->source = get_source(record);
-    process->why = process->status == JOB_STATUS_UNKNOWN ? get_why(model, record) : NULL;
+    process->end = record->end;
+    process->cpu_ns = max_count(process->cpu_ns, record->cpu_ns);
+    process->peak_rss = max_count(process->peak_rss, record->peak_rss);
+    process->peak_threads = max_count(process->peak_threads, record->threads);
+    process->status = record->status;
+    process->source = source_of(record->source);
+    process->why = process->status == JOB_STATUS_UNKNOWN ? keep_why(model, record->why) : NULL;
     process->state = 'X';
     HASH_DEL(model->alive, process);
     keep_ended(model, process);
@@ -252,17 +236,17 @@ static void apply_process_end(struct job_model *model, const json_t *record)
 }
 
 /* It was none of the job's. */
-static void apply_withdrawn(struct job_model *model, const json_t *record)
+static void apply_withdrawn(struct job_model *model, const struct withdrawn_record *record)
 {
-    struct job_process *process = find_alive(model, (pid_t)get_count(record, "pid"));
+    struct job_process *process = find_alive(model, record->pid);
     if (!process)
         return;
     HASH_DEL(model->alive, process);
     let_go(process);
     free(process);
     model->started_total -= model->started_total > 0;
-    model->peak_processes = get_count(record, "peak_processes");
-    model->peak_threads = get_count(record, "peak_threads");
+    model->peak_processes = record->peak_processes;
+    model->peak_threads = record->peak_threads;
 }
 
 static uint64_t row_count(const json_t *row, size_t index)
@@ -301,39 +285,44 @@ static double busy(const struct job_model *model, double cpu_seconds, double pas
     return threads > 0 && share > threads ? threads : share;
 }
 
-static void apply_tree(struct job_model *model, const json_t *tree, double seconds)
+static void apply_tree(struct job_model *model, const struct tree_fields *tree, double seconds)
 {
-    uint64_t cpu_ns = get_count(tree, "cpu_ns");
     double passed = seconds - model->rated_seconds;
-    model->processes = get_count(tree, "processes");
-    model->threads = get_count(tree, "threads");
-    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, get_count(tree, "peak_threads")));
+    model->processes = tree->processes;
+    model->threads = tree->threads;
+    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, tree->peak_threads));
     if (passed >= RATE_SECONDS) {
-        double used = cpu_ns > model->rated_cpu_ns ? (double)(cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
+        double used = tree->cpu_ns > model->rated_cpu_ns ? (double)(tree->cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
         model->cpu_share = busy(model, used, passed);
         series_add_from(&model->cpu_series, model->rated_seconds, seconds, model->cpu_share);
         model->rated_seconds = seconds;
-        model->rated_cpu_ns = cpu_ns;
+        model->rated_cpu_ns = tree->cpu_ns;
     } else {
         series_add_from(&model->cpu_series, seconds, seconds, -1); /* as far as the others go */
     }
-    model->rss = get_count(tree, "rss");
-    model->cpu_ns = max_count(model->cpu_ns, cpu_ns);
-    model->started_total = max_count(model->started_total, get_count(tree, "started"));
-    model->ended_total = max_count(model->ended_total, get_count(tree, "ended"));
-    model->peak_processes =
-        max_count(model->peak_processes, max_count(model->processes, get_count(tree, "peak_processes")));
+    model->rss = tree->rss;
+    model->cpu_ns = max_count(model->cpu_ns, tree->cpu_ns);
+    model->started_total = max_count(model->started_total, tree->started);
+    model->ended_total = max_count(model->ended_total, tree->ended);
+    model->peak_processes = max_count(model->peak_processes, max_count(model->processes, tree->peak_processes));
     model->peak_tree_rss = max_count(model->peak_tree_rss, model->rss);
     series_add(&model->processes_series, seconds, (double)model->processes);
     series_add(&model->rss_series, seconds, (double)model->rss);
 }
 
-static void apply_sample(struct job_model *model, const json_t *record, double seconds)
+/* "node" in records of the first versions. */
+static json_t *system_of(const json_t *record)
+{
+    json_t *system = json_object_get(record, "system");
+    return system ? system : json_object_get(record, "node");
+}
+
+static void apply_sample(struct job_model *model, const struct sample_record *record, json_t *system, double seconds)
 {
     size_t index;
     json_t *row;
     model->samples++;
-    json_array_foreach(json_object_get(record, "alive"), index, row) apply_alive_row(model, row, seconds);
+    json_array_foreach(record->alive, index, row) apply_alive_row(model, row, seconds);
     /* the rows name only what changed: the others used no processor since */
     struct job_process *process, *next;
     HASH_ITER(hh, model->alive, process, next)
@@ -341,11 +330,10 @@ static void apply_sample(struct job_model *model, const json_t *record, double s
         process->cpu_share = 0;
         process->sampled = seconds;
     }
-    apply_tree(model, json_object_get(record, "tree"), seconds);
-    json_t *node = json_object_get(record, "node");
-    if (json_is_object(node)) {
+    apply_tree(model, &record->tree, seconds);
+    if (json_is_object(system)) {
         json_decref(model->node_sample);
-        model->node_sample = json_incref(node);
+        model->node_sample = json_incref(system);
     }
 }
 
@@ -359,17 +347,15 @@ static bool means_no(const char *value)
 }
 
 /* A job that was started with tracing off has a pause only once that is changed. */
-static void apply_setting(struct job_model *model, const json_t *record, double seconds)
+static void apply_setting(struct job_model *model, const struct setting_record *record, double seconds)
 {
-    const char *key = json_string_value(json_object_get(record, "key"));
-    const char *value = json_string_value(json_object_get(record, "value"));
     bool before = model->switched_off || model->trace_off;
-    if (!key || !value || !json_is_true(json_object_get(record, "taken")))
+    if (!record->key || !record->value || !record->taken)
         return;
-    if (strcmp(key, "on") == 0)
-        model->switched_off = means_no(value);
-    else if (strcmp(key, "trace") == 0)
-        model->trace_off = strcmp(value, "off") == 0;
+    if (strcmp(record->key, "on") == 0)
+        model->switched_off = means_no(record->value);
+    else if (strcmp(record->key, "trace") == 0)
+        model->trace_off = strcmp(record->value, "off") == 0;
     bool after = model->switched_off || model->trace_off;
     json_t *last = json_array_get(model->pauses, json_array_size(model->pauses) - 1);
     if (before == after)
@@ -388,56 +374,93 @@ static void keep_last(json_t **slot, const json_t *record)
     *slot = json_incref((json_t *)record);
 }
 
+static void apply_seq(struct job_model *model, const json_t *record)
+{
+    if (!json_object_get(record, "seq"))
+        return;
+    uint64_t number = get_count(record, "seq");
+    if (number > model->next_seq)
+        model->missing_records += number - model->next_seq;
+    model->next_seq = number + 1;
+}
+
+/* A record of its kind, as it is read. */
+union row {
+#define MEMBER(name) struct name##_record name;
+    RECORD_KINDS(MEMBER)
+#undef MEMBER
+};
+
 void job_model_apply(struct job_model *model, const json_t *record)
 {
-    const char *type = json_string_value(json_object_get(record, "type"));
-    double seconds = get_number(record, "t");
-    const json_t *seq = json_object_get(record, "seq");
-    if (!type)
+    json_t *keep = (json_t *)record;
+    double seconds = json_number_value(json_object_get(record, "t"));
+    enum record_type type = record_type(record);
+    union row row;
+    if (!json_object_get(record, "type"))
         return;
-    if (seq) {
-        uint64_t number = get_count(record, "seq");
-        if (number > model->next_seq)
-            model->missing_records += number - model->next_seq;
-        model->next_seq = number + 1;
-    }
+    apply_seq(model, record);
     model->records++;
     if (seconds > model->last_seconds)
         model->last_seconds = seconds;
-    if (strcmp(type, "sample") == 0) {
-        apply_sample(model, record, seconds);
-    } else if (strcmp(type, "process") == 0) {
-        apply_process(model, record);
-    } else if (strcmp(type, "process_end") == 0) {
-        apply_process_end(model, record);
-    } else if (strcmp(type, "withdrawn") == 0) {
-        apply_withdrawn(model, record);
-    } else if (strcmp(type, "setting") == 0) {
-        apply_setting(model, record, seconds);
-    } else if (strcmp(type, "tracing") == 0) {
-        const char *trace = json_string_value(json_object_get(json_object_get(record, "settings"), "trace"));
+    if (type == RECORD_TYPES)
+        return;
+    record_read(record, type, &row);
+    switch (type) {
+    case RECORD_sample:
+        apply_sample(model, &row.sample, system_of(record), seconds);
+        return;
+    case RECORD_process:
+        apply_process(model, &row.process);
+        return;
+    case RECORD_process_end:
+        apply_process_end(model, &row.process_end);
+        return;
+    case RECORD_withdrawn:
+        apply_withdrawn(model, &row.withdrawn);
+        return;
+    case RECORD_setting:
+        apply_setting(model, &row.setting, seconds);
+        return;
+    case RECORD_tracing: {
+        const char *trace = json_string_value(json_object_get(row.tracing.settings, "trace"));
         model->trace_off = trace && strcmp(trace, "off") == 0;
-    } else if (strcmp(type, "node") == 0) {
+        return;
+    }
+    case RECORD_method:
+        model->singly = row.method.singly;
+        snprintf(model->reason, sizeof model->reason, "%s", row.method.reason ? row.method.reason : "");
+        return;
+    case RECORD_node:
         keep_last(&model->node, record);
-    } else if (strcmp(type, "method") == 0) {
-        const char *reason = json_string_value(json_object_get(record, "reason"));
-        model->singly = json_is_true(json_object_get(record, "singly"));
-        snprintf(model->reason, sizeof model->reason, "%s", reason ? reason : "");
-    } else if (strcmp(type, "warning") == 0) {
-        json_array_append(model->warnings, (json_t *)record);
-    } else if (strcmp(type, "gap") == 0) {
-        json_array_append(model->gaps, (json_t *)record);
-    } else if (strcmp(type, "crash") == 0) {
-        json_array_append(model->crashes, (json_t *)record);
-    } else if (strcmp(type, "stall") == 0) {
+        return;
+    case RECORD_stall:
         keep_last(&model->stall, record);
-    } else if (strcmp(type, "rule") == 0) {
-        if (json_array_size(model->firings) < JOB_FIRINGS)
-            json_array_append(model->firings, (json_t *)record);
-    } else if (strcmp(type, "rules") == 0) {
+        return;
+    case RECORD_rules:
         keep_last(&model->rules, record);
-    } else if (strcmp(type, "end") == 0) {
+        return;
+    case RECORD_end:
         keep_last(&model->end, record);
+        return;
+    case RECORD_warning:
+        json_array_append(model->warnings, keep);
+        return;
+    case RECORD_gap:
+        json_array_append(model->gaps, keep);
+        return;
+    case RECORD_crash:
+        json_array_append(model->crashes, keep);
+        return;
+    case RECORD_rule:
+        if (json_array_size(model->firings) < JOB_FIRINGS)
+            json_array_append(model->firings, keep);
+        return;
+    case RECORD_spool:
+    case RECORD_script:
+    case RECORD_untraced:
+    case RECORD_TYPES:
+        return;
     }
 }
 

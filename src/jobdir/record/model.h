@@ -1,31 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job's state and history, made from its records one after the other. scry run feeds it what it records, reports and
- * views feed it what they read from the spool: both say the same. Records (jobdir/record/spool.h), times in seconds
- * since the start of the job, sizes in bytes:
- *
- *   node         host, os, arch, cpus, memory_bytes, page_bytes            what the node is; once
- *   method       singly, reason        are processes too short to be sampled listed one by one; if not, why
- *   tracing      settings: those of tracing that were given to scry run
- *   script       path                  the command is a script, which itself has no functions to record
- *   untraced     text                  why the agent is not loaded into the command, and the remedy
- *   setting      key, value, taken     changed by scry set
- *   process      pid, ppid, start, name          first seen, or it has a new name or command (exec)
- *                argv, argv_cut (true: there is more of it), cwd        its command and working directory, if known
- *   process_end  pid, ppid, start, name, end, cpu_ns, status (wait status, null: unknown), threads, peak_rss
- *                source (of the status: event, pidfd, wait) or why (it is not known); argv, argv_cut, cwd
- *   withdrawn    pid, peak_processes, peak_threads    a `process` that was none of the job's; the peaks without it
- *   sample       tree: {processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads}
- *                node: {load, run_queue, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads,
- *                       disk_writes, packets}
- *                alive: [[pid, state, rss, peak_rss, cpu_ns, threads], ...]         those that changed
- *   gap          from, to, reason      not observed in between
- *   warning      kind, note, fields, text: jobdir/text/notes_json.h
- *   crash        pid, name, signal, core (file or null), frames: [{function, file, line, module, pc}, ...]
- *   rule         rule, fired, results: [{action, service, objects, status, error, result}]: a trigger rule that fired
- *   rules        list: [{rule, fired, failed}, ...]      how often in all, and in how many some action failed
- *   stall        seconds, ranks, why: no rank of an MPI program has begun or ended a call for so long
- *   end          the result, as in job.json
+ * views feed it what they read from the spool: both say the same. What records there are says jobdir/record/kinds.h.
  */
 #ifndef SCRY_JOBDIR_RECORD_MODEL_H
 #define SCRY_JOBDIR_RECORD_MODEL_H

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/span.h"
+#include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
 
 /* Kept free for job.json and report.txt, so that the end of a job on a full disk can still be written down. */
@@ -63,8 +65,12 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
         stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(errno));
         return;
     }
-    spool_put_take(spool, json_pack("{s:f, s:s, s:s, s:i, s:s}", "t", 0.0, "type", "spool", "format", "scry-spool",
-                                    "version", SPOOL_VERSION, "job", id));
+    struct utsname node = {0};
+    uname(&node);
+    json_t *first =
+        record_json(RECORD(spool, .format = "scry-spool", .version = SPOOL_VERSION, .job = id, .node = node.nodename));
+    json_object_set_new(first, "t", json_real(0));
+    spool_put_take(spool, first);
     spool_flush(spool);
 }
 
@@ -221,6 +227,9 @@ static int read_header(struct spool_reader *reader, const char *file, struct err
                        file, (long long)version, SCRY_VERSION, SPOOL_VERSION);
     else
         reader->header_seen = true;
+    if (reader->header_seen)
+        reader->first =
+            json_pack("{s:O?, s:O?}", "job", json_object_get(json, "job"), "node", json_object_get(json, "node"));
     json_decref(json);
     if (code == 0 && reader->header_seen) { /* handed out like any other record */
         reader->used -= line.len + 1;
@@ -255,6 +264,15 @@ json_t *spool_reader_next(struct spool_reader *reader)
     return NULL;
 }
 
+void spool_reader_complete(const struct spool_reader *reader, json_t *record)
+{
+    enum record_type type = record_type(record);
+    if (reader->first)
+        json_object_update_missing(record, reader->first);
+    if (type < RECORD_TYPES && !json_object_get(record, "stream"))
+        json_object_set_new(record, "stream", json_string(record_stream_name(record_kinds[type].stream)));
+}
+
 size_t spool_reader_rest(const struct spool_reader *reader)
 {
     return reader->bytes.len - reader->used;
@@ -265,5 +283,7 @@ void spool_reader_close(struct spool_reader *reader)
     if (reader->fd >= 0)
         close(reader->fd);
     reader->fd = -1;
+    json_decref(reader->first);
+    reader->first = NULL;
     buf_done(&reader->bytes);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spool, spool/records.jsonl: append-only records, one JSON object a line, each with "seq" (counted from 0), "t"
- * (seconds since the job's start) and "type". The first one is {"type": "spool", "format": "scry-spool", "version": 1,
- * "job": ID}. It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
+ * The spool, spool/records.jsonl: append-only records (jobdir/record/kinds.h), one JSON object a line. The first one says
+ * what the file is: {"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": ID, "node": HOST, "t": 0}.
+ * "seq" counts lines from 0. "job" and "node" of the first record hold for all that have none; "stream" follows from
+ * "type". It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
  *
  * Writing never fails towards the caller. When the disk is full, a limit is reached or a write fails, the file is cut
  * back to its last whole record and recording stops; later records are counted as lost.
@@ -62,6 +63,7 @@ struct spool_reader {
     uint64_t line;    /* of the file, from 1 */
     uint64_t unread;  /* lines that were no records */
     bool header_seen; /* the file starts as it should */
+    json_t *first;    /* "job" and "node" of the first record; NULL: not known yet */
 };
 
 /* 0, or -errno with err; -EPROTO: a newer version, named. */
@@ -69,6 +71,8 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
 /* The next record, a new reference; NULL: no more whole line (now). Lines that are no records are skipped and counted.
  */
 json_t *spool_reader_next(struct spool_reader *reader);
+/* Adds "job", "node" and "stream" where the record has none, for those who read it without its file. */
+void spool_reader_complete(const struct spool_reader *reader, json_t *record);
 /* Bytes of a line that was begun and not finished. */
 size_t spool_reader_rest(const struct spool_reader *reader);
 void spool_reader_close(struct spool_reader *reader);

@@ -97,12 +97,22 @@ static json_t *value_json(const struct field *field, const void *row, const void
     return text_json(text || field->flags & FIELD_NULLS ? text : "");
 }
 
+static bool is_left_out(const struct field *field, const void *row)
+{
+    const void *at = (const char *)row + field->at;
+    if (!(field->flags & FIELD_LEFT_OUT))
+        return false;
+    if (field->held == HELD_BOOL)
+        return !*(const bool *)at;
+    return !*(const void *const *)at;
+}
+
 void fields_add(json_t *object, const struct field *fields, const void *row, const void *all)
 {
     for (const struct field *field = fields; field->type != FIELD_END; field++)
         if (field->type == FIELD_PART)
             fields_add(object, field->of, row_of(field, row), all);
-        else if (field->type != FIELD_SHOWN)
+        else if (field->type != FIELD_SHOWN && !is_left_out(field, row))
             json_object_set_new(object, field->name, value_json(field, row, all));
 }
 
@@ -123,12 +133,12 @@ json_t *fields_list(const struct field *fields, const void *rows, size_t count, 
 
 /* ---- schemas ---- */
 
-static const char *type_name(enum field_type type)
+const char *field_type_name(enum field_type type)
 {
     static const char *const names[] = {
-        [FIELD_TEXT] = "string",   [FIELD_BOOL] = "boolean", [FIELD_INTEGER] = "integer", [FIELD_COUNT] = "integer",
-        [FIELD_BYTES] = "integer", [FIELD_NS] = "integer",   [FIELD_NUMBER] = "number",   [FIELD_SECONDS] = "number",
-        [FIELD_OBJECT] = "object", [FIELD_LIST] = "array"};
+        [FIELD_TEXT] = "string",    [FIELD_CHOICE] = "string", [FIELD_BOOL] = "boolean", [FIELD_INTEGER] = "integer",
+        [FIELD_COUNT] = "integer",  [FIELD_BYTES] = "integer", [FIELD_NS] = "integer",   [FIELD_NUMBER] = "number",
+        [FIELD_SECONDS] = "number", [FIELD_OBJECT] = "object", [FIELD_LIST] = "array"};
     return names[type];
 }
 
@@ -164,14 +174,14 @@ static json_t *field_schema(const struct field *field)
         json_object_set_new(schema, "enum", choices_schema(field->choices, or_null));
     else
         json_object_set_new(schema, "type",
-                            or_null ? json_pack("[s, s]", type_name(field->type), "null")
-                                    : json_string(type_name(field->type)));
+                            or_null ? json_pack("[s, s]", field_type_name(field->type), "null")
+                                    : json_string(field_type_name(field->type)));
     if (field->type == FIELD_COUNT || field->type == FIELD_BYTES || field->type == FIELD_NS ||
         field->flags & FIELD_FROM_ZERO)
         json_object_set_new(schema, "minimum", json_integer(0));
     if (field->type == FIELD_OBJECT && field->of)
         add_members(schema, field->of, field->flags & FIELD_OPEN);
-    if (field->type == FIELD_LIST) {
+    if (field->type == FIELD_LIST && field->of) {
         const struct field object = {"", FIELD_OBJECT, .of = field->of, .flags = field->flags & FIELD_OPEN};
         bool single = field->of->type != FIELD_PART && !*field->of->name;
         json_object_set_new(schema, "items", field_schema(single ? field->of : &object));

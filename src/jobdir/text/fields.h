@@ -28,7 +28,7 @@ enum field_type {
     FIELD_NUMBER,
     FIELD_SECONDS, /* an integer in the row is nanoseconds */
     FIELD_OBJECT,  /* of the fields `of`; NULL: of any */
-    FIELD_LIST,    /* of such objects; of single values if `of` is one field whose name is "" */
+    FIELD_LIST,    /* of such objects; of single values if `of` is one field whose name is ""; NULL: of any */
     FIELD_PART,    /* the fields `of` stand in this object itself */
 };
 
@@ -40,6 +40,8 @@ enum { /* what a field may lack: the schema says so */
        FIELD_OPEN = 16,            /* an object that may have other members, too */
        FIELD_FROM_ZERO = 32,       /* a number that is not negative */
        FIELD_POINTER = 64,         /* of objects and parts: the row has a pointer to theirs */
+       FIELD_LEFT_OUT = 128,       /* what is false, or a pointer that is NULL, is not in the object */
+       FIELD_WHERE_KNOWN = FIELD_OPTIONAL | FIELD_LEFT_OUT,
        FIELD_NULLS = FIELD_OR_NULL | FIELD_ZERO_IS_NULL | FIELD_NEGATIVE_IS_NULL,
 };
 
@@ -96,6 +98,20 @@ void fields_add(json_t *object, const struct field *fields, const void *row, con
 /* Of `count` rows of so many bytes, one behind the other. */
 json_t *fields_list(const struct field *fields, const void *rows, size_t count, size_t size, const void *all);
 
+/* The other way: members of the object go to the row, which is cleared before. What the object lacks or has of another
+ * type stays 0, and -1 where that is null in JSON; so do objects that the row has pointers to. Texts and JSON are the
+ * object's. */
+void fields_read(const struct field *fields, const json_t *object, void *ret_row, size_t size);
+
+/* Appends what an object says to people, as `form` has it, in which {name} is the member of that name, and {name.other}
+ * the member of a member: sizes and times with their units, lists and objects as what is in them. {name.1} has one
+ * decimal, {name:signal} and {name:wait} are of signals and wait statuses, {name?one|other} is the one for 1 and true.
+ * [...] is there only if all members in it are: not null, 0, empty or false. form NULL: all members, as name=value.
+ * Nothing is escaped. */
+void fields_say(struct buf *out, const struct field *fields, const char *form, const json_t *object);
+
+/* "string", "integer", "object"...: as JSON Schema has it. */
+const char *field_type_name(enum field_type type);
 /* The schema of such an object. A new reference, or NULL when out of memory. */
 json_t *fields_schema(const struct field *fields);
 

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/kinds.h"
+
+#include <string.h>
+
+static const char *const streams[STREAM_COUNT] = {
+    [STREAM_JOB] = "job", [STREAM_NODE] = "node", [STREAM_PROCESS] = "process", [STREAM_WARNING] = "warning",
+    [STREAM_MPI] = "mpi", [STREAM_RULE] = "rule", [STREAM_SETTING] = "setting",
+};
+
+const char *record_stream_name(enum record_stream stream)
+{
+    return stream < STREAM_COUNT ? streams[stream] : NULL;
+}
+
+/* ---- fields ---- */
+
+#define AT(member) FIELD_AT(struct ROW, member)
+
+#define ROW spool_record
+static const struct field spool_fields[] = {{"format", FIELD_CHOICE, AT(format), .choices = "scry-spool"},
+                                            {"version", FIELD_COUNT, AT(version)},
+                                            {"job", FIELD_TEXT, AT(job)},
+                                            {"node", FIELD_TEXT, AT(node), .flags = FIELD_WHERE_KNOWN},
+                                            {0}};
+#undef ROW
+
+#define ROW node_record
+static const struct field node_fields[] = {
+    {"host", FIELD_TEXT, AT(host)},
+    {"os", FIELD_TEXT, AT(os)},
+    {"release", FIELD_TEXT, AT(release)},
+    {"arch", FIELD_TEXT, AT(arch)},
+    {"cpus", FIELD_COUNT, AT(cpus), .flags = FIELD_NEGATIVE_IS_NULL},
+    {"memory_bytes", FIELD_BYTES, AT(memory_bytes), .flags = FIELD_NEGATIVE_IS_NULL},
+    {0}};
+#undef ROW
+
+#define ROW method_record
+static const struct field method_fields[] = {
+    {"singly", FIELD_BOOL, AT(singly), .about = "processes too short to be sampled are listed one by one"},
+    {"reason", FIELD_TEXT, AT(reason), .about = "why they are not"},
+    {0}};
+#undef ROW
+
+#define ROW tracing_record
+static const struct field tracing_fields[] = {{"settings", FIELD_OBJECT, AT(settings)}, {0}};
+#undef ROW
+
+#define ROW script_record
+static const struct field script_fields[] = {{"path", FIELD_TEXT, AT(path)}, {0}};
+#undef ROW
+
+#define ROW untraced_record
+static const struct field untraced_fields[] = {{"text", FIELD_TEXT, AT(text)}, {0}};
+#undef ROW
+
+#define ROW setting_record
+static const struct field setting_fields[] = {
+    {"key", FIELD_TEXT, AT(key)}, {"value", FIELD_TEXT, AT(value)}, {"taken", FIELD_BOOL, AT(taken)}, {0}};
+#undef ROW
+
+#define ROW command_fields
+static const struct field command_fields[] = {
+    {"argv", FIELD_LIST, AT(argv), .flags = FIELD_WHERE_KNOWN, .of = fields_texts},
+    {"argv_cut", FIELD_BOOL, AT(argv_cut), .flags = FIELD_WHERE_KNOWN, .about = "there is more of argv"},
+    {"cwd", FIELD_TEXT, AT(cwd), .flags = FIELD_WHERE_KNOWN},
+    {0}};
+#undef ROW
+
+#define ROW process_record
+static const struct field process_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"ppid", FIELD_COUNT, AT(ppid)},
+    {"start", FIELD_NUMBER, AT(start), .about = "seconds since the start of the job"},
+    {"name", FIELD_TEXT, AT(name)},
+    {"", FIELD_PART, AT(command), .of = command_fields},
+    {0}};
+#undef ROW
+
+#define ROW process_end_record
+static const struct field process_end_fields[] = {
+    {"", FIELD_PART, AT(process), .of = process_fields},
+    {"end", FIELD_NUMBER, AT(end), .about = "seconds since the start of the job"},
+    {"cpu_ns", FIELD_NS, AT(cpu_ns)},
+    {"threads", FIELD_COUNT, AT(threads), .about = "the most at once"},
+    {"peak_rss", FIELD_BYTES, AT(peak_rss)},
+    {"status", FIELD_COUNT, AT(status), .flags = FIELD_NEGATIVE_IS_NULL, .about = "as of wait(2); null: unknown"},
+    {"source", FIELD_CHOICE, AT(source), .flags = FIELD_WHERE_KNOWN, .choices = "event|pidfd|wait",
+     .about = "where the status is from"},
+    {"why", FIELD_TEXT, AT(why), .flags = FIELD_WHERE_KNOWN, .about = "it is unknown"},
+    {0}};
+#undef ROW
+
+#define ROW withdrawn_record
+static const struct field withdrawn_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                {"peak_processes", FIELD_COUNT, AT(peak_processes)},
+                                                {"peak_threads", FIELD_COUNT, AT(peak_threads)},
+                                                {0}};
+#undef ROW
+
+#define ROW tree_fields
+static const struct field tree_fields[] = {
+    {"processes", FIELD_COUNT, AT(processes)},
+    {"threads", FIELD_COUNT, AT(threads)},
+    {"rss", FIELD_BYTES, AT(rss)},
+    {"cpu_ns", FIELD_NS, AT(cpu_ns), .about = "of all processes until now, of those that have ended, too"},
+    {"started", FIELD_COUNT, AT(started)},
+    {"ended", FIELD_COUNT, AT(ended)},
+    {"peak_processes", FIELD_COUNT, AT(peak_processes)},
+    {"peak_threads", FIELD_COUNT, AT(peak_threads)},
+    {0}};
+#undef ROW
+
+#define ROW system_fields
+#define UNKNOWN .flags = FIELD_NEGATIVE_IS_NULL
+static const struct field system_fields[] = {
+    {"load", FIELD_NUMBER, AT(load)},
+    {"run_queue", FIELD_COUNT, AT(run_queue), UNKNOWN},
+    {"disk_wait", FIELD_COUNT, AT(disk_wait), UNKNOWN, .about = "tasks that wait for a disk"},
+    {"memory_free_bytes", FIELD_BYTES, AT(memory_free_bytes), UNKNOWN},
+    {"swap_free_bytes", FIELD_BYTES, AT(swap_free_bytes), UNKNOWN},
+    {"pages_in", FIELD_COUNT, AT(pages_in), UNKNOWN, .about = "this and the next, a second"},
+    {"pages_out", FIELD_COUNT, AT(pages_out), UNKNOWN},
+    {"disk_reads", FIELD_COUNT, AT(disk_reads), UNKNOWN},
+    {"disk_writes", FIELD_COUNT, AT(disk_writes), UNKNOWN},
+    {"packets", FIELD_COUNT, AT(packets), UNKNOWN},
+    {0}};
+#undef UNKNOWN
+#undef ROW
+
+#define ROW sample_record
+static const struct field sample_fields[] = {
+    {"tree", FIELD_OBJECT, AT(tree), .of = tree_fields, .about = "the job's processes together"},
+    {"system", FIELD_OBJECT, AT(system), .flags = FIELD_WHERE_KNOWN | FIELD_POINTER, .of = system_fields,
+     .about = "the node"},
+    {"alive", FIELD_LIST, AT(alive), .of = (const struct field[]){{"", FIELD_LIST}, {0}},
+     .about = "[pid, state, rss, peak_rss, cpu_ns, threads] of each process of which something changed"},
+    {0}};
+#undef ROW
+
+#define ROW gap_record
+static const struct field gap_fields[] = {
+    {"from", FIELD_NUMBER, AT(from)}, {"to", FIELD_NUMBER, AT(to)}, {"reason", FIELD_TEXT, AT(reason)}, {0}};
+#undef ROW
+
+#define ROW warning_record
+static const struct field warning_fields[] = {{"kind", FIELD_TEXT, AT(kind)},
+                                              {"note", FIELD_TEXT, AT(note), .flags = FIELD_WHERE_KNOWN},
+                                              {"fields", FIELD_OBJECT, AT(fields), .flags = FIELD_WHERE_KNOWN},
+                                              {"text", FIELD_TEXT, AT(text)},
+                                              {0}};
+#undef ROW
+
+#define ROW crash_record
+static const struct field crash_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                            {"name", FIELD_TEXT, AT(name)},
+                                            {"signal", FIELD_COUNT, AT(signal)},
+                                            {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+                                            {0}};
+#undef ROW
+
+#define ROW stall_record
+static const struct field stall_fields[] = {
+    {"seconds", FIELD_SECONDS, AT(seconds)}, {"ranks", FIELD_COUNT, AT(ranks)}, {"why", FIELD_TEXT, AT(why)}, {0}};
+#undef ROW
+
+static const struct field result_fields[] = {{"action", FIELD_COUNT},
+                                             {"service", FIELD_TEXT},
+                                             {"objects", FIELD_TEXT},
+                                             {"status", FIELD_INTEGER},
+                                             {"error", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                             {"result", FIELD_TEXT},
+                                             {0}};
+static const struct field count_fields[] = {{"rule", FIELD_TEXT}, {"fired", FIELD_COUNT}, {"failed", FIELD_COUNT}, {0}};
+
+#define ROW rule_record
+static const struct field rule_fields[] = {{"rule", FIELD_TEXT, AT(rule)},
+                                           {"fired", FIELD_COUNT, AT(fired)},
+                                           {"results", FIELD_LIST, AT(results), .of = result_fields},
+                                           {0}};
+#undef ROW
+
+#define ROW rules_record
+static const struct field rules_fields[] = {
+    {"list", FIELD_LIST, AT(list), .of = count_fields, .about = "how often each fired, and how often an action failed"},
+    {0}};
+#undef ROW
+
+#define ROW end_record
+static const struct field end_fields[] = {
+    {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
+    {"exit_code", FIELD_INTEGER, AT(exit_code)},
+    {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
+    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL, .about = "of the signal, where it is known"},
+    {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+    {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
+    {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
+    {0}};
+#undef ROW
+
+/* ---- kinds ---- */
+
+const struct record_kind record_kinds[RECORD_TYPES] = {
+    [RECORD_spool] = {"spool", STREAM_JOB, spool_fields,
+                      "The first record: what the file is. Its job and node are those of all records.", "job {job}"},
+    [RECORD_node] = {"node", STREAM_NODE, node_fields, "What the node is; once.",
+                     "{host}: {os} {release} {arch}[, {cpus} processors][, {memory_bytes}]"},
+    [RECORD_method] = {"method", STREAM_JOB, method_fields,
+                       "Whether processes that are too short to be sampled are listed.",
+                       "{singly?every process is listed|short processes may be missed: }{reason}"},
+    [RECORD_tracing] = {"tracing", STREAM_SETTING, tracing_fields, "The settings that scry run was given.",
+                        "{settings}"},
+    [RECORD_script] = {"script", STREAM_JOB, script_fields, "The command is a script.", "{path} is a script"},
+    [RECORD_untraced] = {"untraced", STREAM_JOB, untraced_fields,
+                         "The agent cannot be in the command, and what can be done about it.", "{text}"},
+    [RECORD_setting] = {"setting", STREAM_SETTING, setting_fields, "A setting that scry set changed, or would have.",
+                        "{key} = {value}{taken?|, refused}"},
+    [RECORD_process] = {"process", STREAM_PROCESS, process_fields,
+                        "A process was first seen, or has a new name or command.",
+                        "{pid} {name}, of {ppid}[: {argv}][ ({cwd})]"},
+    [RECORD_process_end] = {"process_end", STREAM_PROCESS, process_end_fields, "A process ended.",
+                            "{pid} {name} ended[ with {status:wait}][, {why}]: {cpu_ns} of CPU time[, {peak_rss}]"},
+    [RECORD_withdrawn] = {"withdrawn", STREAM_PROCESS, withdrawn_fields,
+                          "A process that was none of the job's; the maxima without it.", "{pid} is none of the job's"},
+    [RECORD_sample] =
+        {"sample", STREAM_NODE, sample_fields, "Figures, at intervals.",
+         "{tree.processes} process{tree.processes?|es}, {tree.threads} thread{tree.threads?|s}, {tree.rss}, "
+         "{tree.cpu_ns} of CPU time[; load {system.load}][, {system.memory_free_bytes} free]"},
+    [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",
+                    "nothing was seen from {from.1} to {to.1} s: {reason}"},
+    [RECORD_warning] = {"warning", STREAM_WARNING, warning_fields,
+                        "What a person should know: a [note](notes.md) with its fields and text.", "{text}"},
+    [RECORD_crash] = {"crash", STREAM_PROCESS, crash_fields, "A process was killed by the signal of a fault.",
+                      "{pid} {name} crashed: {signal:signal}{core_dumped?, with a core file|}"},
+    [RECORD_stall] = {"stall", STREAM_MPI, stall_fields, "No rank began or ended a call of MPI for so long.",
+                      "{ranks} rank{ranks?|s} {ranks?stands|stand} still for {seconds}: {why}"},
+    [RECORD_rule] = {"rule", STREAM_RULE, rule_fields, "A rule fired; of each rule the first times.",
+                     "{rule} (time {fired})"},
+    [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},
+    [RECORD_end] = {"end", STREAM_JOB, end_fields, "The command ended.",
+                    "exit status {exit_code}{started?|, the command was not started}[: {signal:signal}][ ({reason})], "
+                    "{wall_seconds}, {cpu_seconds} of CPU time"},
+};
+
+enum record_type record_type(const json_t *record)
+{
+    const char *name = json_string_value(json_object_get(record, "type"));
+    enum record_type type = 0;
+    while (name && type < RECORD_TYPES && strcmp(record_kinds[type].type, name) != 0)
+        type++;
+    return name ? type : RECORD_TYPES;
+}
+
+json_t *record_json(enum record_type type, const void *row)
+{
+    json_t *record = json_pack("{s:s}", "type", record_kinds[type].type);
+    fields_add(record, record_kinds[type].fields, row, NULL);
+    return record;
+}
+
+void record_read(const json_t *record, enum record_type type, void *ret_row)
+{
+    static const size_t sizes[RECORD_TYPES] = {
+#define SIZE(name) [RECORD_##name] = sizeof(struct name##_record),
+        RECORD_KINDS(SIZE)
+#undef SIZE
+    };
+    fields_read(record_kinds[type].fields, record, ret_row, sizes[type]);
+}
+
+void record_text(struct buf *out, const json_t *record)
+{
+    enum record_type type = record_type(record);
+    const struct record_kind *kind = type < RECORD_TYPES ? &record_kinds[type] : NULL;
+    fields_say(out, kind ? kind->fields : NULL, kind ? kind->text : NULL, record);
+}
+
+/* ---- schema ---- */
+
+const struct field record_head_fields[] = {{"job", FIELD_TEXT},
+                                           {"node", FIELD_TEXT},
+                                           {"stream", FIELD_TEXT},
+                                           {"seq", FIELD_COUNT, .about = "the place in the file, counted from 0"},
+                                           {"t", FIELD_NUMBER, .about = "seconds since the start of the job"},
+                                           {0}};
+
+json_t *record_schema(void)
+{
+    json_t *any = json_array();
+    for (enum record_type type = 0; type < RECORD_TYPES; type++) {
+        const struct record_kind *kind = &record_kinds[type];
+        const struct field fields[] = {{"type", FIELD_CHOICE, .choices = kind->type, .about = kind->about},
+                                       {"", FIELD_PART, .of = record_head_fields},
+                                       {"", FIELD_PART, .of = kind->fields},
+                                       {0}};
+        json_array_append_new(any, fields_schema(fields));
+    }
+    return json_pack("{s:o}", "oneOf", any);
+}

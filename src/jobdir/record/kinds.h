@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kinds of records. What is known of a job is one stream of records in order of time (jobdir/record/spool.h), each
+ * a JSON object with "job", "node", "stream", "type", "seq", "t" (seconds since the start of the job), and the fields
+ * of its type. A type is a row of the table here: its stream, its struct, the fields of that. Who writes fills in the
+ * struct, who reads gets it back; the schema and the page of the reference come from the same rows. Times are seconds
+ * since the start of the job, sizes bytes.
+ *
+ * A field never changes its meaning: what means something else has another name. New fields and new types come without
+ * notice, and readers skip what they do not know.
+ */
+#ifndef SCRY_JOBDIR_RECORD_KINDS_H
+#define SCRY_JOBDIR_RECORD_KINDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "jobdir/text/fields.h"
+
+/* In the order of layers, from the node up. */
+enum record_stream {
+    STREAM_JOB,     /* how it began and ended, and what could not be seen of it */
+    STREAM_NODE,    /* the node, and figures of it and of the processes at intervals */
+    STREAM_PROCESS, /* processes that begin, end and crash */
+    STREAM_WARNING, /* what a person should know */
+    STREAM_MPI,     /* ranks that stand still */
+    STREAM_RULE,    /* rules that fired */
+    STREAM_SETTING, /* what was set, and changed while it ran */
+    STREAM_COUNT
+};
+/* "job", "node", ...; NULL for other numbers. */
+const char *record_stream_name(enum record_stream stream);
+
+/* What is borrowed by these structs lives as long as the caller's texts, or the JSON that was read. */
+struct spool_record {
+    const char *format, *job, *node;
+    uint64_t version;
+};
+
+struct node_record {
+    const char *host, *os, *release, *arch;
+    int64_t cpus, memory_bytes; /* -1: unknown */
+};
+
+struct method_record {
+    bool singly;
+    const char *reason;
+};
+
+struct tracing_record {
+    json_t *settings; /* by their keys */
+};
+
+struct script_record {
+    const char *path;
+};
+
+struct untraced_record {
+    const char *text;
+};
+
+struct setting_record {
+    const char *key, *value;
+    bool taken;
+};
+
+/* The command of a process, where it is known. */
+struct command_fields {
+    json_t *argv; /* of texts; NULL: unknown */
+    bool argv_cut;
+    const char *cwd; /* NULL: unknown */
+};
+
+struct process_record {
+    int32_t pid, ppid;
+    double start;
+    const char *name;
+    struct command_fields command;
+};
+
+struct process_end_record {
+    struct process_record process;
+    double end;
+    uint64_t cpu_ns, threads, peak_rss;
+    int32_t status;           /* as of wait(2); -1: unknown */
+    const char *source, *why; /* of the status; why it is unknown. NULL: nothing is said */
+};
+
+struct withdrawn_record {
+    int32_t pid;
+    uint64_t peak_processes, peak_threads;
+};
+
+struct sample_record {
+    struct tree_fields {
+        uint64_t processes, threads, rss, cpu_ns, started, ended, peak_processes, peak_threads;
+    } tree;
+    const struct system_fields {
+        double load;
+        int64_t run_queue, disk_wait, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads, disk_writes,
+            packets; /* -1: unknown */
+    } * system;      /* the node; NULL: unknown */
+    json_t *alive;   /* [[pid, state, rss, peak_rss, cpu_ns, threads], ...] */
+};
+
+struct gap_record {
+    double from, to;
+    const char *reason;
+};
+
+struct warning_record { /* a note (jobdir/text/notes_json.h) */
+    const char *kind, *note, *text;
+    json_t *fields;
+};
+
+struct crash_record {
+    int32_t pid, signal;
+    const char *name;
+    bool core_dumped;
+};
+
+struct stall_record {
+    double seconds;
+    uint64_t ranks;
+    const char *why;
+};
+
+struct rule_record {
+    const char *rule;
+    uint64_t fired;
+    json_t *results; /* [{action, service, objects, status, error, result}, ...] */
+};
+
+struct rules_record {
+    json_t *list; /* [{rule, fired, failed}, ...] */
+};
+
+struct end_record {
+    bool started, core_dumped;
+    int32_t exit_code, signal; /* -1, 0: none */
+    const char *reason;
+    double wall_seconds, cpu_seconds;
+};
+
+/* clang-format off */
+#define RECORD_KINDS(KIND) \
+    KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(process) \
+    KIND(process_end) KIND(withdrawn) KIND(sample) KIND(gap) KIND(warning) KIND(crash) KIND(stall) KIND(rule) \
+    KIND(rules) KIND(end)
+/* clang-format on */
+
+enum record_type {
+#define RECORD_TYPE(name) RECORD_##name,
+    RECORD_KINDS(RECORD_TYPE)
+#undef RECORD_TYPE
+        RECORD_TYPES
+};
+
+struct record_kind {
+    const char *type;
+    enum record_stream stream;
+    const struct field *fields;
+    const char *about;
+    const char *text; /* for people: a line, as fields_say has it */
+};
+extern const struct record_kind record_kinds[RECORD_TYPES];
+
+/* The type of a record; RECORD_TYPES: unknown here, written by a later version. */
+enum record_type record_type(const json_t *record);
+
+/* A record of this type without seq and t, from the struct of that. A new reference, or NULL when out of memory. */
+json_t *record_json(enum record_type type, const void *row);
+/* RECORD(gap, .from = 1) is the type and the row, as arguments of such a function. */
+#define RECORD(name, ...) \
+    RECORD_##name, &(const struct name##_record) \
+    { \
+        __VA_ARGS__ \
+    }
+
+/* The other way: *ret_row is a struct of its type, all of it 0 where the record has nothing, -1 where that is unknown.
+ * What it points to is the record's. */
+void record_read(const json_t *record, enum record_type type, void *ret_row);
+
+/* What it says, for people: a line without its end, as the bytes are: whoever shows it escapes it. Of unknown types the
+ * members one after the other. */
+void record_text(struct buf *out, const json_t *record);
+
+extern const struct field record_head_fields[]; /* that all have */
+/* The schema of a record of any type, for doc/reference. A new reference, or NULL when out of memory. */
+json_t *record_schema(void);
+
+#endif
