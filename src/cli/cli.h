@@ -31,6 +31,7 @@ int cmd_rm(const struct options *options);
 int cmd_run(const struct options *options);
 int cmd_set(const struct options *options);
 int cmd_top(const struct options *options);
+int cmd_watch(const struct options *options);
 int cmd_why(const struct options *options);
 
 /* Of the terminal at standard output; 0: it is none. */

@@ -26,7 +26,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_TOP] = cmd_top,       [COMMAND_WHY] = cmd_why,       [COMMAND_SET] = cmd_set,
     [COMMAND_REPORT] = cmd_report, [COMMAND_REPLAY] = cmd_replay, [COMMAND_EXPORT] = cmd_export,
     [COMMAND_RM] = cmd_rm,         [COMMAND_OMIS] = cmd_omis,     [COMMAND_MONITOR] = cmd_monitor,
-    [COMMAND_DOCTOR] = cmd_doctor, [COMMAND_HELP] = cmd_help,     [COMMAND_VERSION] = cmd_version,
+    [COMMAND_DOCTOR] = cmd_doctor, [COMMAND_WATCH] = cmd_watch,   [COMMAND_HELP] = cmd_help,     [COMMAND_VERSION] = cmd_version,
 };
 
 static void print_usage(FILE *out)

@@ -53,6 +53,20 @@ const struct command_row command_rows[COMMANDS] = {
         "Keys: q quits, h shows all keys: other orders, a tree, a filter, scrolling, only\n"
         "ranks or functions. When the job ends, its last picture is left.\n",
         NULL, "scry top @last", WORDS_JOBS, 1, 1},
+    [COMMAND_WATCH] = {
+        "watch", "Show what is recorded of a job, a line each, while it runs",
+        {"[--stream NAME]... [--since T] [--grep REGEX] [--json] JOB"},
+        "Shows the records of a job in the order of time, and those that come, until the\n"
+        "job ends. A line has the seconds since the start, the stream, and what happened:\n"
+        "\n"
+        "  job        how it began and ended, and what could not be seen of it\n"
+        "  node       what the node is, and figures of node and processes, at intervals\n"
+        "  process    processes that begin, end and crash\n"
+        "  warning    what a person should know\n"
+        "  mpi        ranks that stand still\n"
+        "  rule       rules that fired\n"
+        "  setting    what was set, and changed while it ran\n",
+        NULL, "scry watch --stream process --stream warning @last", WORDS_JOBS, 1, 1},
     [COMMAND_WHY] = {
         "why", "Say what keeps a job from going on, and who keeps whom waiting",
         {"[--all] [--settled MS] [--json] JOB"},

@@ -6,6 +6,7 @@
 #define RUN (1u << COMMAND_RUN)
 #define PS (1u << COMMAND_PS)
 #define TOP (1u << COMMAND_TOP)
+#define WATCH (1u << COMMAND_WATCH)
 #define WHY (1u << COMMAND_WHY)
 #define SET (1u << COMMAND_SET)
 #define REPORT (1u << COMMAND_REPORT)
@@ -85,6 +86,11 @@ const struct option_row option_rows[] = {
     {"settled", 0, "MS", OPTION_NUMBER, WHY, 0, "calls that last less count as going on", "200", .least = 1,
      .most = INT_MAX, .expected = "milliseconds"},
     {"once", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture and end (so does output to a pipe)"},
+    {"stream", 0, "NAME", OPTION_CHOICE, WATCH, OPTION_MANY, "only this stream; may be repeated", NULL,
+     "job node process warning mpi rule setting"},
+    {"since", 0, "T", OPTION_MOMENT, WATCH, 0,
+     "only from so long after the job's start on: seconds, or with a unit as in 20ms"},
+    {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "only lines that match (POSIX extended)"},
     {"diff", 0, NULL, OPTION_SWITCH, REPORT, 0, "two runs side by side"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
      "chrome speedscope folded folded-cpu folded-waiting csv messages spacetime"},
@@ -146,6 +152,7 @@ const struct option_row option_rows[] = {
     {"json", 0, NULL, OPTION_SWITCH, WHY, 0, "as JSON (doc/reference/why.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, REPORT, 0, "as JSON (doc/reference/report.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, TOP, 0, "print what is shown, once, as JSON (doc/reference/top.schema.json)"},
+    {"json", 0, NULL, OPTION_SWITCH, WATCH, 0, "a JSON object a line (doc/reference/records.md)"},
     {"json", 0, NULL, OPTION_SWITCH, SET, 0, "show as JSON: an object of keys and values"},
     {"json", 0, NULL, OPTION_SWITCH, REPLAY, 0, "a JSON object a line for each call that ended, and each event"},
     {"json", 0, NULL, OPTION_SWITCH, OMIS, 0, "one JSON object for each reply"},

@@ -16,6 +16,7 @@ enum command {
     COMMAND_EXEC,
     COMMAND_PS,
     COMMAND_TOP,
+    COMMAND_WATCH,
     COMMAND_WHY,
     COMMAND_SET,
     COMMAND_REPORT,
