@@ -8,11 +8,12 @@
 
 #include <jansson.h>
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/omis_print.h"
 #include "client/client.h"
+#include "client/decode.h"
+#include "lang/results.h"
 #include "lang/value.h"
 
 /* What the monitor answered to a request with one action. */
@@ -97,27 +98,23 @@ bool omis_services_each(struct omis_session *session, void (*fn)(void *ctx, cons
 
 /* ---- one service ---- */
 
-enum { INFO_NAME, INFO_KIND, INFO_SIGNATURE, INFO_CLASS, INFO_DOC, INFO_STATE, INFO_COUNT };
+struct info {
+    const char *name, *kind, *signature, *class, *doc, *unsupported;
+};
+#define INFO(member) DECODE(struct info, member)
+static const struct decode_field info_fields[] = {
+    INFO(name), INFO(kind), INFO(signature), INFO(class), INFO(doc), INFO(unsupported), {0}};
 
-static const char *const info_keys[INFO_COUNT] = {"name", "kind", "signature", "class", "doc", "state"};
-
-/* The six strings of scry_service_get_info, in the arena. */
-static bool get_info(struct omis_session *session, struct arena *arena, const char *name,
-                     const char *ret_info[INFO_COUNT], const char **ret_why)
+/* What scry_service_get_info tells; the texts are the answer's. */
+static bool get_info(struct omis_session *session, const char *name, struct answer *ret_answer, struct info *ret_info)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
+    struct decoder decoder;
     quoted_request(&request, "scry_service_get_info", span_str(name));
-    _cleanup_(answer_done) struct answer answer = ask(session, &request);
-    *ret_why = answer.why ? arena_dup(arena, answer.why, strlen(answer.why)) : "out of memory";
-    for (size_t i = 0; i < INFO_COUNT && !answer.why; i++) {
-        const char *text = omis_text(omis_item(answer.values, i), NULL);
-        ret_info[i] = arena_dup(arena, text, strlen(text));
-        if (!ret_info[i])
-            return false;
-    }
-    if (!*ret_why)
-        *ret_why = "out of memory";
-    return !answer.why;
+    *ret_answer = ask(session, &request);
+    decoder_init(&decoder, SERVICE_INFO_RESULT, 0, info_fields);
+    decode(&decoder, ret_answer->values, 0, ret_info);
+    return !ret_answer->why;
 }
 
 static const char *class_word(const char *class)
@@ -127,22 +124,22 @@ static const char *class_word(const char *class)
 
 bool omis_services_explain(struct omis_session *session, const char *name)
 {
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const char *info[INFO_COUNT], *why;
-    if (!get_info(session, &arena, name, info, &why)) {
+    _cleanup_(answer_done) struct answer answer;
+    struct info info;
+    if (!get_info(session, name, &answer, &info)) {
         printf("%s: ", name);
-        omis_print_safely(stdout, why, strlen(why));
+        omis_print_safely(stdout, answer.why, strlen(answer.why));
         putchar('\n');
         return false;
     }
     const char *bold = session->color ? "\033[1m" : "", *plain = session->color ? "\033[0m" : "";
-    printf("%s%s%s: %s\n", bold, info[INFO_NAME], plain, info[INFO_DOC]);
-    const char *result = strstr(info[INFO_SIGNATURE], "->");
-    int params = result ? (int)(result - info[INFO_SIGNATURE]) : (int)strlen(info[INFO_SIGNATURE]);
-    while (params > 0 && info[INFO_SIGNATURE][params - 1] == ' ')
+    printf("%s%s%s: %s\n", bold, info.name, plain, info.doc);
+    const char *result = strstr(info.signature, "->");
+    int params = result ? (int)(result - info.signature) : (int)strlen(info.signature);
+    while (params > 0 && info.signature[params - 1] == ' ')
         params--;
-    bool event = strcmp(info[INFO_KIND], "event") == 0;
-    printf("  %s(%.*s)%s\n", info[INFO_NAME], params, info[INFO_SIGNATURE], event ? " : ..." : "");
+    bool event = strcmp(info.kind, "event") == 0;
+    printf("  %s(%.*s)%s\n", info.name, params, info.signature, event ? " : ..." : "");
     if (result) { /* behind a '!' are errors, which the reference lists */
         result += 2 + strspn(result + 2, " ");
         int len = (int)strcspn(result, "!");
@@ -150,31 +147,27 @@ bool omis_services_explain(struct omis_session *session, const char *name)
             len--;
         printf("  %s %.*s\n", event ? "sets" : "returns", len, result);
     }
-    printf("  %s service, %s by OMIS\n", info[INFO_KIND], class_word(info[INFO_CLASS]));
-    if (*info[INFO_STATE])
-        printf("  not available here: %s\n", info[INFO_STATE]);
+    printf("  %s service, %s by OMIS\n", info.kind, class_word(info.class));
+    if (*info.unsupported)
+        printf("  not available here: %s\n", info.unsupported);
     return true;
 }
 
 static void list_one(void *ctx, const char *name)
 {
     struct omis_session *session = ctx;
-    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-    const char *info[INFO_COUNT], *why;
-    if (!get_info(session, &arena, name, info, &why)) {
-        info[INFO_NAME] = name;
-        for (size_t i = INFO_KIND; i < INFO_COUNT; i++)
-            info[i] = "";
-    }
+    _cleanup_(answer_done) struct answer answer;
+    struct info info;
+    if (!get_info(session, name, &answer, &info))
+        info.name = name;
     if (session->json) {
-        json_t *object = json_object();
-        for (size_t i = 0; i < INFO_COUNT; i++)
-            json_object_set_new(object, info_keys[i], json_string(info[i]));
+        json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", info.name, "kind", info.kind, "signature",
+                                   info.signature, "class", info.class, "doc", info.doc, "state", info.unsupported);
         json_dumpf(object, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(object);
     } else {
-        printf("%-32s %-12s %s  %s\n", info[INFO_NAME], info[INFO_KIND], info[INFO_CLASS], info[INFO_DOC]);
+        printf("%-32s %-12s %s  %s\n", info.name, info.kind, info.class, info.doc);
     }
 }
 

@@ -16,30 +16,11 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "client/client.h"
+#include "client/decode.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
-
-enum { /* of an answer's rows */
-       ROW_JOB,
-       ROW_MPI_JOB,
-       ROW_RANK,
-       ROW_SIZE,
-       ROW_HOST,
-       ROW_PID,
-       ROW_LIBRARY,
-       ROW_STATE,
-       ROW_SPAWNED,
-       ROW_CALL,
-       ROW_SINCE,
-       ROW_PEER,
-       ROW_TAG,
-       ROW_TEXT,
-       ROW_COMPUTE,
-       ROW_COMMUNICATE,
-       ROW_FAULT,
-       ROW_MEMBERS
-};
+#include "lang/results.h"
 
 static const uint64_t SHORT_NS = 10000000; /* what lasts less is not said: it is over before it is read */
 
@@ -104,49 +85,13 @@ static const char *copy(struct arena *arena, const char *text)
     return copied ? copied : "";
 }
 
-static const char *text_of(struct arena *arena, const struct omis_value *rows, size_t index)
+/* The texts are somebody else's so far. */
+static void own_texts(struct rank_now *rank, struct arena *arena)
 {
-    return copy(arena, omis_text(omis_item(rows, index), NULL));
-}
-
-static uint64_t count_of(const struct omis_value *rows, size_t index)
-{
-    return omis_unsigned(omis_item(rows, index));
-}
-
-static int32_t number_of(const struct omis_value *rows, size_t index)
-{
-    const struct omis_value *value = omis_item(rows, index);
-    int64_t number = omis_kind(value) == OMIS_KIND_INTEGER ? omis_integer(value) : -1;
-    return number < INT32_MIN || number > INT32_MAX ? -1 : (int32_t)number;
-}
-
-static void take_row(struct rank_list *ranks, const struct omis_value *rows, size_t at)
-{
-    struct arena *arena = &ranks->arena;
-    struct rank_now *rank = add(ranks);
-    if (!rank)
-        return;
-    *rank = (struct rank_now){
-        .job = text_of(arena, rows, at + ROW_JOB),
-        .mpi_job = text_of(arena, rows, at + ROW_MPI_JOB),
-        .rank = number_of(rows, at + ROW_RANK),
-        .size = number_of(rows, at + ROW_SIZE),
-        .host = text_of(arena, rows, at + ROW_HOST),
-        .pid = number_of(rows, at + ROW_PID),
-        .library = text_of(arena, rows, at + ROW_LIBRARY),
-        .state = text_of(arena, rows, at + ROW_STATE),
-        .spawned = count_of(rows, at + ROW_SPAWNED) != 0,
-        .call = text_of(arena, rows, at + ROW_CALL),
-        .since_ns = count_of(rows, at + ROW_SINCE),
-        .peer = number_of(rows, at + ROW_PEER),
-        .tag = number_of(rows, at + ROW_TAG),
-        .text = text_of(arena, rows, at + ROW_TEXT),
-        .compute_ns = count_of(rows, at + ROW_COMPUTE),
-        .communicate_ns = count_of(rows, at + ROW_COMMUNICATE),
-        .fault = text_of(arena, rows, at + ROW_FAULT),
-        .recent = -1,
-    };
+    const char **texts[] = {&rank->job,   &rank->mpi_job, &rank->host, &rank->library,
+                            &rank->fault, &rank->state,   &rank->call, &rank->text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i] = copy(arena, *texts[i]);
 }
 
 /* Of the time between two answers. */
@@ -166,20 +111,12 @@ static void find_recent(struct rank_list *ranks, const struct rank_list *before)
 
 static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
 {
-    struct arena *arena = &ranks->arena;
     for (size_t i = 0; i < before->count; i++) {
         struct rank_now *rank = before->list[i].elsewhere ? add(ranks) : NULL;
         if (!rank)
             continue;
         *rank = before->list[i];
-        rank->job = copy(arena, rank->job);
-        rank->mpi_job = copy(arena, rank->mpi_job);
-        rank->host = copy(arena, rank->host);
-        rank->library = copy(arena, rank->library);
-        rank->fault = copy(arena, rank->fault);
-        rank->state = copy(arena, rank->state);
-        rank->call = copy(arena, rank->call);
-        rank->text = copy(arena, rank->text);
+        own_texts(rank, &ranks->arena);
     }
     sort(ranks);
 }
@@ -193,11 +130,25 @@ static void forget_elsewhere(struct rank_list *ranks, const char *job)
     ranks->count = used;
 }
 
+#define NOW(member) DECODE(struct rank_now, member)
+static const struct decode_field now_fields[] = {
+    NOW(job),     NOW(mpi_job), NOW(rank),       NOW(size),           NOW(host),     NOW(pid),
+    NOW(library), NOW(state),   NOW(spawned),    NOW(call),           NOW(since_ns), NOW(peer),
+    NOW(tag),     NOW(text),    NOW(compute_ns), NOW(communicate_ns), NOW(fault),    {0}};
+
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
 {
     struct rank_list fresh = {0};
-    for (size_t at = 0; at + ROW_MEMBERS <= omis_count(rows); at += ROW_MEMBERS)
-        take_row(&fresh, rows, at);
+    struct decoder decoder;
+    decoder_init(&decoder, MPI_ACTIVITY_ROW, 0, now_fields);
+    for (size_t i = 0; i < decoder_rows(&decoder, rows); i++) {
+        struct rank_now *rank = add(&fresh);
+        if (!rank)
+            break;
+        *rank = (struct rank_now){.recent = -1};
+        decode(&decoder, rows, i, rank);
+        own_texts(rank, &fresh.arena);
+    }
     sort(&fresh);
     find_recent(&fresh, ranks);
     keep_elsewhere(&fresh, ranks);
@@ -248,7 +199,6 @@ static const char *state_of(const struct mpi_stats *stats, const struct mpi_stat
 static void take_stats(struct rank_list *ranks, const char *job, const struct mpi_stats *stats, uint64_t now_ns)
 {
     static const struct mpi_stats_thread none;
-    struct arena *arena = &ranks->arena;
     const struct mpi_stats_thread *main = mpi_report_main(stats), *thread = main ? main : &none;
     const char *state = state_of(stats, main);
     bool in_call = strcmp(state, "in_call") == 0;
@@ -259,12 +209,12 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
     if (in_call)
         mpi_text_now(&text, stats, &thread->now);
     *rank = (struct rank_now){
-        .job = copy(arena, job),
-        .mpi_job = copy(arena, stats->namespace),
-        .host = copy(arena, stats->node),
-        .library = copy(arena, stats->library),
-        .fault = copy(arena, stats->fault),
-        .text = copy(arena, text.data ? text.data : ""),
+        .job = job,
+        .mpi_job = stats->namespace,
+        .host = stats->node,
+        .library = stats->library,
+        .fault = stats->fault,
+        .text = text.data ? text.data : "",
         .rank = stats->rank,
         .size = stats->world_size,
         .pid = stats->pid,
@@ -280,6 +230,7 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
         .old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0,
         .recent = -1,
     };
+    own_texts(rank, &ranks->arena);
     buf_done(&text);
 }
 

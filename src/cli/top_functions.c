@@ -10,12 +10,13 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "client/client.h"
+#include "client/decode.h"
 #include "jobdir/text/text.h"
+#include "lang/results.h"
 
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
 /* From one try to connect to the next: a picture waits as long as a monitor takes that does not answer. */
 static const uint64_t AGAIN_NS = NS_PER_SECOND / 20, SLOW_NS = UINT64_C(10) * NS_PER_SECOND;
-enum { ROW_NAME, ROW_FILE, ROW_LINE, ROW_CALLS, ROW_TOTAL, ROW_SELF, ROW_MIN, ROW_MAX, ROW_MEMBERS };
 
 static void clear(struct top_functions *functions)
 {
@@ -69,24 +70,11 @@ static int by_self(const void *a, const void *b)
     return by_place(a, b);
 }
 
-static void add_row(struct top_functions *functions, const struct omis_value *rows, size_t at)
+/* Takes over name and file. */
+static void add(struct top_functions *functions, const struct top_function *function)
 {
-    const struct omis_value *name = omis_item(rows, at + ROW_NAME), *file = omis_item(rows, at + ROW_FILE);
-    const struct omis_value *max = omis_item(rows, at + ROW_MAX);
-    if (omis_kind(name) != OMIS_KIND_STRING || omis_kind(file) != OMIS_KIND_STRING)
-        return;
-    struct top_function *function = &functions->list[functions->count];
-    bool timed = omis_kind(max) == OMIS_KIND_INTEGER && omis_integer(max) >= 0; /* -1: not known */
-    *function = (struct top_function){.name = strdup(omis_text(name, NULL)),
-                                      .file = strdup(omis_text(file, NULL)),
-                                      .line = omis_unsigned(omis_item(rows, at + ROW_LINE)),
-                                      .calls = omis_unsigned(omis_item(rows, at + ROW_CALLS)),
-                                      .total_ns = omis_unsigned(omis_item(rows, at + ROW_TOTAL)),
-                                      .self_ns = omis_unsigned(omis_item(rows, at + ROW_SELF)),
-                                      .min_ns = timed ? omis_unsigned(omis_item(rows, at + ROW_MIN)) : UINT64_MAX,
-                                      .max_ns = omis_unsigned(max)};
     if (function->name && function->file) {
-        functions->count++;
+        functions->list[functions->count++] = *function;
         functions->self_ns += function->self_ns;
         return;
     }
@@ -127,23 +115,15 @@ void top_functions_final(struct top_functions *functions, const struct job_funct
     size_t count = all && !all->incomplete ? HASH_COUNT(all->functions) : 0;
     functions->list = count ? calloc(count, sizeof *functions->list) : NULL;
     for (const struct job_function *each = functions->list ? all->functions : NULL; each; each = each->hh.next) {
-        struct top_function *function = &functions->list[functions->count];
         bool timed = each->max_ns >= each->min_ns && each->max_ns > 0;
-        *function = (struct top_function){.name = strdup(each->name),
-                                          .file = strdup(each->file),
-                                          .line = each->line,
-                                          .calls = each->calls,
-                                          .total_ns = (uint64_t)each->total_ns,
-                                          .self_ns = (uint64_t)each->self_ns,
-                                          .min_ns = timed ? (uint64_t)each->min_ns : UINT64_MAX,
-                                          .max_ns = (uint64_t)each->max_ns};
-        if (function->name && function->file) {
-            functions->count++;
-            functions->self_ns += function->self_ns;
-            continue;
-        }
-        free(function->name);
-        free(function->file);
+        add(functions, &(struct top_function){.name = strdup(each->name),
+                                              .file = strdup(each->file),
+                                              .line = each->line,
+                                              .calls = each->calls,
+                                              .total_ns = (uint64_t)each->total_ns,
+                                              .self_ns = (uint64_t)each->self_ns,
+                                              .min_ns = timed ? (uint64_t)each->min_ns : UINT64_MAX,
+                                              .max_ns = (uint64_t)each->max_ns});
     }
     if (functions->count)
         qsort(functions->list, functions->count, sizeof *functions->list, by_self);
@@ -151,14 +131,34 @@ void top_functions_final(struct top_functions *functions, const struct job_funct
 
 static void take_result(struct top_functions *functions, const struct omis_value *values)
 {
-    const struct omis_value *rows = omis_count(values) ? omis_item(values, omis_count(values) - 1) : NULL;
-    size_t row_count = omis_count(rows) / ROW_MEMBERS;
-    struct top_function *more = realloc(functions->list, (functions->count + row_count + 1) * sizeof *functions->list);
+    struct row {
+        const char *name, *file;
+        uint64_t line, calls, total_ns, self_ns, min_ns;
+        int64_t max_ns;
+    } row;
+    static const struct decode_field fields[] = {
+        DECODE(struct row, name),   DECODE(struct row, file),     DECODE(struct row, line),
+        DECODE(struct row, calls),  DECODE(struct row, total_ns), DECODE(struct row, self_ns),
+        DECODE(struct row, min_ns), DECODE(struct row, max_ns),   {0}};
+    const struct omis_value *rows = omis_item(values, 0);
+    struct decoder decoder;
+    decoder_init(&decoder, CT_PROFILE_ROW, 0, fields);
+    size_t count = decoder_rows(&decoder, rows);
+    struct top_function *more = realloc(functions->list, (functions->count + count + 1) * sizeof *functions->list);
     if (!more)
         return;
     functions->list = more;
-    for (size_t i = 0; i < row_count; i++)
-        add_row(functions, rows, i * ROW_MEMBERS);
+    for (size_t i = 0; i < count; i++) {
+        decode(&decoder, rows, i, &row);
+        add(functions, &(struct top_function){.name = strdup(row.name),
+                                              .file = strdup(row.file),
+                                              .line = row.line,
+                                              .calls = row.calls,
+                                              .total_ns = row.total_ns,
+                                              .self_ns = row.self_ns,
+                                              .min_ns = row.max_ns >= 0 ? row.min_ns : UINT64_MAX,
+                                              .max_ns = row.max_ns >= 0 ? (uint64_t)row.max_ns : 0});
+    }
 }
 
 static void on_reply(Omis_reply reply, void *param)

@@ -8,6 +8,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "client/client.h"
+#include "client/decode.h"
+#include "lang/results.h"
 
 /* Every process that is created is attached, too, before it runs. */
 static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])";
@@ -17,7 +19,6 @@ static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
                               "proc_get_info([$proc],512) proc_get_loader_info([$proc]) job_get_info([%s],0)";
 enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES };
-enum { MODULE_PATH, MODULE_CODE_START = 2, MODULE_MEMBERS = 8 };
 
 static void free_modules(struct stacks_module *modules, size_t count)
 {
@@ -35,7 +36,14 @@ static const struct omis_value *values_of(struct omis_reader *reader, size_t act
 
 static void take_modules(struct stacks_entry *entry, const struct omis_value *list)
 {
-    size_t count = omis_count(list) / MODULE_MEMBERS, used = 0;
+    struct module {
+        const char *path;
+        uint64_t code_start;
+    } module;
+    static const struct decode_field fields[] = {DECODE(struct module, path), DECODE(struct module, code_start), {0}};
+    struct decoder decoder;
+    decoder_init(&decoder, LOADER_MODULE, 0, fields);
+    size_t count = decoder_rows(&decoder, list), used = 0;
     count = count > STACKS_MODULES ? STACKS_MODULES : count;
     struct stacks_module *modules = calloc(count ? count : 1, sizeof *modules);
     if (!modules || omis_kind(list) != OMIS_KIND_LIST) {
@@ -43,11 +51,9 @@ static void take_modules(struct stacks_entry *entry, const struct omis_value *li
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        const struct omis_value *path = omis_item(list, i * MODULE_MEMBERS + MODULE_PATH);
-        if (omis_kind(path) != OMIS_KIND_STRING)
-            continue;
-        modules[used].path = strdup(omis_text(path, NULL));
-        modules[used].code_start = omis_unsigned(omis_item(list, i * MODULE_MEMBERS + MODULE_CODE_START));
+        decode(&decoder, list, i, &module);
+        modules[used].path = strdup(module.path);
+        modules[used].code_start = module.code_start;
         used += modules[used].path != NULL;
     }
     free_modules(entry->modules, entry->module_count);

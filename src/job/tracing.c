@@ -8,8 +8,10 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "client/client.h"
+#include "client/decode.h"
 #include "jobdir/text/text.h"
 #include "lang/request.h"
+#include "lang/results.h"
 #include "lang/value.h"
 
 static void put_setting(struct buf *out, const char *dir, const char *key, const char *value)
@@ -48,16 +50,6 @@ void tracing_check(Omis_reply reply, const struct run_options *options, struct e
                         : omis_status_name(status));
         return;
     }
-}
-
-static uint64_t count_at(const struct omis_value *values, size_t index)
-{
-    return omis_unsigned(omis_item(values, index));
-}
-
-static void copy_text(char *ret_text, size_t size, const struct omis_value *value)
-{
-    snprintf(ret_text, size, "%s", omis_text(value, NULL));
 }
 
 static const char *keep_text(struct trace_info *info, const char *text)
@@ -105,34 +97,32 @@ const struct note *tracing_note(const struct trace_info *info, enum note_kind ki
 
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
 {
-    enum {
-        LIVE,
-        DRAINING,
-        EVENTS,
-        DISCARDED,
-        PROBLEM_TEXTS,
-        NOTE_TEXTS,
-        CHOOSING,
-        UNMATCHED,
-        NOTES_AT,
-        PROBLEMS,
-        MEMBERS
-    };
+    struct answer {
+        uint64_t agents, draining, events, discarded, choosing;
+        const char *unmatched;
+        const struct omis_value *notes, *problems;
+    } answer;
+    static const struct decode_field fields[] = {
+        DECODE(struct answer, agents),    DECODE(struct answer, draining), DECODE(struct answer, events),
+        DECODE(struct answer, discarded), DECODE(struct answer, choosing), DECODE(struct answer, unmatched),
+        DECODE(struct answer, notes),     DECODE(struct answer, problems), {0}};
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    struct decoder decoder;
+    decoder_init(&decoder, JOB_TRACE_INFO_RESULT, 0, fields);
     omis_reader_find(reader, 1);
-    const struct omis_value *values = omis_reader_values(reader);
+    decode(&decoder, omis_reader_values(reader), 0, &answer);
     *ret_info = (struct trace_info){0};
-    if (omis_count(values) < MEMBERS)
+    if (!answer.problems)
         return;
     *ret_info = (struct trace_info){.known = true,
-                                    .live = count_at(values, LIVE),
-                                    .draining = count_at(values, DRAINING),
-                                    .events = count_at(values, EVENTS),
-                                    .discarded = count_at(values, DISCARDED),
-                                    .choosing = count_at(values, CHOOSING)};
-    copy_text(ret_info->unmatched, sizeof ret_info->unmatched, omis_item(values, UNMATCHED));
-    ret_info->note_count = take_notes(ret_info, ret_info->notes, omis_item(values, NOTES_AT));
-    ret_info->problem_count = take_notes(ret_info, ret_info->problems, omis_item(values, PROBLEMS));
+                                    .live = answer.agents,
+                                    .draining = answer.draining,
+                                    .events = answer.events,
+                                    .discarded = answer.discarded,
+                                    .choosing = answer.choosing};
+    snprintf(ret_info->unmatched, sizeof ret_info->unmatched, "%s", answer.unmatched);
+    ret_info->note_count = take_notes(ret_info, ret_info->notes, answer.notes);
+    ret_info->problem_count = take_notes(ret_info, ret_info->problems, answer.problems);
 }
 
 /* What the reply's print([...]) printed: how many, and the list of them. Empty when it has none. */
@@ -161,8 +151,8 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
     const char *text = omis_text(omis_item(values, TEXT), NULL);
     double seconds = omis_floating(omis_item(values, SECONDS));
     recorder_put_take(recorder, "stall",
-                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks", (json_int_t)count_at(values, RANKS),
-                                "why", text_json(text)));
+                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks",
+                                (json_int_t)omis_unsigned(omis_item(values, RANKS)), "why", text_json(text)));
     recorder_note(recorder,
                   NOTE(mpi_stalled, .seconds = seconds, .finding = omis_text(omis_item(values, FINDING), NULL)));
 }

@@ -12,6 +12,7 @@
 #include "jobdir/trace/profile.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- clocks and places ---- */
@@ -440,11 +441,12 @@ const struct scry_service ct_services[] = {
      "The functions of traced processes that a selection chooses: " PLACE ", address, module, mode."},
     {"ct_select", SCRY_MANIPULATION, PROCESSES ", string selection, string mode -> void ! OMIS_UNSPECIFIED_ERROR",
      SCRY_OPTIONAL, ct_select, "What is recorded of functions from now on: off, count, record, or values."},
-    {"ct_get_profile", SCRY_INFORMATION, PROCESSES ", integer limit -> any* rows", SCRY_OPTIONAL, ct_get_profile,
-     "The functions with the most time of their own, at most limit (0: all): " PLACE ", calls, total, self, shortest "
-     "and longest time in ns (-1: only counted)."},
-    {"ct_get_thread_profile", SCRY_INFORMATION, "token<t>* thread_list, integer limit -> any* rows", SCRY_OPTIONAL,
-     ct_get_thread_profile, "The same for single threads."},
+    {"ct_get_profile", SCRY_INFORMATION, PROCESSES ", integer limit -> " CT_PROFILE_ROW "* rows", SCRY_OPTIONAL,
+     ct_get_profile,
+     "The functions with the most time of their own, at most limit (0: all). min_ns and max_ns, of a call, are -1 "
+     "where calls were only counted."},
+    {"ct_get_thread_profile", SCRY_INFORMATION, "token<t>* thread_list, integer limit -> " CT_PROFILE_ROW "* rows",
+     SCRY_OPTIONAL, ct_get_thread_profile, "The same for single threads."},
     {"ct_call_tree", SCRY_INFORMATION, PROCESSES " -> any* nodes", SCRY_OPTIONAL, ct_call_tree,
      "The tree of recorded calls, callers first: depth, name, calls, total time in ns."},
     {"ct_get_callers", SCRY_INFORMATION, PROCESSES ", [string function] -> any* edges", SCRY_OPTIONAL, ct_get_callers,

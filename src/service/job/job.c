@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/notes.h"
 #include "base/seldom.h"
+#include "lang/results.h"
 #include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
@@ -370,34 +371,22 @@ static void job_trace_info(struct scry_call *call)
 const struct scry_service job_services[] = {
     {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL, job_create,
      "Follow a process and all its descendants; dir is the job directory."},
-    {"job_get_info", SCRY_INFORMATION,
-     "token<job_j>* job_list, integer cursor -> { integer cursor; integer<ns> time_ns; integer singly; string reason; "
-     "integer lost; integer started; integer ended; integer<ns> ended_cpu_ns; integer peak_processes; integer "
-     "peak_threads; integer forgotten; integer ended_num; "
-     "any* ended_list; integer alive_num; any* alive_list; integer coming; integer unseen; integer<ns> unclocked_ns }",
-     SCRY_OPTIONAL, job_get_info,
-     "A sample of the job's processes, and those that ended since the cursor of the last answer. ended_list: pid, "
-     "ppid, start_ns, end_ns, cpu_ns, status, threads, peak_rss, name, source, why, whole, directory, arguments; "
-     "source: who told the status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, and "
-     "2 more if the process did not say them itself (it has no agent), or -1 if neither they nor the directory are "
-     "known. alive_list: pid, ppid, start_ns, cpu_ns, rss, "
-     "peak_rss, threads, state, name, whole, directory, arguments; the last three when they are new. coming: processes "
-     "that will be in one of the lists of a later answer, for they "
-     "are too new or their ends are not known yet. unseen: processes that are counted and never listed, for all that "
-     "is "
-     "known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of processes of "
-     "which "
-     "it is not known singly, once all have ended."},
+    {"job_get_info", SCRY_INFORMATION, "token<job_j>* job_list, integer cursor -> " JOB_INFO_RESULT, SCRY_OPTIONAL,
+     job_get_info,
+     "A sample of the job's processes, and those that ended since the cursor of the last answer. source: who told the "
+     "status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, and 2 more if the process "
+     "did not say them itself (it has no agent), or -1 if neither they nor the directory are known; of processes that "
+     "live these three come when they are new. coming: processes that will be in one of the lists of a later answer, "
+     "for they are too new or their ends are not known yet. unseen: processes that are counted and never listed, for "
+     "all that is known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of "
+     "processes of which it is not known singly, once all have ended."},
     {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
      "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, locals, "
      "depth, min-time, ...) or of scry run (sample, ...). Any tool may."},
     {"job_get_settings", SCRY_INFORMATION, "string job -> string* settings", SCRY_OPTIONAL, job_get_settings,
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
-    {"job_trace_info", SCRY_INFORMATION,
-     "string job -> { integer agents; integer draining; integer events; integer discarded; string problem; string "
-     "note; integer choosing; string unmatched; any* notes; any* problems }",
-     SCRY_OPTIONAL, job_trace_info,
+    {"job_trace_info", SCRY_INFORMATION, "string job -> " JOB_TRACE_INFO_RESULT, SCRY_OPTIONAL, job_trace_info,
      "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
      "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "
      "symbols are still read for the selection in force; unmatched: that it means no function of any that lives; "

@@ -9,6 +9,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/recorder/mpi_params.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- pieces ---- */
@@ -512,11 +513,12 @@ const struct scry_service mpi_services[] = {
      "job, rank, size, host, pid, library, state (loaded, running, ended, off; found: known from outside only), "
      "program, "
      "job. note: what could not be found out, and why."},
-    {"mpi_get_activity", SCRY_INFORMATION, "[string job] -> any* ranks", SCRY_OPTIONAL, mpi_get_activity,
+    {"mpi_get_activity", SCRY_INFORMATION, "[string job] -> " MPI_ACTIVITY_ROW "* ranks", SCRY_OPTIONAL,
+     mpi_get_activity,
      "What the ranks of a job on this node do (" JOB
-     "): job, MPI job, rank, size, host, pid, library, state (starting, computing, in_call, ended, died, aborted; off: "
-     "not counted), 1 if it was spawned, call (\"\": in none), since how many ns it computes or is in the call, world "
-     "rank, tag, the call for people, ns of computation and of communication since MPI_Init, fault. Costs little."},
+     "). state: starting, computing, in_call, ended, died, aborted, or off (not counted); spawned: 1; call: \"\" if it "
+     "is in none; since_ns: how long it computes or is in the call; peer: a world rank; text: the call for people; "
+     "compute_ns, communicate_ns: since MPI_Init. Costs little."},
     {"mpi_comm_get_info", SCRY_INFORMATION, PROCESSES " -> any* communicators", SCRY_OPTIONAL, mpi_comm_get_info,
      "The communicators, windows and files of MPI processes: number, kind (intra, inter, window, file), name, size, "
      "own "

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/state.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 static void print(struct scry_call *call)
@@ -171,9 +172,7 @@ static void monitor_set_log_level(struct scry_call *call)
 }
 
 const struct scry_service scry_services[] = {
-    {"scry_service_get_info", SCRY_INFORMATION,
-     "string name -> { string name; string kind; string signature; string class; string doc; string unsupported } "
-     "! OMIS_UNKNOWN_SERVICE",
+    {"scry_service_get_info", SCRY_INFORMATION, "string name -> " SERVICE_INFO_RESULT " ! OMIS_UNKNOWN_SERVICE",
      SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
     {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL, monitor_get_state,
      "What the monitor holds now, a string for each thing: a word that says what it is, then key=value; texts are in "

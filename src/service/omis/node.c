@@ -6,6 +6,7 @@
 
 #include "monitor/engine/call.h"
 #include "probe/node.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 static void node_attach(struct scry_call *call)
@@ -114,31 +115,7 @@ const struct scry_service node_services[] = {
      "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
     {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_detach,
      "Detach from nodes and all processes on them."},
-    {"node_get_info", SCRY_INFORMATION,
-     "token<n>* node_list, integer flags -> { [string name]; [string os_name; string os_version; string os_release; "
-     "string os_nodename; integer os_boottime]; [string cpu_arch; integer cpu_num; integer cpu_maxproc; integer<MHz> "
-     "cpu_clock; "
-     "floating cpu_intbench; floating cpu_fpbench]; [integer<pages> mem_numpages; integer<bytes> mem_pagesize; "
-     "floating mem_bench]; "
-     "[integer dsk_num; integer<pages> dsk_size; integer<pages> dsk_tmpsize; integer<pages> dsk_swapspace; floating "
-     "dsk_bench]; "
-     "[integer net_numlinks; any* net_info]; [integer usr_maxlogins]; [integer<1/s> os_ctxtswitch; integer<1/s> "
-     "os_execs; "
-     "integer<1/s> os_syscalls]; [integer cpu_rql; integer cpu_dwj; integer cpu_pwj; integer cpu_slj; integer cpu_swj; "
-     "floating cpu_rql1; floating cpu_rql5; floating cpu_rql15]; [integer<pages> mem_freepages; integer<pages> "
-     "mem_usedpages; "
-     "integer<pages> mem_freeswap]; [integer<1/s> vm_swap; integer<1/s> vm_swapin; integer<1/s> vm_swapout; "
-     "integer<1/s> vm_page; integer<1/s> "
-     "vm_pagein; "
-     "integer<1/s> vm_pageout]; [integer<1/s> dsk_rawrd; integer<1/s> dsk_rawwr; integer<1/s> dsk_nfsrd; integer<1/s> "
-     "dsk_nfswr; integer<1/s> "
-     "dsk_sysrd; "
-     "integer<1/s> dsk_syswr]; [integer<1/s> net_lpkt; integer<1/s> net_fpkt; integer<1/s> net_fpktrcv; integer<1/s> "
-     "net_fpktsnd; integer<1/s> "
-     "net_spkt; "
-     "integer<1/s> net_spktrcv; integer<1/s> net_spktsnd]; [integer usr_numlocal; integer usr_localact; integer "
-     "usr_numremote; "
-     "integer usr_remoteact] }",
+    {"node_get_info", SCRY_INFORMATION, "token<n>* node_list, integer flags -> " NODE_INFO_RESULT,
      SCRY_PARTIAL | SCRY_PARTLY, node_get_info,
      "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes; -1 is what Linux does not count."},
     SERVICE_END,

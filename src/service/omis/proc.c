@@ -12,6 +12,7 @@
 #include "probe/proc.h"
 #include "service/omis/proc_info.h"
 #include "service/omis/priority.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- creating and attaching ---- */
@@ -286,7 +287,7 @@ const struct scry_service proc_services[] = {
     {"proc_get_info", SCRY_INFORMATION, "token<p>* proc_list, integer flags -> " PROC_INFO_RESULT,
      SCRY_PARTIAL | SCRY_PARTLY, proc_get_info,
      "Static (bits 0-7 of flags) and dynamic (bits 8-24) information on processes; -1 is what Linux does not count."},
-    {"proc_get_loader_info", SCRY_INFORMATION, "token<p>* proc_list -> { integer num_load_modules; any* loader_info }",
-     SCRY_PARTIAL, proc_get_loader_info, "The load modules of processes: paths, code, data and bss segments."},
+    {"proc_get_loader_info", SCRY_INFORMATION, "token<p>* proc_list -> " LOADER_INFO_RESULT, SCRY_PARTIAL,
+     proc_get_loader_info, "The load modules of processes: paths, code, data and bss segments."},
     SERVICE_END,
 };

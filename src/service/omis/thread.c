@@ -15,6 +15,7 @@
 #include "monitor/engine/tracing.h"
 #include "probe/proc.h"
 #include "service/omis/priority.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- manipulation ---- */
@@ -280,8 +281,7 @@ const struct scry_service thread_services[] = {
      SCRY_PARTIAL | SCRY_PARTLY, thread_get_info,
      "Static (bits 0-5 of flags) and dynamic (bits 6-11) information on threads; root_funct is known of first "
      "threads."},
-    {"thread_get_backtrace", SCRY_INFORMATION,
-     "token<t>* thread_list, integer depth -> { integer num_frames; any* stack }", SCRY_REQUIRED, thread_get_backtrace,
-     "The call stacks of threads: pairs of pc and frame address, innermost first."},
+    {"thread_get_backtrace", SCRY_INFORMATION, "token<t>* thread_list, integer depth -> " BACKTRACE_RESULT,
+     SCRY_REQUIRED, thread_get_backtrace, "The call stacks of threads: innermost frame first; fp: its frame address."},
     SERVICE_END,
 };
