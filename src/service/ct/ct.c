@@ -12,6 +12,7 @@
 #include "jobdir/trace/profile.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
+#include "lang/put.h"
 #include "lang/results.h"
 #include "service/omis/service.h"
 
@@ -54,34 +55,13 @@ void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place)
         ret_place->file = "";
 }
 
-static void put_string(struct buf *text, const char *string)
-{
-    value_print_string(text, span_str(string));
-    buf_putc(text, ',');
-}
-
-static void put_uint(struct buf *text, uint64_t number)
-{
-    buf_printf(text, "%llu,", (unsigned long long)number);
-}
-
 /* Name, file and line of a function of a profile: its slot. */
 static void put_place(struct buf *text, struct agent *agent, uint32_t function)
 {
     struct ct_place place = {.name = function == PROFILE_ROOT ? "" : "(others)", .file = ""};
     if (function < PROFILE_OTHERS)
         ct_place(agent, function, &place);
-    put_string(text, place.name);
-    put_string(text, place.file);
-    put_uint(text, place.line);
-}
-
-/* Ends a flat list: the comma after its last element goes. */
-static void end_list(struct buf *text)
-{
-    if (text->len && text->data[text->len - 1] == ',')
-        text->len--;
-    buf_putc(text, ']');
+    PUT(text, place.name, place.file, place.line);
 }
 
 /* ---- the same for each process ---- */
@@ -139,12 +119,7 @@ static bool list_one(void *ctx, const struct module *module, const struct index_
     uint64_t address = function->address + module->bias;
     const struct area_slot *slot = area_slot_find(listing->view, address, false);
     uint32_t mode = slot ? atomic_load(&slot->mode) : atomic_load(&listing->view->area->unknown_mode);
-    put_string(listing->text, function->name);
-    put_string(listing->text, function->file);
-    put_uint(listing->text, function->line);
-    put_uint(listing->text, address);
-    put_string(listing->text, module->name);
-    put_string(listing->text, mode_name(mode));
+    PUT(listing->text, function->name, function->file, function->line, address, module->name, mode_name(mode));
     return !listing->text->failed;
 }
 
@@ -152,9 +127,9 @@ static int list_functions(struct scry_call *call, struct agent *agent, struct bu
 {
     const char *selection = arena_dup(call->arena, call->args[1].text.ptr, call->args[1].text.len);
     struct listing listing = {agent_view(agent), text};
-    buf_putc(text, '[');
+    put_list(text);
     int code = selection ? agent_functions(agent, selection, list_one, &listing, err) : -ENOMEM;
-    end_list(text);
+    put_end(text);
     return code;
 }
 
@@ -196,11 +171,8 @@ static uint64_t whole_ns(const struct agent *agent, uint64_t ticks)
 static void put_row(struct buf *text, struct agent *agent, const struct profile_row *row)
 {
     put_place(text, agent, row->function);
-    put_uint(text, row->calls);
-    put_uint(text, whole_ns(agent, row->total));
-    put_uint(text, whole_ns(agent, row->self));
-    put_uint(text, whole_ns(agent, row->min));
-    put_uint(text, whole_ns(agent, row->max));
+    PUT(text, row->calls, whole_ns(agent, row->total), whole_ns(agent, row->self), whole_ns(agent, row->min),
+        whole_ns(agent, row->max));
 }
 
 /* Functions that are only counted have no records: what is in their slots is all that is known. */
@@ -214,8 +186,7 @@ static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uin
         if (!calls || atomic_load(&slot->mode) & AREA_RECORD || !atomic_load(&slot->function))
             continue;
         put_place(text, agent, i);
-        put_uint(text, calls);
-        put_uint(text, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
+        PUT(text, calls, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
         buf_puts(text, "-1,-1,-1,");
         --*inout_room;
     }
@@ -243,10 +214,10 @@ static int get_profile(struct scry_call *call, struct agent *agent, struct buf *
     const struct profile *profile = agent_profile(agent);
     uint64_t now = __builtin_ia32_rdtsc();
     int code = profile ? profile_rows(profile, now, &rows, &count) : 0;
-    buf_putc(text, '[');
+    put_list(text);
     put_rows(text, agent, rows, count, &room);
     put_counted(text, agent, now, &room);
-    end_list(text);
+    put_end(text);
     free(rows);
     return code;
 }
@@ -269,7 +240,7 @@ static int thread_profile(struct scry_call *call, const struct thread *thread, s
     const struct profile *profile = agent_profile(agent);
     const struct area_view *view = agent_view(agent);
     int code = 0;
-    buf_putc(text, '[');
+    put_list(text);
     for (uint32_t i = 0; profile && i < view->thread_count; i++) {
         const struct area_thread *block = area_thread_at(view, i);
         if (atomic_load(&block->state) != AREA_THREAD_LIVE || (pid_t)block->tid != thread->tid)
@@ -278,7 +249,7 @@ static int thread_profile(struct scry_call *call, const struct thread *thread, s
         put_rows(text, agent, rows, count, &room);
         break;
     }
-    end_list(text);
+    put_end(text);
     free(rows);
     return code;
 }
@@ -306,17 +277,14 @@ static int call_tree(struct scry_call *call, struct agent *agent, struct buf *te
     agent_collect(agent);
     const struct profile *profile = agent_profile(agent);
     int code = profile ? profile_tree(profile, &nodes, &count) : 0;
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < count; i++) {
         struct ct_place place = {.name = "(others)"};
         if (nodes[i].function < PROFILE_OTHERS)
             ct_place(agent, nodes[i].function, &place);
-        put_uint(text, nodes[i].depth);
-        put_string(text, place.name);
-        put_uint(text, nodes[i].calls);
-        put_uint(text, whole_ns(agent, nodes[i].total));
+        PUT(text, nodes[i].depth, place.name, nodes[i].calls, whole_ns(agent, nodes[i].total));
     }
-    end_list(text);
+    put_end(text);
     free(nodes);
     return code;
 }
@@ -343,16 +311,15 @@ static int get_callers(struct scry_call *call, struct agent *agent, struct buf *
     agent_collect(agent);
     const struct profile *profile = agent_profile(agent);
     int code = profile ? profile_edges(profile, &edges, &count) : 0;
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < count; i++) {
         if (!is_called(agent, edges[i].function, call->args[1].text))
             continue;
         put_place(text, agent, edges[i].function);
         put_place(text, agent, edges[i].caller);
-        put_uint(text, edges[i].calls);
-        put_uint(text, whole_ns(agent, edges[i].total));
+        PUT(text, edges[i].calls, whole_ns(agent, edges[i].total));
     }
-    end_list(text);
+    put_end(text);
     free(edges);
     return code;
 }
@@ -407,20 +374,10 @@ static int get_info(struct scry_call *call, struct agent *agent, struct buf *tex
     agent_collect(agent);
     agent_counts(agent, &counts);
     count_threads(agent, &threads, &faults);
-    put_string(text, state_name(area));
-    put_uint(text, threads);
-    put_uint(text, counts.events);
-    put_uint(text, counts.discarded);
-    put_uint(text, counts.bytes);
-    buf_printf(text, "%.9f,", (double)counts.cost_ns / 1e9);
-    put_uint(text, faults);
-    put_uint(text, atomic_load(&area->functions_omitted));
-    put_uint(text, atomic_load(&area->too_deep));
-    put_uint(text, atomic_load(&area->flight_overwritten));
-    put_string(text, agent_job(agent));
-    put_string(text, agent_trace_path(agent));
-    put_string(text, agent_problem(agent));
-    text->len--;
+    PUT(text, state_name(area), threads, counts.events, counts.discarded, counts.bytes);
+    PUT(text, (double)counts.cost_ns / 1e9);
+    PUT(text, faults, atomic_load(&area->functions_omitted), atomic_load(&area->too_deep),
+        atomic_load(&area->flight_overwritten), agent_job(agent), agent_trace_path(agent), agent_problem(agent));
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/runstate.h"
+#include "lang/put.h"
 #include "service/ct/ct.h"
 #include "service/ct/helper.h"
 #include "symbols/client/helper.h"
@@ -40,17 +41,10 @@ static int print_answer(const struct helper_answer *answer, struct buf *text, st
 {
     switch (answer->kind) {
     case HELPER_VALUE:
-        value_print_string(text, span_str(answer->type));
-        buf_putc(text, ',');
-        value_print_string(text, span_str(answer->text));
-        buf_printf(text, ",%llu,%llu", (unsigned long long)answer->address, (unsigned long long)answer->size);
+        PUT(text, answer->type, answer->text, answer->address, answer->size);
         return 1;
     case HELPER_WRITTEN:
-        value_print_string(text, span_str(answer->type));
-        buf_putc(text, ',');
-        value_print_string(text, span_str(answer->old));
-        buf_putc(text, ',');
-        value_print_string(text, span_str(answer->text));
+        PUT(text, answer->type, answer->old, answer->text);
         return 1;
     case HELPER_FAILED:
         return err_set(err, -EINVAL, "%s", answer->text);

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "lang/value.h"
+#include "lang/put.h"
 #include "probe/proc.h"
 
 /* All that are kept: an answer of the monitor has room for them, escaped. */
@@ -66,19 +66,6 @@ void job_command_drop(struct job_command *command)
 
 void job_command_print(const struct job_command *command, struct buf *out)
 {
-    if (!command) {
-        buf_puts(out, "-1,\"\",[]");
-        return;
-    }
-    buf_printf(out, "%d,", command->whole + 2 * !command->said);
-    value_print_string(out, span_str(command->directory));
-    buf_puts(out, ",[");
-    for (size_t at = 0; at < command->args_size;) {
-        size_t len = strlen(command->args + at);
-        if (at)
-            buf_putc(out, ',');
-        value_print_string(out, span_of(command->args + at, len));
-        at += len + 1;
-    }
-    buf_putc(out, ']');
+    PUT(out, command ? command->whole + 2 * !command->said : -1, command ? command->directory : "");
+    put_strings(out, command ? span_of(command->args, command->args_size) : span_of("", 0), 0);
 }

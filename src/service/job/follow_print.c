@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of a job's processes: job_follow_print. */
-#include "lang/value.h"
+#include "lang/put.h"
 #include "base/clock.h"
 #include "service/job/follow_internal.h"
 
@@ -8,14 +8,8 @@ struct job_counts {
     uint64_t started, peak_processes, peak_threads;
 };
 
-static void put(struct buf *out, uint64_t number)
-{
-    value_print_uint(out, number);
-    buf_putc(out, ',');
-}
-
 static const char *const sources[] = {
-    [JOB_ENDED_NOT_KNOWN] = ",\"\",", [JOB_ENDED_BY_EVENT] = ",\"event\",", [JOB_ENDED_BY_PIDFD] = ",\"pidfd\","};
+    [JOB_ENDED_NOT_KNOWN] = "", [JOB_ENDED_BY_EVENT] = "event", [JOB_ENDED_BY_PIDFD] = "pidfd"};
 
 /* That of whoever started a process, which has executed nothing else since. What it told was perhaps read after the
  * process came. */
@@ -29,19 +23,9 @@ static struct job_command *of_parent(struct job_follow *follow, pid_t parent, ui
 
 static void print_ended(struct job_follow *follow, struct buf *out, const struct job_ended *ended)
 {
-    put(out, (uint64_t)ended->pid);
-    put(out, (uint64_t)ended->ppid);
-    put(out, ended->start_ns);
-    put(out, ended->end_ns);
-    put(out, ended->cpu_ns);
-    value_print_int(out, ended->status);
-    buf_putc(out, ',');
-    put(out, ended->threads);
-    put(out, ended->peak_rss);
-    value_print_string(out, span_str(ended->name));
-    buf_puts(out, sources[ended->source]);
-    value_print_string(out, span_str(ended->source ? "" : job_exits_why(&follow->exits, ended->end_ns)));
-    buf_putc(out, ',');
+    PUT(out, ended->pid, ended->ppid, ended->start_ns, ended->end_ns, ended->cpu_ns, ended->status, ended->threads,
+        ended->peak_rss, ended->name, sources[ended->source],
+        ended->source ? "" : job_exits_why(&follow->exits, ended->end_ns));
     const struct job_command *command = ended->command;
     if (!command && !ended->exec_ns)
         command = of_parent(follow, ended->parent, ended->start_ns);
@@ -61,17 +45,8 @@ static void look_for_command(struct job_follow *follow, struct tracked *process)
 /* The command only once. */
 static void print_alive(struct job_follow *follow, struct buf *out, struct tracked *process)
 {
-    put(out, (uint64_t)process->pid);
-    put(out, (uint64_t)process->ppid);
-    put(out, process->start_ns);
-    put(out, max_count(process->cpu_ns, process->seen_cpu_ns));
-    put(out, process->rss);
-    put(out, process->peak_rss);
-    put(out, process->threads);
-    value_print_string(out, span_of(&process->state, 1));
-    buf_putc(out, ',');
-    value_print_string(out, span_str(process->name));
-    buf_putc(out, ',');
+    PUT(out, process->pid, process->ppid, process->start_ns, max_count(process->cpu_ns, process->seen_cpu_ns),
+        process->rss, process->peak_rss, process->threads, value_string(span_of(&process->state, 1)), process->name);
     look_for_command(follow, process);
     job_command_print(process->command_told ? NULL : process->command, out);
     process->command_told = process->command;
@@ -115,42 +90,25 @@ void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *ou
     uint64_t beyond_ns = unclocked_ns(follow);
     const struct job_ended_list *ended = &follow->ended;
     uint64_t known = job_ended_known(&follow->ended);
-    put(out, known);
-    put(out, clock_now_ns());
-    put(out, follow->perf && !follow->polled);
-    value_print_string(out, span_str(follow->reason));
-    buf_putc(out, ',');
-    put(out, follow->lost);
-    put(out, settled.started);
-    put(out, follow->finished);
-    put(out, follow->finished_cpu_ns + beyond_ns);
-    put(out, settled.peak_processes);
-    put(out, settled.peak_threads);
-    put(out, ended->forgotten);
-    put(out, known - ended->first);
-    buf_putc(out, '[');
-    for (uint64_t seq = ended->first; seq < known; seq++) {
-        if (seq > ended->first)
-            buf_putc(out, ',');
+    PUT(out, known, clock_now_ns(), follow->perf && !follow->polled, follow->reason, follow->lost, settled.started,
+        follow->finished, follow->finished_cpu_ns + beyond_ns, settled.peak_processes, settled.peak_threads,
+        ended->forgotten, known - ended->first);
+    put_list(out);
+    for (uint64_t seq = ended->first; seq < known; seq++)
         print_ended(follow, out, job_ended_at(ended, seq));
-    }
-    buf_puts(out, "],");
+    put_end(out);
     struct buf list = BUF_INIT;
     uint64_t alive = 0;
-    for (struct tracked *process = follow->alive; process; process = process->hh.next) {
-        if (!is_alive(process))
-            continue;
-        if (alive++)
-            buf_putc(&list, ',');
-        print_alive(follow, &list, process);
-    }
-    put(out, alive);
-    buf_putc(out, '[');
+    for (struct tracked *process = follow->alive; process; process = process->hh.next)
+        if (is_alive(process)) {
+            alive++;
+            print_alive(follow, &list, process);
+        }
+    PUT(out, alive);
+    put_list(out);
     buf_append(out, list.data ? list.data : "", list.len);
-    buf_puts(out, "],");
-    put(out, follow->started - follow->finished - alive + (ended->next - known));
-    put(out, follow->unseen);
-    value_print_uint(out, beyond_ns);
+    put_end(out);
+    PUT(out, follow->started - follow->finished - alive + (ended->next - known), follow->unseen, beyond_ns);
     out->failed = out->failed || list.failed;
     buf_done(&list);
 }

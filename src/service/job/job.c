@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/notes.h"
 #include "base/seldom.h"
+#include "lang/put.h"
 #include "lang/results.h"
 #include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents.h"
@@ -308,28 +309,24 @@ static void job_get_settings(struct scry_call *call)
 static void put_note(struct buf *text, const struct note *note)
 {
     const struct note_field *fields = note_fields(note->kind);
-    buf_putc(text, '[');
-    value_print_string(text, span_str(note_name(note->kind)));
-    for (size_t i = 0; fields[i].name; i++) {
-        buf_putc(text, ',');
+    put_list(text);
+    PUT(text, note_name(note->kind));
+    for (size_t i = 0; fields[i].name; i++)
         if (fields[i].type == NOTE_STRING)
-            value_print_string(text, span_str(note->words[i].string));
+            PUT(text, note->words[i].string);
         else if (fields[i].type == NOTE_FLOATING)
-            value_print_floating(text, note->words[i].floating);
+            PUT(text, note->words[i].floating);
         else
-            value_print_uint(text, note->words[i].integer);
-    }
-    buf_putc(text, ']');
+            PUT(text, note->words[i].integer);
+    put_end(text);
 }
 
 static void put_notes(struct buf *text, const struct note *notes, size_t count)
 {
-    buf_putc(text, '[');
-    for (size_t i = 0; i < count; i++) {
-        buf_puts(text, i ? "," : "");
+    put_list(text);
+    for (size_t i = 0; i < count; i++)
         put_note(text, &notes[i]);
-    }
-    buf_putc(text, ']');
+    put_end(text);
 }
 
 /* For people. */
@@ -340,7 +337,7 @@ static void put_note_texts(struct buf *text, const struct note *notes, size_t co
         buf_puts(&all, i ? "; " : "");
         note_text(&all, &notes[i]);
     }
-    value_print_string(text, span_of(all.data ? all.data : "", all.len));
+    put_text(text, &all);
     buf_done(&all);
 }
 
@@ -353,16 +350,11 @@ static void job_trace_info(struct scry_call *call)
     if (job->monitor->agents)
         agents_job_state(job->monitor->agents, job->dir, &state);
     struct buf text = BUF_INIT;
-    buf_printf(&text, "%u,%u,%llu,%llu,", state.living, state.draining, (unsigned long long)state.events,
-               (unsigned long long)state.discarded);
+    PUT(&text, state.living, state.draining, state.events, state.discarded);
     put_note_texts(&text, state.problems, state.problem_count);
-    buf_putc(&text, ',');
     put_note_texts(&text, state.notes, state.note_count);
-    buf_printf(&text, ",%u,", state.choosing);
-    value_print_string(&text, span_str(state.unmatched));
-    buf_putc(&text, ',');
+    PUT(&text, state.choosing, state.unmatched);
     put_notes(&text, state.notes, state.note_count);
-    buf_putc(&text, ',');
     put_notes(&text, state.problems, state.problem_count);
     call_text(call, NULL, &text);
     buf_done(&text);

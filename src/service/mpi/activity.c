@@ -8,6 +8,7 @@
 #include "monitor/mpi/mpi.h"
 #include "monitor/engine/node.h"
 #include "service/mpi/mpi.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 
 struct activity {
@@ -40,12 +41,7 @@ static void put_who(const struct activity *activity, const char *job, const char
                     pid_t pid)
 {
     struct buf *text = activity->text;
-    mpi_put_string(text, job);
-    mpi_put_string(text, namespace);
-    mpi_put_int(text, rank);
-    mpi_put_int(text, size);
-    mpi_put_string(text, activity->call->monitor->node->name);
-    mpi_put_int(text, pid);
+    PUT(text, job, namespace, rank, size, activity->call->monitor->node->name, pid);
 }
 
 static void put_doing(struct buf *text, const struct mpi_stats *stats, const char *state)
@@ -57,17 +53,10 @@ static void put_doing(struct buf *text, const struct mpi_stats *stats, const cha
     struct buf people = BUF_INIT;
     if (in_call)
         mpi_text_now(&people, stats, &shown->now);
-    mpi_put_string(text, stats->library);
-    mpi_put_string(text, state);
-    mpi_put_uint(text, stats->spawned);
-    mpi_put_string(text, in_call ? call_infos[shown->now.call].name : "");
-    mpi_put_uint(text, ticks ? shown->now.age_ns : 0);
-    mpi_put_int(text, in_call ? shown->now.peer : MPIA_RANK_NONE);
-    mpi_put_int(text, in_call ? shown->now.tag : MPIA_TAG_NONE);
-    mpi_put_string(text, people.data ? people.data : "");
-    mpi_put_uint(text, shown->outermost.compute_ns);
-    mpi_put_uint(text, shown->outermost.communicate_ns);
-    mpi_put_string(text, stats->fault);
+    PUT(text, stats->library, state, stats->spawned, in_call ? call_infos[shown->now.call].name : "",
+        ticks ? shown->now.age_ns : 0, in_call ? shown->now.peer : MPIA_RANK_NONE,
+        in_call ? shown->now.tag : MPIA_TAG_NONE, people.data ? people.data : "", shown->outermost.compute_ns,
+        shown->outermost.communicate_ns, stats->fault);
     buf_done(&people);
 }
 
@@ -107,10 +96,10 @@ void mpi_get_activity(struct scry_call *call)
     struct activity activity = {.call = call, .text = &text};
     if (!dir)
         return;
-    buf_putc(&text, '[');
+    put_list(&text);
     mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);
     mpi_past_each(call->monitor->mpi, *dir ? dir : NULL, tell_past, &activity);
-    mpi_end_list(&text);
+    put_end(&text);
     call_text(call, NULL, &text);
     buf_done(&text);
 }

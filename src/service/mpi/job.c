@@ -10,6 +10,7 @@
 #include "monitor/engine/node.h"
 #include "service/ct/ct.h"
 #include "service/mpi/mpi.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 
 const char *mpi_job_named(struct scry_call *call)
@@ -46,11 +47,7 @@ static void put_rank(struct rank_list *list, bool here, pid_t pid, const char *n
 {
     struct err err;
     struct process *process = here ? process_get(list->call->monitor, pid, &err) : NULL;
-    buf_puts(list->text, process ? process->object.token : TOKEN_UNDEFINED);
-    buf_putc(list->text, ',');
-    mpi_put_string(list->text, namespace);
-    mpi_put_int(list->text, rank);
-    mpi_put_int(list->text, size);
+    PUT(list->text, value_token(span_str(process ? process->object.token : TOKEN_UNDEFINED)), namespace, rank, size);
 }
 
 static const char *library_name(uint32_t library)
@@ -77,23 +74,14 @@ static void tell_process(void *ctx, struct mpi_process *process)
         size = found->size;
     }
     put_rank(list, true, mpi_process_pid(process), namespace, rank, size);
-    mpi_put_string(list->text, list->call->monitor->node->name);
-    mpi_put_int(list->text, mpi_process_pid(process));
-    mpi_put_string(list->text, library_name(head->library));
-    mpi_put_string(list->text, mpi_state_name(atomic_load(&head->state)));
-    mpi_put_string(list->text, mpi_process_exe(process));
-    mpi_put_string(list->text, mpi_process_job(process));
+    PUT(list->text, list->call->monitor->node->name, mpi_process_pid(process), library_name(head->library),
+        mpi_state_name(atomic_load(&head->state)), mpi_process_exe(process), mpi_process_job(process));
 }
 
 static void tell_found(struct rank_list *list, const struct mpi_found *found)
 {
     put_rank(list, found->here, found->pid, found->namespace, found->rank, found->size);
-    mpi_put_string(list->text, found->host);
-    mpi_put_int(list->text, found->pid);
-    mpi_put_string(list->text, library_name(found->library));
-    mpi_put_string(list->text, "found");
-    mpi_put_string(list->text, found->exe);
-    mpi_put_string(list->text, found->job);
+    PUT(list->text, found->host, found->pid, library_name(found->library), "found", found->exe, found->job);
 }
 
 void mpi_get_ranks(struct scry_call *call)
@@ -116,14 +104,14 @@ void mpi_get_ranks(struct scry_call *call)
     }
     struct buf text = BUF_INIT;
     list.text = &text;
-    mpi_put_string(&text, note);
-    buf_putc(&text, '[');
+    PUT(&text, note);
+    put_list(&text);
     mpi_process_each(call->monitor->mpi, dir_or_all(dir), tell_process, &list);
     for (size_t i = 0; i < count; i++)
         if (!list.told[i] && (!*dir || (strcmp(found[i].job, dir) == 0 &&
                                         (!found[i].here || agents_job_has(call->monitor->agents, dir, found[i].pid)))))
             tell_found(&list, &found[i]);
-    mpi_end_list(&text);
+    put_end(&text);
     call_text(call, NULL, &text);
     buf_done(&text);
     free(found);

@@ -9,23 +9,14 @@
 #include "monitor/engine/convert.h"
 #include "service/omis/message.h"
 #include "service/mpi/mpi.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 
 /* ---- what is known of a queue ---- */
 
-static void put_token(struct buf *text, const char *token)
+static struct value token_of(const char *token)
 {
-    buf_puts(text, token);
-    buf_putc(text, ',');
-}
-
-static void put_doubts(struct buf *text, uint32_t doubts)
-{
-    struct buf words = BUF_INIT;
-    mpi_doubts_print(doubts, &words);
-    value_print_string(text, span_of(words.data ? words.data : "", words.len));
-    buf_putc(text, ',');
-    buf_done(&words);
+    return value_token(span_str(token));
 }
 
 static void put_queued(struct monitor *monitor, const struct mpi_queued *about, struct buf *text)
@@ -33,16 +24,13 @@ static void put_queued(struct monitor *monitor, const struct mpi_queued *about, 
     char sender[TOKEN_TEXT_SIZE];
     const struct message *message = message_named(monitor, &about->id);
     mpi_message_sender(monitor->mpi, &about->id, about->tid, sender);
-    put_token(text, message ? message->object.token : TOKEN_UNDEFINED);
-    put_token(text, sender);
-    mpi_put_int(text, about->id.from);
-    mpi_put_int(text, about->id.tag);
-    mpi_put_int(text, about->comm == UINT32_MAX ? -1 : (int64_t)about->comm);
-    mpi_put_uint(text, about->id.k);
-    mpi_put_int(text, about->bytes == UINT64_MAX ? -1 : (int64_t)about->bytes);
-    mpi_put_uint(text, about->age_ns);
-    mpi_put_int(text, about->monitor_tag);
-    put_doubts(text, about->doubts);
+    struct buf doubts = BUF_INIT;
+    mpi_doubts_print(about->doubts, &doubts);
+    PUT(text, token_of(message ? message->object.token : TOKEN_UNDEFINED), token_of(sender), about->id.from,
+        about->id.tag, about->comm == UINT32_MAX ? -1 : (int64_t)about->comm, about->id.k,
+        about->bytes == UINT64_MAX ? -1 : (int64_t)about->bytes, about->age_ns, about->monitor_tag);
+    put_text(text, &doubts);
+    buf_done(&doubts);
 }
 
 static void note_queue(const struct mpi_queue *queue, struct buf *text)
@@ -56,8 +44,7 @@ static void note_queue(const struct mpi_queue *queue, struct buf *text)
         buf_printf(&note,
                    "%s%llu messages went over communicators that are not followed (between groups, or to other jobs)",
                    note.len ? "; " : "", (unsigned long long)queue->unfollowed);
-    value_print_string(text, span_of(note.data ? note.data : "", note.len));
-    buf_putc(text, ',');
+    put_text(text, &note);
     buf_done(&note);
 }
 
@@ -73,10 +60,10 @@ static void mpi_get_messages(struct scry_call *call)
         } else {
             struct buf text = BUF_INIT;
             note_queue(&queue, &text);
-            buf_putc(&text, '[');
+            put_list(&text);
             for (size_t k = 0; k < queue.count; k++)
                 put_queued(call->monitor, &queue.items[k], &text);
-            mpi_end_list(&text);
+            put_end(&text);
             call_text(call, call->objects[i], &text);
             buf_done(&text);
         }
@@ -89,7 +76,7 @@ static void mpi_get_messages(struct scry_call *call)
 static void put_rank(struct monitor *monitor, uint64_t world, int32_t rank, struct buf *text)
 {
     const struct process *process = mpi_rank_process(monitor->mpi, world, rank);
-    put_token(text, process ? process->object.token : TOKEN_UNDEFINED);
+    PUT(text, token_of(process ? process->object.token : TOKEN_UNDEFINED));
 }
 
 static void get_content(struct scry_call *call, struct message *message)
@@ -109,11 +96,9 @@ static void get_content(struct scry_call *call, struct message *message)
         put_rank(monitor, message->id.world, message->id.from, &text);
         put_rank(monitor, message->id.world, message->id.to, &text);
     } else
-        buf_puts(&text, TOKEN_UNDEFINED "," TOKEN_UNDEFINED ",");
-    mpi_put_int(&text, comm == UINT32_MAX ? -1 : (int64_t)comm);
-    mpi_put_int(&text, message->addressed ? message->id.tag : MPIA_TAG_NONE);
-    mpi_put_int(&text, message->monitor_tag);
-    value_print_binary(&text, span_of((const char *)message->content, message->bytes));
+        PUT(&text, token_of(TOKEN_UNDEFINED), token_of(TOKEN_UNDEFINED));
+    PUT(&text, comm == UINT32_MAX ? -1 : (int64_t)comm, message->addressed ? message->id.tag : MPIA_TAG_NONE,
+        message->monitor_tag, value_binary(span_of((const char *)message->content, message->bytes)));
     call_text(call, &message->object, &text);
     buf_done(&text);
 }

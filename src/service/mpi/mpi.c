@@ -9,35 +9,11 @@
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/recorder/mpi_params.h"
+#include "lang/put.h"
 #include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- pieces ---- */
-
-void mpi_put_string(struct buf *text, const char *string)
-{
-    value_print_string(text, span_str(string ? string : ""));
-    buf_putc(text, ',');
-}
-
-void mpi_put_uint(struct buf *text, uint64_t number)
-{
-    value_print_uint(text, number);
-    buf_putc(text, ',');
-}
-
-void mpi_put_int(struct buf *text, int64_t number)
-{
-    value_print_int(text, number);
-    buf_putc(text, ',');
-}
-
-void mpi_end_list(struct buf *text)
-{
-    if (text->len && text->data[text->len - 1] == ',')
-        text->len--;
-    buf_putc(text, ']');
-}
 
 const char *mpi_state_name(uint32_t state)
 {
@@ -48,7 +24,7 @@ const char *mpi_state_name(uint32_t state)
 /* An index of a communicator, a window or a file as tools see it: its number; -1: none. */
 static void put_comm(struct buf *text, const struct mpi_stats *stats, uint32_t index)
 {
-    mpi_put_int(text, index < stats->comm_count ? (int64_t)stats->comms[index].number : -1);
+    PUT(text, index < stats->comm_count ? (int64_t)stats->comms[index].number : -1);
 }
 
 static const char *comm_name(const struct mpi_stats *stats, uint32_t index)
@@ -97,32 +73,25 @@ static void for_each(struct scry_call *call, stats_fn *fn)
 
 static void put_group(struct buf *text, const int32_t *ranks, uint32_t size)
 {
-    buf_putc(text, '[');
+    put_list(text);
     for (uint32_t i = 0; i < size; i++)
-        mpi_put_int(text, ranks ? ranks[i] : (int32_t)i);
-    mpi_end_list(text);
-    buf_putc(text, ',');
+        PUT(text, ranks ? ranks[i] : (int32_t)i);
+    put_end(text);
 }
 
 static int comm_info(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
     static const char *const kinds[] = {"", "intra", "inter", "window", "file"};
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < stats->comm_count; i++) {
         const struct mpi_stats_comm *comm = &stats->comms[i];
-        mpi_put_uint(text, comm->number);
-        mpi_put_string(text, kinds[comm->kind <= MPIA_COMM_FILE ? comm->kind : 0]);
-        mpi_put_string(text, comm->name);
-        mpi_put_uint(text, comm->size);
-        mpi_put_int(text, (int32_t)comm->rank);
-        mpi_put_int(text, comm->parent == UINT32_MAX ? -1 : (int64_t)comm->parent);
-        mpi_put_string(text, call_infos[comm->call].name);
-        mpi_put_uint(text, comm->ended);
-        mpi_put_uint(text, comm->collectives);
+        PUT(text, comm->number, kinds[comm->kind <= MPIA_COMM_FILE ? comm->kind : 0], comm->name, comm->size,
+            (int32_t)comm->rank, comm->parent == UINT32_MAX ? -1 : (int64_t)comm->parent, call_infos[comm->call].name,
+            comm->ended, comm->collectives);
         put_group(text, comm->ranks, comm->size);
         put_group(text, comm->remote_ranks, comm->remote_ranks ? comm->remote_size : 0);
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -178,11 +147,9 @@ static void put_metric(struct buf *text, const struct line *line, size_t metric)
     uint64_t value = *(const uint64_t *)(const void *)((const char *)line + metrics[metric].offset);
     if (metric == METRIC_AVERAGE || metric == METRIC_COMPLETION_AVERAGE) {
         bool whole = metric == METRIC_COMPLETION_AVERAGE;
-        value_print_floating(text,
-                             average(whole ? value : value - line->open, whole ? line->completions : line->count));
-        buf_putc(text, ',');
+        PUT(text, average(whole ? value : value - line->open, whole ? line->completions : line->count));
     } else {
-        mpi_put_uint(text, value);
+        PUT(text, value);
     }
 }
 
@@ -212,7 +179,7 @@ static void put_line(struct scry_call *call, struct buf *text, const struct line
     const struct value *list = &call->args[2];
     if (!is_wanted(call, line->name))
         return;
-    mpi_put_string(text, line->name);
+    PUT(text, line->name);
     for (size_t i = 0; i < (list->list.count ? list->list.count : METRICS); i++)
         put_metric(text, line, list->list.count ? find_metric(list->list.items[i].text) : i);
 }
@@ -249,11 +216,11 @@ static const struct mpi_stats_row *span_of_call(const struct mpi_stats *stats, u
 static int get_stats(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
     const struct value *list = &call->args[2];
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < (list->list.count ? list->list.count : METRICS); i++)
-        mpi_put_string(text, metrics[list->list.count ? find_metric(list->list.items[i].text) : i].name);
-    mpi_end_list(text);
-    buf_puts(text, ",[");
+        PUT(text, metrics[list->list.count ? find_metric(list->list.items[i].text) : i].name);
+    put_end(text);
+    put_list(text);
     for (size_t i = 0; i < stats->thread_count; i++)
         if (stats->threads[i].is_main) { /* it is the rank */
             put_clock(call, text, stats, &stats->threads[i].outermost, "computation", "communication");
@@ -275,7 +242,7 @@ static int get_stats(struct scry_call *call, const struct mpi_stats *stats, stru
                                 .completion_min = span->min_ns,
                                 .completion_max = span->max_ns});
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -325,15 +292,12 @@ static int get_distribution(struct scry_call *call, const struct mpi_stats *stat
     for (size_t i = 0; i < stats->distribution_count && !found; i++)
         if (span_is(name, stats->distributions[i].name))
             found = &stats->distributions[i];
-    mpi_put_string(text, !found || found->is_time ? "ns" : "bytes");
-    mpi_put_uint(text, found ? found->total : 0);
-    buf_putc(text, '[');
+    PUT(text, !found || found->is_time ? "ns" : "bytes", found ? found->total : 0);
+    put_list(text);
     for (size_t i = 0; found && i < found->count; i++) {
-        mpi_put_uint(text, found->buckets[i].from);
-        mpi_put_uint(text, found->buckets[i].to);
-        mpi_put_uint(text, found->buckets[i].count);
+        PUT(text, found->buckets[i].from, found->buckets[i].to, found->buckets[i].count);
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -370,22 +334,16 @@ static void mpi_get_distribution(struct scry_call *call)
 static int get_sites(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
     uint64_t limit = call_unsigned(call, 1), shown = 0;
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < stats->site_count && (!limit || shown < limit); i++) {
         const struct mpi_stats_site *site = &stats->sites[i];
         if (!site->count)
             continue;
         shown++;
-        mpi_put_string(text, call_infos[site->call].name);
-        mpi_put_string(text, site->module);
-        mpi_put_uint(text, site->offset);
-        mpi_put_uint(text, site->count);
-        mpi_put_uint(text, site->total_ns);
-        mpi_put_uint(text, site->min_ns);
-        mpi_put_uint(text, site->max_ns);
-        mpi_put_uint(text, site->args_bytes);
+        PUT(text, call_infos[site->call].name, site->module, site->offset, site->count, site->total_ns, site->min_ns,
+            site->max_ns, site->args_bytes);
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -399,22 +357,18 @@ static void mpi_get_sites(struct scry_call *call)
 
 static int get_matrix(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
-    mpi_put_int(text, stats->rank);
-    buf_putc(text, '[');
+    PUT(text, stats->rank);
+    put_list(text);
     for (size_t i = 0; i < stats->peer_count; i++) {
         const struct mpi_stats_peer *peer = &stats->peers[i];
         if (mpi_stats_is_epoch(peer))
             continue;
-        mpi_put_int(text, peer->peer);
+        PUT(text, peer->peer);
         put_comm(text, stats, peer->comm);
-        mpi_put_string(text, call_infos[peer->call].name);
-        mpi_put_uint(text, peer->sent_count);
-        mpi_put_uint(text, peer->sent_bytes);
-        mpi_put_uint(text, peer->got_count);
-        mpi_put_uint(text, peer->got_bytes);
-        mpi_put_uint(text, peer->args_bytes);
+        PUT(text, call_infos[peer->call].name, peer->sent_count, peer->sent_bytes, peer->got_count, peer->got_bytes,
+            peer->args_bytes);
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -427,24 +381,21 @@ static void mpi_get_matrix(struct scry_call *call)
 
 static int get_pending(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < stats->request_count; i++) {
         const struct mpi_stats_request *request = &stats->requests[i];
-        mpi_put_uint(text, request->handle);
-        mpi_put_string(text, call_infos[request->call].name);
-        mpi_put_string(text, request->flags & MPIA_REQUEST_RECEIVE ? "receive"
-                             : request->flags & MPIA_REQUEST_SEND  ? "send"
-                                                                   : "other");
-        mpi_put_string(text, request->flags & MPIA_REQUEST_INACTIVE ? "inactive"
-                             : request->flags & MPIA_REQUEST_FREED  ? "freed"
-                                                                    : "active");
-        mpi_put_int(text, request->peer);
-        mpi_put_int(text, request->tag);
+        PUT(text, request->handle, call_infos[request->call].name,
+            request->flags & MPIA_REQUEST_RECEIVE ? "receive"
+            : request->flags & MPIA_REQUEST_SEND  ? "send"
+                                                  : "other",
+            request->flags & MPIA_REQUEST_INACTIVE ? "inactive"
+            : request->flags & MPIA_REQUEST_FREED  ? "freed"
+                                                   : "active",
+            request->peer, request->tag);
         put_comm(text, stats, request->comm);
-        mpi_put_uint(text, request->bytes);
-        mpi_put_uint(text, request->age_ns);
+        PUT(text, request->bytes, request->age_ns);
     }
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 
@@ -456,35 +407,20 @@ static void mpi_get_pending(struct scry_call *call)
 static void put_thread(struct buf *text, const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
 {
     const struct mpi_stats_now *now = &thread->now;
-    mpi_put_int(text, thread->tid);
-    mpi_put_uint(text, thread->is_main);
-    mpi_put_string(text, thread->ended ? "(ended)" : call_infos[now->call].name);
-    mpi_put_uint(text, now->age_ns);
-    mpi_put_int(text, now->peer);
-    mpi_put_int(text, now->tag);
-    mpi_put_int(text, now->source_peer);
-    mpi_put_int(text, now->source_tag);
+    PUT(text, thread->tid, thread->is_main, thread->ended ? "(ended)" : call_infos[now->call].name, now->age_ns,
+        now->peer, now->tag, now->source_peer, now->source_tag);
     put_comm(text, stats, now->comm);
-    mpi_put_string(text, comm_name(stats, now->comm));
-    mpi_put_uint(text, now->bytes);
-    mpi_put_uint(text, now->waiting);
-    mpi_put_string(text, now->site.module);
-    mpi_put_uint(text, now->site.offset);
-    mpi_put_uint(text, thread->outermost.compute_ns);
-    mpi_put_uint(text, thread->outermost.communicate_ns);
+    PUT(text, comm_name(stats, now->comm), now->bytes, now->waiting, now->site.module, now->site.offset,
+        thread->outermost.compute_ns, thread->outermost.communicate_ns);
 }
 
 static int get_state(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
-    mpi_put_string(text, mpi_state_name(stats->state));
-    mpi_put_int(text, stats->rank);
-    mpi_put_int(text, stats->world_size);
-    mpi_put_string(text, stats->library);
-    mpi_put_string(text, stats->fault);
-    buf_putc(text, '[');
+    PUT(text, mpi_state_name(stats->state), stats->rank, stats->world_size, stats->library, stats->fault);
+    put_list(text);
     for (size_t i = 0; i < stats->thread_count; i++)
         put_thread(text, stats, &stats->threads[i]);
-    mpi_end_list(text);
+    put_end(text);
     return 0;
 }
 

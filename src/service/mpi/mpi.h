@@ -29,12 +29,6 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
 /* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);
 
-/* Values of a flat list, each with its comma; mpi_end_list takes the last one away. */
-void mpi_put_string(struct buf *text, const char *string);
-void mpi_put_uint(struct buf *text, uint64_t number);
-void mpi_put_int(struct buf *text, int64_t number);
-void mpi_end_list(struct buf *text);
-
 const char *mpi_state_name(uint32_t state); /* enum mpi_state */
 
 #endif

@@ -14,6 +14,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
 #include "service/mpi/mpi.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
 
@@ -149,11 +150,10 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
 
 static void put_indices(struct buf *text, const uint32_t *indices, size_t count)
 {
-    buf_putc(text, '[');
+    put_list(text);
     for (size_t i = 0; i < count; i++)
-        mpi_put_uint(text, indices[i]);
-    mpi_end_list(text);
-    buf_putc(text, ',');
+        PUT(text, indices[i]);
+    put_end(text);
 }
 
 static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
@@ -162,49 +162,39 @@ static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
     for (size_t i = 0; i < rank->thread_count; i++)
         for (size_t k = 0; k < rank->threads[i].condition_count; k++) {
             const struct mpi_why_condition *condition = &rank->threads[i].conditions[k];
-            mpi_put_uint(text, index);
-            mpi_put_int(text, rank->threads[i].thread ? rank->threads[i].thread->tid : 0);
-            mpi_put_string(text, mpi_why_reason_name(condition->reason));
-            mpi_put_string(text, call_info(condition->call)->name);
-            mpi_put_int(text, condition->peer);
-            mpi_put_int(text, condition->tag);
-            mpi_put_uint(text, condition->maybe);
+            PUT(text, index, rank->threads[i].thread ? rank->threads[i].thread->tid : 0,
+                mpi_why_reason_name(condition->reason), call_info(condition->call)->name, condition->peer,
+                condition->tag, condition->maybe);
             put_indices(text, condition->for_ranks, condition->for_count);
         }
 }
 
 static void put_graph(struct buf *text, const struct mpi_why *why)
 {
-    mpi_put_uint(text, why->still_ns);
-    buf_putc(text, '[');
+    PUT(text, why->still_ns);
+    put_list(text);
     for (size_t i = 0; i < why->count; i++) {
         const struct mpi_why_rank *rank = &why->ranks[i];
-        mpi_put_uint(text, i);
-        mpi_put_string(text, rank->stats->namespace);
-        mpi_put_int(text, rank->stats->rank);
-        mpi_put_int(text, rank->stats->pid);
-        mpi_put_string(text, mpi_why_state_name(rank->state));
-        mpi_put_uint(text, rank->stuck);
-        mpi_put_int(text, rank->root == MPI_WHY_NONE ? -1 : (int64_t)rank->root);
+        PUT(text, i, rank->stats->namespace, rank->stats->rank, rank->stats->pid, mpi_why_state_name(rank->state),
+            rank->stuck, rank->root == MPI_WHY_NONE ? -1 : (int64_t)rank->root);
     }
-    mpi_end_list(text);
-    buf_puts(text, ",[");
+    put_end(text);
+    put_list(text);
     for (size_t i = 0; i < why->count; i++)
         put_waits(text, why, i);
-    mpi_end_list(text);
-    buf_puts(text, ",[");
+    put_end(text);
+    put_list(text);
     for (size_t i = 0; i < why->finding_count; i++) {
         const struct mpi_why_finding *finding = &why->findings[i];
-        mpi_put_string(text, mpi_why_kind_name(finding->kind));
+        PUT(text, mpi_why_kind_name(finding->kind));
         put_indices(text, finding->ranks, finding->rank_count);
         put_indices(text, finding->victims, finding->victim_count);
-        mpi_put_string(text, finding->text);
+        PUT(text, finding->text);
     }
-    mpi_end_list(text);
-    buf_putc(text, ',');
+    put_end(text);
     struct buf people = BUF_INIT;
     mpi_why_text(&people, why);
-    value_print_string(text, span_of(people.data ? people.data : "", people.len));
+    put_text(text, &people);
     buf_done(&people);
 }
 

@@ -16,6 +16,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
 
@@ -48,32 +49,19 @@ bool message_token(struct monitor *monitor, struct process *process, const struc
 
 enum { INFO_TOKEN = 1, INFO_SENDER = 2, INFO_SIZE = 4, INFO_TAG = 8, INFO_ALL = 15 };
 
-static void put(struct buf *text, const char *separator)
-{
-    if (text->len && text->data[text->len - 1] != '[')
-        buf_puts(text, separator);
-}
-
 static void put_message(struct monitor *monitor, const struct mpi_queued *about, uint64_t flags, struct buf *text)
 {
     char sender[TOKEN_TEXT_SIZE];
-    if (flags & INFO_TOKEN) {
-        put(text, ",");
-        buf_puts(text, message_text(message_named(monitor, &about->id)));
-    }
+    if (flags & INFO_TOKEN)
+        PUT(text, value_token(span_str(message_text(message_named(monitor, &about->id)))));
     if (flags & INFO_SENDER) {
         mpi_message_sender(monitor->mpi, &about->id, about->tid, sender);
-        put(text, ",");
-        buf_puts(text, sender);
+        PUT(text, value_token(span_str(sender)));
     }
-    if (flags & INFO_SIZE) {
-        put(text, ",");
-        value_print_int(text, about->bytes == UINT64_MAX ? -1 : (int64_t)about->bytes);
-    }
-    if (flags & INFO_TAG) {
-        put(text, ",");
-        value_print_int(text, about->monitor_tag);
-    }
+    if (flags & INFO_SIZE)
+        PUT(text, about->bytes == UINT64_MAX ? -1 : (int64_t)about->bytes);
+    if (flags & INFO_TAG)
+        PUT(text, about->monitor_tag);
 }
 
 static struct message_queue *queue_at(const struct scry_call *call, size_t index)
@@ -91,11 +79,11 @@ static void get_info(struct scry_call *call, struct message_queue *queue, uint64
         call_fail_errno(call, &queue->object, code, &err);
     } else {
         struct buf text = BUF_INIT;
-        value_print_uint(&text, info.count);
-        buf_puts(&text, ",[");
+        PUT(&text, info.count);
+        put_list(&text);
         for (size_t i = 0; i < info.count; i++)
             put_message(call->monitor, &info.items[i], flags, &text);
-        buf_putc(&text, ']');
+        put_end(&text);
         call_text(call, &queue->object, &text);
         buf_done(&text);
     }

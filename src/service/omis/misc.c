@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "lang/put.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/state.h"
 #include "lang/results.h"
@@ -12,9 +13,7 @@
 static void print(struct scry_call *call)
 {
     struct buf text = BUF_INIT;
-    value_print_uint(&text, call->args[0].list.count);
-    buf_putc(&text, ',');
-    value_print(&text, &call->args[0]);
+    PUT(&text, call->args[0].list.count, call->args[0]);
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -32,7 +31,7 @@ static void version(struct scry_call *call)
     unsigned major, minor;
     own_version(&major, &minor);
     struct buf text = BUF_INIT;
-    buf_printf(&text, "2,0,\"scry %s\",%u,%u", SCRY_VERSION, major, minor);
+    PUT(&text, 2, 0, "scry " SCRY_VERSION, major, minor);
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -41,10 +40,11 @@ static void extensions(struct scry_call *call)
 {
     const struct registry *registry = call->monitor->registry;
     struct buf text = BUF_INIT;
-    buf_printf(&text, "%zu,[", registry->extension_count);
+    PUT(&text, registry->extension_count);
+    put_list(&text);
     for (size_t i = 0; i < registry->extension_count; i++)
-        buf_printf(&text, "%s\"%s\"", i ? "," : "", registry->extensions[i]);
-    buf_putc(&text, ']');
+        PUT(&text, registry->extensions[i]);
+    put_end(&text);
     call_text(call, NULL, &text);
     buf_done(&text);
 }
@@ -57,9 +57,13 @@ static void list_services(struct registry *registry, struct span extension, bool
         if (!span_is(extension, service->extension) || (service->row->missing && service->row->missing()) ||
             !!(service->row->requirement & SCRY_PARTLY) != partly)
             continue;
-        buf_printf(&names, "%s\"%s\"", count++ ? "," : "", service->row->name);
+        PUT(&names, service->row->name);
+        count++;
     }
-    buf_printf(text, "%zu,[%s]", count, names.data ? names.data : "");
+    PUT(text, count);
+    put_list(text);
+    buf_append(text, names.data ? names.data : "", names.len);
+    put_end(text);
     text->failed |= names.failed;
     buf_done(&names);
 }
@@ -75,15 +79,9 @@ static void services(struct scry_call *call)
     }
     struct buf text = BUF_INIT;
     list_services(registry, extension, false, &text);
-    buf_putc(&text, ',');
     list_services(registry, extension, true, &text);
     call_text(call, NULL, &text);
     buf_done(&text);
-}
-
-static void print_c_string(struct buf *text, const char *string)
-{
-    value_print_string(text, span_str(string ? string : ""));
 }
 
 static void describe(const struct service *service, struct buf *text)
@@ -91,17 +89,8 @@ static void describe(const struct service *service, struct buf *text)
     static const char *const kinds[] = {"information", "manipulation", "event"};
     static const char *const classes[] = {"R", "P", "O"};
     const struct scry_service *row = service->row;
-    print_c_string(text, row->name);
-    buf_putc(text, ',');
-    print_c_string(text, kinds[row->kind]);
-    buf_putc(text, ',');
-    print_c_string(text, row->signature);
-    buf_putc(text, ',');
-    print_c_string(text, classes[row->requirement & ~SCRY_PARTLY]);
-    buf_putc(text, ',');
-    print_c_string(text, row->doc);
-    buf_putc(text, ',');
-    print_c_string(text, row->missing ? row->missing() : "");
+    PUT(text, row->name, kinds[row->kind], row->signature, classes[row->requirement & ~SCRY_PARTLY], row->doc,
+        row->missing ? row->missing() : "");
 }
 
 /* With "": the names of all services, also of extensions and of those that do not work here. */
@@ -118,11 +107,8 @@ static void service_get_info(struct scry_call *call)
         }
         describe(service, &text);
     } else {
-        for (struct service *service = registry->services; service; service = service->hh.next) {
-            if (text.len)
-                buf_putc(&text, ',');
-            print_c_string(&text, service->row->name);
-        }
+        for (struct service *service = registry->services; service; service = service->hh.next)
+            PUT(&text, service->row->name);
     }
     call_text(call, NULL, &text);
     buf_done(&text);
@@ -146,14 +132,7 @@ static void monitor_get_state(struct scry_call *call)
 {
     struct buf lines = BUF_INIT, text = BUF_INIT;
     monitor_state_print(call->monitor, &lines);
-    buf_putc(&text, '[');
-    for (size_t at = 0; at < lines.len;) {
-        size_t len = (size_t)((char *)memchr(lines.data + at, '\n', lines.len - at) - (lines.data + at));
-        buf_puts(&text, at ? "," : "");
-        value_print_string(&text, span_of(lines.data + at, len));
-        at += len + 1;
-    }
-    buf_putc(&text, ']');
+    put_strings(&text, span_of(lines.data ? lines.data : "", lines.len), '\n');
     text.failed |= lines.failed;
     call_text(call, NULL, &text);
     buf_done(&lines);

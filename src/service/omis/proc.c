@@ -13,6 +13,7 @@
 #include "service/omis/proc_info.h"
 #include "service/omis/priority.h"
 #include "lang/results.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 
 /* ---- creating and attaching ---- */
@@ -218,20 +219,13 @@ static void proc_get_info(struct scry_call *call)
 
 static void print_modules(struct buf *text, const struct proc_module *modules, size_t count)
 {
-    buf_printf(text, "%zu,[", count);
+    PUT(text, count);
+    put_list(text);
     for (size_t i = 0; i < count; i++) {
         const struct proc_module *m = &modules[i];
-        if (i)
-            buf_putc(text, ',');
-        value_print_string(text, span_str(m->path));
-        buf_puts(text, ",\"\"");
-        const uint64_t numbers[] = {m->code_start, m->code_len, m->data_start, m->data_len, m->bss_start, m->bss_len};
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-            buf_putc(text, ',');
-            value_print_uint(text, numbers[k]);
-        }
+        PUT(text, m->path, "", m->code_start, m->code_len, m->data_start, m->data_len, m->bss_start, m->bss_len);
     }
-    buf_putc(text, ']');
+    put_end(text);
 }
 
 static void proc_get_loader_info(struct scry_call *call)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/value.h"
+#include "lang/put.h"
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/node.h"
@@ -23,24 +23,9 @@ struct info {
     uint64_t voluntary, involuntary;
 };
 
-/* A NUL-separated list as a list of strings. */
-static void print_strings(struct buf *out, const struct buf *bytes)
-{
-    buf_putc(out, '[');
-    size_t at = 0;
-    while (at < bytes->len) {
-        size_t len = strnlen(bytes->data + at, bytes->len - at);
-        if (at)
-            buf_putc(out, ',');
-        value_print_string(out, span_of(bytes->data + at, len));
-        at += len + 1;
-    }
-    buf_putc(out, ']');
-}
-
 /* The programming library's name for a process: its MPI rank if its environment has one. A process without such a
  * library has only its pid. */
-static void print_global_id(struct info *info, struct buf *out)
+static long global_id(const struct info *info)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
     struct buf env = BUF_INIT;
@@ -54,186 +39,140 @@ static void print_global_id(struct info *info, struct buf *out)
                     break;
                 }
     buf_done(&env);
-    value_print_int(out, id);
+    return id;
 }
 
-static void print_argv(struct info *info, struct buf *out)
+static void put_strings_of(const struct info *info, int (*read)(pid_t pid, struct buf *ret), struct buf *out)
 {
     struct buf bytes = BUF_INIT;
-    if (proc_cmdline(info->process->pid, &bytes) == 0)
-        print_strings(out, &bytes);
-    else
-        buf_puts(out, "[]");
+    bool known = read(info->process->pid, &bytes) == 0;
+    put_strings(out, span_of(bytes.data ? bytes.data : "", known ? bytes.len : 0), 0);
     buf_done(&bytes);
 }
 
-static void print_envp(struct info *info, struct buf *out)
+static void put_token(struct buf *out, const struct scry_object *object)
 {
-    struct buf bytes = BUF_INIT;
-    if (proc_environ(info->process->pid, &bytes) == 0)
-        print_strings(out, &bytes);
-    else
-        buf_puts(out, "[]");
-    buf_done(&bytes);
-}
-
-static void print_parent(struct info *info, struct buf *out)
-{
-    struct process *parent =
-        info->stat.ppid > 0 ? process_get(info->process->object.monitor, info->stat.ppid, NULL) : NULL;
-    buf_puts(out, parent ? parent->object.token : TOKEN_UNDEFINED);
-}
-
-static void print_uid(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->status.uid);
-}
-
-static void print_gid(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->status.gid);
+    PUT(out, value_token(span_str(object ? object->token : TOKEN_UNDEFINED)));
 }
 
 /* Message queues exist where a message passing library is watched: of MPI processes. */
-static void print_queue(struct info *info, struct buf *out)
+static const struct scry_object *queue_of(const struct info *info)
 {
     struct message_queue *queue = message_has_queue(info->process) ? message_queue_of(info->process) : NULL;
-    buf_puts(out, queue ? queue->object.token : TOKEN_UNDEFINED);
+    return queue ? &queue->object : NULL;
 }
 
-static void print_node(struct info *info, struct buf *out)
+static const struct scry_object *parent_of(const struct info *info)
 {
-    buf_puts(out, info->process->object.monitor->node->object.token);
+    struct process *parent =
+        info->stat.ppid > 0 ? process_get(info->process->object.monitor, info->stat.ppid, NULL) : NULL;
+    return parent ? &parent->object : NULL;
 }
 
-static void print_pid(struct info *info, struct buf *out)
+static int state_of(const struct info *info)
 {
-    value_print_int(out, info->process->pid);
-}
-
-static void print_state(struct info *info, struct buf *out)
-{
-    bool stopped = info->process->threads && info->process->all_stopped;
     struct proc_stat whole = info->stat;
     whole.state = proc_process_state(&info->stat);
-    value_print_int(out, stopped ? PROC_STOPPED : proc_state_of(&whole));
-}
-
-static void print_total_time(struct info *info, struct buf *out)
-{
-    value_print_floating(out, (double)(info->stat.user_ns + info->stat.system_ns) / 1e9);
-}
-
-static void print_priority(struct info *info, struct buf *out)
-{
-    value_print_int(out, info->stat.nice);
-}
-
-static void print_system_time(struct info *info, struct buf *out)
-{
-    value_print_floating(out, (double)info->stat.system_ns / 1e9);
-}
-
-static void print_memory(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->stat.memory_bytes);
-}
-
-static void print_resident(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->stat.resident_bytes);
-}
-
-static void print_max_resident(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->status.peak_resident_bytes);
+    return info->process->threads && info->process->all_stopped ? PROC_STOPPED : proc_state_of(&whole);
 }
 
 /* Since scry attached; sampled once a second. */
-static void print_resident_integral(struct info *info, struct buf *out)
+static uint64_t resident_integral(const struct info *info)
 {
     process_sample(info->process);
-    value_print_uint(out, (uint64_t)info->process->resident_byte_seconds);
-}
-
-static void print_minor_faults(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->stat.minor_faults);
-}
-
-static void print_major_faults(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->stat.major_faults);
-}
-
-/* Linux swaps pages, never whole processes, and does not count. */
-static void print_swaps(struct info *info, struct buf *out)
-{
-    (void)info;
-    buf_puts(out, "-1");
+    return (uint64_t)info->process->resident_byte_seconds;
 }
 
 /* Blocks of 512 bytes that came from or went to storage, as getrusage counts inputs and outputs. */
-enum { IO_BLOCK = 512 };
-
-static void print_io(const struct info *info, uint64_t bytes, struct buf *out)
+static int64_t blocks_of(const struct info *info, uint64_t bytes)
 {
-    if (info->io_known)
-        value_print_uint(out, bytes / IO_BLOCK);
-    else
-        buf_puts(out, "-1");
+    enum { IO_BLOCK = 512 };
+    return info->io_known ? (int64_t)(bytes / IO_BLOCK) : -1;
 }
 
-static void print_file_input(struct info *info, struct buf *out)
-{
-    print_io(info, info->io.read_bytes, out);
-}
+static const unsigned char needs_of[PROC_INFO_BITS] = {
+    [2] = NEED_STATUS, [3] = NEED_STATUS, [6] = NEED_STAT,      [10] = NEED_STAT,    [11] = NEED_STAT, [12] = NEED_STAT,
+    [13] = NEED_STAT,  [14] = NEED_STAT,  [15] = NEED_STAT,     [16] = NEED_STATUS,  [18] = NEED_STAT, [19] = NEED_STAT,
+    [21] = NEED_IO,    [22] = NEED_IO,    [23] = NEED_SWITCHES, [24] = NEED_SWITCHES};
 
-static void print_file_output(struct info *info, struct buf *out)
+static void put_member(const struct info *info, int bit, struct buf *out)
 {
-    print_io(info, info->io.written_bytes, out);
+    const struct proc_stat *stat = &info->stat;
+    switch (bit) {
+    case 0:
+        PUT(out, global_id(info));
+        break;
+    case 1:
+    case 4: /* user_argv: nothing between the user and the program changes it */
+        put_strings_of(info, proc_cmdline, out);
+        break;
+    case 2:
+        PUT(out, info->status.uid);
+        break;
+    case 3:
+        PUT(out, info->status.gid);
+        break;
+    case 5:
+        put_strings_of(info, proc_environ, out);
+        break;
+    case 6:
+        put_token(out, parent_of(info));
+        break;
+    case 7:
+        put_token(out, queue_of(info));
+        break;
+    case 8:
+        put_token(out, &info->process->object.monitor->node->object);
+        break;
+    case 9:
+        PUT(out, info->process->pid);
+        break;
+    case 10:
+        PUT(out, state_of(info));
+        break;
+    case 11:
+        PUT(out, (double)(stat->user_ns + stat->system_ns) / 1e9);
+        break;
+    case 12:
+        PUT(out, stat->nice);
+        break;
+    case 13:
+        PUT(out, (double)stat->system_ns / 1e9);
+        break;
+    case 14:
+        PUT(out, stat->memory_bytes);
+        break;
+    case 15:
+        PUT(out, stat->resident_bytes);
+        break;
+    case 16:
+        PUT(out, info->status.peak_resident_bytes);
+        break;
+    case 17:
+        PUT(out, resident_integral(info));
+        break;
+    case 18:
+        PUT(out, stat->minor_faults);
+        break;
+    case 19:
+        PUT(out, stat->major_faults);
+        break;
+    case 20: /* Linux swaps pages, never whole processes, and does not count */
+        PUT(out, -1);
+        break;
+    case 21:
+        PUT(out, blocks_of(info, info->io.read_bytes));
+        break;
+    case 22:
+        PUT(out, blocks_of(info, info->io.written_bytes));
+        break;
+    case 23:
+        PUT(out, info->voluntary);
+        break;
+    default:
+        PUT(out, info->involuntary);
+    }
 }
-
-static void print_voluntary(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->voluntary);
-}
-
-static void print_involuntary(struct info *info, struct buf *out)
-{
-    value_print_uint(out, info->involuntary);
-}
-
-static const struct {
-    void (*print)(struct info *info, struct buf *out);
-    int needs;
-} members[PROC_INFO_BITS] = {
-    {print_global_id, 0},
-    {print_argv, 0},
-    {print_uid, NEED_STATUS},
-    {print_gid, NEED_STATUS},
-    {print_argv, 0}, /* user_argv: nothing between the user and the program changes it */
-    {print_envp, 0},
-    {print_parent, NEED_STAT},
-    {print_queue, 0},
-    {print_node, 0},
-    {print_pid, 0},
-    {print_state, NEED_STAT},
-    {print_total_time, NEED_STAT},
-    {print_priority, NEED_STAT},
-    {print_system_time, NEED_STAT},
-    {print_memory, NEED_STAT},
-    {print_resident, NEED_STAT},
-    {print_max_resident, NEED_STATUS},
-    {print_resident_integral, 0},
-    {print_minor_faults, NEED_STAT},
-    {print_major_faults, NEED_STAT},
-    {print_swaps, 0},
-    {print_file_input, NEED_IO},
-    {print_file_output, NEED_IO},
-    {print_voluntary, NEED_SWITCHES},
-    {print_involuntary, NEED_SWITCHES},
-};
 
 static int gather(struct info *info, int needs)
 {
@@ -256,17 +195,12 @@ int proc_info_print(struct process *process, uint64_t flags, struct buf *out)
     int needs = 0;
     for (int bit = 0; bit < PROC_INFO_BITS; bit++)
         if (flags >> bit & 1)
-            needs |= members[bit].needs;
+            needs |= needs_of[bit];
     int code = gather(&info, needs);
     if (code < 0)
         return code;
-    size_t start = out->len;
-    for (int bit = 0; bit < PROC_INFO_BITS; bit++) {
-        if (!(flags >> bit & 1))
-            continue;
-        if (out->len > start)
-            buf_putc(out, ',');
-        members[bit].print(&info, out);
-    }
+    for (int bit = 0; bit < PROC_INFO_BITS; bit++)
+        if (flags >> bit & 1)
+            put_member(&info, bit, out);
     return 0;
 }

@@ -25,10 +25,10 @@ size_t registers_floating_run(uint64_t reg);
 /* Where a defined register stands. */
 unsigned long long *registers_integer(struct user_regs_struct *regs, uint64_t reg);
 /* Of a struct user_regs_struct. */
-void registers_integer_print(struct buf *out, const void *regs, size_t size, uint64_t reg);
+struct value registers_integer_at(const void *regs, size_t size, uint64_t reg);
 
 /* In an XSAVE area of `size` bytes. */
-void registers_floating_print(struct buf *out, const void *state, size_t size, uint64_t reg);
+struct value registers_floating_at(const void *state, size_t size, uint64_t reg);
 void registers_floating_set(void *state, size_t size, uint64_t reg, const struct value *value);
 
 #endif

@@ -35,11 +35,11 @@ unsigned long long *registers_integer(struct user_regs_struct *regs, uint64_t re
     return NULL;
 }
 
-void registers_integer_print(struct buf *out, const void *regs, size_t size, uint64_t reg)
+struct value registers_integer_at(const void *regs, size_t size, uint64_t reg)
 {
     struct user_regs_struct copy;
     memcpy(&copy, regs, sizeof copy);
-    value_print_uint(out, *registers_integer(&copy, reg));
+    return value_uint(*registers_integer(&copy, reg));
 }
 
 /* ---- floating point: the legacy part of the XSAVE area (Intel SDM vol. 1, 13.4) ---- */
@@ -96,7 +96,7 @@ static void make_present(unsigned char *state, size_t size, uint64_t bit)
         memcpy(state + XSTATE_BV_AT, &bv, sizeof bv);
 }
 
-void registers_floating_print(struct buf *out, const void *state, size_t size, uint64_t reg)
+struct value registers_floating_at(const void *state, size_t size, uint64_t reg)
 {
     const unsigned char *bytes = state;
     uint64_t present = components(bytes, size);
@@ -104,13 +104,12 @@ void registers_floating_print(struct buf *out, const void *state, size_t size, u
         double number = 0;
         if (present & SSE_BIT)
             memcpy(&number, bytes + XMM_AT + (reg - FIRST_XMM) * SLOT, sizeof number);
-        value_print_floating(out, number);
-    } else {
-        long double number = 0;
-        if (present & X87_BIT)
-            memcpy(&number, bytes + ST_AT + (reg - FIRST_ST) * SLOT, 10);
-        value_print_wide(out, number);
+        return value_floating(number);
     }
+    long double number = 0;
+    if (present & X87_BIT)
+        memcpy(&number, bytes + ST_AT + (reg - FIRST_ST) * SLOT, 10);
+    return value_wide(number);
 }
 
 void registers_floating_set(void *state, size_t size, uint64_t reg, const struct value *value)

@@ -16,6 +16,7 @@
 #include "probe/proc.h"
 #include "service/omis/priority.h"
 #include "lang/results.h"
+#include "lang/put.h"
 #include "service/omis/service.h"
 
 /* ---- manipulation ---- */
@@ -115,9 +116,9 @@ static void thread_call(struct scry_call *call)
 
 enum { THREAD_INFO_BITS = 12, THREAD_INFO_STAT = 0xf00 /* the bits that need /proc/PID/task/TID/stat */ };
 
-static void print_parent(const struct thread *thread, struct buf *text)
+static const char *parent_of(const struct thread *thread)
 {
-    buf_puts(text, thread->parent[0] ? thread->parent : TOKEN_UNDEFINED);
+    return thread->parent[0] ? thread->parent : TOKEN_UNDEFINED;
 }
 
 static uint64_t entry_point(pid_t pid)
@@ -136,63 +137,45 @@ static uint64_t entry_point(pid_t pid)
 }
 
 /* Of the first thread the program's entry point. The functions of others are known to the thread library only. */
-static void print_root(const struct thread *thread, struct buf *text)
+static struct value root_of(const struct thread *thread)
 {
     uint64_t entry = thread->tid == thread->process->pid ? entry_point(thread->process->pid) : 0;
-    if (entry)
-        value_print_uint(text, entry);
-    else
-        buf_puts(text, "-1");
+    return entry ? value_uint(entry) : value_int(-1);
 }
 
-static void print_stack_size(const struct thread *thread, struct buf *text)
+static struct value stack_size(const struct thread *thread)
 {
     uint64_t size;
-    if (proc_stack_size(thread->process->pid, thread->tid, &size) == 0 && size)
-        value_print_uint(text, size);
-    else
-        buf_puts(text, "-1");
+    bool known = proc_stack_size(thread->process->pid, thread->tid, &size) == 0 && size;
+    return known ? value_uint(size) : value_int(-1);
 }
 
-static void print_member(struct thread *thread, int bit, const struct proc_stat *stat, struct buf *text)
+static struct value member(struct thread *thread, int bit, const struct proc_stat *stat)
 {
     switch (bit) {
     case 0:
-        buf_puts(text, thread->process->object.token);
-        break;
+        return value_token(span_str(thread->process->object.token));
     case 1: /* no thread library gives threads names that mean something outside the process */
-        value_print_int(text, thread->tid);
-        break;
-    case 2:
-        print_root(thread, text);
-        break;
-    case 3:
-        print_parent(thread, text);
-        break;
-    case 4:
-        buf_puts(text, TOKEN_UNDEFINED);
-        break;
-    case 5:
-        print_stack_size(thread, text);
-        break;
-    case 6:
-        buf_puts(text, thread->object.monitor->node->object.token);
-        break;
     case 7:
-        value_print_int(text, thread->tid);
-        break;
+        return value_int(thread->tid);
+    case 2:
+        return root_of(thread);
+    case 3:
+        return value_token(span_str(parent_of(thread)));
+    case 4:
+        return value_token(span_str(TOKEN_UNDEFINED));
+    case 5:
+        return stack_size(thread);
+    case 6:
+        return value_token(span_str(thread->object.monitor->node->object.token));
     case 8:
-        value_print_int(text, runstate_must_wait(thread) ? PROC_STOPPED : proc_state_of(stat));
-        break;
+        return value_int(runstate_must_wait(thread) ? PROC_STOPPED : proc_state_of(stat));
     case 9:
-        value_print_floating(text, (double)(stat->user_ns + stat->system_ns) / 1e9);
-        break;
+        return value_floating((double)(stat->user_ns + stat->system_ns) / 1e9);
     case 10:
-        value_print_int(text, stat->nice);
-        break;
+        return value_int(stat->nice);
     default:
-        value_print_floating(text, (double)stat->system_ns / 1e9);
-        break;
+        return value_floating((double)stat->system_ns / 1e9);
     }
 }
 
@@ -211,13 +194,9 @@ static void thread_get_info(struct scry_call *call)
             continue;
         }
         buf_clear(&text);
-        for (int bit = 0; bit < THREAD_INFO_BITS; bit++) {
-            if (!(flags >> bit & 1))
-                continue;
-            if (text.len)
-                buf_putc(&text, ',');
-            print_member(thread, bit, &stat, &text);
-        }
+        for (int bit = 0; bit < THREAD_INFO_BITS; bit++)
+            if (flags >> bit & 1)
+                PUT(&text, member(thread, bit, &stat));
         call_text(call, call->objects[i], &text);
     }
     buf_done(&text);
@@ -241,11 +220,11 @@ static void thread_get_backtrace(struct scry_call *call)
             continue;
         }
         struct buf text = BUF_INIT;
-        buf_printf(&text, "%zu,[", count);
+        PUT(&text, count);
+        put_list(&text);
         for (size_t k = 0; k < count; k++)
-            buf_printf(&text, "%s%llu,%llu", k ? "," : "", (unsigned long long)frames[k].pc,
-                       (unsigned long long)frames[k].cfa);
-        buf_putc(&text, ']');
+            PUT(&text, frames[k].pc, frames[k].cfa);
+        put_end(&text);
         call_text(call, call->objects[i], &text);
         buf_done(&text);
         free(frames);

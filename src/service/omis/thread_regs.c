@@ -4,6 +4,7 @@
 
 #include "monitor/engine/call.h"
 #include "monitor/engine/tracing.h"
+#include "lang/put.h"
 #include "service/omis/registers.h"
 #include "service/omis/service.h"
 
@@ -52,20 +53,17 @@ static bool check_values(struct scry_call *call, bool floating, size_t *ret_coun
     return false;
 }
 
-typedef void print_fn(struct buf *out, const void *state, size_t size, uint64_t reg);
+typedef struct value member_fn(const void *state, size_t size, uint64_t reg);
 
 /* The result of one thread: the registers from reg on. */
-static void tell_run(struct scry_call *call, size_t object, size_t count, print_fn *print, const void *state,
+static void tell_run(struct scry_call *call, size_t object, size_t count, member_fn *member, const void *state,
                      size_t size)
 {
     struct buf text = BUF_INIT;
-    buf_putc(&text, '[');
-    for (size_t i = 0; i < count; i++) {
-        if (i)
-            buf_putc(&text, ',');
-        print(&text, state, size, call_unsigned(call, 1) + i);
-    }
-    buf_putc(&text, ']');
+    put_list(&text);
+    for (size_t i = 0; i < count; i++)
+        PUT(&text, member(state, size, call_unsigned(call, 1) + i));
+    put_end(&text);
     call_text(call, call->objects[object], &text);
     buf_done(&text);
 }
@@ -83,7 +81,7 @@ static void thread_read_int_regs(struct scry_call *call)
             call_fail_errno(call, call->objects[i], code, &err);
             continue;
         }
-        tell_run(call, i, count, registers_integer_print, &regs, sizeof regs);
+        tell_run(call, i, count, registers_integer_at, &regs, sizeof regs);
     }
 }
 
@@ -124,7 +122,7 @@ static void thread_read_fp_regs(struct scry_call *call)
             call_fail_errno(call, call->objects[i], code, &err);
             continue;
         }
-        tell_run(call, i, count, registers_floating_print, state, size);
+        tell_run(call, i, count, registers_floating_at, state, size);
     }
 }
 
