@@ -25,7 +25,7 @@
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
-#include "lang/value.h"
+#include "lang/put.h"
 
 enum { PROGRAMS = 64 /* that are looked at */, SHOWN = 8 /* findings of one kind */ };
 #define TRACES_NS (UINT64_C(10) * NS_PER_SECOND)
@@ -197,7 +197,7 @@ static void check_asked(struct job_look *look)
 /* While the job runs; what it says is in look->live. */
 static void ask_monitor(struct job_look *look, struct finding *finding)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT;
     if (!client_join()) {
         finding_set(finding, FINDING_FAIL, "the job runs, and the monitor does not answer: %.300s", client_error());
         finding_remedy(finding,
@@ -205,10 +205,8 @@ static void ask_monitor(struct job_look *look, struct finding *finding)
                        "by itself");
         return;
     }
-    buf_puts(&text, ":job_trace_info(");
-    value_print_string(&text, span_str(look->path));
-    buf_putc(&text, ')');
-    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    PUT_CALL(&text, "job_trace_info", look->path);
+    Omis_reply reply = client_ask(&text);
     tracing_answer(reply, &look->live);
     omis_reply_free(reply);
     omis_finalize();

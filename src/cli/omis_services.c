@@ -13,8 +13,8 @@
 #include "cli/omis_print.h"
 #include "client/client.h"
 #include "client/decode.h"
+#include "lang/put.h"
 #include "lang/results.h"
-#include "lang/value.h"
 
 /* What the monitor answered to a request with one action. */
 struct answer {
@@ -40,13 +40,6 @@ static void answer_done(struct answer *answer)
     omis_reader_free(answer->reader);
 }
 
-static void quoted_request(struct buf *out, const char *service, struct span argument)
-{
-    buf_printf(out, ": %s(", service);
-    value_print_string(out, argument);
-    buf_putc(out, ')');
-}
-
 /* ---- the list ---- */
 
 struct visit {
@@ -66,7 +59,7 @@ static void visit_strings(const struct visit *visit, const struct omis_value *li
 static bool visit_extension(const struct visit *visit, const char *prefix)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    quoted_request(&request, "services", span_str(prefix));
+    PUT_CALL(&request, "services", prefix);
     _cleanup_(answer_done) struct answer answer = ask(visit->session, &request);
     if (answer.why) {
         fprintf(stderr, "scry omis: cannot list the services: %s\n", answer.why);
@@ -110,7 +103,7 @@ static bool get_info(struct omis_session *session, const char *name, struct answ
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     struct decoder decoder;
-    quoted_request(&request, "scry_service_get_info", span_str(name));
+    PUT_CALL(&request, "scry_service_get_info", name);
     *ret_answer = ask(session, &request);
     decoder_init(&decoder, SERVICE_INFO_RESULT, 0, info_fields);
     decode(&decoder, ret_answer->values, 0, ret_info);

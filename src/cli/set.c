@@ -21,7 +21,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
-#include "lang/value.h"
+#include "lang/put.h"
 #include "shm/waits.h"
 
 static int reach_monitor(struct err *err)
@@ -66,13 +66,11 @@ static void say_unmatched(const char *path, char **pairs, size_t count)
             chosen = strcmp(pairs[i], "trace=off") != 0;
     struct trace_info info = {.choosing = 1};
     for (int look = 0; chosen && info.choosing && look < LOOKS; look++) {
-        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        struct buf text = BUF_INIT;
         if (look)
             nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        buf_puts(&text, ":job_trace_info(");
-        value_print_string(&text, span_str(path));
-        buf_putc(&text, ')');
-        Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+        PUT_CALL(&text, "job_trace_info", path);
+        Omis_reply reply = client_ask(&text);
         tracing_answer(reply, &info);
         omis_reply_free(reply);
     }
@@ -81,17 +79,6 @@ static void say_unmatched(const char *path, char **pairs, size_t count)
         text_show(&shown, info.unmatched);
         log_warning("%s; nothing is recorded until another one is set", shown.data ? shown.data : "");
     }
-}
-
-static void put_setting(struct buf *out, const char *path, const char *key, const char *value)
-{
-    buf_puts(out, out->len ? " job_set(" : ":job_set(");
-    value_print_string(out, span_str(path));
-    buf_puts(out, ", ");
-    value_print_string(out, span_str(key));
-    buf_puts(out, ", ");
-    value_print_string(out, span_str(value));
-    buf_putc(out, ')');
 }
 
 /* What was refused is said; the rest is done. */
@@ -120,7 +107,7 @@ static int change(const char *job, char **pairs, size_t count)
     struct job_info info;
     enum job_state state;
     struct err err = {0};
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT;
     int code = find_job(job, path, sizeof path, &info, &state, &err);
     if (code == 0 && state != JOB_RUNNING)
         code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
@@ -134,9 +121,9 @@ static int change(const char *job, char **pairs, size_t count)
     for (size_t i = 0; i < count; i++) {
         size_t key_len = strcspn(pairs[i], "=");
         _cleanup_(freep) char *key = strndup(pairs[i], key_len);
-        put_setting(&text, path, key ? key : "", pairs[i] + key_len + 1);
+        PUT_CALL(&text, "job_set", path, key, pairs[i] + key_len + 1);
     }
-    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    Omis_reply reply = client_ask(&text);
     int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
     if (status == 0) {
         say_limits(pairs, count);
@@ -153,17 +140,14 @@ static int change(const char *job, char **pairs, size_t count)
 static bool ask_settings(const char *path, json_t *settings)
 {
     struct err err;
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT;
     if (reach_monitor(&err) < 0) {
         if (client_timed_out())
             log_warning("shown as far as it was recorded: %s", err.text);
         return false;
     }
-    buf_puts(&text, ":job_get_settings(");
-    value_print_string(&text, span_str(path));
-    buf_putc(&text, ')');
-    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
-    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    PUT_CALL(&text, "job_get_settings", path);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(client_ask(&text));
     omis_reader_find(reader, 1);
     const struct omis_value *values = omis_reader_values(reader);
     bool known = omis_count(values) > 0;
@@ -171,7 +155,6 @@ static bool ask_settings(const char *path, json_t *settings)
     for (size_t i = 0; i + 1 < omis_count(list); i += 2)
         json_object_set_new(settings, omis_text(omis_item(list, i), NULL),
                             text_json(omis_text(omis_item(list, i + 1), NULL)));
-    omis_reply_free(reply);
     omis_finalize();
     return known;
 }

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "client/client.h"
 #include "jobdir/text/text.h"
-#include "lang/value.h"
+#include "lang/put.h"
 
 enum { READ_NS = 1000000000, READ_AGAIN = 10 };
 
@@ -48,9 +48,7 @@ void top_ranks_ask(struct top_ranks *ranks, bool connected)
     }
     if (ranks->asking)
         return;
-    buf_puts(&text, ":mpi_get_activity(");
-    value_print_string(&text, span_str(ranks->path));
-    buf_putc(&text, ')');
+    PUT_CALL(&text, "mpi_get_activity", ranks->path);
     ranks->asking = !text.failed;
     if (ranks->asking)
         client_request(span_of(text.data, text.len), on_reply, ranks, 0);

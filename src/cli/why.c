@@ -28,7 +28,7 @@
 #include "jobdir/text/text.h"
 #include "lang/reply.h"
 #include "lang/request.h"
-#include "lang/value.h"
+#include "lang/put.h"
 
 enum {
     WHERE_RANKS = 4, /* that others wait for and that compute: it is looked where */
@@ -55,13 +55,10 @@ static int ask(const char *path, struct err *err)
     int code = 0;
     if (!client_join())
         return err_set(err, -ENOTCONN, "what is shown is as old as its last report: %s", client_error());
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_puts(&text, ":mpi_flush(");
-    value_print_string(&text, span_str(path));
-    buf_puts(&text, ") mpi_get_wait_graph(");
-    value_print_string(&text, span_str(path));
-    buf_puts(&text, ", 1)");
-    Omis_reply reply = text.failed ? NULL : client_request(span_of(text.data, text.len), NULL, NULL, 0);
+    struct buf text = BUF_INIT;
+    PUT_CALL(&text, "mpi_flush", path);
+    PUT_CALL(&text, "mpi_get_wait_graph", path, 1);
+    Omis_reply reply = client_ask(&text);
     for (size_t i = 0; reply && reply[i]; i++)
         if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
             code = err_set(err, -EIO, "what is shown is as old as its last report: %s",

@@ -12,12 +12,16 @@
 
 #include <scry/omis.h>
 
+#include "base/buf.h"
 #include "base/span.h"
 
 typedef void client_callback_fn(Omis_reply reply, void *param);
 
 /* omis_request for a text whose length is known: it may hold anything, also binary data that is cut short. */
 Omis_reply client_request(struct span text, client_callback_fn *callback, void *param, Omis_flags flags);
+
+/* Sends a request that was put together (lang/put.h), frees it, and waits for the answer. NULL: out of memory. */
+Omis_reply client_ask(struct buf *text_take);
 
 /* For _cleanup_(omis_reader_freep). */
 static inline void omis_reader_freep(struct omis_reader **reader)

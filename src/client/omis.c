@@ -170,6 +170,14 @@ Omis_reply client_request(struct span text, client_callback_fn *callback, void *
     return reply;
 }
 
+Omis_reply client_ask(struct buf *text_take)
+{
+    Omis_reply reply =
+        text_take->failed ? NULL : client_request(span_of(text_take->data, text_take->len), NULL, NULL, 0);
+    buf_done(text_take);
+    return reply;
+}
+
 Omis_reply omis_request(char *request, void (*callback)(Omis_reply reply, void *param), void *param, Omis_flags flags)
 {
     /* Not strlen: a request may hold binary data with NULs in it. */

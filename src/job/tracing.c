@@ -12,25 +12,14 @@
 #include "jobdir/text/text.h"
 #include "lang/request.h"
 #include "lang/results.h"
-#include "lang/value.h"
-
-static void put_setting(struct buf *out, const char *dir, const char *key, const char *value)
-{
-    buf_puts(out, out->len ? " job_set(" : ":job_set(");
-    value_print_string(out, span_str(dir));
-    buf_puts(out, ", ");
-    value_print_string(out, span_str(key));
-    buf_puts(out, ", ");
-    value_print_string(out, span_str(value));
-    buf_putc(out, ')');
-}
+#include "lang/put.h"
 
 void tracing_request(struct buf *out, const struct run_options *options, const char *dir)
 {
     for (size_t i = 0; i < options->setting_count && *dir; i++)
-        put_setting(out, dir, options->settings[i].key, options->settings[i].value);
+        PUT_CALL(out, "job_set", dir, options->settings[i].key, options->settings[i].value);
     if (options->loaded && *dir) /* last: from then on it is refused to switch on what is not there */
-        put_setting(out, dir, "loaded", options->loaded);
+        PUT_CALL(out, "job_set", dir, "loaded", options->loaded);
 }
 
 void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err)

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "client/client.h"
 #include "job/answer.h"
-#include "lang/value.h"
+#include "lang/put.h"
 #include "shm/waits.h"
 
 static const char DENIED[] = "scry_thread_denied_privilege([]) : print([$file])";
@@ -77,9 +77,8 @@ static void send_request(struct watch *watch, const struct buf *text, enum watch
 void watch_create(struct watch *watch)
 {
     struct buf text = BUF_INIT;
-    buf_puts(&text, ":node_attach2(\"\") job_create(");
-    value_print_string(&text, span_str(watch->dir ? watch->dir : ""));
-    buf_printf(&text, ",%d)", watch->root);
+    PUT_CALL(&text, "node_attach2", "");
+    PUT_CALL(&text, "job_create", watch->dir, watch->root);
     if (watch->crash_stack)
         buf_printf(&text, " proc_attach3([],%d,\"\")", watch->root);
     send_request(watch, &text, WATCH_CREATING);
@@ -303,14 +302,9 @@ void watch_tick(struct watch *watch)
 void watch_ask_traces(struct watch *watch, bool flush)
 {
     struct buf text = BUF_INIT;
-    buf_puts(&text, ":job_trace_info(");
-    value_print_string(&text, span_str(watch->dir));
-    buf_putc(&text, ')');
-    if (flush) { /* ranks may outlive their launcher for a moment */
-        buf_puts(&text, " mpi_flush(");
-        value_print_string(&text, span_str(watch->dir));
-        buf_putc(&text, ')');
-    }
+    PUT_CALL(&text, "job_trace_info", watch->dir);
+    if (flush) /* ranks may outlive their launcher for a moment */
+        PUT_CALL(&text, "mpi_flush", watch->dir);
     watch->traces = (struct trace_info){0};
     send_request(watch, &text, WATCH_TRACES);
     buf_done(&text);

@@ -18,7 +18,7 @@ void put_values(struct buf *out, const struct value *values, size_t count)
     }
 }
 
-void put_text(struct buf *out, const struct buf *text)
+void put_buf(struct buf *out, const struct buf *text)
 {
     struct value value = value_string(span_of(text->data ? text->data : "", text->len));
     put_values(out, &value, 1);

@@ -19,7 +19,7 @@
 #include "lang/value.h"
 
 void put_values(struct buf *out, const struct value *values, size_t count);
-void put_text(struct buf *out, const struct buf *text); /* a string; *out has failed if *text has */
+void put_buf(struct buf *out, const struct buf *text); /* a string; *out has failed if *text has */
 /* A list of strings that have a separator behind them; the last one may have none. */
 void put_strings(struct buf *out, struct span bytes, char separator);
 void put_list(struct buf *out);

@@ -337,7 +337,7 @@ static void put_note_texts(struct buf *text, const struct note *notes, size_t co
         buf_puts(&all, i ? "; " : "");
         note_text(&all, &notes[i]);
     }
-    put_text(text, &all);
+    put_buf(text, &all);
     buf_done(&all);
 }
 

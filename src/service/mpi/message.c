@@ -29,7 +29,7 @@ static void put_queued(struct monitor *monitor, const struct mpi_queued *about, 
     PUT(text, token_of(message ? message->object.token : TOKEN_UNDEFINED), token_of(sender), about->id.from,
         about->id.tag, about->comm == UINT32_MAX ? -1 : (int64_t)about->comm, about->id.k,
         about->bytes == UINT64_MAX ? -1 : (int64_t)about->bytes, about->age_ns, about->monitor_tag);
-    put_text(text, &doubts);
+    put_buf(text, &doubts);
     buf_done(&doubts);
 }
 
@@ -44,7 +44,7 @@ static void note_queue(const struct mpi_queue *queue, struct buf *text)
         buf_printf(&note,
                    "%s%llu messages went over communicators that are not followed (between groups, or to other jobs)",
                    note.len ? "; " : "", (unsigned long long)queue->unfollowed);
-    put_text(text, &note);
+    put_buf(text, &note);
     buf_done(&note);
 }
 

@@ -194,7 +194,7 @@ static void put_graph(struct buf *text, const struct mpi_why *why)
     put_end(text);
     struct buf people = BUF_INIT;
     mpi_why_text(&people, why);
-    put_text(text, &people);
+    put_buf(text, &people);
     buf_done(&people);
 }
 
