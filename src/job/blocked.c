@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "base/proc_file.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
@@ -505,14 +506,9 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
     for (struct dirent *entry; code == 0 && count < THREADS_MOST && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.')
             continue;
-        if (count == room) {
-            room = room ? 2 * room : 8;
-            struct blocked *larger = realloc(threads, room * sizeof *larger);
-            if (!larger) {
-                code = -ENOMEM;
-                break;
-            }
-            threads = larger;
+        if (!GROW(threads, count, room)) {
+            code = -ENOMEM;
+            break;
         }
         threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1};
         if (look(&threads[count], pid) == 0)

@@ -16,6 +16,7 @@
  * So each end is told twice, by EXIT and by READ, in different rings. perf_ring_next and the records below are checked
  * for what makes no sense, and it is told as lost.
  */
+#include "base/grow.h"
 #include "probe/follow.h"
 
 #include <errno.h>
@@ -247,15 +248,7 @@ const char *follow_missing(void)
 /* ---- from the rings ---- */
 static struct task_record *new_raw(struct follow *follow)
 {
-    if (follow->raw_count == follow->raw_room) {
-        size_t room = follow->raw_room ? follow->raw_room * 2 : 256;
-        struct task_record *grown = realloc(follow->raws, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        follow->raws = grown;
-        follow->raw_room = room;
-    }
-    return &follow->raws[follow->raw_count];
+    return GROW(follow->raws, follow->raw_count, follow->raw_room) ? &follow->raws[follow->raw_count] : NULL;
 }
 
 static void add_lost(struct follow *follow, uint64_t lost, uint64_t time_ns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process or thread from outside: /proc/PID/stat, status, io, cmdline, environ, task (proc(5)). */
+#include "base/grow.h"
 #include "probe/proc.h"
 
 #include <dirent.h>
@@ -232,15 +233,10 @@ int proc_threads(pid_t pid, pid_t **ret_tids, size_t *ret_count)
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid <= 0)
             continue;
-        if (count == room) {
-            pid_t *grown = realloc(tids, (room = room ? room * 2 : 16) * sizeof *tids);
-            if (!grown)
-                r = -ENOMEM;
-            else
-                tids = grown;
-        }
-        if (r == 0)
+        if (GROW(tids, count, room))
             tids[count++] = tid;
+        else
+            r = -ENOMEM;
     }
     if (r == 0 && errno)
         r = proc_errno(pid, errno);

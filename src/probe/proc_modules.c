@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/dirs.h"
+#include "base/grow.h"
 #include "probe/proc.h"
 #include "base/proc_file.h"
 
@@ -79,14 +80,8 @@ static int add_module(struct scan *scan, const struct proc_module *module, const
 {
     if (scan->count >= MODULES_MAX)
         return -E2BIG;
-    if (scan->count == scan->room) {
-        size_t room = scan->room ? scan->room * 2 : 16;
-        struct proc_module *grown = realloc(scan->modules, room * sizeof *grown);
-        if (!grown)
-            return -ENOMEM;
-        scan->modules = grown;
-        scan->room = room;
-    }
+    if (!GROW(scan->modules, scan->count, scan->room))
+        return -ENOMEM;
     char *copy = strdup(path);
     if (!copy)
         return -ENOMEM;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "probe/perf_ring.h"
 
 enum {
@@ -118,28 +119,13 @@ bool switch_rings_whole(const struct switch_rings *rings)
     return cpus && known == count;
 }
 
-static bool grow(void **array, size_t *room, size_t need, size_t size)
-{
-    size_t more = *room ? *room : 16;
-    if (need <= *room)
-        return true;
-    while (more < need)
-        more *= 2;
-    void *grown = realloc(*array, more * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static int watch_thread(struct switch_process *process, pid_t tid)
 {
     struct switch_rings *rings = process->rings;
     struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_DUMMY, UINT32_MAX);
     attr.context_switch = attr.inherit = attr.inherit_thread = 1;
-    if (!grow((void **)&process->events, &process->room, process->count + rings->count, sizeof *process->events) ||
-        !grow((void **)&process->tids, &process->tid_room, process->tid_count + 1, sizeof *process->tids))
+    if (!GROW_TO(process->events, process->count + rings->count, process->room) ||
+        !GROW(process->tids, process->tid_count, process->tid_room))
         return -ENOMEM;
     for (size_t i = 0; i < rings->count; i++) {
         int fd = perf_open(&attr, tid, rings->rings[i].cpu);
@@ -219,7 +205,7 @@ void switch_process_close(struct switch_process *process)
 
 static void keep(struct switch_rings *rings, const struct switched *switched)
 {
-    if (grow((void **)&rings->waits, &rings->wait_room, rings->wait_count + 1, sizeof *rings->waits))
+    if (GROW(rings->waits, rings->wait_count, rings->wait_room))
         rings->waits[rings->wait_count++] = *switched;
     else if (rings->wait_count) /* no memory: from the last one on nothing is known */
         rings->waits[rings->wait_count - 1] =

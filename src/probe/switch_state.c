@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/switch_state.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 
@@ -14,14 +15,8 @@ void switch_state_free(struct switch_state *state)
 
 static struct switch_pause *pause_add(struct switch_state *state)
 {
-    if (state->pause_count == state->pause_cap) {
-        size_t cap = state->pause_cap ? 2 * state->pause_cap : 4;
-        struct switch_pause *pauses = realloc(state->pauses, cap * sizeof *pauses);
-        if (!pauses)
-            return NULL;
-        state->pauses = pauses;
-        state->pause_cap = cap;
-    }
+    if (!GROW(state->pauses, state->pause_count, state->pause_cap))
+        return NULL;
     struct switch_pause *pause = &state->pauses[state->pause_count++];
     *pause = (struct switch_pause){0};
     return pause;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/node.h"
@@ -194,14 +195,8 @@ static void wait_for_lists(struct waiting *waiting, struct thread *thread)
     if (!thread->stopped || !is_stopped(thread) ||
         !(has_requests(monitor, "thread_has_been_continued") || has_requests(monitor, "proc_has_been_continued")))
         return;
-    if (waiting->count == waiting->cap) {
-        size_t cap = waiting->cap ? 2 * waiting->cap : 8;
-        struct thread **threads = realloc(waiting->threads, cap * sizeof(struct thread *));
-        if (!threads)
-            return;
-        waiting->threads = threads;
-        waiting->cap = cap;
-    }
+    if (!GROW(waiting->threads, waiting->count, waiting->cap))
+        return;
     waiting->threads[waiting->count++] = thread;
     thread->looks++;
 }

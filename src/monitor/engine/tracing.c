@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/pause.h"
 #include "probe/cells.h"
@@ -203,15 +204,9 @@ static bool all_threads_meant(const struct csr *csr, const struct process *proce
 
 void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr)
 {
-    if (need->break_count == need->break_cap) {
-        size_t cap = need->break_cap ? 2 * need->break_cap : 8;
-        struct trace_break *breaks = realloc(need->breaks, cap * sizeof *breaks);
-        if (!breaks) {
-            need->failed = true;
-            return;
-        }
-        need->breaks = breaks;
-        need->break_cap = cap;
+    if (!GROW(need->breaks, need->break_count, need->break_cap)) {
+        need->failed = true;
+        return;
     }
     need->breaks[need->break_count++] =
         (struct trace_break){.addr = addr, .csr_serial = csr->object.serial, .csr = csr};
@@ -333,15 +328,8 @@ static int update_breaks(struct process *process, struct trace_need *need, const
 static int add_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
 {
     struct trace_state *trace = &process->trace;
-    size_t wanted_count = trace->break_count + need->break_count;
-    if (wanted_count > trace->break_cap) {
-        size_t cap = 2 * wanted_count;
-        struct trace_break *all = realloc(trace->breaks, cap * sizeof *all);
-        if (!all)
-            return err_set(err, -ENOMEM, "out of memory");
-        trace->breaks = all;
-        trace->break_cap = cap;
-    }
+    if (!GROW_TO(trace->breaks, trace->break_count + need->break_count, trace->break_cap))
+        return err_set(err, -ENOMEM, "out of memory");
     int result = 0;
     for (size_t i = 0; i < need->break_count; i++) {
         struct trace_break *wanted = &need->breaks[i], *at = trace->breaks, *end = at + trace->break_count;

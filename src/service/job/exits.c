@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/grow.h"
 
 void job_exits_open(struct job_exits *exits)
 {
@@ -28,17 +29,10 @@ static void take(void *ctx, const struct exit_event *event)
 {
     struct job_exits *exits = ctx;
     exits->heard++;
-    if (exits->count == exits->room) {
-        size_t room = exits->room ? exits->room * 2 : 64;
-        struct exit_event *more = realloc(exits->list, room * sizeof *more);
-        if (!more) {
-            exits->lost_ns = clock_now_ns();
-            return;
-        }
-        exits->list = more;
-        exits->room = room;
-    }
-    exits->list[exits->count++] = *event;
+    if (GROW(exits->list, exits->count, exits->room))
+        exits->list[exits->count++] = *event;
+    else
+        exits->lost_ns = clock_now_ns();
 }
 
 static int by_pid(const void *a, const void *b)

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/grow.h"
 
 enum { MOST_ANCESTORS = 256 };
 
@@ -25,13 +26,8 @@ void job_tree_read(struct job_tree *ret_tree, const char *left_out)
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
-        if (count == room) {
-            room = room ? room * 2 : 256;
-            struct job_tree_process *more = realloc(list, room * sizeof *list);
-            if (!more)
-                break;
-            list = more;
-        }
+        if (!GROW(list, count, room))
+            break;
         struct job_tree_process *process = &list[count];
         *process = (struct job_tree_process){.pid = atoi(entry->d_name)};
         if (proc_stat_read(process->pid, 0, &process->stat) < 0 || strcmp(process->stat.comm, left_out) == 0)

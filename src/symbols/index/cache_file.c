@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 
 #define CACHE_LIMIT ((off_t)2 << 30) /* bytes; half of it stays */
 enum {
@@ -55,13 +56,8 @@ static void clean_up(int directory)
                 unlinkat(directory, entry->d_name, 0);
             continue;
         }
-        if (count == room) {
-            room = room ? room * 2 : 64;
-            struct cached *grown = realloc(files, room * sizeof *grown);
-            if (!grown)
-                break;
-            files = grown;
-        }
+        if (!GROW(files, count, room))
+            break;
         struct cached *file = &files[count++];
         snprintf(file->name, sizeof file->name, "%s", entry->d_name);
         file->used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "symbols/index/dwarf_units.h"
 #include "symbols/index/elf_files.h"
 #include "symbols/index/index_build.h"
@@ -85,15 +86,9 @@ static const char *name_of(struct walk *walk, Dwarf_Die *die, const char *linkag
  * the place is there: theirs is that of their first instruction, looked for when the unit is done. */
 static void place_by_line(struct walk *walk, const struct built_function *function)
 {
-    if (walk->line_count == walk->line_room) {
-        size_t room = walk->line_room ? walk->line_room * 2 : 64;
-        struct elf_line *grown = realloc(walk->lines, room * sizeof *grown);
-        if (!grown) {
-            walk->builder->failed = true;
-            return;
-        }
-        walk->lines = grown;
-        walk->line_room = room;
+    if (!GROW(walk->lines, walk->line_count, walk->line_room)) {
+        walk->builder->failed = true;
+        return;
     }
     walk->lines[walk->line_count++] = (struct elf_line){.address = function->address - walk->bias,
                                                         .function = (size_t)(function - walk->builder->functions)};

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "symbols/index/index_build.h"
 #include "symbols/index/selection_glob.h"
 
@@ -50,25 +51,12 @@ void builder_done(struct builder *builder)
 }
 
 /* ---- collecting ---- */
-static void *grow(struct builder *builder, void *array, size_t count, size_t *room, size_t each)
-{
-    if (count < *room)
-        return array;
-    size_t more = *room ? *room * 2 : 1024;
-    void *grown = realloc(array, more * each);
-    if (grown)
-        *room = more;
-    else
-        builder->failed = true;
-    return grown;
-}
-
 struct built_function *builder_add(struct builder *builder)
 {
-    void *grown = grow(builder, builder->functions, builder->count, &builder->room, sizeof *builder->functions);
-    if (!grown)
+    if (!GROW(builder->functions, builder->count, builder->room)) {
+        builder->failed = true;
         return NULL;
-    builder->functions = grown;
+    }
     struct built_function *function = &builder->functions[builder->count++];
     *function = (struct built_function){.linkage = ""};
     return function;
@@ -76,11 +64,10 @@ struct built_function *builder_add(struct builder *builder)
 
 void builder_add_alias(struct builder *builder, uint64_t address, const char *name)
 {
-    void *grown = grow(builder, builder->aliases, builder->alias_count, &builder->alias_room, sizeof *builder->aliases);
-    if (!grown)
-        return;
-    builder->aliases = grown;
-    builder->aliases[builder->alias_count++] = (struct built_alias){address, name};
+    if (GROW(builder->aliases, builder->alias_count, builder->alias_room))
+        builder->aliases[builder->alias_count++] = (struct built_alias){address, name};
+    else
+        builder->failed = true;
 }
 
 static struct interned *remember(struct builder *builder, struct interned **table, const char *key, size_t len,

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "base/proc_file.h"
 #include "symbols/index/elf_identity.h"
 #include "symbols/index/index.h"
@@ -136,14 +137,8 @@ static void find_file(const struct scan *scan, const struct proc_map *map, struc
 /* ---- modules ---- */
 static struct module *add_module(struct scan *scan)
 {
-    if (scan->count == scan->room) {
-        size_t room = scan->room ? scan->room * 2 : 16;
-        struct module *grown = realloc(scan->modules, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        scan->modules = grown;
-        scan->room = room;
-    }
+    if (!GROW(scan->modules, scan->count, scan->room))
+        return NULL;
     struct module *module = &scan->modules[scan->count++];
     memset(module, 0, sizeof *module);
     return module;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "symbols/index/cxx_names.h"
 #include "symbols/index/index.h"
 #include "symbols/index/selection_glob.h"
@@ -257,14 +258,9 @@ int selection_parse(struct selection **ret_selection, const char *text, struct e
         char *end = (char *)item_end(at);
         bool more = *end != 0;
         *end = 0;
-        if (selection->count == room) {
-            room = room ? room * 2 : 8;
-            struct item *grown = room > SELECTION_ITEMS ? NULL : realloc(selection->items, room * sizeof *grown);
-            if (!grown) {
-                r = err_set(err, -E2BIG, "the selection has more than %d items: use wildcards", SELECTION_ITEMS);
-                break;
-            }
-            selection->items = grown;
+        if (selection->count == SELECTION_ITEMS || !GROW(selection->items, selection->count, room)) {
+            r = err_set(err, -E2BIG, "the selection has more than %d items: use wildcards", SELECTION_ITEMS);
+            break;
         }
         struct item *item = &selection->items[selection->count];
         r = parse_item(item, at, (size_t)(at - selection->text) + 1, err);
@@ -390,13 +386,8 @@ static bool places_add(struct places *places, const struct index *index, const c
 {
     size_t cursor = 0, i;
     while (index_next_named(index, name, &cursor, &i)) {
-        if (places->count == places->room) {
-            size_t room = places->room ? 2 * places->room : 64, *grown = realloc(places->list, room * sizeof *grown);
-            if (!grown)
-                return false;
-            places->list = grown;
-            places->room = room;
-        }
+        if (!GROW(places->list, places->count, places->room))
+            return false;
         places->list[places->count++] = i;
     }
     return true;

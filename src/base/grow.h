@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays on the heap that grow as they are filled:
+ *
+ *     if (!GROW(list->items, list->count, list->room))
+ *         return -ENOMEM;
+ *     list->items[list->count++] = item;
+ */
+#ifndef SCRY_BASE_GROW_H
+#define SCRY_BASE_GROW_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Whether there is room for one more behind `count`: where `room` is used up, it is doubled. false: out of memory, and
+ * all is as it was. All three are variables. */
+#define GROW(array, count, room) GROW_TO(array, (count) + 1, room)
+
+/* The same for `wanted` elements in all. */
+#define GROW_TO(array, wanted, room) \
+    ((wanted) <= (room) || ({ \
+         size_t wanted_ = (wanted), room_ = (room) ? 2 * (size_t)(room) : 8; \
+         room_ = room_ < wanted_ ? wanted_ : room_; \
+         void *grown_ = realloc(array, room_ * sizeof *(array)); \
+         if (grown_) { \
+             (array) = grown_; \
+             (room) = room_; \
+         } \
+         grown_ != NULL; \
+     }))
+
+#endif
