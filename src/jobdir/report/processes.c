@@ -23,7 +23,7 @@ static const struct field command_fields[] = {
     {"count", FIELD_COUNT, FIELD_AT(struct job_command, count), .column = {2, 1, 7, "count"}},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_command, cpu_ns), .column = {3, 4, -10, "cpu"}},
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_command, peak_rss),
-     .column = {4, 1, 0, "largest", .dash = true}}, /* 0: too short to be sampled */
+     .column = {4, 1, 0, "largest", .none = "-", .zero = true}}, /* 0: too short to be sampled */
     {0}};
 
 static json_t *commands_json(const void *row, const void *all)
@@ -126,7 +126,7 @@ const struct field job_process_fields[] = {
      .about = "null: alive, as far as is known"},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = {5, 1, 9, "cpu"}},
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_process, peak_rss), .about = "0: too short to be sampled",
-     .column = {6, 1, 8, "peak", .dash = true}},
+     .column = {6, 1, 8, "peak", .none = "-", .zero = true}},
     {"threads", FIELD_COUNT, FIELD_AT(struct job_process, peak_threads), .about = "at most at once",
      .column = {7, 1, 4, "thr"}},
     {"", FIELD_PART, .of = report_status_fields},

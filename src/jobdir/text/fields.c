@@ -211,95 +211,173 @@ json_t *fields_schema(const struct field *fields)
 
 /* ---- tables ---- */
 
-static bool is_column(const struct field *field, const void *all)
-{
-    return field->column.place && (!field->column.when || field->column.when(all));
-}
+enum { COLUMNS_MOST = 32 };
 
-/* The next column behind that with number `place`; NULL: there is none. */
-static const struct field *next_column(const struct field *fields, int place, const void *all)
-{
-    const struct field *next = NULL;
-    for (const struct field *field = fields; field->type != FIELD_END; field++)
-        if (field->column.place > place && is_column(field, all) && (!next || field->column.place < next->column.place))
-            next = field;
-    return next;
-}
+struct cell {
+    const struct field *field;
+    const void *row; /* NULL: it has none, or this is the title */
+};
 
-static size_t columns_of(const struct buf *text)
+/* The columns of the fields, of their parts and of objects that have a place, in the order of their places. */
+static size_t find_cells(struct cell cells[COLUMNS_MOST], size_t count, const struct field *fields, const void *row,
+                         const void *all)
 {
-    size_t columns = 0;
-    for (size_t i = 0; i < text->len; i++)
-        columns += ((unsigned char)text->data[i] & 0xc0) != 0x80;
-    return columns;
-}
-
-static void put_cell(struct buf *out, const struct field *field, const void *row, const void *all)
-{
-    const void *at = (const char *)row + field->at;
-    if (field->column.text) {
-        field->column.text(out, row, all);
-        return;
+    for (const struct field *field = fields; field->type != FIELD_END; field++) {
+        if (field->of && (field->type == FIELD_PART || (field->type == FIELD_OBJECT && field->column.place))) {
+            count = find_cells(cells, count, field->of, row ? row_of(field, row) : NULL, all);
+            continue;
+        }
+        if (!field->column.place || (field->column.when && !field->column.when(all)) || count == COLUMNS_MOST)
+            continue;
+        size_t at = count++;
+        for (; at && cells[at - 1].field->column.place > field->column.place; at--)
+            cells[at] = cells[at - 1];
+        cells[at] = (struct cell){field, row};
     }
-    if (field->type == FIELD_TEXT || field->type == FIELD_CHOICE) {
-        text_show(out, text_of(field, at) ? text_of(field, at) : "");
-        return;
-    }
-    double number = number_of(field, at);
-    if (field->column.dash && number == 0)
-        buf_putc(out, '-');
+    return count;
+}
+
+static void put_number(struct buf *out, const struct field *field, double number, uint64_t count)
+{
+    bool none = number == 0 ? field->column.zero || field->flags & FIELD_ZERO_IS_NULL
+                            : number < 0 && field->flags & FIELD_NEGATIVE_IS_NULL;
+    if (field->column.none && none)
+        buf_puts(out, field->column.none);
     else if (field->type == FIELD_BYTES)
-        text_size(out, count_of(field, at));
+        text_size(out, count);
     else if (field->type == FIELD_NS)
         text_ns(out, number);
     else if (field->type == FIELD_SECONDS)
         text_seconds(out, number);
+    else if (field->type == FIELD_NUMBER)
+        buf_printf(out, "%.0f", number);
     else
-        buf_printf(out, is_signed(field) ? "%lld" : "%llu", (long long)count_of(field, at));
+        buf_printf(out, is_signed(field) || field->type == FIELD_INTEGER ? "%lld" : "%llu", (long long)count);
 }
 
-static void put_column(struct buf *out, const struct field_column *column, const char *text, size_t columns)
+static void put_text(struct buf *out, const struct field *field, const char *text)
 {
-    buf_printf(out, "%*s", column->gap, "");
-    if (column->width < 0) {
-        text_column(out, text, (size_t)-column->width);
+    if (text && *text)
+        text_show(out, text);
+    else if (field->column.none)
+        buf_puts(out, field->column.none);
+}
+
+/* As the JSON has it: what is computed for that is shown, too. */
+static void put_json(struct buf *out, const struct field *field, json_t *value_take)
+{
+    if (json_is_number(value_take))
+        put_number(out, field, json_number_value(value_take), (uint64_t)json_integer_value(value_take));
+    else
+        put_text(out, field, json_string_value(value_take));
+    json_decref(value_take);
+}
+
+static void put_cell(struct buf *out, const struct cell *cell, const void *all)
+{
+    const struct field *field = cell->field;
+    if (!cell->row || (field->type == FIELD_SHOWN && !field->column.text)) {
+        put_text(out, field, NULL);
         return;
     }
-    size_t width = (size_t)column->width;
-    buf_printf(out, "%*s%s", width > columns ? (int)(width - columns) : 0, "", text);
+    const void *at = (const char *)cell->row + field->at;
+    if (field->column.text)
+        field->column.text(out, cell->row, all);
+    else if (field->json)
+        put_json(out, field, field->json(cell->row, all));
+    else if (field->type == FIELD_TEXT || field->type == FIELD_CHOICE)
+        put_text(out, field, text_of(field, at));
+    else
+        put_number(out, field, number_of(field, at), count_of(field, at));
 }
 
-/* The first heading is the table's: it begins with the line. */
-void fields_title(struct buf *out, const struct field *fields, const void *all)
+static size_t columns_of(const char *text)
 {
-    size_t end = out->len;
-    for (const struct field *field = next_column(fields, 0, all); field;
-         field = next_column(fields, field->column.place, all)) {
-        const struct field_column *column = &field->column;
-        size_t begin = out->len, width = (size_t)(column->width < 0 ? -column->width : column->width);
-        bool left = column->width <= 0 || begin == end;
-        const char *heading = column->heading ? column->heading : "";
-        if (begin == end)
-            width += (size_t)column->gap;
-        else
-            buf_printf(out, "%*s", column->gap, "");
-        buf_printf(out, left ? "%-*s" : "%*s", (int)width, heading);
+    size_t columns = 0;
+    for (; *text; text++)
+        columns += ((unsigned char)*text & 0xc0) != 0x80;
+    return columns;
+}
+
+/* In a line that is too long by so many columns already. Returns by how many it is then: what is longer than its column
+ * takes of the room before the next one. */
+static size_t put_column(struct buf *out, const struct field_column *column, const char *text, bool whole, bool first,
+                         size_t over)
+{
+    size_t columns = columns_of(text), gap = (size_t)column->gap, least = first ? 0 : 1;
+    size_t width = (size_t)(column->width < 0 ? -column->width : column->width), room = gap + width;
+    if (column->width > 0) {
+        size_t pad = room > columns + over ? room - columns - over : 0;
+        pad = pad > least ? pad : least;
+        buf_printf(out, "%*s%s", (int)pad, "", text);
+        return pad + columns + over - room;
     }
-    while (out->len > end && out->data[out->len - 1] == ' ')
+    size_t pad = gap > over + least ? gap - over : gap ? least : 0;
+    over = pad + over - gap;
+    buf_printf(out, "%*s", (int)pad, "");
+    if (!whole && width) {
+        text_column(out, text, width);
+        return over;
+    }
+    size_t behind = width > columns + over ? width - columns - over : 0;
+    buf_printf(out, "%s%*s", text, (int)behind, "");
+    return columns + behind + over - width;
+}
+
+static void end_line(struct buf *out, size_t start)
+{
+    while (out->len > start && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
     buf_putc(out, '\n');
 }
 
+/* The first heading is the table's: it begins with the line. */
+static void put_title(struct buf *out, const struct field *fields, const char *title, const void *all)
+{
+    struct cell cells[COLUMNS_MOST];
+    size_t start = out->len, over = 0, count = find_cells(cells, 0, fields, NULL, all);
+    for (size_t i = 0; i < count; i++) {
+        struct field_column column = cells[i].field->column;
+        const char *heading = !i && title ? title : column.heading ? column.heading : "";
+        if (!i)
+            column = (struct field_column){.width = -column.gap - (column.width < 0 ? -column.width : column.width)};
+        over = put_column(out, &column, heading, true, !i, over);
+    }
+    end_line(out, start);
+}
+
+void fields_title(struct buf *out, const struct field *fields, const void *all)
+{
+    put_title(out, fields, NULL, all);
+}
+
 void fields_row(struct buf *out, const struct field *fields, const void *row, const void *all)
 {
-    struct buf cell = BUF_INIT;
-    for (const struct field *field = next_column(fields, 0, all); field;
-         field = next_column(fields, field->column.place, all)) {
-        buf_clear(&cell);
-        put_cell(&cell, field, row, all);
-        put_column(out, &field->column, cell.data ? cell.data : "", columns_of(&cell));
-        out->failed |= cell.failed;
+    struct buf text = BUF_INIT;
+    struct cell cells[COLUMNS_MOST];
+    size_t start = out->len, over = 0, count = find_cells(cells, 0, fields, row, all);
+    for (size_t i = 0; i < count; i++) {
+        const struct field_column *column = &cells[i].field->column;
+        buf_clear(&text);
+        put_cell(&text, &cells[i], all);
+        over = put_column(out, column, text.data ? text.data : "", column->whole, !i, over);
+        out->failed |= text.failed;
     }
-    buf_done(&cell);
+    buf_done(&text);
+    end_line(out, start);
+}
+
+void fields_table(struct buf *out, const struct field_table *table, const void *rows, size_t count, size_t size,
+                  const void *all)
+{
+    size_t most = table->most ? table->most : count;
+    if (!count)
+        return;
     buf_putc(out, '\n');
+    put_title(out, table->fields, table->title, all);
+    for (size_t i = 0; i < count && i < most; i++)
+        fields_row(out, table->fields,
+                   size ? (const void *)((const char *)rows + i * size) : ((const void *const *)rows)[i], all);
+    if (count > most)
+        buf_printf(out, "  ... and %zu more%s\n", count - most, table->more ? table->more : "");
 }

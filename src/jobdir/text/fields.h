@@ -70,13 +70,16 @@ struct field {
     const struct field *of;
     const char *choices; /* "one|two" */
     const char *about;   /* the schema's description */
-    /* The column of a table. Columns stand in the order of their numbers; 0: none. */
+    /* The column of a table. Columns stand in the order of their numbers; 0: none. Of a part the columns of its fields
+     * stand among the others; of an object too, if it has a number itself. */
     struct field_column {
         int place, gap, width; /* so many spaces before it; width < 0: to the left, cut if it is longer; 0: the last */
         const char *heading;
-        bool dash; /* 0 is shown as "-" */
+        const char *none; /* in place of what is null in JSON, or has no row */
+        bool zero;        /* 0 is shown as that, too */
+        bool whole;       /* not cut: takes of the room before the next column */
         bool (*when)(const void *all);
-        void (*text)(struct buf *out, const void *row, const void *all); /* NULL: as its type is shown */
+        void (*text)(struct buf *out, const void *row, const void *all); /* NULL: the JSON's value by its type */
     } column;
 };
 
@@ -115,8 +118,18 @@ const char *field_type_name(enum field_type type);
 /* The schema of such an object. A new reference, or NULL when out of memory. */
 json_t *fields_schema(const struct field *fields);
 
-/* Tables: the line of headings, and a line for each row. Appends both with their ends. */
+/* Tables: the line of headings, and a line for each row, without spaces at the end. Appends both with their ends. */
 void fields_title(struct buf *out, const struct field *fields, const void *all);
 void fields_row(struct buf *out, const struct field *fields, const void *row, const void *all);
+
+struct field_table {
+    const struct field *fields;
+    const char *title; /* the first heading; NULL: the column's */
+    size_t most;       /* rows that are shown; 0: all */
+    const char *more;  /* about the others, behind "... and 5 more"; NULL: nothing */
+};
+/* A whole table below an empty line; nothing without rows. Rows stand as in fields_list; size 0: pointers to them. */
+void fields_table(struct buf *out, const struct field_table *table, const void *rows, size_t count, size_t size,
+                  const void *all);
 
 #endif

@@ -42,7 +42,8 @@ static const struct field fields[] = {
     {"note", FIELD_TEXT, FIELD_AT(struct row, note), FIELD_ZERO_IS_NULL, .about = "null: none"},
     {"count", FIELD_COUNT, FIELD_AT(struct row, count), .column = {3, 1, 5, "count"}},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, cpu_ns), .column = {2, 1, 8, "cpu"}},
-    {"bytes", FIELD_BYTES, FIELD_AT(struct row, bytes), .column = {4, 1, 7, "peak", .dash = true, .when = is_wide}},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct row, bytes),
+     .column = {4, 1, 7, "peak", .none = "-", .zero = true, .when = is_wide}},
     {"rank", FIELD_INTEGER, FIELD_AT(struct row, rank), FIELD_NEGATIVE_IS_NULL},
     {"total_ns", FIELD_NS, FIELD_AT(struct row, total_ns)},
     {"ended", FIELD_BOOL, FIELD_AT(struct row, ended)},
@@ -116,9 +117,51 @@ static void test_table(void **state)
     buf_done(&out);
 }
 
+static json_t *doubled_json(const void *row, const void *all)
+{
+    const struct row *of = row;
+    return of->ended ? json_integer(2 * (json_int_t)of->count) : json_null();
+}
+
+/* What is longer than its column takes of the room behind it; columns of a part, of an object, of what JSON computes.
+ */
+static void test_rows(void **state)
+{
+    static const struct field line_fields[] = {{"line", FIELD_COUNT, FIELD_AT(struct inner, line), .column = {3, 1, 5}},
+                                               {0}};
+    static const struct field some[] = {
+        {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = {1, 2, -4, "Names", .whole = true}},
+        {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER, .of = line_fields},
+        {"inside", FIELD_OBJECT, FIELD_AT(struct row, inside), .of = inner_fields},
+        {"twice", FIELD_COUNT, .json = doubled_json, .column = {2, 1, 5, "twice", .none = "?"}},
+        {"total_ns", FIELD_NS, FIELD_AT(struct row, total_ns), FIELD_NEGATIVE_IS_NULL,
+         .column = {4, 1, 6, "total", .none = "-"}},
+        {0}};
+    static const struct row rows[] = {{.name = "longer", .count = 4, .total_ns = 8, .ended = true, .pointed = &pointed},
+                                      {.name = "longest name", .count = 4, .total_ns = -1},
+                                      {.name = "third"},
+                                      {.name = "fourth"}};
+    static const struct field_table table = {some, .most = 3, .more = " (--json lists them)"};
+    struct buf out = BUF_INIT;
+    fields_table(&out, &table, rows, 0, sizeof *rows, NULL);
+    assert_int_equal(out.len, 0);
+    fields_table(&out, &table, rows, 4, sizeof *rows, NULL);
+    assert_string_equal(out.data, "\nNames  twice        total\n"
+                                  "  longer   8     7   8 ns\n"
+                                  "  longest name ?        -\n"
+                                  "  third    ?         0 ns\n"
+                                  "  ... and 1 more (--json lists them)\n");
+    const struct row *const list[] = {&rows[2]};
+    buf_clear(&out);
+    fields_table(&out, &(struct field_table){some, .title = "Other"}, list, 1, 0, NULL);
+    assert_string_equal(out.data, "\nOther  twice        total\n"
+                                  "  third    ?         0 ns\n");
+    buf_done(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_schema),
-                                       cmocka_unit_test(test_table)};
+                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
