@@ -30,19 +30,6 @@ void mpi_text_who(struct buf *out, struct mpi_who who)
         buf_printf(out, " of program %u", who.program);
 }
 
-void mpi_text_who_cell(struct buf *out, struct mpi_who who)
-{
-    if (who.program)
-        buf_printf(out, "%6u%6d", who.program, who.rank);
-    else
-        buf_printf(out, "%7d", who.rank);
-}
-
-const char *mpi_text_who_title(bool programs)
-{
-    return programs ? " (prog rank)" : " (rank)";
-}
-
 static int by_rank(const void *a, const void *b)
 {
     int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;

@@ -18,9 +18,6 @@ struct mpi_who {
 };
 /* "rank 3", "rank 3 of program 2". */
 void mpi_text_who(struct buf *out, struct mpi_who who);
-/* A cell of a column of ranks, which has the program's number before where there are several; its title. */
-void mpi_text_who_cell(struct buf *out, struct mpi_who who);
-const char *mpi_text_who_title(bool programs);
 /* "0-3,7"; sorts the list. */
 void mpi_text_ranks(struct buf *out, int32_t *ranks, size_t count);
 /* Its name; of one without, what made it: "MPI_Comm_split 2 of MPI_COMM_WORLD". */

@@ -75,15 +75,31 @@ int report_unwatched_add(struct job_functions *all, const struct trace *trace);
 void report_unwatched_text(struct buf *out, const struct job_functions *all);
 void report_unwatched_free(struct job_functions *all);
 
-/* report/functions_text.c: the file without its folders, and the line. */
+/* report/functions_list.c: all functions, by rank, and who calls whom. */
 enum { SHOWN_FUNCTIONS = 25 };
-void report_put_source(struct buf *out, const struct job_function *function);
-
-/* report/functions_json.c: one function as JSON, which has these fields, and what one rank did in it (NULL: it was not
- * there). */
+void report_functions_text(struct buf *out, const struct job_functions *functions, size_t columns);
+extern const struct field report_functions_fields[]; /* of the struct job_functions */
+/* One function as JSON, which has these fields, and what one rank did in it (NULL: it was not there). */
 extern const struct field report_function_fields[];
 json_t *report_function_json(const struct job_function *function);
 const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
                                                         const struct job_function *function, struct mpi_who who);
+/* Its name with the file without folders, and the line; the second: these only. */
+void report_put_function(struct buf *out, const struct job_function *function);
+void report_put_source(struct buf *out, const struct job_function *function);
+/* What the number of its calls does not say. */
+void report_put_remarks(struct buf *out, const struct job_function *function);
+/* Nothing is known but how often it was called, and for how long in all; that is not known, either. */
+bool report_only_counted(const struct job_function *function);
+bool report_time_unknown(const struct job_function *function);
+double report_share(double part, double whole); /* percent */
+/* Under the title of a table in which something is missing that nobody asked to leave out. */
+void report_put_not_whole(struct buf *out, const struct job_functions *functions, bool times);
+/* For people: its program only if there are several. */
+struct mpi_who report_shown_who(const struct job_functions *functions, struct mpi_who who);
+
+/* report/functions_slowest.c: the slowest calls, and those of threads that crashed. */
+void report_slowest_text(struct buf *out, const struct job_functions *functions);
+extern const struct field report_slowest_fields[]; /* of the struct job_functions */
 
 #endif

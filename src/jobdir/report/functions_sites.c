@@ -133,24 +133,16 @@ void report_sites_free(struct job_functions *all)
     arena_done(&all->names);
 }
 
-void report_put_sites(struct buf *out, const struct job_functions *functions)
+static void put_place(struct buf *out, const void *row, const void *all)
 {
-    size_t shown = 0;
-    for (const struct job_site *site = functions->sites; site && functions->sites_named && shown < SHOWN_SITES;
-         site = site->hh.next, shown++) {
-        if (!shown)
-            buf_puts(out, "\nCalls come from    calls  function, from\n");
-        text_ns_in(out, site->total_ns, 15);
-        buf_printf(out, " %8" PRIu64 "  ", site->calls);
-        text_function(out, site->function->name, site->function->file);
-        buf_puts(out, " from ");
-        text_show(out, text_base(*site->file ? site->file : site->module));
-        buf_printf(out, *site->file ? ":%" PRIu64 : "+0x%" PRIx64, *site->file ? site->line : site->offset);
-        if (*site->caller) {
-            buf_puts(out, " in ");
-            text_show(out, site->caller);
-        }
-        buf_putc(out, '\n');
+    const struct job_site *site = row;
+    text_function(out, site->function->name, site->function->file);
+    buf_puts(out, " from ");
+    text_show(out, text_base(*site->file ? site->file : site->module));
+    buf_printf(out, *site->file ? ":%" PRIu64 : "+0x%" PRIx64, *site->file ? site->line : site->offset);
+    if (*site->caller) {
+        buf_puts(out, " in ");
+        text_show(out, site->caller);
     }
 }
 
@@ -168,9 +160,10 @@ const struct field report_site_fields[] = {
     {"from_module", FIELD_TEXT, FIELD_AT(struct job_site, module)},
     {"from_offset", FIELD_COUNT, FIELD_AT(struct job_site, offset),
      .about = "the return address, as the file of the module has it"},
-    {"calls", FIELD_COUNT, FIELD_AT(struct job_site, calls)},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_site, calls), .column = {2, 1, 8, "calls"}},
     {"total_ns", FIELD_NS, FIELD_AT(struct job_site, total_ns),
-     .about = "of calls inside each other from one place, the outermost"},
+     .about = "of calls inside each other from one place, the outermost", .column = {1, 0, 15, "Calls come from"}},
+    {.type = FIELD_SHOWN, .column = {3, 2, 0, "function, from", .text = put_place}},
     {0}};
 
 json_t *report_sites_json(const void *functions, const void *all)
@@ -181,4 +174,14 @@ json_t *report_sites_json(const void *functions, const void *all)
          site && count < FUNCTIONS_SITES; site = site->hh.next, count++)
         json_array_append_new(list, fields_json(report_site_fields, site, functions));
     return list;
+}
+
+void report_put_sites(struct buf *out, const struct job_functions *functions)
+{
+    const struct job_site *list[SHOWN_SITES];
+    size_t count = 0;
+    for (const struct job_site *site = functions->sites; site && functions->sites_named && count < SHOWN_SITES;
+         site = site->hh.next)
+        list[count++] = site;
+    fields_table(out, &(struct field_table){report_site_fields}, list, count, 0, functions);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What traces say, for people. */
+/* Section of a report: what traces say, and what recording them cost. The table of functions and single calls have
+ * files of their own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,74 +8,11 @@
 
 #include "base/cleanup.h"
 #include "jobdir/text/notes_json.h"
-#include "jobdir/trace/calls.h"
-#include "jobdir/report/mpi_report.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
-enum {
-    SUMMARY_FUNCTIONS = 4,
-    SUMMARY_PROBLEMS = 3,
-    SHOWN_BY_RANK = 10,
-    SHOWN_CALLERS = 12,
-    SHOWN_CALLEES = 6,
-    NAME_WIDTH = 44,
-    WIDE = 110,         /* columns in which all of a function's times have room */
-    SHOWN_VALUES = 100, /* characters of a slow call's arguments, and of its result */
-};
-
-void report_put_source(struct buf *out, const struct job_function *function)
-{
-    if (!function->file[0])
-        return;
-    buf_puts(out, "  ");
-    text_show(out, text_base(function->file));
-    if (function->line)
-        buf_printf(out, ":%" PRIu32, function->line);
-}
-
-static double share(double part, double whole)
-{
-    return whole > 0 ? 100 * part / whole : 0;
-}
-
-/* Then nothing is known but how often it was called and for how long in all. */
-static bool only_counted(const struct job_function *function)
-{
-    return function->counted == function->calls;
-}
-
-/* The same, and for how long is not known either. */
-static bool none_kept(const struct job_function *function)
-{
-    return function->unkept && function->counted + function->unkept == function->calls;
-}
-
-/* All its calls were open at the last record, or the records of their ends are missing: how long they took is not
- * known. */
-static bool never_ended(const struct job_function *function)
-{
-    uint64_t undated = function->open + function->lost;
-    return undated && undated == function->calls && function->total_ns <= 0;
-}
-
-/* What the number of calls does not say. */
-static void put_remarks(struct buf *out, const struct job_function *function)
-{
-    if (function->thinned)
-        buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
-    if (function->counted && !only_counted(function))
-        buf_printf(out, "  (%" PRIu64 " only counted)", function->counted);
-    if (function->unkept)
-        buf_printf(out, "  (%" PRIu64 " not kept)", function->unkept);
-    if (function->unwound)
-        buf_printf(out, "  (%" PRIu64 " unwound)", function->unwound);
-    if (function->open)
-        buf_printf(out, "  (%" PRIu64 " open at the end)", function->open);
-    if (function->lost)
-        buf_printf(out, "  (of %" PRIu64 " the end is missing)", function->lost);
-}
+enum { SUMMARY_FUNCTIONS = 4, SUMMARY_PROBLEMS = 3 };
 
 /* ---- cost and problems ---- */
 
@@ -212,19 +150,19 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
         for (const struct job_function *function = functions->functions; function && shown < SUMMARY_FUNCTIONS;
              function = function->hh.next, shown++) {
             buf_puts(out, shown ? "             " : "  functions  ");
-            bool unknown = never_ended(function) || none_kept(function);
+            bool unknown = report_time_unknown(function);
             if (unknown)
                 buf_printf(out, "%8s", "?");
             else
-                text_ns_in(out, only_counted(function) ? function->total_ns : function->self_ns, 8);
-            if (only_counted(function) || unknown)
-                buf_puts(out, only_counted(function) ? " in all  " : "         ");
+                text_ns_in(out, report_only_counted(function) ? function->total_ns : function->self_ns, 8);
+            if (report_only_counted(function) || unknown)
+                buf_puts(out, report_only_counted(function) ? " in all  " : "         ");
             else
-                buf_printf(out, " %5.1f%%  ", share(function->self_ns, functions->self_ns));
+                buf_printf(out, " %5.1f%%  ", report_share(function->self_ns, functions->self_ns));
             text_function(out, function->name, function->file);
             buf_printf(out, "  x %" PRIu64, function->calls);
             report_put_source(out, function);
-            put_remarks(out, function);
+            report_put_remarks(out, function);
             buf_putc(out, '\n');
         }
         if (HASH_COUNT(functions->functions) > shown)
@@ -238,282 +176,14 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
     put_problems(out, functions, warnings, "  tracing    ", SUMMARY_PROBLEMS);
 }
 
-/* ---- the sections of the report ---- */
-
-/* Mean, least and greatest time of a call are shown where there is room for them. */
-static void put_row(struct buf *out, const struct job_functions *functions, const struct job_function *function,
-                    bool wide)
-{
-    double cpu_ns, kept = (double)(function->calls - function->counted - function->unkept);
-    bool counted = only_counted(function), unknown = never_ended(function) || none_kept(function);
-    bool split = !unknown && !counted && job_cpu_ns(function->self_ns, &function->self_spent, &cpu_ns);
-    if (counted) {
-        buf_printf(out, "%16s", "only counted");
-    } else if (unknown) {
-        buf_printf(out, "%10s%6s", "?", "");
-    } else {
-        text_ns_in(out, function->self_ns, 10);
-        buf_printf(out, "%5.1f%%", share(function->self_ns, functions->self_ns));
-    }
-    if (split) {
-        text_ns_in(out, cpu_ns, 10);
-        text_ns_in(out, function->self_spent.waiting_ns, 10);
-    } else {
-        buf_printf(out, "%10s%10s", counted ? "" : "?", counted ? "" : "?");
-    }
-    if (unknown)
-        buf_printf(out, "%11s", "?");
-    else
-        text_ns_in(out, function->total_ns, 11);
-    buf_printf(out, " %9" PRIu64, function->calls);
-    if (!wide)
-        return;
-    if (unknown || counted) {
-        if (counted && function->calls)
-            text_ns_in(out, function->total_ns / (double)function->calls, 10);
-        buf_printf(out, "%*s", counted && function->calls ? 20 : 30, "");
-        return;
-    }
-    text_ns_in(out, function->sum_ns / kept, 10);
-    text_ns_in(out, function->min_ns, 10);
-    text_ns_in(out, function->max_ns, 10);
-}
-
-/* Others had the processor: worth a word where it is much of what it took. */
-static void put_preempted(struct buf *out, const struct job_function *function)
-{
-    double cpu_ns;
-    if (only_counted(function) || !job_cpu_ns(function->self_ns, &function->self_spent, &cpu_ns) ||
-        function->self_spent.preempted_ns < function->self_ns / 20)
-        return;
-    buf_puts(out, "  (preempted ");
-    text_ns(out, function->self_spent.preempted_ns);
-    buf_putc(out, ')');
-}
-
-/* Under the title of a table in which something is missing that nobody asked to leave out. */
-static void put_not_whole(struct buf *out, const struct job_functions *functions, bool times)
-{
-    uint64_t missing = functions->overwritten + functions->discarded;
-    if (missing)
-        buf_printf(out, "  not whole: of %" PRIu64 " events %" PRIu64 " are missing%s\n", functions->events + missing,
-                   missing, times ? "; their time counts as that of the calls around them" : "");
-    else if (functions->incomplete)
-        buf_puts(out, "  not whole: only a part of the trace was read\n");
-    else if (functions->functions_omitted || functions->threads_omitted || functions->too_deep)
-        buf_puts(out, "  not whole: some calls are missing (see Tracing)\n");
-}
-
-static void put_functions(struct buf *out, const struct job_functions *functions, size_t columns)
-{
-    bool wide = !columns || columns >= WIDE;
-    size_t shown = 0, count = HASH_COUNT(functions->functions);
-    if (!count)
-        return;
-    buf_printf(out, "\nFunctions self             cpu   waiting      total     calls%s  function\n",
-               wide ? "      mean       min       max" : "");
-    put_not_whole(out, functions, true);
-    report_unwatched_text(out, functions);
-    for (const struct job_function *function = functions->functions; function && shown < SHOWN_FUNCTIONS;
-         function = function->hh.next, shown++) {
-        put_row(out, functions, function, wide);
-        buf_puts(out, "  ");
-        text_function(out, function->name, function->file);
-        report_put_source(out, function);
-        put_preempted(out, function);
-        put_remarks(out, function);
-        buf_putc(out, '\n');
-    }
-    if (count > shown)
-        buf_printf(out, "  ... and %zu more with less time of their own (--json lists all)\n", count - shown);
-}
-
-/* For people: its program only if there are several. */
-static struct mpi_who shown_who(const struct job_functions *functions, struct mpi_who who)
-{
-    return (struct mpi_who){who.rank, functions->programs.count > 1 ? who.program : 0};
-}
-
-/* Own times; of functions that are only counted all of it. */
-static void put_by_rank(struct buf *out, const struct job_functions *functions)
-{
-    size_t shown = 0;
-    for (const struct job_function *each = functions->functions;
-         each && functions->rank_count > 1 && shown < SHOWN_BY_RANK; each = each->hh.next) {
-        struct mpi_spread spread = {0};
-        for (size_t i = 0; i < functions->rank_count; i++) {
-            const struct job_function_rank *cell = report_function_by_rank(functions, each, functions->ranks[i]);
-            double ns = !cell ? 0 : only_counted(each) ? cell->total_ns : cell->self_ns;
-            mpi_spread_add(&spread, shown_who(functions, functions->ranks[i]), ns);
-        }
-        if (spread.most <= 0)
-            continue;
-        if (!shown++)
-            mpi_spread_title(out, "Functions by rank", functions->programs.count > 1);
-        mpi_spread_put(out, &spread);
-        text_function(out, each->name, each->file);
-        report_put_source(out, each);
-        buf_putc(out, '\n');
-    }
-}
-
-static void put_edge(struct buf *out, const struct job_edge *edge)
-{
-    _cleanup_(buf_done) struct buf name = BUF_INIT;
-    text_function(&name, edge->key.function->name, edge->key.function->file);
-    buf_puts(out, "    ");
-    text_column(out, name.data ? name.data : "", NAME_WIDTH);
-    buf_printf(out, " %10" PRIu64 " x", edge->calls);
-    text_ns_in(out, edge->total_ns, 12);
-    buf_putc(out, '\n');
-}
-
-static void put_callees(struct buf *out, const struct job_functions *functions, const struct job_function *caller)
-{
-    size_t shown = 0, more = 0;
-    for (const struct job_edge *edge = functions->edges; edge; edge = edge->hh.next) {
-        if (edge->key.caller != caller)
-            continue;
-        if (shown == SHOWN_CALLEES) {
-            more++;
-            continue;
-        }
-        shown++;
-        put_edge(out, edge);
-    }
-    if (more)
-        buf_printf(out, "    ... and %zu more\n", more);
-}
-
-/* Callers in the order of the time of what they call, each with what it calls. */
-static void put_graph(struct buf *out, const struct job_functions *functions)
-{
-    const struct job_function *done[SHOWN_CALLERS];
-    size_t count = 0, left = 0;
-    for (const struct job_edge *edge = functions->edges; edge; edge = edge->hh.next) {
-        bool known = !edge->key.caller;
-        for (size_t i = 0; i < count && !known; i++)
-            known = done[i] == edge->key.caller;
-        if (known)
-            continue;
-        if (count == SHOWN_CALLERS) {
-            left++;
-            continue;
-        }
-        done[count++] = edge->key.caller;
-        if (count == 1) {
-            buf_puts(out, "\nWho calls whom\n");
-            put_not_whole(out, functions, true);
-        }
-        buf_puts(out, "  ");
-        text_function(out, edge->key.caller->name, edge->key.caller->file);
-        report_put_source(out, edge->key.caller);
-        buf_putc(out, '\n');
-        put_callees(out, functions, edge->key.caller);
-    }
-    if (left)
-        buf_printf(out, "  ... and %zu more pairs of other callers (--json lists all)\n", left);
-}
-
-/* As far as they fit into a line that people read; --json has more of them. */
-static void put_values(struct buf *out, const char *before, const char *values, const char *behind)
-{
-    size_t len = values ? strlen(values) : 0, shown = len ? text_fit(values, len, SHOWN_VALUES) : 0;
-    buf_printf(out, "%s%.*s%s%s", before, (int)shown, len ? values : "", shown < len ? "..." : "", behind);
-}
-
-static void put_slowest(struct buf *out, const struct job_functions *functions)
-{
-    if (!functions->slowest_count)
-        return;
-    buf_printf(out, "\nSlowest calls, at most %d of a function\n", FUNCTIONS_SLOWEST_EACH);
-    put_not_whole(out, functions, false);
-    for (size_t i = 0; i < functions->slowest_count; i++) {
-        const struct job_slow_call *call = &functions->slowest[i];
-        text_ns_in(out, call->ns, 11);
-        buf_printf(out, "  at %.6f s  ", call->start_seconds);
-        text_function(out, call->function->name, call->function->file);
-        put_values(out, "(", call->arguments, ")");
-        if (call->result)
-            put_values(out, " = ", call->result, "");
-        if (call->timed && call->time.cpu_ns < 0.9 * call->ns) {
-            buf_puts(out, "  ");
-            call_put_time(out, &call->time);
-        }
-        report_put_source(out, call->function);
-        if (call->where)
-            buf_printf(out, "  %s", call->where);
-        if (strcmp(call->how, "returned") != 0)
-            buf_printf(out, "  %s", strcmp(call->how, "open") == 0 ? "still open at the end" : call->how);
-        buf_puts(out, call->who.rank >= 0 ? "  " : "");
-        if (call->who.rank >= 0)
-            mpi_text_who(out, shown_who(functions, call->who));
-        else if (functions->processes > 1 || call->tid != (uint32_t)call->pid)
-            buf_printf(out, "  pid %d", (int)call->pid);
-        if (call->tid != (uint32_t)call->pid)
-            buf_printf(out, " thread %u", call->tid);
-        buf_putc(out, '\n');
-    }
-}
-
-static void put_lines(struct buf *out, const char *lines)
-{
-    for (const char *line = lines; line && *line;) {
-        const char *end = strchr(line, '\n');
-        int len = end ? (int)(end - line) : (int)strlen(line);
-        buf_printf(out, "    %.*s\n", len, line);
-        line = end ? end + 1 : NULL;
-    }
-}
-
-bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most)
-{
-    for (size_t i = 0; functions && i < functions->crash_count; i++) {
-        const char *line = functions->crashes[i].stack;
-        if (functions->crashes[i].pid != pid || !line || !*line)
-            continue;
-        for (size_t shown = 0; most && line && *line; shown++) {
-            const char *end = strchr(line, '\n');
-            if (shown == most && end && end[1]) {
-                buf_puts(out, "    ... and those around it\n");
-                break;
-            }
-            size_t len = end ? (size_t)(end - line) : strlen(line), room = text_fit(line, len, SHOWN_VALUES);
-            buf_printf(out, "    %s %.*s%s\n", shown ? "in" : "  ", (int)room, line, room < len ? "..." : "");
-            line = end ? end + 1 : NULL;
-        }
-        return true;
-    }
-    return false;
-}
-
-static void put_crashes(struct buf *out, const struct job_functions *functions)
-{
-    for (size_t i = 0; i < functions->crash_count; i++) {
-        const struct job_crash_calls *crash = &functions->crashes[i];
-        char name[32];
-        buf_printf(out, "\nCrash of process %d, thread %u: %s at %.6f s, address 0x%" PRIx64 "\n", (int)crash->pid,
-                   crash->tid, text_signal(crash->signal, name, sizeof name), crash->seconds, crash->address);
-        if (crash->stack && crash->stack[0])
-            buf_puts(out, "  open calls, the innermost first\n");
-        put_lines(out, crash->stack);
-        if (crash->last && crash->last[0])
-            buf_puts(out, "  the last ones that ended\n");
-        put_lines(out, crash->last);
-    }
-}
-
 void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings, size_t columns)
 {
     if (!functions)
         return;
     if (functions->processes) {
-        put_functions(out, functions, columns);
-        put_by_rank(out, functions);
-        put_graph(out, functions);
+        report_functions_text(out, functions, columns);
         report_put_sites(out, functions);
-        put_slowest(out, functions);
-        put_crashes(out, functions);
+        report_slowest_text(out, functions);
         buf_puts(out, "\nTracing\n  ");
         put_cost(out, functions);
         buf_putc(out, '\n');
@@ -532,4 +202,78 @@ void report_trace_text(struct buf *out, const struct job_report *report, struct 
         job_functions_text(out, report->functions, warnings, style.columns);
     else
         job_functions_summary(out, report->functions, warnings);
+}
+
+/* ---- for programs ---- */
+
+static json_t *complete_json(const void *row, const void *all)
+{
+    return json_boolean(!((const struct job_functions *)row)->incomplete);
+}
+
+static json_t *problem_texts(const void *row, const void *all)
+{
+    json_t *texts = json_array(), *note;
+    size_t index;
+    json_array_foreach(((const struct job_functions *)row)->problems, index, note)
+    {
+        json_array_append(texts, json_object_get(note, "text"));
+    }
+    return texts;
+}
+
+static const struct field trace_fields[] = {
+    {"events", FIELD_COUNT, FIELD_AT(struct job_functions, events), .about = "recorded"},
+    {"discarded", FIELD_COUNT, FIELD_AT(struct job_functions, discarded), .about = "that found no room"},
+    {"waits_ran_out", FIELD_COUNT, FIELD_AT(struct job_functions, waits_ran_out),
+     .about = "how often a thread waited for room in vain (--overflow wait)"},
+    {"waits_dropped", FIELD_COUNT, FIELD_AT(struct job_functions, waits_dropped),
+     .about = "how many of discarded were dropped after such a wait"},
+    {"overwritten", FIELD_COUNT, FIELD_AT(struct job_functions, overwritten),
+     .about = "recorded, but given way to later ones in the flight recorder"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct job_functions, bytes), .about = "on disk"},
+    {"cost_seconds", FIELD_SECONDS, FIELD_AT(struct job_functions, cost_seconds),
+     .about = "estimated time that recording took in the traced threads; at most what the job used of the processors, "
+              "and, where nothing is missing, what its functions took"},
+    {"threads_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, threads_omitted),
+     .about = "threads that there was no place for"},
+    {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
+     .about = "calls of functions that there was no place for"},
+    {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),
+     .about = "calls that were deeper than can be followed"},
+    {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
+    {"complete", FIELD_BOOL, .json = complete_json, .about = "false: only a part was read"},
+    {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
+     .about = "calls that were left out to keep the rate (--rate)"},
+    {"min_time_ns", FIELD_NS, FIELD_AT(struct job_functions, min_time_ns),
+     .about = "shorter calls were left out (--min-time); 0: none"},
+    {"max_depth", FIELD_COUNT, FIELD_AT(struct job_functions, max_depth),
+     .about = "deeper calls were left out (--max-depth); 0: none"},
+    {"problems", FIELD_LIST, .json = problem_texts, .of = fields_texts},
+    {"notes", FIELD_LIST, FIELD_AT(struct job_functions, problems), .of = notes_fields,
+     .about = "the problems with what is known of each; said: only a text"},
+    {"unwatched", FIELD_LIST, FIELD_AT(struct job_functions, unwatched), .of = fields_texts,
+     .about =
+         "programs of which it is not known when their threads had a processor, or not for all of the time, and why"},
+    {0}};
+
+/* Of a struct job_functions. */
+const struct field report_trace_fields[] = {{"", FIELD_PART, .of = report_functions_fields},
+                                            {"call_sites", FIELD_LIST, .json = report_sites_json,
+                                             .of = report_site_fields,
+                                             .about = "where functions are called from, at most 100, most time first"},
+                                            {"", FIELD_PART, .of = report_slowest_fields},
+                                            {"trace", FIELD_OBJECT, .of = trace_fields,
+                                             .about = "what tracing recorded and cost; all 0 where nothing was traced"},
+                                            {0}};
+
+void job_functions_json(json_t *report, const struct job_functions *functions)
+{
+    static const struct job_functions none;
+    fields_add(report, report_trace_fields, functions ? functions : &none, NULL);
+}
+
+void report_trace_json(json_t *object, const struct job_report *report)
+{
+    job_functions_json(object, report->functions);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of jobdir: between the files of the report of MPI for people (report/mpi_head.c: how it begins, and what went
- * wrong; report/mpi_text.c: the tables).
+ * wrong; report/mpi_text.c: all sections; the others: one each).
  */
 #ifndef SCRY_JOBDIR_REPORT_MPI_INTERNAL_H
 #define SCRY_JOBDIR_REPORT_MPI_INTERNAL_H
@@ -24,6 +24,32 @@ struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_
 
 void mpi_report_put_head(struct buf *out, const struct mpi_report *report);
 void mpi_report_put_problems(struct buf *out, const struct mpi_report *report);
+
+/* report/mpi_ranks.c: the ranks; one of them alone, and its threads. */
+extern const struct field mpi_rank_fields[];
+json_t *mpi_report_ranks_json(const void *row, const void *all);
+void mpi_report_put_ranks(struct buf *out, const struct mpi_report *report);
+void mpi_report_put_balance(struct buf *out, const struct mpi_report *report);
+void mpi_report_put_rank(struct buf *out, const struct mpi_report *report, size_t index);
+void mpi_report_put_threads(struct buf *out, const struct mpi_stats *stats);
+
+/* report/mpi_calls.c: calls of MPI, struct mpi_stats_row and struct mpi_stats_clock, of all ranks or of one. */
+struct mpi_report_calls {
+    const struct mpi_stats_row *rows, *spans;
+    size_t row_count, span_count;
+    const struct mpi_stats_clock *outermost, *blocking;
+    uint64_t finalized, others_count, others_ns;
+};
+extern const struct field mpi_call_fields[], mpi_time_fields[];
+json_t *mpi_report_calls_json(const struct mpi_stats_row *rows, size_t count, const void *all);
+void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls);
+/* "  (2 more open: 3.2 s)": calls that have not ended. */
+void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns);
+
+/* report/mpi_sites.c: call sites. */
+extern const struct field mpi_site_fields[];
+json_t *mpi_report_sites_json(const void *row, const void *all);
+void mpi_report_put_sites(struct buf *out, const struct mpi_report *report);
 
 /* report/mpi_comms.c: the communicators, of which each is a struct mpi_report_comm of a struct mpi_report. */
 extern const struct field mpi_comm_fields[];

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of one rank alone, and how evenly things are spread over all of them. */
+/* Section of the report of MPI: its ranks, and how evenly things are spread over them. */
 #include <errno.h>
-#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 
+#include "base/cleanup.h"
+#include "jobdir/mpi/ends.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"
+
+enum { SHOWN_RANKS = 32, /* singly; of more, the ends of the list by share */ SHOWN_ENDS = 8 };
 
 int mpi_report_only(struct mpi_report *report, int32_t rank)
 {
@@ -29,6 +34,270 @@ struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_
     return (struct mpi_who){stats->rank, report->worlds > 1 ? report->world_of[index] + 1 : 0};
 }
 
+/* ---- threads ---- */
+
+static void put_is_rank(struct buf *out, const void *row, const void *all)
+{
+    buf_puts(out, ((const struct mpi_stats_thread *)row)->is_main ? "the rank" : "");
+}
+
+static const struct field thread_fields[] = {
+    {"tid", FIELD_INTEGER, FIELD_AT(struct mpi_stats_thread, tid), .column = {1, 2, 8, "Threads"}},
+    {"is_rank", FIELD_BOOL, FIELD_AT(struct mpi_stats_thread, is_main), .about = "it called MPI_Init",
+     .column = {6, 2, 0, .text = put_is_rank}},
+    {"name", FIELD_TEXT, FIELD_AT(struct mpi_stats_thread, name), .column = {2, 2, -16}},
+    {"errors", FIELD_COUNT, FIELD_AT(struct mpi_stats_thread, errors),
+     .about = "calls that returned another than MPI_SUCCESS"},
+    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, outermost), .of = mpi_time_fields, .column = {.place = 3}},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, blocking), .of = mpi_time_fields},
+    {0}};
+
+/* ---- ranks ---- */
+
+struct rank_row {
+    const struct mpi_stats *stats;
+    const struct mpi_stats_clock *time, *blocking;
+    uint32_t world;
+};
+
+static json_t *end_signal_json(const void *row, const void *all)
+{
+    int status = ((const struct mpi_stats_end *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? json_integer(WTERMSIG(status)) : json_null();
+}
+
+static json_t *end_code_json(const void *row, const void *all)
+{
+    int status = ((const struct mpi_stats_end *)row)->status;
+    return status != JOB_STATUS_UNKNOWN && WIFEXITED(status) ? json_integer(WEXITSTATUS(status)) : json_null();
+}
+
+static const struct field end_fields[] = {
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct mpi_stats_end, seconds), .about = "since the start of the job"},
+    {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = end_signal_json},
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = end_code_json},
+    {"first", FIELD_BOOL, FIELD_AT(struct mpi_stats_end, first),
+     .about = "of its MPI_COMM_WORLD the first that ended, and without MPI_Finalize"},
+    {0}};
+
+/* As the records of the job have it. */
+static json_t *end_json(const void *row, const void *all)
+{
+    const struct mpi_stats_end *end = &((const struct mpi_stats *)row)->end;
+    return end->known ? fields_json(end_fields, end, all) : json_null();
+}
+
+static json_t *state_json(const void *row, const void *all)
+{
+    const char *fate = mpi_report_fate(row);
+    return json_string(*fate ? fate : "ended");
+}
+
+static json_t *abort_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return stats->aborted ? json_integer(stats->abort_code) : json_null();
+}
+
+static json_t *reset_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return stats->resets ? json_integer((json_int_t)stats->reset_ns) : json_null();
+}
+
+static json_t *calls_json(const void *row, const void *all)
+{
+    return mpi_report_calls_json(((const struct mpi_stats *)row)->rows, ((const struct mpi_stats *)row)->row_count,
+                                 all);
+}
+
+static json_t *spans_json(const void *row, const void *all)
+{
+    return mpi_report_calls_json(((const struct mpi_stats *)row)->spans, ((const struct mpi_stats *)row)->span_count,
+                                 all);
+}
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    return fields_list(thread_fields, stats->threads, stats->thread_count, sizeof *stats->threads, all);
+}
+
+static void put_end(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_stats *stats = row;
+    buf_puts(out, stats->running ? "running" : "");
+    mpi_end_text(out, stats);
+}
+
+static const struct field stats_fields[] = {
+    {"rank", FIELD_INTEGER, FIELD_AT(struct mpi_stats, rank), .column = {2, 2, 5, "Rank"}},
+    {"node", FIELD_TEXT, FIELD_AT(struct mpi_stats, node), .column = {3, 2, -14, "host"}},
+    {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_stats, pid), .column = {4, 1, 8, "pid"}},
+    {"program", FIELD_TEXT, FIELD_AT(struct mpi_stats, exe)},
+    {"library", FIELD_TEXT, FIELD_AT(struct mpi_stats, library), .about = "openmpi or mpich"},
+    {"thread_level", FIELD_INTEGER, FIELD_AT(struct mpi_stats, thread_level),
+     .about = "0 MPI_THREAD_SINGLE to 3 MPI_THREAD_MULTIPLE; -1: not known"},
+    {"state", FIELD_TEXT, .json = state_json,
+     .about = "ended, running, died without MPI_Finalize, called MPI_Abort, never called MPI_Init, ended inside of "
+              "MPI_Init, not counted to the end"},
+    {"end", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = end_json, .of = end_fields,
+     .about = "how its process ended; null: it runs, or nobody saw it"},
+    {"spawned", FIELD_BOOL, FIELD_AT(struct mpi_stats, spawned), .about = "its program was started by MPI_Comm_spawn"},
+    {"abort_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = abort_json},
+    {"fault", FIELD_TEXT, FIELD_AT(struct mpi_stats, fault), FIELD_ZERO_IS_NULL, .about = "why counting stopped"},
+    {"omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, omitted),
+     .about = "calls, requests and bytes that found no room"},
+    {"receives_freed", FIELD_COUNT, FIELD_AT(struct mpi_stats, receives_freed),
+     .about = "receives given up by MPI_Request_free: what they got is in no number"},
+    {"resets", FIELD_COUNT, FIELD_AT(struct mpi_stats, resets),
+     .about = "how often counting began anew: what was before is in no number"},
+    {"reset_ns", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = reset_json,
+     .about = "when, the last time: after MPI_Init; null: never"},
+    {"paused_ns", FIELD_NS, FIELD_AT(struct mpi_stats, paused_ns),
+     .about = "between MPI_Init and MPI_Finalize, in which nothing was counted; but before a reset"},
+    {"init_ns", FIELD_NS, FIELD_AT(struct mpi_stats, init_ns)},
+    {"finalize_ns", FIELD_NS, FIELD_AT(struct mpi_stats, finalize_ns)},
+    {"started_seconds", FIELD_SECONDS, FIELD_AT(struct mpi_stats, started_wall_ns), .about = "since 1970"},
+    {"calls", FIELD_LIST, .json = calls_json, .of = mpi_call_fields},
+    {"spans", FIELD_LIST, .json = spans_json, .of = mpi_call_fields,
+     .about = "non-blocking operations, from their begin to their completion"},
+    {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
+    {.type = FIELD_SHOWN, .column = {10, 2, 0, .text = put_end}},
+    {0}};
+
+static json_t *share_json(const void *row, const void *all)
+{
+    const struct mpi_stats_clock *clock = row;
+    return json_real(clock->total_ns ? (double)clock->communicate_ns / (double)clock->total_ns : 0);
+}
+
+static void put_share(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_stats_clock *clock = row;
+    buf_printf(out, "%.2f %%", mpi_report_percent(clock->communicate_ns, clock->total_ns));
+}
+
+static const struct field share_fields[] = {
+    {"run_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
+     .about = "from MPI_Init's return to MPI_Finalize's entry", .column = {5, 1, 11, "run time", .none = "-"}},
+    {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns),
+     .column = {6, 0, 12, "computation", .none = "-"}},
+    {"communication_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_ns),
+     .about = "inside any outermost call", .column = {7, 0, 14, "communication", .none = "-"}},
+    {"share", FIELD_NUMBER, .json = share_json, .about = "of communication",
+     .column = {8, 1, 9, "in MPI", .none = "-", .text = put_share}},
+    {0}};
+
+static void put_blocking(struct buf *out, const void *row, const void *all)
+{
+    const struct rank_row *rank = row;
+    if (rank->time)
+        put_share(out, rank->blocking, all);
+    else
+        buf_putc(out, '-');
+}
+
+static bool has_programs(const void *all)
+{
+    return ((const struct mpi_report *)all)->worlds > 1;
+}
+
+static void put_program(struct buf *out, const void *row, const void *all)
+{
+    buf_printf(out, "%u", ((const struct rank_row *)row)->world + 1);
+}
+
+const struct field mpi_rank_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct rank_row, stats), FIELD_POINTER, .of = stats_fields},
+    {"", FIELD_PART, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = share_fields},
+    {"world", FIELD_COUNT, FIELD_AT(struct rank_row, world), .about = "which MPI_COMM_WORLD of the job, from 0",
+     .column = {1, 0, 4, "Prog", .when = has_programs, .text = put_program}},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct rank_row, blocking), FIELD_POINTER, .of = mpi_time_fields,
+     .about = "inside blocking calls only"},
+    {"time", FIELD_OBJECT, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = mpi_time_fields},
+    {.type = FIELD_SHOWN, .column = {9, 1, 10, "blocking", .text = put_blocking}},
+    {0}};
+
+static struct rank_row rank_row_of(const struct mpi_report *report, size_t index)
+{
+    const struct mpi_stats *stats = &report->set.ranks[index];
+    return (struct rank_row){stats, mpi_report_clock(stats, false), mpi_report_clock(stats, true),
+                             report->world_of[index]};
+}
+
+json_t *mpi_report_ranks_json(const void *row, const void *all)
+{
+    const struct mpi_report *report = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < report->set.count; i++) {
+        const struct rank_row rank = rank_row_of(report, i);
+        json_array_append_new(list, fields_json(mpi_rank_fields, &rank, all));
+    }
+    return list;
+}
+
+/* ---- for people ---- */
+
+static void put_rank(struct buf *out, const struct mpi_report *report, size_t index)
+{
+    struct rank_row row = rank_row_of(report, index);
+    row.time = row.time->total_ns ? row.time : NULL;
+    fields_row(out, mpi_rank_fields, &row, report);
+}
+
+struct ordered {
+    double share;
+    size_t index;
+};
+
+static int by_share(const void *a, const void *b)
+{
+    const struct ordered *left = a, *right = b;
+    if (left->share != right->share)
+        return left->share < right->share ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+void mpi_report_put_ranks(struct buf *out, const struct mpi_report *report)
+{
+    size_t count = report->set.count;
+    buf_putc(out, '\n');
+    fields_title(out, mpi_rank_fields, report);
+    if (count <= SHOWN_RANKS) {
+        for (size_t i = 0; i < count; i++)
+            put_rank(out, report, i);
+        return;
+    }
+    _cleanup_(freep) struct ordered *list = calloc(count, sizeof *list);
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = (struct ordered){mpi_report_share(&report->set.ranks[i]), i};
+    if (!list)
+        return;
+    qsort(list, count, sizeof *list, by_share);
+    for (size_t i = 0; i < SHOWN_ENDS; i++)
+        put_rank(out, report, list[i].index);
+    buf_printf(out, "    ... %zu ranks between these (--json lists them, --rank N shows one)\n",
+               count - 2 * SHOWN_ENDS);
+    for (size_t i = count - SHOWN_ENDS; i < count; i++)
+        put_rank(out, report, list[i].index);
+}
+
+void mpi_report_put_rank(struct buf *out, const struct mpi_report *report, size_t index)
+{
+    buf_putc(out, '\n');
+    fields_title(out, mpi_rank_fields, report);
+    put_rank(out, report, index);
+}
+
+void mpi_report_put_threads(struct buf *out, const struct mpi_stats *stats)
+{
+    size_t count = stats->thread_count > 1 ? stats->thread_count : 0;
+    fields_table(out, &(struct field_table){thread_fields}, stats->threads, count, sizeof *stats->threads, stats);
+}
+
+/* ---- how evenly things are spread ---- */
+
 void mpi_spread_add(struct mpi_spread *spread, struct mpi_who who, double value)
 {
     if (!spread->count || value < spread->least) {
@@ -43,19 +312,118 @@ void mpi_spread_add(struct mpi_spread *spread, struct mpi_who who, double value)
     spread->count++;
 }
 
-void mpi_spread_title(struct buf *out, const char *title, bool programs)
+static void put_value(struct buf *out, const struct mpi_spread *spread, double value)
 {
-    const char *column = mpi_text_who_title(programs);
-    buf_printf(out, "\n%-18s  least%s     average        most%s  most/average\n", title, column, column);
+    if (spread->kind == MPI_SPREAD_NS)
+        text_ns(out, value);
+    else if (spread->kind == MPI_SPREAD_BYTES)
+        text_size(out, (uint64_t)value);
+    else
+        buf_printf(out, "%.0f", value);
 }
 
-void mpi_spread_put(struct buf *out, const struct mpi_spread *spread)
+static void put_least(struct buf *out, const void *row, const void *all)
 {
-    double average = spread->sum / (double)spread->count;
-    text_ns_in(out, spread->least, 25);
-    mpi_text_who_cell(out, spread->low);
-    text_ns_in(out, average, 12);
-    text_ns_in(out, spread->most, 12);
-    mpi_text_who_cell(out, spread->high);
-    buf_printf(out, "%12.2f x  ", average > 0 ? spread->most / average : 1.0);
+    put_value(out, row, ((const struct mpi_spread *)row)->least);
+}
+
+static void put_average(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_spread *spread = row;
+    put_value(out, spread, spread->sum / (double)spread->count);
+}
+
+static void put_most(struct buf *out, const void *row, const void *all)
+{
+    put_value(out, row, ((const struct mpi_spread *)row)->most);
+}
+
+static void put_ratio(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_spread *spread = row;
+    if (spread->sum > 0)
+        buf_printf(out, "%.2f x", spread->most / (spread->sum / (double)spread->count));
+}
+
+/* As it is: names were made for people already. */
+static void put_name(struct buf *out, const void *row, const void *all)
+{
+    buf_puts(out, ((const struct mpi_spread *)row)->name);
+}
+
+static bool one_program(const void *all)
+{
+    return !*(const bool *)all;
+}
+
+static bool many_programs(const void *all)
+{
+    return *(const bool *)all;
+}
+
+/* Of a struct mpi_spread; they belong to a bool: whether there are several programs. */
+static const struct field values_fields[] = {
+    {.type = FIELD_SHOWN, .column = {2, 0, 12, "least", .text = put_least}},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct mpi_spread, low.program),
+     .column = {3, 0, 6, "(prog", .when = many_programs}},
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 6, "rank)", .when = many_programs}},
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 7, "(rank)", .when = one_program}},
+    {.type = FIELD_SHOWN, .column = {5, 0, 12, "average", .text = put_average}},
+    {.type = FIELD_SHOWN, .column = {6, 0, 12, "most", .text = put_most}},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct mpi_spread, high.program),
+     .column = {7, 0, 6, "(prog", .when = many_programs}},
+    {.type = FIELD_INTEGER,
+     FIELD_AT(struct mpi_spread, high.rank),
+     .column = {8, 0, 6, "rank)", .when = many_programs}},
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, high.rank), .column = {8, 0, 7, "(rank)", .when = one_program}},
+    {.type = FIELD_SHOWN, .column = {9, 0, 14, "most/average", .text = put_ratio}},
+    {0}};
+
+void mpi_spread_put(struct buf *out, const struct mpi_spread *spread, const char *title, bool programs)
+{
+    static const struct field fields[] = {{.type = FIELD_SHOWN, .column = {1, 0, -13}},
+                                          {.type = FIELD_PART, .of = values_fields},
+                                          {.type = FIELD_SHOWN, .column = {10, 2, 0, .text = put_name}},
+                                          {0}};
+    if (title)
+        fields_table(out, &(struct field_table){fields, title}, spread, 1, sizeof *spread, &programs);
+    else
+        fields_row(out, fields, spread, &programs);
+}
+
+static uint64_t sent_by(const struct mpi_stats *stats, bool bytes)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < stats->peer_count; i++)
+        if (stats->peers[i].call == CALL_NONE)
+            sum += bytes ? stats->peers[i].sent_bytes : stats->peers[i].sent_count;
+    return sum;
+}
+
+void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
+{
+    static const struct field fields[] = {
+        {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = {1, 2, -15, "Balance over ranks"}},
+        {.type = FIELD_PART, .of = values_fields},
+        {0}};
+    enum { BALANCES = 5 };
+    struct mpi_spread balances[BALANCES] = {{.name = "run time"},
+                                            {.name = "computation"},
+                                            {.name = "communication"},
+                                            {.name = "messages sent", .kind = MPI_SPREAD_COUNT},
+                                            {.name = "bytes sent", .kind = MPI_SPREAD_BYTES}};
+    for (size_t i = 0; i < report->set.count; i++) {
+        const struct mpi_stats *stats = &report->set.ranks[i];
+        const struct mpi_stats_clock *clock = mpi_report_clock(stats, false);
+        const double values[BALANCES] = {(double)clock->total_ns, (double)clock->compute_ns,
+                                         (double)clock->communicate_ns, (double)sent_by(stats, false),
+                                         (double)sent_by(stats, true)};
+        for (size_t k = 0; k < BALANCES; k++)
+            mpi_spread_add(&balances[k], mpi_report_who(report, stats), values[k]);
+    }
+    size_t count = report->set.count > 1 ? BALANCES : 0;
+    bool programs = report->worlds > 1;
+    fields_table(out, &(struct field_table){fields}, balances, count, sizeof *balances, &programs);
 }

@@ -76,15 +76,17 @@ bool mpi_report_is_outside(uint32_t call);
 /* "", or what became of a rank: "died", "aborted", "running", "never called MPI_Init" ... */
 const char *mpi_report_fate(const struct mpi_stats *stats);
 
-/* How evenly something is spread over ranks: a line of a table, names come behind it. */
+/* How evenly something is spread over ranks: a line of a table. */
 struct mpi_spread {
+    const char *name;
+    enum { MPI_SPREAD_NS, MPI_SPREAD_COUNT, MPI_SPREAD_BYTES } kind;
     size_t count;
     double sum, least, most;
     struct mpi_who low, high;
 };
 void mpi_spread_add(struct mpi_spread *spread, struct mpi_who who, double value);
-void mpi_spread_title(struct buf *out, const char *title, bool programs);
-void mpi_spread_put(struct buf *out, const struct mpi_spread *spread);
+/* The line; `title`: the table begins with it. */
+void mpi_spread_put(struct buf *out, const struct mpi_spread *spread, const char *title, bool programs);
 
 /* The line of the summary; nothing where there are no ranks. `report` may be NULL. */
 void mpi_report_summary(struct buf *out, const struct mpi_report *report);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Section of the report of MPI: its calls, after Table 2 of the paper (mpi_report.h). */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/report/mpi_internal.h"
+#include "jobdir/text/text.h"
+
+enum { NAME_WIDTH = 26 };
+
+void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns)
+{
+    if (!open)
+        return;
+    buf_printf(out, "  (%" PRIu64 " more open: ", open);
+    text_ns(out, (double)open_ns);
+    buf_putc(out, ')');
+}
+
+static json_t *call_json(const void *row, const void *all)
+{
+    return json_string(mpi_text_call(((const struct mpi_stats_row *)row)->call));
+}
+
+static json_t *class_json(const void *row, const void *all)
+{
+    return json_string(call_class_names[call_infos[((const struct mpi_stats_row *)row)->call].class]);
+}
+
+/* What is sent and received stands in the table, too. */
+static bool moves(const void *all)
+{
+    return *(const bool *)all;
+}
+
+static void put_min(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_stats_row *of = row;
+    if (of->max_ns)
+        text_ns(out, (double)of->min_ns);
+    else
+        buf_putc(out, '-');
+}
+
+/* Calls that have not ended are in the total only; a total of 0: calls were only counted. */
+static void put_average(struct buf *out, const void *row, const void *all)
+{
+    const struct mpi_stats_row *of = row;
+    if (of->count && of->total_ns)
+        text_ns(out, (double)(of->total_ns - of->open_ns) / (double)of->count);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_bytes(struct buf *out, const struct mpi_stats_row *row, uint64_t bytes)
+{
+    if (row->args_bytes || row->sent_bytes || row->got_bytes)
+        text_size(out, bytes);
+}
+
+static void put_args(struct buf *out, const void *row, const void *all)
+{
+    put_bytes(out, row, ((const struct mpi_stats_row *)row)->args_bytes);
+}
+
+static void put_sent(struct buf *out, const void *row, const void *all)
+{
+    put_bytes(out, row, ((const struct mpi_stats_row *)row)->sent_bytes);
+}
+
+static void put_got(struct buf *out, const void *row, const void *all)
+{
+    put_bytes(out, row, ((const struct mpi_stats_row *)row)->got_bytes);
+}
+
+static void put_open(struct buf *out, const void *row, const void *all)
+{
+    mpi_report_put_open(out, ((const struct mpi_stats_row *)row)->open, ((const struct mpi_stats_row *)row)->open_ns);
+}
+
+const struct field mpi_call_fields[] = {
+    {"name", FIELD_TEXT, .json = call_json},
+    {"class", FIELD_TEXT, .json = class_json,
+     .about = "p2p, completion, collective, onesided, io, comm, type, group, info, env, other, tool"},
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count), .column = {2, 0, 12, "count"}},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes),
+     .about = "as the arguments say: count times size of the datatype",
+     .column = {7, 0, 10, "arguments", .text = put_args}},
+    {"sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, sent_bytes), .about = "transferred",
+     .column = {8, 0, 10, "sent", .when = moves, .text = put_sent}},
+    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes),
+     .column = {9, 0, 10, "received", .when = moves, .text = put_got}},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns),
+     .column = {5, 0, 12, "total", .none = "-", .zero = true}},
+    {"min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, min_ns), .column = {3, 0, 12, "min", .text = put_min}},
+    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, max_ns),
+     .column = {4, 0, 12, "max", .none = "-", .zero = true}},
+    {"other_threads_calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, others_count),
+     .about = "of calls, those of threads that are not the rank"},
+    {"other_threads_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, others_ns), .about = "of total_ns"},
+    {"open", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, open),
+     .about = "further calls, that had not ended: in total_ns only"},
+    {"open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, open_ns), .about = "of total_ns",
+     .column = {10, 0, 0, .text = put_open}},
+    {.type = FIELD_SHOWN, .column = {6, 0, 12, "average", .text = put_average}},
+    {0}};
+
+json_t *mpi_report_calls_json(const struct mpi_stats_row *rows, size_t count, const void *all)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        if ((rows[i].count || rows[i].open) && rows[i].call > CALL_NONE && rows[i].call < CALL_COUNT)
+            json_array_append_new(list, fields_json(mpi_call_fields, &rows[i], all));
+    return list;
+}
+
+/* The columns are those of the table of threads. */
+const struct field mpi_time_fields[] = {
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
+     .about = "computation and communication, to the nanosecond"},
+    {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns), .column = {3, 0, 14, "computation"}},
+    {"communication_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_ns),
+     .column = {4, 0, 14, "communication"}},
+    {"count", FIELD_COUNT, FIELD_AT(struct mpi_stats_clock, count), .about = "intervals of communication",
+     .column = {5, 1, 11, "calls"}},
+    {"computation_min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_min_ns)},
+    {"computation_max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_max_ns)},
+    {"communication_min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_min_ns)},
+    {"communication_max_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_max_ns)},
+    {"computation_open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_open_ns),
+     .about = "of a running program: of the total, what goes on and has no length yet"},
+    {"communication_open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_open_ns)},
+    {0}};
+
+/* ---- for people ---- */
+
+struct call_row {
+    const char *name;
+    const struct mpi_stats_row *row;
+};
+
+static const struct field named_fields[] = {
+    {.type = FIELD_TEXT, FIELD_AT(struct call_row, name), .column = {1, 2, -NAME_WIDTH, .whole = true}},
+    {"", FIELD_PART, FIELD_AT(struct call_row, row), FIELD_POINTER, .of = mpi_call_fields},
+    {0}};
+
+static int by_total(const void *a, const void *b)
+{
+    const struct mpi_stats_row *left = ((const struct call_row *)a)->row, *right = ((const struct call_row *)b)->row;
+    if (mpi_report_is_outside(left->call) != mpi_report_is_outside(right->call))
+        return mpi_report_is_outside(left->call) ? 1 : -1;
+    if (left->total_ns != right->total_ns)
+        return left->total_ns < right->total_ns ? 1 : -1;
+    return left->call < right->call ? -1 : left->call > right->call;
+}
+
+static void put_table(struct buf *out, const struct mpi_stats_row *rows, size_t count, const char *title, bool moves)
+{
+    _cleanup_(freep) struct call_row *list = calloc(count + 1, sizeof *list);
+    size_t used = 0;
+    for (size_t i = 0; list && i < count; i++)
+        if (rows[i].count || rows[i].open)
+            list[used++] = (struct call_row){mpi_text_call(rows[i].call), &rows[i]};
+    if (used)
+        qsort(list, used, sizeof *list, by_total);
+    fields_table(out, &(struct field_table){named_fields, title}, list, used, sizeof *list, &moves);
+}
+
+static void put_sum(struct buf *out, const char *name, struct mpi_stats_row row)
+{
+    fields_row(out, named_fields, &(struct call_row){name, &row}, &(bool){true});
+}
+
+/* What goes on now, of a program that runs, has no length yet: it is in the totals, and in no average. */
+static void put_clock(struct buf *out, const struct mpi_stats_clock *clock, uint64_t finalized)
+{
+    put_sum(out, "computation granularity",
+            (struct mpi_stats_row){.count = clock->count + finalized,
+                                   .min_ns = clock->compute_min_ns,
+                                   .max_ns = clock->compute_max_ns,
+                                   .total_ns = clock->compute_ns,
+                                   .open_ns = clock->compute_open_ns});
+    put_sum(out, "communication overhead",
+            (struct mpi_stats_row){.count = clock->count,
+                                   .min_ns = clock->communicate_min_ns,
+                                   .max_ns = clock->communicate_max_ns,
+                                   .total_ns = clock->communicate_ns,
+                                   .open_ns = clock->communicate_open_ns});
+}
+
+void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls)
+{
+    put_table(out, calls->rows, calls->row_count, "Calls of MPI", true);
+    put_clock(out, calls->outermost, calls->finalized);
+    if (calls->blocking->count) {
+        buf_puts(out, "  of blocking calls only:\n");
+        put_clock(out, calls->blocking, calls->finalized);
+    }
+    if (calls->others_count)
+        put_sum(out, "calls of other threads",
+                (struct mpi_stats_row){.count = calls->others_count, .total_ns = calls->others_ns});
+    put_table(out, calls->spans, calls->span_count, "Begun until completed", false);
+}
