@@ -55,17 +55,14 @@ static json_t *processes_json(const void *row, const void *all)
     return list;
 }
 
-static json_t *its_ranks_json(const void *row, const void *all)
-{
-    const struct rank_list *ranks = ((const struct row *)row)->ranks;
-    return ranks_json(ranks->list, ranks->count);
-}
+static const struct field ranks_list[] = {{"ranks", FIELD_LIST, FIELD_ROWS(struct rank_list, list, count),
+                                           .of = ranks_fields, .about = "of its MPI programs"},
+                                          {0}};
 
-static json_t *functions_json(const void *row, const void *all)
-{
-    const struct top_functions *functions = ((const struct row *)row)->functions;
-    return fields_list(function_fields, functions->list, functions->count, sizeof *functions->list, NULL);
-}
+static const struct field functions_list[] = {
+    {"functions", FIELD_LIST, FIELD_ROWS(struct top_functions, list, count), .of = function_fields,
+     .about = "traced functions of living processes, most time of their own first"},
+    {0}};
 
 static const struct field fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
@@ -73,9 +70,8 @@ static const struct field fields[] = {
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
-    {"ranks", FIELD_LIST, .json = its_ranks_json, .of = ranks_fields, .about = "of its MPI programs"},
-    {"functions", FIELD_LIST, .json = functions_json, .of = function_fields,
-     .about = "traced functions of living processes, most time of their own first"},
+    {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
+    {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
     {0}};
 
 json_t *top_json(const struct job_report *report, const struct rank_list *ranks, const struct top_functions *functions)

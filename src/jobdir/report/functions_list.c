@@ -128,7 +128,7 @@ static bool is_wide(const void *all)
     return !view->columns || view->columns >= WIDE;
 }
 
-static void put_self(struct buf *out, const void *row, const void *all)
+static void put_self(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_function *function = row;
     if (report_only_counted(function))
@@ -141,7 +141,7 @@ static void put_self(struct buf *out, const void *row, const void *all)
     }
 }
 
-static void put_total(struct buf *out, const void *row, const void *all)
+static void put_total(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_function *function = row;
     if (report_time_unknown(function))
@@ -150,47 +150,28 @@ static void put_total(struct buf *out, const void *row, const void *all)
         text_ns(out, function->total_ns);
 }
 
-static void put_mean(struct buf *out, const void *row, const void *all)
+static void put_extreme(struct buf *out, const void *at, const void *row, const void *all)
+{
+    if (!report_only_counted(row) && !report_time_unknown(row))
+        text_ns(out, *(const double *)at);
+}
+
+static void put_spent(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_function *function = ((const struct function_row *)row)->function;
+    if (*(const double *)at >= 0 && !report_only_counted(function) && !report_time_unknown(function))
+        text_ns(out, *(const double *)at);
+    else
+        buf_puts(out, report_only_counted(function) ? "" : "?");
+}
+
+static void put_mean(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_function *function = row;
     bool counted = report_only_counted(function);
     uint64_t kept = function->calls - (counted ? 0 : function->counted + function->unkept);
     if (counted ? function->calls != 0 : !report_time_unknown(function))
         text_ns(out, (counted ? function->total_ns : function->sum_ns) / (double)kept);
-}
-
-static void put_extreme(struct buf *out, const struct job_function *function, double ns)
-{
-    if (!report_only_counted(function) && !report_time_unknown(function))
-        text_ns(out, ns);
-}
-
-static void put_min(struct buf *out, const void *row, const void *all)
-{
-    put_extreme(out, row, ((const struct job_function *)row)->min_ns);
-}
-
-static void put_max(struct buf *out, const void *row, const void *all)
-{
-    put_extreme(out, row, ((const struct job_function *)row)->max_ns);
-}
-
-static void put_spent(struct buf *out, const struct function_row *row, double ns)
-{
-    if (ns >= 0 && !report_only_counted(row->function) && !report_time_unknown(row->function))
-        text_ns(out, ns);
-    else
-        buf_puts(out, report_only_counted(row->function) ? "" : "?");
-}
-
-static void put_cpu(struct buf *out, const void *row, const void *all)
-{
-    put_spent(out, row, ((const struct function_row *)row)->self.cpu_ns);
-}
-
-static void put_waiting(struct buf *out, const void *row, const void *all)
-{
-    put_spent(out, row, ((const struct function_row *)row)->self.waiting_ns);
 }
 
 /* Others had the processor: worth a word where it is much of what it took. */
@@ -205,7 +186,7 @@ static void put_preempted(struct buf *out, const struct job_function *function)
     buf_putc(out, ')');
 }
 
-static void put_function(struct buf *out, const void *row, const void *all)
+static void put_function(struct buf *out, const void *at, const void *row, const void *all)
 {
     report_put_function(out, row);
     put_preempted(out, row);
@@ -223,9 +204,9 @@ static const struct field count_fields[] = {
     {"self_ns", FIELD_NS, FIELD_AT(struct job_function, self_ns), .about = "without the recorded calls in it",
      .column = {1, 0, 16, "Functions self", .text = put_self}},
     {"min_ns", FIELD_NS, FIELD_AT(struct job_function, min_ns), .about = "of a call",
-     .column = {7, 0, 10, "min", .when = is_wide, .text = put_min}},
+     .column = {7, 0, 10, "min", .when = is_wide, .text = put_extreme}},
     {"max_ns", FIELD_NS, FIELD_AT(struct job_function, max_ns), .about = "of a call",
-     .column = {8, 0, 10, "max", .when = is_wide, .text = put_max}},
+     .column = {8, 0, 10, "max", .when = is_wide, .text = put_extreme}},
     {"open", FIELD_COUNT, FIELD_AT(struct job_function, open),
      .about = "calls that never ended: they count until the end of the trace"},
     {"unwound", FIELD_COUNT, FIELD_AT(struct job_function, unwound),
@@ -255,10 +236,11 @@ const struct field report_function_fields[] = {
     {"total_preempted_ns", FIELD_NS, FIELD_AT(struct function_row, total.preempted_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of total_ns, off the processors though it could have run; null: too much is not known"},
     {"self_cpu_ns", FIELD_NS, FIELD_AT(struct function_row, self.cpu_ns), FIELD_NEGATIVE_IS_NULL,
-     .about = "of self_ns, on a processor; null: too much is not known", .column = {2, 0, 10, "cpu", .text = put_cpu}},
+     .about = "of self_ns, on a processor; null: too much is not known",
+     .column = {2, 0, 10, "cpu", .text = put_spent}},
     {"self_waiting_ns", FIELD_NS, FIELD_AT(struct function_row, self.waiting_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of self_ns, waiting: off the processors by its own will; null: too much is not known",
-     .column = {3, 0, 10, "waiting", .text = put_waiting}},
+     .column = {3, 0, 10, "waiting", .text = put_spent}},
     {"self_preempted_ns", FIELD_NS, FIELD_AT(struct function_row, self.preempted_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of self_ns, off the processors though it could have run; null: too much is not known"},
     {0}};
@@ -380,13 +362,13 @@ static json_t *caller_json(const void *row, const void *all)
     return text_json(caller ? caller->name : NULL);
 }
 
-static void put_callee(struct buf *out, const void *row, const void *all)
+static void put_callee(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_function *callee = row;
     text_function(out, callee->name, callee->file);
 }
 
-static void put_times(struct buf *out, const void *row, const void *all)
+static void put_times(struct buf *out, const void *at, const void *row, const void *all)
 {
     buf_printf(out, "%" PRIu64 " x", ((const struct job_edge *)row)->calls);
 }

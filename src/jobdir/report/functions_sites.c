@@ -133,7 +133,7 @@ void report_sites_free(struct job_functions *all)
     arena_done(&all->names);
 }
 
-static void put_place(struct buf *out, const void *row, const void *all)
+static void put_place(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_site *site = row;
     text_function(out, site->function->name, site->function->file);

@@ -145,12 +145,6 @@ static const struct field crash_fields[] = {
      .about = "that ended before, the latest first"},
     {0}};
 
-static json_t *crashes_json(const void *row, const void *all)
-{
-    const struct job_functions *functions = row;
-    return fields_list(crash_fields, functions->crashes, functions->crash_count, sizeof *functions->crashes, row);
-}
-
 static void put_lines(struct buf *out, const char *lines)
 {
     for (const char *line = lines; line && *line;) {
@@ -205,8 +199,9 @@ void report_slowest_text(struct buf *out, const struct job_functions *functions)
 }
 
 /* Of a struct job_functions. */
-const struct field report_slowest_fields[] = {{"slowest_calls", FIELD_LIST, .json = slowest_json, .of = slow_fields,
-                                               .about = "the ten that took longest, at most three of a function"},
-                                              {"crash_calls", FIELD_LIST, .json = crashes_json, .of = crash_fields,
-                                               .about = "of traced threads that got a fatal signal"},
-                                              {0}};
+const struct field report_slowest_fields[] = {
+    {"slowest_calls", FIELD_LIST, .json = slowest_json, .of = slow_fields,
+     .about = "the ten that took longest, at most three of a function"},
+    {"crash_calls", FIELD_LIST, FIELD_ROWS(struct job_functions, crashes, crash_count), .of = crash_fields,
+     .about = "of traced threads that got a fatal signal"},
+    {0}};

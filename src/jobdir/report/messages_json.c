@@ -9,13 +9,8 @@
 
 /* ---- calls ---- */
 
-static json_t *call_json(const void *row, const void *all)
-{
-    return json_string(mpi_text_call(((const struct mpi_place *)row)->key.call));
-}
-
 static const struct field place_fields[] = {
-    {"call", FIELD_TEXT, .json = call_json},
+    {"call", FIELD_TEXT, FIELD_NAMED(struct mpi_place, key.call, mpi_text_call)},
     {"where", FIELD_TEXT, FIELD_AT(struct mpi_place, where), .about = "function and line; empty if not known"},
     {0}};
 
@@ -52,14 +47,8 @@ static const struct field host_fields[] = {
     {"end_offset_ns", FIELD_NUMBER, FIELD_AT(struct timeline_host, offset_end_ns)},
     {0}};
 
-static json_t *hosts_json(const void *row, const void *all)
-{
-    const struct timeline *timeline = row;
-    return fields_list(host_fields, timeline->hosts, timeline->host_count, sizeof *timeline->hosts, all);
-}
-
 static const struct field clock_fields[] = {
-    {"hosts", FIELD_LIST, .json = hosts_json, .of = host_fields},
+    {"hosts", FIELD_LIST, FIELD_ROWS(struct timeline, hosts, host_count), .of = host_fields},
     {"arrived_too_early", FIELD_COUNT, FIELD_AT(struct timeline, early), .about = "messages, by the hosts' own clocks"},
     {"corrected", FIELD_COUNT, FIELD_AT(struct timeline, corrected),
      .about = "messages that the offsets left so, moved one by one"},
@@ -80,7 +69,9 @@ struct in_row { /* the call that it is in */
 };
 
 static const struct field in_place_fields[] = {
-    {"call", FIELD_TEXT, .json = call_json}, {"where", FIELD_TEXT, FIELD_AT(struct mpi_place, where)}, {0}};
+    {"call", FIELD_TEXT, FIELD_NAMED(struct mpi_place, key.call, mpi_text_call)},
+    {"where", FIELD_TEXT, FIELD_AT(struct mpi_place, where)},
+    {0}};
 
 static const struct field in_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct in_row, place), FIELD_POINTER, .of = in_place_fields},

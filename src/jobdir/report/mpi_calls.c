@@ -19,11 +19,6 @@ void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns)
     buf_putc(out, ')');
 }
 
-static json_t *call_json(const void *row, const void *all)
-{
-    return json_string(mpi_text_call(((const struct mpi_stats_row *)row)->call));
-}
-
 static json_t *class_json(const void *row, const void *all)
 {
     return json_string(call_class_names[call_infos[((const struct mpi_stats_row *)row)->call].class]);
@@ -35,7 +30,7 @@ static bool moves(const void *all)
     return *(const bool *)all;
 }
 
-static void put_min(struct buf *out, const void *row, const void *all)
+static void put_min(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_stats_row *of = row;
     if (of->max_ns)
@@ -45,7 +40,7 @@ static void put_min(struct buf *out, const void *row, const void *all)
 }
 
 /* Calls that have not ended are in the total only; a total of 0: calls were only counted. */
-static void put_average(struct buf *out, const void *row, const void *all)
+static void put_average(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_stats_row *of = row;
     if (of->count && of->total_ns)
@@ -54,44 +49,30 @@ static void put_average(struct buf *out, const void *row, const void *all)
         buf_putc(out, '-');
 }
 
-static void put_bytes(struct buf *out, const struct mpi_stats_row *row, uint64_t bytes)
+static void put_bytes(struct buf *out, const void *at, const void *row, const void *all)
 {
-    if (row->args_bytes || row->sent_bytes || row->got_bytes)
-        text_size(out, bytes);
+    const struct mpi_stats_row *of = row;
+    if (of->args_bytes || of->sent_bytes || of->got_bytes)
+        text_size(out, *(const uint64_t *)at);
 }
 
-static void put_args(struct buf *out, const void *row, const void *all)
-{
-    put_bytes(out, row, ((const struct mpi_stats_row *)row)->args_bytes);
-}
-
-static void put_sent(struct buf *out, const void *row, const void *all)
-{
-    put_bytes(out, row, ((const struct mpi_stats_row *)row)->sent_bytes);
-}
-
-static void put_got(struct buf *out, const void *row, const void *all)
-{
-    put_bytes(out, row, ((const struct mpi_stats_row *)row)->got_bytes);
-}
-
-static void put_open(struct buf *out, const void *row, const void *all)
+static void put_open(struct buf *out, const void *at, const void *row, const void *all)
 {
     mpi_report_put_open(out, ((const struct mpi_stats_row *)row)->open, ((const struct mpi_stats_row *)row)->open_ns);
 }
 
 const struct field mpi_call_fields[] = {
-    {"name", FIELD_TEXT, .json = call_json},
+    {"name", FIELD_TEXT, FIELD_NAMED(struct mpi_stats_row, call, mpi_text_call)},
     {"class", FIELD_TEXT, .json = class_json,
      .about = "p2p, completion, collective, onesided, io, comm, type, group, info, env, other, tool"},
     {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count), .column = {2, 0, 12, "count"}},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes),
      .about = "as the arguments say: count times size of the datatype",
-     .column = {7, 0, 10, "arguments", .text = put_args}},
+     .column = {7, 0, 10, "arguments", .text = put_bytes}},
     {"sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, sent_bytes), .about = "transferred",
-     .column = {8, 0, 10, "sent", .when = moves, .text = put_sent}},
+     .column = {8, 0, 10, "sent", .when = moves, .text = put_bytes}},
     {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes),
-     .column = {9, 0, 10, "received", .when = moves, .text = put_got}},
+     .column = {9, 0, 10, "received", .when = moves, .text = put_bytes}},
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns),
      .column = {5, 0, 12, "total", .none = "-", .zero = true}},
     {"min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, min_ns), .column = {3, 0, 12, "min", .text = put_min}},

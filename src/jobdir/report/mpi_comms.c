@@ -54,14 +54,14 @@ static json_t *members_json(const void *row, const void *all)
 
 /* ---- for people ---- */
 
-static void put_name(struct buf *out, const void *row, const void *all)
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_report_comm *comm = row;
     mpi_text_comm(out, comm->stats, comm->index);
 }
 
 /* Both groups of an intercommunicator together. */
-static void put_size(struct buf *out, const void *row, const void *all)
+static void put_size(struct buf *out, const void *at, const void *row, const void *all)
 {
     buf_printf(out, "%u", comm_of(row)->size + comm_of(row)->remote_size);
 }
@@ -81,7 +81,7 @@ static void put_members(struct buf *out, const struct mpi_stats *stats, const st
     buf_puts(out, comm->size > SHOWN ? "..." : "");
 }
 
-static void put_ranks(struct buf *out, const void *row, const void *all)
+static void put_ranks(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_report_comm *comm = row;
     const struct mpi_report *report = all;
@@ -119,12 +119,6 @@ const struct field mpi_comm_fields[] = {
      .about = "of one-sided operations on a window, put or got",
      .column = {7, 0, 11, "one-sided", .when = is_one_sided}},
     {0}};
-
-json_t *mpi_report_comms_json(const void *row, const void *all)
-{
-    const struct mpi_report *report = row;
-    return fields_list(mpi_comm_fields, report->comms, report->comm_count, sizeof *report->comms, all);
-}
 
 void mpi_report_put_comms(struct buf *out, const struct mpi_report *report)
 {

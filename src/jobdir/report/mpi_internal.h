@@ -48,12 +48,10 @@ void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns);
 
 /* report/mpi_sites.c: call sites. */
 extern const struct field mpi_site_fields[];
-json_t *mpi_report_sites_json(const void *row, const void *all);
 void mpi_report_put_sites(struct buf *out, const struct mpi_report *report);
 
 /* report/mpi_comms.c: the communicators, of which each is a struct mpi_report_comm of a struct mpi_report. */
 extern const struct field mpi_comm_fields[];
-json_t *mpi_report_comms_json(const void *row, const void *all);
 void mpi_report_put_comms(struct buf *out, const struct mpi_report *report);
 
 /* report/mpi_open.c: what its threads are in comes into the rank's rows and call sites. 0 or -ENOMEM. */

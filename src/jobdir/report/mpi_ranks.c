@@ -36,7 +36,7 @@ struct mpi_who mpi_report_who(const struct mpi_report *report, const struct mpi_
 
 /* ---- threads ---- */
 
-static void put_is_rank(struct buf *out, const void *row, const void *all)
+static void put_is_rank(struct buf *out, const void *at, const void *row, const void *all)
 {
     buf_puts(out, ((const struct mpi_stats_thread *)row)->is_main ? "the rank" : "");
 }
@@ -117,13 +117,7 @@ static json_t *spans_json(const void *row, const void *all)
                                  all);
 }
 
-static json_t *threads_json(const void *row, const void *all)
-{
-    const struct mpi_stats *stats = row;
-    return fields_list(thread_fields, stats->threads, stats->thread_count, sizeof *stats->threads, all);
-}
-
-static void put_end(struct buf *out, const void *row, const void *all)
+static void put_end(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_stats *stats = row;
     buf_puts(out, stats->running ? "running" : "");
@@ -162,7 +156,7 @@ static const struct field stats_fields[] = {
     {"calls", FIELD_LIST, .json = calls_json, .of = mpi_call_fields},
     {"spans", FIELD_LIST, .json = spans_json, .of = mpi_call_fields,
      .about = "non-blocking operations, from their begin to their completion"},
-    {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
+    {"threads", FIELD_LIST, FIELD_ROWS(struct mpi_stats, threads, thread_count), .of = thread_fields},
     {.type = FIELD_SHOWN, .column = {10, 2, 0, .text = put_end}},
     {0}};
 
@@ -172,7 +166,7 @@ static json_t *share_json(const void *row, const void *all)
     return json_real(clock->total_ns ? (double)clock->communicate_ns / (double)clock->total_ns : 0);
 }
 
-static void put_share(struct buf *out, const void *row, const void *all)
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_stats_clock *clock = row;
     buf_printf(out, "%.2f %%", mpi_report_percent(clock->communicate_ns, clock->total_ns));
@@ -189,11 +183,11 @@ static const struct field share_fields[] = {
      .column = {8, 1, 9, "in MPI", .none = "-", .text = put_share}},
     {0}};
 
-static void put_blocking(struct buf *out, const void *row, const void *all)
+static void put_blocking(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct rank_row *rank = row;
     if (rank->time)
-        put_share(out, rank->blocking, all);
+        put_share(out, NULL, rank->blocking, all);
     else
         buf_putc(out, '-');
 }
@@ -203,7 +197,7 @@ static bool has_programs(const void *all)
     return ((const struct mpi_report *)all)->worlds > 1;
 }
 
-static void put_program(struct buf *out, const void *row, const void *all)
+static void put_program(struct buf *out, const void *at, const void *row, const void *all)
 {
     buf_printf(out, "%u", ((const struct rank_row *)row)->world + 1);
 }
@@ -322,33 +316,28 @@ static void put_value(struct buf *out, const struct mpi_spread *spread, double v
         buf_printf(out, "%.0f", value);
 }
 
-static void put_least(struct buf *out, const void *row, const void *all)
+static void put_extreme(struct buf *out, const void *at, const void *row, const void *all)
 {
-    put_value(out, row, ((const struct mpi_spread *)row)->least);
+    put_value(out, row, *(const double *)at);
 }
 
-static void put_average(struct buf *out, const void *row, const void *all)
+/* As it is: names were made for people already. */
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_puts(out, *(const char *const *)at);
+}
+
+static void put_average(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_spread *spread = row;
     put_value(out, spread, spread->sum / (double)spread->count);
 }
 
-static void put_most(struct buf *out, const void *row, const void *all)
-{
-    put_value(out, row, ((const struct mpi_spread *)row)->most);
-}
-
-static void put_ratio(struct buf *out, const void *row, const void *all)
+static void put_ratio(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_spread *spread = row;
     if (spread->sum > 0)
         buf_printf(out, "%.2f x", spread->most / (spread->sum / (double)spread->count));
-}
-
-/* As it is: names were made for people already. */
-static void put_name(struct buf *out, const void *row, const void *all)
-{
-    buf_puts(out, ((const struct mpi_spread *)row)->name);
 }
 
 static bool one_program(const void *all)
@@ -363,14 +352,14 @@ static bool many_programs(const void *all)
 
 /* Of a struct mpi_spread; they belong to a bool: whether there are several programs. */
 static const struct field values_fields[] = {
-    {.type = FIELD_SHOWN, .column = {2, 0, 12, "least", .text = put_least}},
+    {.type = FIELD_NUMBER, FIELD_AT(struct mpi_spread, least), .column = {2, 0, 12, "least", .text = put_extreme}},
     {.type = FIELD_COUNT,
      FIELD_AT(struct mpi_spread, low.program),
      .column = {3, 0, 6, "(prog", .when = many_programs}},
     {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 6, "rank)", .when = many_programs}},
     {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 7, "(rank)", .when = one_program}},
     {.type = FIELD_SHOWN, .column = {5, 0, 12, "average", .text = put_average}},
-    {.type = FIELD_SHOWN, .column = {6, 0, 12, "most", .text = put_most}},
+    {.type = FIELD_NUMBER, FIELD_AT(struct mpi_spread, most), .column = {6, 0, 12, "most", .text = put_extreme}},
     {.type = FIELD_COUNT,
      FIELD_AT(struct mpi_spread, high.program),
      .column = {7, 0, 6, "(prog", .when = many_programs}},
@@ -383,10 +372,11 @@ static const struct field values_fields[] = {
 
 void mpi_spread_put(struct buf *out, const struct mpi_spread *spread, const char *title, bool programs)
 {
-    static const struct field fields[] = {{.type = FIELD_SHOWN, .column = {1, 0, -13}},
-                                          {.type = FIELD_PART, .of = values_fields},
-                                          {.type = FIELD_SHOWN, .column = {10, 2, 0, .text = put_name}},
-                                          {0}};
+    static const struct field fields[] = {
+        {.type = FIELD_SHOWN, .column = {1, 0, -13}},
+        {.type = FIELD_PART, .of = values_fields},
+        {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = {10, 2, 0, .text = put_name}},
+        {0}};
     if (title)
         fields_table(out, &(struct field_table){fields, title}, spread, 1, sizeof *spread, &programs);
     else

@@ -25,7 +25,8 @@ struct mpi_report_site_rank {
 struct mpi_report_site {
     struct mpi_report_site_rank *by_rank; /* so many as `ranks` */
     const struct mpi_stats_site *site;    /* its names; borrowed of the first rank that has it */
-    uint32_t call, ranks;                 /* how many ranks called from there */
+    uint32_t call;
+    size_t ranks; /* how many ranks called from there */
     uint64_t count, total_ns, min_ns, max_ns, args_bytes;
     uint64_t others_count, others_ns; /* of that, in threads that are not the rank */
     uint64_t open, open_ns;           /* as of a row */

@@ -21,17 +21,6 @@ static const struct field site_rank_fields[] = {
     {"open_ns", FIELD_NS, FIELD_AT(struct mpi_report_site_rank, open_ns)},
     {0}};
 
-static json_t *site_ranks_json(const void *row, const void *all)
-{
-    const struct mpi_report_site *site = row;
-    return fields_list(site_rank_fields, site->by_rank, site->ranks, sizeof *site->by_rank, all);
-}
-
-static json_t *site_call_json(const void *row, const void *all)
-{
-    return json_string(mpi_text_call(((const struct mpi_report_site *)row)->call));
-}
-
 static const struct field place_fields[] = {
     {"function", FIELD_TEXT, FIELD_AT(struct mpi_stats_site, function), FIELD_ZERO_IS_NULL},
     {"file", FIELD_TEXT, FIELD_AT(struct mpi_stats_site, file), FIELD_ZERO_IS_NULL},
@@ -50,7 +39,7 @@ static void put_site(struct buf *out, const struct mpi_stats_site *site)
         buf_puts(out, "?");
 }
 
-static void put_average(struct buf *out, const void *row, const void *all)
+static void put_average(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_report_site *site = row;
     if (site->count)
@@ -65,7 +54,7 @@ static uint64_t own_ns(uint64_t total_ns, uint64_t others_ns)
     return total_ns > others_ns ? total_ns - others_ns : 0;
 }
 
-static void put_share(struct buf *out, const void *row, const void *all)
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_report_site *site = row;
     uint64_t whole_ns = ((const struct mpi_report *)all)->outermost.communicate_ns;
@@ -81,7 +70,7 @@ static bool has_others(const void *all)
     return ((const struct mpi_report *)all)->others_ns != 0;
 }
 
-static void put_where(struct buf *out, const void *row, const void *all)
+static void put_where(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct mpi_report_site *site = row;
     put_site(out, site->site);
@@ -89,7 +78,7 @@ static void put_where(struct buf *out, const void *row, const void *all)
 }
 
 const struct field mpi_site_fields[] = {
-    {"name", FIELD_TEXT, .json = site_call_json, .about = "of the call",
+    {"name", FIELD_TEXT, FIELD_NAMED(struct mpi_report_site, call, mpi_text_call), .about = "of the call",
      .column = {1, 2, -26, "Call sites", .whole = true}},
     {"", FIELD_PART, FIELD_AT(struct mpi_report_site, site), FIELD_POINTER, .of = place_fields},
     {"ranks", FIELD_COUNT, FIELD_AT(struct mpi_report_site, ranks), .about = "how many called from there",
@@ -107,17 +96,12 @@ const struct field mpi_site_fields[] = {
     {"open", FIELD_COUNT, FIELD_AT(struct mpi_report_site, open),
      .about = "further calls, that had not ended: in total_ns only"},
     {"open_ns", FIELD_NS, FIELD_AT(struct mpi_report_site, open_ns), .about = "of total_ns"},
-    {"by_rank", FIELD_LIST, .json = site_ranks_json, .of = site_rank_fields, .about = "the ranks that call from there"},
+    {"by_rank", FIELD_LIST, FIELD_ROWS(struct mpi_report_site, by_rank, ranks), .of = site_rank_fields,
+     .about = "the ranks that call from there"},
     {.type = FIELD_SHOWN, .column = {4, 0, 12, "average", .text = put_average}},
     {.type = FIELD_SHOWN, .column = {6, 0, 9, "in MPI", .text = put_share}},
     {.type = FIELD_SHOWN, .column = {9, 2, 0, "where", .text = put_where}},
     {0}};
-
-json_t *mpi_report_sites_json(const void *row, const void *all)
-{
-    const struct mpi_report *report = row;
-    return fields_list(mpi_site_fields, report->sites, report->site_count, sizeof *report->sites, all);
-}
 
 /* Ranks that do not call from there have no time there. */
 static void put_sites_by_rank(struct buf *out, const struct mpi_report *report)

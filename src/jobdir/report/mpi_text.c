@@ -149,12 +149,6 @@ static const struct field cell_fields[] = {
     {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, put_bytes)},
     {0}};
 
-static json_t *matrix_json(const void *row, const void *all)
-{
-    const struct mpi_matrix *matrix = &((const struct mpi_report *)row)->matrix;
-    return fields_list(cell_fields, matrix->cells, matrix->count, sizeof *matrix->cells, all);
-}
-
 /* ---- all ---- */
 
 static json_t *all_calls_json(const void *row, const void *all)
@@ -177,9 +171,9 @@ static const struct field mpi_fields[] = {
     {"spans", FIELD_LIST, .json = all_spans_json, .of = mpi_call_fields},
     {"time", FIELD_OBJECT, FIELD_AT(struct mpi_report, outermost), .of = mpi_time_fields},
     {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_report, blocking), .of = mpi_time_fields},
-    {"sites", FIELD_LIST, .json = mpi_report_sites_json, .of = mpi_site_fields},
-    {"matrix", FIELD_LIST, .json = matrix_json, .of = cell_fields},
-    {"communicators", FIELD_LIST, .json = mpi_report_comms_json, .of = mpi_comm_fields},
+    {"sites", FIELD_LIST, FIELD_ROWS(struct mpi_report, sites, site_count), .of = mpi_site_fields},
+    {"matrix", FIELD_LIST, FIELD_ROWS(struct mpi_report, matrix.cells, matrix.count), .of = cell_fields},
+    {"communicators", FIELD_LIST, FIELD_ROWS(struct mpi_report, comms, comm_count), .of = mpi_comm_fields},
     {"in_own_functions", FIELD_LIST, .json = own_json, .of = own_fields,
      .about = "functions of MPI that the program itself has, a tool that is linked into it: its calls are counted, not "
               "what the program calls of it"},

@@ -92,7 +92,7 @@ static const char *left_over(const struct job_report *report)
 }
 
 /* How a process ended, or why that is not known. */
-static void put_how(struct buf *out, const void *row, const void *all)
+static void put_how(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct job_process *process = row;
     const struct job_report *report = all;

@@ -53,6 +53,8 @@ static double number_of(const struct field *field, const void *at)
 
 static const char *text_of(const struct field *field, const void *at)
 {
+    if (field->held == HELD_NAMED)
+        return field->named(*(const uint32_t *)at);
     return field->held == HELD_TEXT ? *(const char *const *)at : at;
 }
 
@@ -85,6 +87,9 @@ static json_t *value_json(const struct field *field, const void *row, const void
         return field->json(row, all);
     if (field->type == FIELD_OBJECT && field->held != HELD_JSON)
         return row_of(field, row) ? fields_json(field->of, row_of(field, row), all) : json_null();
+    if (field->held == HELD_ROWS)
+        return fields_list(field->of, *(const void *const *)at, *(const size_t *)((const char *)row + field->count_at),
+                           field->row_size, all);
     if (field->held == HELD_JSON) {
         json_t *json = *(json_t *const *)at;
         return json ? json_incref(json) : field->flags & FIELD_NULLS ? json_null() : json_array();
@@ -282,7 +287,7 @@ static void put_cell(struct buf *out, const struct cell *cell, const void *all)
     }
     const void *at = (const char *)cell->row + field->at;
     if (field->column.text)
-        field->column.text(out, cell->row, all);
+        field->column.text(out, at, cell->row, all);
     else if (field->json)
         put_json(out, field, field->json(cell->row, all));
     else if (field->type == FIELD_TEXT || field->type == FIELD_CHOICE)

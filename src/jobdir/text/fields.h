@@ -57,6 +57,8 @@ enum field_held {
     HELD_TEXT,   /* char *; NULL: null, or "" where that may not be */
     HELD_JSON,   /* json_t *; NULL: null */
     HELD_INSIDE, /* an array of char, or a struct */
+    HELD_NAMED,  /* uint32_t, of which `named` says the text */
+    HELD_ROWS,   /* a pointer to rows, which stand one behind the other */
 };
 
 struct field {
@@ -68,8 +70,10 @@ struct field {
     /* In place of a member of the row: a new reference; NULL when out of memory. */
     json_t *(*json)(const void *row, const void *all);
     const struct field *of;
-    const char *choices; /* "one|two" */
-    const char *about;   /* the schema's description */
+    const char *(*named)(uint32_t number);
+    size_t count_at, row_size; /* of rows */
+    const char *choices;       /* "one|two" */
+    const char *about;         /* the schema's description */
     /* The column of a table. Columns stand in the order of their numbers; 0: none. Of a part the columns of its fields
      * stand among the others; of an object too, if it has a number itself. */
     struct field_column {
@@ -79,12 +83,18 @@ struct field {
         bool zero;        /* 0 is shown as that, too */
         bool whole;       /* not cut: takes of the room before the next column */
         bool (*when)(const void *all);
-        void (*text)(struct buf *out, const void *row, const void *all); /* NULL: the JSON's value by its type */
+        /* NULL: the JSON's value by its type. `at` is the member that the field has. */
+        void (*text)(struct buf *out, const void *at, const void *row, const void *all);
     } column;
 };
 
 /* The member of a struct, as designators of a field. */
 #define FIELD_AT(type, member) .at = offsetof(type, member), .held = FIELD_HELD(((type *)0)->member)
+#define FIELD_NAMED(type, member, name) .at = offsetof(type, member), .held = HELD_NAMED, .named = (name)
+/* A list: the member points to its rows, the other one says how many there are. */
+#define FIELD_ROWS(type, member, count) \
+    .at = offsetof(type, member), .held = HELD_ROWS, .count_at = offsetof(type, count), \
+    .row_size = sizeof *((type *)0)->member
 /* clang-format off */
 #define FIELD_HELD(value) \
     _Generic(&(value), bool *: HELD_BOOL, int32_t *: HELD_I32, uint32_t *: HELD_U32, int64_t *: HELD_I64, \

@@ -25,7 +25,7 @@ static bool is_wide(const void *all)
     return all != NULL;
 }
 
-static void put_how(struct buf *out, const void *row, const void *all)
+static void put_how(struct buf *out, const void *at, const void *row, const void *all)
 {
     buf_puts(out, ((const struct row *)row)->ended ? "ended" : "runs");
 }
