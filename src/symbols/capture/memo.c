@@ -19,6 +19,7 @@ struct memo_key { /* no padding: it is compared as bytes */
 struct memo_entry {
     struct memo_key key;
     bool failed;                 /* it was too much for what was left then */
+    bool generous;               /* failed: arrays took more than they do where less is left */
     size_t text_left, code_left; /* failed */
     size_t text_need, code_need; /* so much has to be left */
     unsigned temps_used, scratch_used;
@@ -72,6 +73,8 @@ static bool is_too_much(const struct emitter *emitter, const struct memo_entry *
 {
     if (!entry->failed)
         return !does_fit(emitter, entry);
+    if (entry->generous && !emitter->generous)
+        return false;
     return left(emitter->text_limit, emitter->text.len) <= entry->text_left &&
            left(emitter->code_limit, emitter->code.len) <= entry->code_left;
 }
@@ -86,11 +89,12 @@ static bool make(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsig
     unsigned fixups = emitter->fixup_count;
     made->text_left = left(emitter->text_limit, text);
     made->code_left = left(emitter->code_limit, code);
+    made->generous = emitter->generous;
     emitter->temps_used = emitter->scratch_used = 0;
     emitter->text_seen = text;
     emitter->code_seen = code;
     emit_type(emitter, type, &target, depth, nest);
-    bool too_much = emitter->text.len > emitter->text_limit || emitter->code.len > emitter->code_limit;
+    bool too_much = emitter->text_seen > emitter->text_limit || emitter->code_seen > emitter->code_limit;
     made->failed = emitter->failed || emitter->code.failed || emitter->text.failed;
     made->text_need = emitter->text_seen - text;
     made->code_need = emitter->code_seen - code;
@@ -145,9 +149,11 @@ void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, uns
     size_t text = emitter->text.len;
     if (entry && does_fit(emitter, entry))
         repeat(emitter, entry);
-    else if (entry && is_too_much(emitter, entry))
+    else if (entry && is_too_much(emitter, entry)) {
+        emitter_saw(emitter, emitter->text_limit + 1, 0);
         emitter->failed = true;
-    else if (make(emitter, type, depth, nest, &made) && memo && emitter->generous)
+    }
+    else if (make(emitter, type, depth, nest, &made) && memo)
         remember(memo, &made, emitter->code.data + block.body, emitter->text.data + text);
     emit_block_end(emitter, block);
 }
