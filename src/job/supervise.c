@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "job/finish.h"
 #include "job/hide_args.h"
 #include "job/job.h"
@@ -320,6 +321,7 @@ static void take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
+        pause_at("run.signal");
         if (!job->ended)
             signals_pass_on(&job->signals, &info, job->launch.pid);
     }

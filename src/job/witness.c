@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/pause.h"
 #include "base/process_names.h"
 #include "base/wait_world.h"
 #include "job/helper.h"
@@ -46,6 +47,7 @@ static _Noreturn void serve(int fd, pid_t supervisor)
         struct question question;
         struct pollfd input = {.fd = fd, .events = POLLIN};
         if (wake_with && !waits_is_stopped(wait_look(wake_with).state)) {
+            pause_at("witness.wake");
             kill(supervisor, SIGCONT);
             wake_with = 0;
         }

@@ -15,6 +15,17 @@ from jobtest import target
 from scrytest import process_state, wait_until
 
 
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+        return file.read().replace("\0", " ")
+
+
+def switches(pid):
+    """How often a process has slept or was stopped."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return re.search(r"(?m)^voluntary_ctxt_switches:\s+(\d+)", file.read()).group(1)
+
+
 class Terminal:
     """A bash with job control on a pty of its own."""
 
@@ -168,6 +179,57 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.expect(r"ready> ")
         self.terminal.run("echo status $?")
         self.terminal.expect(r"status 7")
+
+    def suspend(self):
+        """The inner shell stops; scry run and the inner shell."""
+        self.terminal.run("suspend -f")
+        self.terminal.expect(r"Stopped.*scry run")
+        self.terminal.expect(r"ready> ")
+        (run,) = scrytest.children(self.terminal.pid)
+        (inner,) = [pid for pid in scrytest.children(run) if command_line(pid).startswith("bash")]
+        return run, inner
+
+    def go_on(self):
+        self.terminal.run("fg")
+        self.terminal.expect(r"scry run -q bash")
+
+    def test_stops_again_before_scry_run_has_looked(self):
+        """The SIGCONT of `fg` is not passed on when the shell has been stopped once more."""
+        self.start_inner_shell()
+        _, inner = self.suspend()
+        with self.box.pause("run.signal") as pause:
+            self.go_on()
+            pause.reached()
+            self.terminal.run("echo back $((6 * 7)); suspend -f; echo again")
+            self.terminal.expect(r"back 42")
+            wait_until(lambda: process_state(inner) == "T")
+        self.terminal.expect(r"Stopped.*scry run")
+        self.assertEqual(process_state(inner), "T")
+        self.go_on()
+        self.terminal.expect(r"again")
+
+    def test_stops_again_before_scry_run_is_woken(self):
+        """What was to end the first stop of a command that was continued alone does not end the second."""
+        fifo = self.box.path("work", "fifo")
+        os.mkfifo(fifo)
+        self.terminal.run("scry run -q bash -c 'kill -STOP $$; read a < fifo; kill -STOP $$; echo again; exit 3'")
+        self.terminal.expect(r"Stopped.*scry run")
+        (run,) = scrytest.children(self.terminal.pid)
+        (command,) = scrytest.children(run)
+        wait_until(lambda: process_state(run) == "T" and process_state(command) == "T")
+        before = switches(run)
+        with self.box.pause("witness.wake") as pause:
+            os.kill(command, signal.SIGCONT)
+            pause.reached()
+            with open(fifo, "w", encoding="ascii"):
+                pass
+            wait_until(lambda: process_state(command) == "T")
+        wait_until(lambda: switches(run) != before and process_state(run) == "T")
+        self.assertEqual(process_state(command), "T")
+        self.terminal.run("fg")
+        self.terminal.expect(r"again\r\n")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 3")
 
     def test_command_that_will_not_stop(self):
         """^Z is the command's to handle: what ignores it is not stopped, and neither is scry run."""
