@@ -370,7 +370,8 @@ void COLD channel_call_begins(struct mpi_self *self, struct mpi_told *told)
     const struct mpi_now *now = self->now;
     struct match_key key;
     self->channel.k = self->channel.post = 0;
-    unsigned posts = is_on(self) ? call_info(self->call)->traits & (CALL_IS_POSTS_SEND | CALL_IS_POSTS_RECEIVE) : 0;
+    unsigned traits = call_info(self->call)->traits;
+    unsigned posts = is_on(self) ? traits & (CALL_IS_POSTS_SEND | CALL_IS_POSTS_RECEIVE) : 0;
     self->channel.posts = posts;
     if (posts & CALL_IS_POSTS_RECEIVE) {
         bool both = posts & CALL_IS_POSTS_SEND;
@@ -391,7 +392,7 @@ void COLD channel_call_begins(struct mpi_self *self, struct mpi_told *told)
                                                .bytes = now->bytes};
         tell_sent(self, &key, self->channel.k, now->bytes, true);
     }
-    if (self->metrics & MPIA_METRIC_MESSAGES && (self->call == CALL_MPI_Mrecv || self->call == CALL_MPI_Imrecv))
+    if (self->metrics & MPIA_METRIC_MESSAGES && traits & CALL_IS_MATCHED)
         self->channel.post = self->matched.post;
 }
 

@@ -14,7 +14,7 @@ CLASSES = "p2p completion collective onesided io comm type group info env other 
 LIBRARIES = ("openmpi", "mpich")
 WAITS = "- send receive both requests any_request collective finalize start target io others".split()
 GATHERING = "otherwise all_to_all one_to_all all_to_one by_times by_exits".split()
-TRAITS = "local asks some buffered synchronous posts_send posts_receive received completes spawns meets epoch".split()
+TRAITS = "local asks some buffered synchronous posts_send posts_receive received matched completes spawns meets epoch".split()
 ROLES = (
     "- buf sbuf rbuf count scount rcount counts scounts rcounts lcounts lscounts lrcounts datatype stype rtype stypes "
     "rtypes newtype op dest source root tag stag rtag comm intercomm newcomm group color key info request "
@@ -99,7 +99,18 @@ def read_table(path):
     for one, other in zip(calls, calls[1:]):
         if one.name == other.name:
             sys.exit(f"{path}: {one.name} is there twice")
+    check_large(path, {call.name: call for call in calls})
     return calls
+
+
+def check_large(path, calls):
+    """A call with counts of MPI_Count does what the one without does."""
+    columns = ("klass", "shape", "volume", "blocking", "waits", "polls", "gathering", "traits")
+    for large in calls.values():
+        small = calls.get(large.name.removesuffix("_c"), large)
+        differing = [name for name in columns if getattr(large, name) != getattr(small, name)]
+        if differing:
+            sys.exit(f"{path}: {large.name} and {small.name} differ: {', '.join(differing)}")
 
 
 def c_type(param):

@@ -59,6 +59,7 @@ class Rank:
 class Messages(EachMpiTest):
     setting = "messages"
     variables = {}  # of the program's environment
+    options = ()  # of its compiler
 
     def setUp(self):
         super().setUp()
@@ -76,7 +77,8 @@ class Messages(EachMpiTest):
         os.mkdir(folder)
         for rank in range(count):
             os.mkfifo(os.path.join(folder, f"{rank}.in"))
-        program = mpitest.compile_program(self.mpi, "messenger.c")
+        program = mpitest.compile_program(self.mpi, "messenger.c", *self.options,
+                                          name="_".join(["messenger", *self.options]))
         rows = self.launch_ranks(count, program, folder, *arguments, env=self.variables)
         for row in rows.values():
             self.ask(f": proc_attach([{row['token']}])")
@@ -264,6 +266,40 @@ class Environment(Messages):
         one.do("send 0 5 10 1")
         self.assertEqual(self.sizes(zero), [10])
         zero.do("recv 1 5")
+        self.finish()
+
+
+class LargeCounts(Messages):
+    """Functions with counts of MPI_Count send and receive messages as others do."""
+    options = ("-DLARGE_COUNTS",)
+
+    @mpitest.only("mpich")
+    def test_queue(self):
+        if self.mpi != "mpich":
+            self.skipTest("Open MPI 4 has none")
+        zero, one = self.launch(2)
+        one.do("send 0 5 10 1")
+        one.do("burst 0 6 3")
+        one.do("send 0 5 20 2")
+        self.assertEqual(sorted(self.sizes(zero)), [1, 1, 1, 10, 20])
+        zero.do("irecv 1 1 5")
+        self.assertEqual(zero.do("wait 1"), "got 1 5 10 1")
+        zero.do("mprobe 1 6")
+        self.assertEqual(zero.do("mrecv").split()[:4], ["got", "1", "6", "1"])
+        self.assertEqual(sorted(self.sizes(zero)), [1, 1, 20])
+        zero.do("drain 1 6 2")
+        self.assertEqual(zero.do("recv 1 5"), "got 1 5 20 2")
+        self.assertEqual(self.messages(zero), ("", []))
+        for word in ("sendrecv", "isendrecv"):
+            one.do("send 0 7 30 3")
+            self.assertEqual(zero.do(f"{word} 1 8 40 4 1 7"), "posted" if word[0] == "i" else "got 1 7 30 3")
+            self.assertEqual(self.sizes(one), [40])
+            if word == "isendrecv":
+                self.assertEqual(zero.do("wait 0"), "got 1 7 30 3")
+            self.assertEqual(self.sizes(zero), [])
+            self.assertEqual(one.do("recv 0 8"), "got 0 8 40 4")
+        one.do("settle")
+        self.assertEqual([self.messages(rank) for rank in (zero, one)], [("", [])] * 2)
         self.finish()
 
 
@@ -770,7 +806,7 @@ class Spawning(Messages):
         self.finish()
 
 
-for base in (Spawning, Queues, Late, Environment, Tags, Changes, Conversions):
+for base in (Spawning, Queues, Late, LargeCounts, Environment, Tags, Changes, Conversions):
     mpitest.for_each_mpi(base, globals())
 del base, Messages
 scrytest.main()

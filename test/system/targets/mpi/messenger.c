@@ -12,17 +12,30 @@
  *     cancel ID, free ID
  *     mprobe FROM TAG, mrecv      "matched", "got ..."
  *     sendrecv TO TAG BYTES VALUE FROM TAG
+ *     isendrecv TO TAG BYTES VALUE FROM TAG    "posted"; wait 0 (MPI 4)
  *     iprobe FROM TAG             "there BYTES", "nothing"
  *     burst TO TAG COUNT          of one byte each, not waited for: "sent"; settle waits
  *     drain FROM TAG COUNT        receives as many
  *     spawn COUNT                 starts as many, which end at once: "done"
  *     dup, world                  what follows is on a duplicate of MPI_COMM_WORLD
  *     end                         "finalized", and ends when the FIFO does
+ *
+ * With LARGE_COUNTS it calls those functions that have counts of MPI_Count (MPI 4).
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef LARGE_COUNTS
+#define MPI_Send MPI_Send_c
+#define MPI_Isend MPI_Isend_c
+#define MPI_Recv MPI_Recv_c
+#define MPI_Irecv MPI_Irecv_c
+#define MPI_Sendrecv MPI_Sendrecv_c
+#define MPI_Isendrecv MPI_Isendrecv_c
+#define MPI_Mrecv MPI_Mrecv_c
+#endif
 
 enum { IDS = 16, MOST = 1 << 20, BURST = 4096 };
 
@@ -110,7 +123,7 @@ static void messages_do(const char *word, const int *n)
     static MPI_Message matched;
     MPI_Status status;
     int flag = 0, count = 0;
-    if (strcmp(word, "send") == 0 || strcmp(word, "sendrecv") == 0)
+    if (strcmp(word, "send") == 0 || strcmp(word, "sendrecv") == 0 || strcmp(word, "isendrecv") == 0)
         memset(buffer, n[3], (size_t)n[2]);
     if (strcmp(word, "send") == 0) {
         MPI_Send(buffer, n[2], MPI_CHAR, n[0], n[1], comm);
@@ -122,6 +135,12 @@ static void messages_do(const char *word, const int *n)
         MPI_Sendrecv(buffer, n[2], MPI_CHAR, n[0], n[1], buffers[0], MOST, MPI_CHAR, source(n[4]), any_tag(n[5]), comm,
                      &status);
         say_got(&status, buffers[0]);
+#if MPI_VERSION >= 4
+    } else if (strcmp(word, "isendrecv") == 0) {
+        MPI_Isendrecv(buffer, n[2], MPI_CHAR, n[0], n[1], buffers[0], MOST, MPI_CHAR, source(n[4]), any_tag(n[5]), comm,
+                      &requests[0]);
+        fprintf(out, "posted");
+#endif
     } else if (strcmp(word, "mprobe") == 0) {
         MPI_Mprobe(source(n[0]), any_tag(n[1]), comm, &matched, &status);
         fprintf(out, "matched");
