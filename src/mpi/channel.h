@@ -58,7 +58,6 @@ void channel_send_cancelled(struct mpi_self *self, uint32_t comm, int32_t to, in
 struct channels {
     struct mpim *shared; /* NULL: messages were never counted */
     struct match *match;
-    uint32_t pending; /* what was begun for the monitor and is not complete: looked at in each call */
 };
 extern struct channels channels;
 

@@ -88,11 +88,11 @@ static bool pending_done(struct pending *entry)
 
 static void pending_look(void)
 {
-    for (uint32_t i = 0; i < PENDING && channels.pending; i++)
+    for (uint32_t i = 0; i < PENDING && self_pending; i++)
         if (pending[i].used && pending_done(&pending[i])) {
             memory_give(pending[i].memory, pending[i].size);
             pending[i].used = false;
-            channels.pending--;
+            self_pending--;
         }
 }
 
@@ -106,7 +106,7 @@ static struct pending *pending_take(uint64_t size)
     if (!memory)
         return NULL;
     *entry = (struct pending){.used = true, .memory = memory, .size = size};
-    channels.pending++;
+    self_pending++;
     return entry;
 }
 
@@ -114,7 +114,7 @@ static void pending_drop(struct pending *entry)
 {
     memory_give(entry->memory, entry->size);
     entry->used = false;
-    channels.pending--;
+    self_pending--;
 }
 
 /* ---- communicators ---- */
@@ -244,7 +244,7 @@ static void clear(struct mpi_self *self, struct mpim_command *command)
     do
         for (uint32_t i = 0; i < comms && i < MPIA_COMMS - 1; i++) {
             struct comm_info *info = comm_of_number(i);
-            while (info && info->kind == MPIA_COMM_INTRA && channels.pending < PENDING && command->result == 0 &&
+            while (info && info->kind == MPIA_COMM_INTRA && self_pending < PENDING && command->result == 0 &&
                    probe(info, MPI_ANY_SOURCE, MPI_ANY_TAG, &message, &status))
                 take_out(self, info, &message, &status, command);
         }
@@ -337,7 +337,7 @@ void COLD channel_commands(struct mpi_self *self)
 {
     struct mpim_command *command = &channels.shared->command;
     uint32_t put = MPIM_COMMAND_PUT, none = 0;
-    if ((!channels.pending && atomic_load(&command->state) != MPIM_COMMAND_PUT) ||
+    if ((!self_pending && atomic_load(&command->state) != MPIM_COMMAND_PUT) ||
         !atomic_compare_exchange_strong(&at_it, &none, 1))
         return;
     int error = errno;

@@ -4,8 +4,8 @@
  * the thread has a block of its own, finds what it adds to in a struct self_place, so that it is a few instructions for
  * each number; everything else goes the long way.
  */
+#include "mpi/call.h"
 #include "mpi/pool.h"
-#include "mpi/shape.h"
 #include "mpi/site.h"
 
 /* ---- clocks ---- */

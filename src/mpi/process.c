@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "mpi/channel.h"
 #include "mpi/comm.h"
 #include "mpi/self.h"
 #include "mpi/type.h"
@@ -79,7 +78,8 @@ void self_finalize_enter(struct mpi_self *self)
     self->timed = self->fast = false;
     places_forget(self);
     area->finalize_enter = now;
-    channel_end();
+    if (self_listener)
+        self_listener->ends();
     atomic_store(&area->state, MPIA_ENDED);
     comm_end();
 }

@@ -8,16 +8,15 @@
 #include <unistd.h>
 
 #include "agent/sys.h"
-#include "mpi/channel.h"
+#include "mpi/call.h"
 #include "mpi/comm.h"
-#include "mpi/message.h"
 #include "mpi/pool.h"
-#include "mpi/shape.h"
 #include "mpi/site.h"
-#include "mpi/tell.h"
 #include "shm/area.h"
 
 struct mpi_hot mpi_hot;
+const struct self_listener *self_listener;
+uint32_t self_pending;
 _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
 
 static struct mpi_self *selves; /* SELF_THREADS; mapped at the start, touched as threads come */
@@ -201,7 +200,8 @@ static COLD void self_look_for_init(struct mpi_self *self, uint32_t call)
     self->counts = false;
     comm_begun_late = mpi_hot.area->late;
     self_init_return(self, true);
-    message_gap(self, true);
+    if (self_listener)
+        self_listener->missed(self);
 }
 
 ALWAYS uint64_t pair_of(const _Atomic uint32_t *first)
@@ -232,7 +232,8 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
     self->fast = !self->shared && self->timed && (self->metrics & MPIA_METRIC_ALL) == MPIA_METRIC_ALL;
     self->told = NULL;
     self->telling = false;
-    self->tells = self->metrics & (MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES) && tell_wanted(self->metrics);
+    self->tells = self->metrics & (MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES) && self_listener &&
+                  self_listener->wants(self->metrics);
     for (int i = 0; i < 3; i++)
         self->seen[i] = state == MPIA_RUNNING ? self->switches[i] : UINT64_MAX;
     if (state != MPIA_RUNNING || self->tells)
@@ -240,10 +241,8 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
     places_forget(self);
     if (self->timed != self->clock_runs)
         self_clocks_switch(self, self->timed, ticks_now());
-    if (self->metrics & MPIA_METRIC_MESSAGES || channels.shared)
-        channel_switched(self);
-    if (state == MPIA_RUNNING && !(self->tells && self->metrics & MPIA_METRIC_TELL))
-        message_gap(self, false);
+    if (self_listener)
+        self_listener->switched(self);
 }
 
 /* It is looked at each time because the thread's calls are told, and nothing was switched. */
@@ -259,8 +258,8 @@ ALWAYS bool look_at_switches(struct mpi_self *self, uint32_t call)
 {
     if (UNLIKELY(!is_seen(self)))
         self_switched(self, call);
-    else if (UNLIKELY(channels.pending))
-        channel_commands(self);
+    else if (UNLIKELY(self_pending))
+        self_listener->goes_on(self);
     else
         return false;
     return true;

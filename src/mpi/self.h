@@ -316,6 +316,21 @@ ALWAYS void self_bytes(struct mpi_self *self, uint64_t args, uint64_t sent, uint
 /* An operation that began at `since` with `call` is complete: its row in spans. */
 void self_span(struct mpi_self *self, uint32_t call, uint64_t since, uint64_t until, uint64_t bytes);
 
+/* ---- who hears of single calls, and of their messages ---- */
+
+/* Set before anything is caught (tell.c); NULL: nobody hears. Counting knows no more of it than this. Each runs on a
+ * thread that calls MPI, before its call. */
+struct self_listener {
+    bool (*wants)(uint32_t metrics);         /* whether calls are told from now on; may wait for the agent */
+    void (*switched)(struct mpi_self *self); /* something was, and `tells` is decided */
+    void (*missed)(struct mpi_self *self);   /* calls have gone by that were not even counted */
+    void (*goes_on)(struct mpi_self *self);  /* with what it has begun: see self_pending */
+    void (*ends)(void);                      /* MPI_Finalize comes */
+};
+extern const struct self_listener *self_listener;
+/* How much the listener has begun and not completed: while it is not 0, `goes_on` is called before each told call. */
+extern uint32_t self_pending;
+
 /* ---- the process ---- */
 
 /* Takes over the area that is mapped at `area`; false: no memory. Before anything is redirected. */

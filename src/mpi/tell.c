@@ -8,10 +8,10 @@
 
 #include "agent/mpi_host.h"
 #include "agent/sys.h"
-#include "mpi/comm.h"
+#include "mpi/call.h"
 #include "mpi/channel.h"
+#include "mpi/comm.h"
 #include "mpi/message.h"
-#include "mpi/shape.h"
 #include "mpi/site.h"
 
 const struct mpi_host *tell_host;
@@ -19,11 +19,6 @@ const struct mpi_host *tell_host;
 enum { LISTENS_NOT, LISTENS_SOON, LISTENS, LISTENS_NEVER };
 static _Atomic uint32_t listens; /* the agent; a futex */
 static _Atomic uint32_t asker;   /* tid */
-
-void tell_start(const struct mpi_host *host)
-{
-    tell_host = host;
-}
 
 /* One thread asks, as long as that is allowed to take; others wait for it, so that none of their calls is missing. */
 static bool agent_listens(void)
@@ -48,10 +43,32 @@ static bool agent_listens(void)
     return now == LISTENS;
 }
 
-COLD bool tell_wanted(uint32_t metrics)
+/* The agent is asked when it is first needed. */
+static COLD bool wants(uint32_t metrics)
 {
     bool calls = metrics & MPIA_METRIC_TELL && agent_listens();
     return calls || metrics & MPIA_METRIC_MESSAGES;
+}
+
+static COLD void switched(struct mpi_self *self)
+{
+    if (self->metrics & MPIA_METRIC_MESSAGES || channels.shared)
+        channel_switched(self);
+    if (atomic_load(&mpi_hot.area->state) == MPIA_RUNNING && !(self->tells && self->metrics & MPIA_METRIC_TELL))
+        message_gap(self, false);
+}
+
+static COLD void missed(struct mpi_self *self)
+{
+    message_gap(self, true);
+}
+
+void tell_start(const struct mpi_host *host)
+{
+    static const struct self_listener listener = {
+        .wants = wants, .switched = switched, .missed = missed, .goes_on = channel_commands, .ends = channel_end};
+    tell_host = host;
+    self_listener = &listener;
 }
 
 /* ---- a call ---- */

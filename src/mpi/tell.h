@@ -13,13 +13,9 @@
 
 struct mpi_host;
 
-/* Keeps the host; before anything is redirected. */
+/* Keeps the host, and listens (struct self_listener); before anything is redirected. */
 void tell_start(const struct mpi_host *host);
 extern const struct mpi_host *tell_host;
-
-/* Whether calls are told, or their messages numbered, by the metrics; asks the agent when it is told so for the first
- * time. */
-bool tell_wanted(uint32_t metrics);
 
 /* After mpi_enter has said NULL: not NULL if that was because the call is to be told. */
 ALWAYS struct mpi_self *mpi_tells(void)
