@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For programs that tell scry about themselves. Nothing has to be linked: the functions are weak and only there when
- * the program runs under scry; without it these calls do nothing.
+ * For programs that tell scry about themselves. Link nothing: the functions are weak, and exist only when the program
+ * runs under scry. Without scry these calls do nothing.
  *
- *     scry_mark("residual below 1e-3");   a text in the trace, at this time in this thread
- *     scry_trace_off();                   nothing this thread calls is recorded from here on ...
- *     scry_trace_on();                    ... to here; each off needs its on
+ *     scry_mark("residual below 1e-3");   puts a text into the trace, with this time and thread
+ *     scry_trace_off();                   from here on, this thread's calls are not recorded ...
+ *     scry_trace_on();                    ... until here; each off needs its on
  *
  * All are safe in signal handlers.
  */
@@ -23,7 +23,7 @@ extern void scry_mark_text(const char *text);
 extern void scry_thread_off(void);
 extern void scry_thread_on(void);
 
-/* Text in UTF-8, at most 1024 bytes of it are taken. */
+/* `text` is UTF-8. Only its first 1024 bytes are recorded. */
 static inline __attribute__((no_instrument_function, unused)) void scry_mark(const char *text)
 {
     if (scry_mark_text)

@@ -6,16 +6,17 @@
  *
  *     int PREFIX_register(void);          0, or -1 to be left out
  *
- * which calls scry_register_service() and scry_register_class() for what it brings. Every service name is PREFIX or
- * starts with "PREFIX_", every token class is PREFIX_x with one character x. The functions declared here, omis_request
- * and omis_reply_free are the monitor's own: an extension links nothing. They may only be called on the monitor's
- * thread, that is, from PREFIX_register and from the functions that were given to them. These must not block.
+ * which calls scry_register_service() and scry_register_class() for what it offers. Every service name is PREFIX or
+ * starts with "PREFIX_". Every token class is PREFIX_x with one character x. An extension links nothing: the functions
+ * declared here, omis_request and omis_reply_free are in the monitor. Call them only on the monitor's thread, that is,
+ * from PREFIX_register and from the functions that you hand over. These must not block.
  *
- * What an extension does, it does for a tool: the one whose request or event is handled; in a callback, the one for
- * whom was requested. What it makes meanwhile belongs to that tool and ends with it. What PREFIX_register makes, and
- * requests, is for the extension itself, which is a tool then (6.1, "distributed tool"), as long as the monitor lives.
+ * An extension acts for a tool: the one whose request or event is handled. In a callback it is the tool that the
+ * request was made for. Objects and requests made meanwhile belong to that tool and end with it. What PREFIX_register
+ * makes and requests belongs to the extension itself, which is then a tool (6.1, "distributed tool") as long as the
+ * monitor lives.
  *
- * ext/null is the commented example to copy; ext/filter requests and raises user events; ext/pa can be compiled;
+ * Examples: ext/null is commented, copy it. ext/filter requests and raises user events. ext/pa compiles its actions.
  * ext/temp is a sensor.
  */
 #ifndef SCRY_EXT_H
@@ -35,7 +36,7 @@ extern "C" {
 enum { SCRY_EXT_VERSION = 1 };
 
 enum scry_kind { SCRY_INFORMATION, SCRY_MANIPULATION, SCRY_EVENT };
-/* (R), (P), (O) of chapter 8. SCRY_PARTLY, beside one of them: not all of it is there (`doc` says what), and `services`
+/* (R), (P), (O) of chapter 8. Add SCRY_PARTLY where a part of the service is missing: `doc` says which, and `services`
  * lists it so. */
 enum scry_requirement { SCRY_REQUIRED, SCRY_PARTIAL, SCRY_OPTIONAL, SCRY_PARTLY = 4 };
 
@@ -44,20 +45,19 @@ struct scry_object; /* a thing with a token */
 struct scry_code;   /* a program being compiled, see scry_lower_... */
 
 /*
- * One service. `signature` as in the specification's prototypes, parameters first (doc/reference/services.md has them
- * all):
+ * One service. `signature` is written as the specification's prototypes, parameters first (doc/reference/services.md
+ * lists them all):
  *
  *     "token<pa_c>* counter_list, integer value -> void"
  *
- * Arguments are checked against it, and tokens converted to the class in <>, before `run` is called; `run` then answers
- * once for each object with scry_ok, scry_result or scry_fail (for the call itself, object NULL, where no object is
- * concerned).
+ * The monitor checks the arguments against it and converts tokens to the class in <>. Then it calls `run`, which
+ * answers once for each object with scry_ok, scry_result or scry_fail. Without objects it answers once for the call
+ * (object NULL).
  *
- * `lower`, optional, compiles the action instead of running it (scry_lower_...); it returns 0, or -1 when these
- * arguments cannot be compiled. A conditional request whose actions all compile runs where its event happens, without
- * the monitor.
+ * `lower`, optional, compiles the action instead of running it (scry_lower_...). It returns 0, or -1 if these arguments
+ * cannot be compiled. A conditional request whose actions all compile runs where its event occurs, without the monitor.
  *
- * `missing`, optional, says why the service cannot work on this machine (borrowed text), or NULL if it works.
+ * `missing`, optional, returns why the service cannot work on this machine (borrowed text), or NULL if it works.
  */
 struct scry_service {
     const char *name;
@@ -71,19 +71,22 @@ struct scry_service {
     const void *event; /* of built-in event services; extensions raise with scry_event_raise */
 };
 
-/* The rows are borrowed for ever. Returns 0, or -1 and logs why (bad signature, name taken, wrong prefix). */
+/* The row is borrowed for ever. Returns 0, or -1 and logs why (bad signature, name taken, wrong prefix). */
 SCRY_EXT_API int scry_register_service(const struct scry_service *service);
 
-/* A class of tokens, "pa_c". `destroy` is called with the object's data when the object ends (destroyed by a service,
- * or with the tool that owned it). `doc`: one line. */
+/* Registers a class of tokens, such as "pa_c". `destroy` gets the object's data when the object ends: destroyed by a
+ * service, or with the tool that owned it. `doc` is one line. */
 SCRY_EXT_API int scry_register_class(const char *token_class, void (*destroy)(void *data), const char *doc);
 
 /*
- * Conversion of tokens of such a class (7.2.2), which services of everybody make then, where they get one: localisation
- * to what an object is in (an open file in a process), and by it expansion of that to what it contains; expansion to
- * the members of an object (a group of processes) without the way back. `container` gives the token of the object that
- * one with these data is in, `member` that of the index-th member, NULL behind the last. Tokens of what is gone, or of
- * another class, are as none. The other class is there before. 0, or -1 and logs why.
+ * Conversion of tokens of such a class (7.2.2). All services use it then.
+ *
+ * A container is for localisation: `container` returns the token of the object that contains this one (the process that
+ * has a file open). Expansion of a container to its objects follows from it. Members are for expansion only (a group of
+ * processes): `member` returns the token of the index-th member, NULL after the last.
+ *
+ * Tokens of another class, or of objects that are gone, count as none. Register the other class first. Returns 0, or -1
+ * and logs why.
  */
 SCRY_EXT_API int scry_register_container(const char *token_class, const char *container_class,
                                          const char *(*container)(void *data));
@@ -95,9 +98,9 @@ SCRY_EXT_API int64_t scry_arg_integer(struct scry_call *call, size_t index);
 SCRY_EXT_API double scry_arg_floating(struct scry_call *call, size_t index); /* integers are converted */
 SCRY_EXT_API const char *scry_arg_string(struct scry_call *call, size_t index,
                                          size_t *ret_len); /* also binary and token */
-/* Any argument as the request language writes it; NULL when out of memory. */
+/* Any argument, as the request language writes it. NULL: out of memory. */
 SCRY_EXT_API const char *scry_arg_text(struct scry_call *call, size_t index, size_t *ret_len);
-/* Lists; `any` arguments: the count of a list, else 1, and its elements as text of the language. */
+/* For lists. An `any` argument that is no list counts as one element. Elements are text of the request language. */
 SCRY_EXT_API size_t scry_arg_count(struct scry_call *call, size_t index);
 SCRY_EXT_API int64_t scry_arg_list_integer(struct scry_call *call, size_t index, size_t element);
 SCRY_EXT_API const char *scry_arg_list_text(struct scry_call *call, size_t index, size_t element, size_t *ret_len);
@@ -108,21 +111,20 @@ SCRY_EXT_API struct scry_object *scry_object_at(struct scry_call *call, size_t i
 SCRY_EXT_API const char *scry_object_token(struct scry_object *object); /* valid while the object lives */
 SCRY_EXT_API void *scry_object_data(struct scry_object *object);        /* what scry_object_new was given */
 
-/* A new object owned by the calling tool, or NULL when out of memory. `call` NULL: by the tool that is served. */
+/* A new object, owned by the calling tool; `call` NULL: by the tool that is served now. NULL: out of memory. */
 SCRY_EXT_API struct scry_object *scry_object_new(struct scry_call *call, const char *token_class, void *data);
-/* Its data are destroyed when nothing that runs can refer to it any more. */
+/* Ends the object. Its data are destroyed when nothing that runs can refer to it any more. */
 SCRY_EXT_API void scry_object_destroy(struct scry_object *object);
 
-/* ---- conversion of tokens (7.2.2), as the monitor does it with arguments that have a class ---- */
-/* Objects are valid until the function that the extension was called with returns: keep their tokens. */
-SCRY_EXT_API struct scry_object *scry_object_find(const char *token);   /* NULL: there is none (any more) */
+/* ---- conversion of tokens (7.2.2), as the monitor converts arguments that have a class ---- */
+/* Objects are valid until your function returns to the monitor: keep their tokens. */
+SCRY_EXT_API struct scry_object *scry_object_find(const char *token);   /* NULL: there is none */
 SCRY_EXT_API const char *scry_object_class(struct scry_object *object); /* "p", "pa_c" */
-/* Localisation: the object of a class that contains this one, or it itself; NULL: none does. */
+/* Localisation: the object of a class that contains this one, or this one itself. NULL: none does. */
 SCRY_EXT_API struct scry_object *scry_object_localise(struct scry_object *object, const char *token_class);
-/* Converts a token or a list of tokens, as scry_arg_text gives them, to objects of a class: by localisation; in a list
- * by expansion, too; "[]" is all of the class that the tool has. The tool's scope counts. Those that cannot be
- * converted are answered in the call's reply. Returns how many there are in *ret_objects, which stays until the call's
- * end. */
+/* Converts a token or a list of tokens, as scry_arg_text returns them, to objects of a class: by localisation, and in a
+ * list also by expansion. "[]" is every object of the class in the tool's scope. Tokens that cannot be converted are
+ * answered in the call's reply. Returns the number of objects in *ret_objects, which lives until the call ends. */
 SCRY_EXT_API size_t scry_convert(struct scry_call *call, const char *tokens, const char *token_class,
                                  struct scry_object ***ret_objects);
 
@@ -139,70 +141,73 @@ SCRY_EXT_API void scry_fail(struct scry_call *call, struct scry_object *object, 
 /* ---- time: the event's time stamp in seconds inside a conditional request, else now ---- */
 SCRY_EXT_API double scry_call_time(struct scry_call *call);
 
-/* ---- requests: omis_request and omis_reply_free of <omis.h>, in just the same way as tools do (6.3) ---- */
+/* ---- requests: omis_request and omis_reply_free of <omis.h>, as for tools (6.3) ---- */
 /*
- * Without a callback, or with OMIS_WAIT_FOR_FIRST_REPLY, the request is executed at once, as a part of the action list
- * that the handler was called from: it sees the same held threads, and user_event_raise with resume 0 passes the source
- * of the event on. Actions whose answer takes a while answer as they do in braces, most with an error that says so.
+ * Without a callback, or with OMIS_WAIT_FOR_FIRST_REPLY, the request is executed at once, as part of the action list
+ * that called the handler. It sees the same held threads, and user_event_raise with resume 0 passes the event's source
+ * on. Actions that take a while answer as they do in braces: most with an error that says so.
  *
- * With a callback it is executed soon after, when no action list runs; the callback is called then, too, never from
- * inside another function of the extension. It is called until the last reply was given to it: for an unconditional
- * request that is the only one, for a conditional one OMIS_CSR_DELETED, or that it could not be defined. When the tool
- * goes away it is called for the last time, before the tool's objects end, so that it can free `param`.
+ * With a callback, the request is executed soon after, when no action list runs. The callback is called then, never
+ * from inside another function of the extension. Its last call brings the reply of an unconditional request; for a
+ * conditional one OMIS_CSR_DELETED, or the error that it could not be defined. If the tool goes away, the last call
+ * comes before the tool's objects end, so that the callback can free `param`.
  *
- * A reply is returned instead of given to the callback where the request could not be taken: from `missing`, `destroy`
- * and, if it waits, `lower`; for a tool that goes; with 16 requests that wait for each other, or 10000 that were not
- * executed yet. The conditional requests that are made belong to the tool and are meant by its csr_delete([]), too.
+ * The conditional requests belong to the tool, and its csr_delete([]) deletes them, too.
+ *
+ * A request that cannot be taken is answered by the return value, not by the callback: in `missing` and `destroy`; in
+ * `lower`, if it waits; for a tool that goes away; when 16 requests wait for each other, or 10000 are queued.
  */
 
-/* For handlers whose answer takes a while, as when it comes of a request with a callback. The handler returns without
- * an answer; everybody else is served, the rest of the action list and the tool's next requests wait. `cancel`, not
- * NULL, is called if the tool goes away before. Objects may end meanwhile: keep their tokens. NULL: lists that run for
- * an event, for its thread is held, and in braces are not interrupted: answer now. */
+/* Lets a handler answer later, for instance from a callback. The handler returns without an answer. Other tools are
+ * served; the rest of the action list and this tool's next requests wait. `cancel` (may be NULL) is called if the tool
+ * goes away first. Objects may end meanwhile: keep their tokens. Returns NULL where the list cannot be interrupted, for
+ * an event (its thread is held) and in braces: answer at once. */
 struct scry_later;
 SCRY_EXT_API struct scry_later *scry_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx);
-/* Brackets the answer: the call that it is for (the one that the handler got is gone), and `answered`: the list goes on
- * (then `later` is gone), 0: not yet. */
+/* Put the answer between these two. _begin returns the call to answer; the one that the handler got is gone.
+ * `answered`: 1, the list goes on and `later` is gone; 0, not yet. */
 SCRY_EXT_API struct scry_call *scry_later_begin(struct scry_later *later);
 SCRY_EXT_API void scry_later_end(struct scry_later *later, int answered);
 
 /* ---- state per tool ---- */
-/* What an extension keeps about the tool that it serves now; NULL: nothing yet, or it serves none. `key` is the address
- * of a static variable of the extension: any number of states, and no two extensions have the same. */
+/* What an extension keeps about the tool that it serves now. NULL: nothing yet, or no tool is served. `key` is the
+ * address of a static variable of the extension, so there can be several states, and extensions do not collide. */
 SCRY_EXT_API void *scry_tool_data(const void *key);
-/* Takes the place of what was there, which is destroyed. `destroy`, NULL: none, is called when the tool has gone, after
- * all its callbacks and the `destroy` of all its objects. 0, or -1: out of memory, or no tool is served. */
+/* Replaces the state; the old one is destroyed. `destroy` (may be NULL) is called when the tool has gone, after all its
+ * callbacks and after the `destroy` of all its objects. Returns 0, or -1: out of memory, or no tool is served. */
 SCRY_EXT_API int scry_tool_set_data(const void *key, void *data, void (*destroy)(void *data));
 
 /* ---- timers and descriptors: an extension can be a sensor ---- */
 /*
- * Each belongs to an object of an extension, and ends with it (which ends with its tool) or with scry_watch_end. The
- * function is called from the monitor's loop, when no action list runs, for the tool that the object belongs to; it may
- * end the watch and destroy the object. NULL: out of memory, or not possible.
+ * A watch belongs to an object of an extension. It ends with the object, or with scry_watch_end. The monitor's loop
+ * calls the function when no action list runs, for the tool that owns the object. The function may end the watch and
+ * destroy the object. Returns NULL: out of memory, or not possible.
  */
 struct scry_watch;
-#define SCRY_WATCH_LEAST 1e-3 /* seconds: less would keep the monitor from everything else */
+#define SCRY_WATCH_LEAST 1e-3 /* seconds: a shorter period would keep the monitor from other work */
 #define SCRY_WATCH_MOST 1e9
 SCRY_EXT_API struct scry_watch *scry_watch_timer(struct scry_object *object, double period_seconds,
                                                  void (*fn)(struct scry_object *object));
-/* `events`: POLLIN, POLLOUT of <poll.h>. The descriptor is borrowed, and watched once (else dup it); close it after the
- * watch has ended, as in the class's `destroy`. After POLLHUP or POLLERR, which are always told, nothing more is. Who
- * does not read what there is to read is called again at once. */
+/* `events`: POLLIN, POLLOUT of <poll.h>. The descriptor is borrowed, and can be watched once (else dup it). Close it
+ * after the watch has ended, for instance in the class's `destroy`. POLLHUP and POLLERR are always reported, and are
+ * the last. If you leave data unread, the function is called again at once. */
 SCRY_EXT_API struct scry_watch *scry_watch_fd(struct scry_object *object, int fd, unsigned events,
                                               void (*fn)(struct scry_object *object, int fd, unsigned events));
 SCRY_EXT_API void scry_watch_end(struct scry_watch *watch); /* NULL is fine */
 
 /* ---- events of the extension's own ---- */
-/* Raises the event service `name` (registered with kind SCRY_EVENT) on an object of its class (or NULL: on all). The
- * action lists that wait for it run when the list that runs now has ended. `params` are texts in the request language,
- * one for each output of the signature. 0 also if nobody waits for it; -1: no such event of an extension, a wrong
- * number of parameters or one that is no value, an object of another class (the monitor's log says which), out of
- * memory, or events that raise each other without end. User-defined events (8.2.2) are raised with omis_request. */
+/* Raises the event service `name` (registered with kind SCRY_EVENT) on an object of its class, or with NULL on all. The
+ * action lists that wait for it run when the current list has ended. `params` are texts in the request language, one
+ * for each output of the signature. User-defined events (8.2.2) are raised with omis_request.
+ *
+ * Returns 0, also if nobody waits for it. Returns -1, and the monitor's log says why: no such event of an extension,
+ * wrong number of parameters, a parameter that is no value, an object of another class, out of memory, or events that
+ * raise each other without end. */
 SCRY_EXT_API int scry_event_raise(const char *name, struct scry_object *object, const char *const *params,
                                   size_t count);
 
 /* ---- cells: 64-bit numbers in memory shared with the places where events happen ---- */
-/* -1 when there are no more. A cell is 0 when new. */
+/* Returns the number of a new cell with the value 0. -1: there are no more. */
 SCRY_EXT_API int scry_cell_new(void);
 SCRY_EXT_API void scry_cell_free(int cell);
 SCRY_EXT_API int64_t scry_cell_get(int cell);
@@ -213,12 +218,11 @@ SCRY_EXT_API uint64_t scry_now_ns(void);                     /* the clock of tim
 /* ---- lowering: inside a `lower` handler ---- */
 /* Adds an argument of the call (a literal integer or an event context parameter) to a cell. 0 or -1. */
 SCRY_EXT_API int scry_lower_add(struct scry_code *code, int cell, struct scry_call *call, size_t arg_index);
-/* A timer is two cells, `started` (0: not running, else the time) and `total`, in nanoseconds. */
+/* A timer is two cells, in nanoseconds: `started` (0 while it does not run, else the time) and `total`. */
 SCRY_EXT_API int scry_lower_timer_start(struct scry_code *code, int started_cell);
 SCRY_EXT_API int scry_lower_timer_stop(struct scry_code *code, int started_cell, int total_cell);
-/* Sets a cell. */
 SCRY_EXT_API int scry_lower_set(struct scry_code *code, int cell, int64_t value);
-/* Ends the program here unless the comparison ("==", "!=", "<", "<=", ">", ">=") of two arguments holds. */
+/* Ends the program here unless the comparison ("==", "!=", "<", "<=", ">", ">=") of the two arguments holds. */
 SCRY_EXT_API int scry_lower_unless(struct scry_code *code, struct scry_call *call, size_t left_arg,
                                    const char *comparison, size_t right_arg);
 
