@@ -101,7 +101,7 @@ static void test_errors(void **state)
     check_bad("run --read-by luck true", "--read-by: expected direct, syscall or victim");
     check_bad("run --args=perhaps true", "--args: expected yes or no");
     check_bad("run --rule nonsense true", "--rule: expected 'EVENT : ACTIONS'");
-    check_bad("run --rule :print([]) true", "with an event before the colon");
+    check_bad("run --rule :print([]) true", "it needs an event before the colon");
     check_bad("run --trace", "--trace needs a value: --trace SEL");
     check_bad("run --on true", "unknown option --on"); /* of scry set only */
     check_bad("run --quiet=perhaps true", "yes or no");

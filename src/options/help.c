@@ -8,7 +8,7 @@
 
 enum { COLUMNS = 80, WIDEST_FORM = 24 };
 
-/* The words of the text from a column on, where the line has come to; further lines begin there. */
+/* Puts the words of the text, with further lines starting at `column`, where the current line has arrived. */
 static void put_wrapped(struct buf *out, const char *text, size_t column)
 {
     size_t at = column;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table for the build, which makes completion and man pages of it (tools/option_table.py reads it): lines of
- * fields with tabs between them.
+ * Prints the table for the build, which makes completion and man pages from it (tools/option_table.py reads it). The
+ * fields of a line are separated by tabs.
  *
- *     command  name  what stands behind the options  description  usage...
+ *     command  name  what follows the options  description  usage...
  *     setting  name
  *     option   command  letter  name  argument  1: it may be left out  values: @dir, @file, words  help
  */

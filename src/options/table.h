@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of commands and options. The command line, the environment, files of options, `scry set`, the monitor's
- * settings, help, completion and the man pages all come from it. Data alone: the program that prints it for the build
- * links nothing else.
+ * settings, help, completion and the man pages all come from it. It is data only: the program that prints it during the
+ * build links nothing else.
  */
 #ifndef SCRY_OPTIONS_TABLE_H
 #define SCRY_OPTIONS_TABLE_H
@@ -31,54 +31,54 @@ enum command {
     COMMANDS
 };
 
-/* What stands behind the options. */
+/* What follows the options. */
 enum word_kind {
     WORDS_NONE,
     WORDS_JOBS,
     WORDS_SETTINGS, /* a job, then KEY=VALUE... */
     WORDS_COMMAND,  /* another program's command line: all from the first word on is its own */
-    WORDS_COMMANDS, /* one of scry */
+    WORDS_COMMANDS, /* a command of scry */
 };
 
 struct command_row {
     const char *name, *description; /* a line of `scry help` */
-    const char *usage[3];           /* what may stand behind the name */
-    const char *about, *notes;      /* paragraphs before and behind the options; notes may be NULL */
+    const char *usage[3];           /* what may follow the name */
+    const char *about, *notes;      /* paragraphs before and after the options; notes may be NULL */
     const char *example;            /* NULL: none */
     enum word_kind words;
-    size_t least, most;           /* words */
-    const char *missing, *excess; /* what is said of fewer; and, may be NULL, added of more */
+    size_t least, most;           /* number of words */
+    const char *missing, *excess; /* the error for fewer words; added to the one for more, or NULL */
 };
 extern const struct command_row command_rows[COMMANDS];
 
-/* How a value is written, and where it is found in struct option_value (options.h). */
+/* How a value is written, and which member of struct option_value (options.h) holds it. */
 enum option_type {
-    OPTION_SWITCH,    /* alone it is on; =yes and =no: on */
-    OPTION_TEXT,      /* anything, also nothing */
-    OPTION_LIST,      /* anything else; so are the next two */
+    OPTION_SWITCH,    /* on when alone, else =yes or =no: on */
+    OPTION_TEXT,      /* any text, also an empty one */
+    OPTION_LIST,      /* any text but an empty one; also the next two */
     OPTION_DIR,       /* a directory */
     OPTION_FILE,      /* a file */
-    OPTION_NUMBER,    /* decimal, least to most: number */
-    OPTION_SECONDS,   /* with a fraction and "s" or not, least to most: seconds */
+    OPTION_NUMBER,    /* decimal, from least to most: number */
+    OPTION_SECONDS,   /* 1, 0.5 or 0.5s, from least to most: seconds */
     OPTION_TIME,      /* with a unit, 500us: number, ns */
     OPTION_MOMENT,    /* the same, or seconds: number, ns */
-    OPTION_SIZE,      /* 2G, least to most: number, bytes */
+    OPTION_SIZE,      /* 2G, from least to most: number, bytes */
     OPTION_CHOICE,    /* one of the words: number, from 0 */
-    OPTION_CHOICES,   /* some of the words, with commas, in either case: number, a bit for each */
+    OPTION_CHOICES,   /* some of the words, with commas, upper or lower case: number, a bit for each */
     OPTION_SELECTION, /* of functions (symbols/index/index.h), or off: on */
-    OPTION_REQUEST,   /* conditional, of the monitor's language */
+    OPTION_REQUEST,   /* a conditional request */
     OPTION_REGEX,     /* POSIX extended, or off */
-    OPTION_PLANNED,   /* known, but this version cannot do it: in no help */
+    OPTION_PLANNED,   /* reserved: an error, and not in the help */
 };
 
 enum option_flag {
-    OPTION_ENVIRONMENT = 1, /* comes from SCRY_NAME, too, and where the command has --config, from the file */
+    OPTION_ENVIRONMENT = 1, /* also read from SCRY_NAME and, where the command has --config, from the file */
     OPTION_NOT_IN_FILE = 2,
     OPTION_SETTING = 4,   /* scry set can change it */
     OPTION_MONITOR = 8,   /* a setting of the job in the monitor */
-    OPTION_MANY = 16,     /* may be given again: values add up */
-    OPTION_TRACING = 32,  /* given: the person expects a trace */
-    OPTION_OPTIONAL = 64, /* the value may be left out, and stands behind = */
+    OPTION_MANY = 16,     /* may be repeated: values add up */
+    OPTION_TRACING = 32,  /* whoever gives it expects a trace */
+    OPTION_OPTIONAL = 64, /* the value may be left out, and follows = */
 };
 
 struct option_row {
@@ -88,11 +88,11 @@ struct option_row {
     enum option_type type;
     uint32_t commands;     /* bits, 1 << enum command */
     unsigned flags;        /* enum option_flag */
-    const char *help;      /* the default is added */
+    const char *help;      /* options_help adds the default */
     const char *otherwise; /* the default, as it would be given; NULL: none */
-    const char *words;     /* with blanks between them: of choices; of others those that are completed */
+    const char *words;     /* separated by blanks: the choices; for other types what completion offers */
     double least, most;    /* most 0: no limit */
-    const char *expected;  /* in errors; NULL: what the type has */
+    const char *expected;  /* for errors; NULL: the type's own text */
 };
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;

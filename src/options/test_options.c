@@ -89,7 +89,7 @@ static void test_words(void **state)
     check_bad("top", "name a job (@last is the latest)");
     check_bad("top a b", "unexpected argument b: one job at a time");
     check_bad("ps x", "unexpected argument x");
-    check_bad("omis x", "unexpected argument x: requests are given with -c");
+    check_bad("omis x", "unexpected argument x: give requests with -c");
 }
 
 static void test_values(void **state)

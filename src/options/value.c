@@ -23,7 +23,7 @@ struct span option_word(const struct option_row *row, size_t index)
     return span_of(at, strcspn(at, " "));
 }
 
-/* Which of the row's words it is; -1: none. */
+/* The index of a text among the row's words; -1: none. */
 static int find_word(const struct option_row *row, struct span text, bool any_case)
 {
     struct span word;
@@ -48,7 +48,7 @@ static bool parse_choice(const struct option_row *row, const char *text, uint64_
     return found >= 0 || (!*text && row->flags & OPTION_OPTIONAL);
 }
 
-/* The flags of the specification may be written as in C, too: OMIS_DEBUG. */
+/* Flags may also be written as in C: OMIS_DEBUG. */
 static bool parse_choices(const struct option_row *row, const char *text, uint64_t *ret_bits)
 {
     for (*ret_bits = 0;; text += strspn(text, ", ")) {
@@ -105,13 +105,13 @@ static int check_selection(const char *text, struct err *why)
     return code;
 }
 
-/* Events and actions are the monitor's to judge; what can be seen from here is that it is a conditional request. */
+/* The monitor judges events and actions. Here only the form is checked: a conditional request. */
 static int check_request(const char *text, struct err *why)
 {
     _cleanup_(arena_done) struct arena arena = ARENA_INIT;
     struct request request;
     int code = request_parse(&arena, span_str(text), &request, why);
-    return code < 0 || request.event ? code : err_set(why, -EINVAL, "with an event before the colon");
+    return code < 0 || request.event ? code : err_set(why, -EINVAL, "it needs an event before the colon");
 }
 
 static int check_regex(const char *text, struct err *why)
