@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line. Each subcommand is a function in a file of its own name, and rows in the table of commands and
- * options (options/table.h), by which main.c reads what was given.
+ * The command line. Each subcommand is a function in a file of its name, and rows in the table of commands and options
+ * (options/table.h). main.c parses the arguments with that table.
  */
 #ifndef SCRY_CLI_CLI_H
 #define SCRY_CLI_CLI_H
@@ -13,12 +13,12 @@
 #include "options/options.h"
 
 enum {
-    EXIT_ERRORS = 1, /* done, but something in it was an error */
-    EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor to do it with */
+    EXIT_ERRORS = 1, /* done, with errors */
+    EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor */
     EXIT_STUCK = 3,  /* scry why: some rank can never go on */
 };
 
-/* With the options that were given, and words as many as the table wants. Return the exit status. */
+/* Each gets the parsed options, with as many words as the table allows, and returns the exit status. */
 int cmd_doctor(const struct options *options);
 int cmd_exec(const struct options *options);
 int cmd_export(const struct options *options);
@@ -34,10 +34,10 @@ int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);
 int cmd_why(const struct options *options);
 
-/* Of the terminal at standard output; 0: it is none. */
+/* The width of the terminal at standard output; 0: it is no terminal. */
 size_t cli_columns(void);
 
-/* Logs an error that may repeat what somebody typed or a path: nothing in it moves the cursor. */
+/* Logs an error that may contain a path or typed text. Control characters are escaped. */
 void cli_log_error(const struct err *err);
 
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */

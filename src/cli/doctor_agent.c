@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Can the library that traces functions be loaded into programs, and are its hooks there? */
+/* Can the library that traces functions be loaded into programs, and does it have its hooks? */
 #include "cli/doctor.h"
 
 #include <dlfcn.h>
@@ -17,11 +17,11 @@
 #include "base/cleanup.h"
 #include "job/preload.h"
 
-/* In a child: what goes wrong in there must not end the doctor. */
+/* Runs in a child: a crash in there must not end the doctor. */
 static _Noreturn void load(const char *library, int report_fd)
 {
     typedef void hook(void *function, void *call_site);
-    setenv("SCRY", "off", 1); /* nothing but its presence is asked for */
+    setenv("SCRY", "off", 1); /* only load it */
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     const char *problem = handle ? NULL : dlerror();
     hook *enter = handle ? (hook *)dlsym(handle, "__cyg_profile_func_enter") : NULL;
@@ -30,20 +30,20 @@ static _Noreturn void load(const char *library, int report_fd)
         enter((void *)load, __builtin_return_address(0));
         leave((void *)load, __builtin_return_address(0));
     } else if (!problem) {
-        problem = "it has no hooks: it is not of this version";
+        problem = "it has no hooks: it is of another version";
     }
     if (problem)
         dprintf(report_fd, "%.300s", problem);
     _exit(problem ? 1 : 0);
 }
 
-/* "" or what is wrong with it. */
+/* An empty text, or the problem. */
 static void try_to_load(const char *library, char *ret_problem, size_t size)
 {
     int ends[2], status = 0;
     *ret_problem = 0;
     if (pipe2(ends, O_CLOEXEC) < 0) {
-        snprintf(ret_problem, size, "it cannot be tried: %s", strerror(errno));
+        snprintf(ret_problem, size, "it cannot be tested: %s", strerror(errno));
         return;
     }
     pid_t pid = fork();
@@ -56,7 +56,7 @@ static void try_to_load(const char *library, char *ret_problem, size_t size)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (pid < 0)
-        snprintf(ret_problem, size, "it cannot be tried: %s", strerror(errno));
+        snprintf(ret_problem, size, "it cannot be tested: %s", strerror(errno));
     else if (WIFSIGNALED(status))
         snprintf(ret_problem, size, "a program that loads it is killed by signal %d", WTERMSIG(status));
 }

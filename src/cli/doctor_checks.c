@@ -23,7 +23,7 @@ enum {
     LEAST_BUFFERS = 256 << 20, /* bytes: four processes with the default buffer */
 };
 
-/* Free space under a directory that was found: sets text, and WARN when there is little. */
+/* Checks the free space under an existing directory: sets the text, and WARN if there is little. */
 static void check_space(struct finding *finding, const char *path)
 {
     struct statvfs disk;
@@ -39,11 +39,11 @@ static void check_space(struct finding *finding, const char *path)
     } else if (percent < LEAST_PERCENT || (disk.f_files && disk.f_favail == 0)) {
         finding_set(finding, FINDING_WARN, "%s is nearly full: %.1f GB free (%.1f %%); recording stops at %d %%", path,
                     free_gb, percent, LEAST_PERCENT);
-        finding_remedy(finding, "make room there");
+        finding_remedy(finding, "free some space there");
     }
 }
 
-/* Buffers of traced processes are in the runtime directory if that is in memory, else in a folder in memory. */
+/* Buffers are in the runtime directory if that is in memory, else in a folder in memory. */
 static void check_buffers(struct finding *finding, const char *path)
 {
     struct statvfs disk;
@@ -64,7 +64,7 @@ static void check_buffers(struct finding *finding, const char *path)
     } else if (statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < LEAST_BUFFERS) {
         finding_set(finding, FINDING_WARN, "%s has %.0f MB free: traced processes have buffers there, up to 64 MB each",
                     path, (double)(disk.f_bavail * disk.f_frsize) / (1 << 20));
-        finding_remedy(finding, "make room there, set SCRY_RUNTIME_DIR, or use --buffer 1M");
+        finding_remedy(finding, "free some space there, set SCRY_RUNTIME_DIR, or use --buffer 1M");
     }
 }
 
@@ -167,7 +167,7 @@ void doctor_extensions(struct finding *finding)
     const char *own = getenv("SCRY_EXT_PATH");
     if (count.untrusted.code) {
         finding_set(finding, FINDING_WARN, "some are left out: %.300s", count.untrusted.text);
-        finding_remedy(finding, "let nobody else write there, or put them elsewhere");
+        finding_remedy(finding, "make it writable only by you, or move them");
     } else if (own && *own && !count.directories) {
         finding_set(finding, FINDING_WARN, "no directory of SCRY_EXT_PATH exists: %.300s", own);
         finding_remedy(finding, "correct SCRY_EXT_PATH");
@@ -182,7 +182,7 @@ void doctor_monitor(struct finding *finding)
         bool none = client_found_none();
         finding_set(finding, none ? FINDING_OK : FINDING_FAIL, "%s%s", why, none ? ": it is started when needed" : "");
         if (client_timed_out())
-            finding_remedy(finding, "do that; a running job is not harmed");
+            finding_remedy(finding, "do that: it does not harm running jobs");
         return;
     }
     Omis_reply reply = omis_request(request, NULL, NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a job shows nothing, or too little: what was asked, what was found, what was lost, in the order in which one
- * thing needs the other. From the job's records and, while it runs, from the monitor.
+ * Why a job shows nothing, or too little: what was requested, found and lost. Each check needs those before it. The
+ * facts come from the job's records and, while it runs, from the monitor.
  */
 #include "cli/doctor.h"
 
@@ -27,7 +27,7 @@
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 
-enum { PROGRAMS = 64 /* that are looked at */, SHOWN = 8 /* findings of one kind */ };
+enum { PROGRAMS = 64 /* checked */, SHOWN = 8 /* findings of one kind */ };
 #define TRACES_NS (UINT64_C(10) * NS_PER_SECOND)
 
 struct seen_program {
@@ -39,12 +39,12 @@ struct job_look {
     struct doctor_out *out;
     char path[PATH_MAX];
     struct job_report report;
-    json_t *settings;  /* as they are in force */
+    json_t *settings;  /* in force */
     bool hooks_needed; /* functions were to be traced by their hooks */
     struct seen_program *programs;
     size_t program_count, hooked;
     size_t ranks;
-    struct trace_info live; /* of a job that runs; not `known`: it does not, or the monitor says nothing */
+    struct trace_info live; /* from the monitor; not `known`: the job is over, or no answer */
 };
 
 static const char *setting(const struct job_look *look, const char *key)
@@ -64,7 +64,7 @@ static const struct job_functions *functions_of(const struct job_look *look)
     return look->report.functions ? look->report.functions : &none;
 }
 
-/* As a person may read it: what came from the job moves no cursor. */
+/* Text from the job, with control characters escaped. */
 static const char *shown(const char *text, char *to, size_t size)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
@@ -73,7 +73,7 @@ static const char *shown(const char *text, char *to, size_t size)
     return to;
 }
 
-/* A finding for each warning of the job of this kind. How many. */
+/* Adds a finding for each of the job's warnings of this kind. Returns their number. */
 static size_t say_warnings(struct job_look *look, const char *kind, const char *name, enum finding_state state)
 {
     size_t index, count = 0;
@@ -109,12 +109,12 @@ static void check_record(struct job_look *look)
         doctor_say(look->out, "record", &wrong);
     }
     if (report->state == JOB_LOST || report->state == JOB_UNWATCHED || report->state == JOB_UNREACHABLE) {
-        finding_set(&finding, FINDING_WARN, "the job is %s: nothing more is recorded of it",
+        finding_set(&finding, FINDING_WARN, "the job is %s: nothing more will be recorded",
                     job_state_name(report->state));
-        finding_remedy(&finding, "read it as far as it goes; run the job again where it should be whole");
+        finding_remedy(&finding, "read what there is, or run the job again");
     } else if (report->model.missing_records) {
         finding_set(&finding, FINDING_WARN, "%" PRIu64 " of its records are missing", report->model.missing_records);
-        finding_remedy(&finding, "look after the disk with %.300s", look->path);
+        finding_remedy(&finding, "check the disk with %.300s", look->path);
     } else {
         finding_set(&finding, FINDING_OK, "%.300s: %" PRIu64 " records, %s", look->path, report->model.records,
                     job_report_status(report));
@@ -122,14 +122,14 @@ static void check_record(struct job_look *look)
     doctor_say(look->out, "record", &finding);
 }
 
-/* The first record of a type that stands before the first sample. A new reference, or NULL. */
+/* The first record of a type, if it comes before the first sample. A new reference, or NULL. */
 static json_t *early_record(const char *path, const char *wanted)
 {
     struct spool_reader reader;
     json_t *found = NULL;
     if (spool_reader_open(&reader, path, NULL) < 0)
         return NULL;
-    bool over = false; /* the ones that are looked for come first of all */
+    bool over = false; /* wanted records come before samples */
     for (json_t *record; !found && !over && (record = spool_reader_next(&reader)); json_decref(record)) {
         const char *type = json_string_value(json_object_get(record, "type"));
         over = type && strcmp(type, "sample") == 0;
@@ -155,10 +155,10 @@ static void check_command(struct job_look *look)
     } else if (why) {
         finding_set(&finding, FINDING_FAIL, "%s", shown(why, text, sizeof text));
     } else if (path) {
-        finding_set(&finding, FINDING_OK, "%s is a script: calls are recorded of the programs that it starts",
+        finding_set(&finding, FINDING_OK, "%s is a script: calls of the programs that it starts are recorded",
                     shown(path, text, sizeof text));
     } else {
-        finding_set(&finding, FINDING_OK, "it was started, and libraries can be loaded into it");
+        finding_set(&finding, FINDING_OK, "it started, and libraries can be loaded into it");
     }
     doctor_say(look->out, "command", &finding);
     json_decref(untraced);
@@ -181,10 +181,10 @@ static void check_asked(struct job_look *look)
         finding_set(&finding, FINDING_FAIL, "recording was switched off: on=no");
         finding_remedy(&finding, "scry set JOB on=yes, while it runs");
     } else if (!look->hooks_needed) {
-        finding_set(&finding, FINDING_WARN, "functions were not to be traced: trace=off");
-        finding_remedy(&finding, "leave --trace off out, and SCRY_TRACE");
+        finding_set(&finding, FINDING_WARN, "functions were not traced: trace=off");
+        finding_remedy(&finding, "start the job without --trace off and SCRY_TRACE=off");
     } else if (json_array_size(look->report.model.pauses)) {
-        finding_set(&finding, FINDING_WARN, "recording was switched off for a while, by scry set");
+        finding_set(&finding, FINDING_WARN, "scry set switched recording off for a while");
     } else {
         finding_set(&finding, FINDING_OK, "%s%s", list.len ? "as set:" : "all functions with hooks, as by default",
                     shown(list.len ? list.data : "", text, sizeof text));
@@ -194,14 +194,14 @@ static void check_asked(struct job_look *look)
 
 /* ---- the monitor ---- */
 
-/* While the job runs; what it says is in look->live. */
+/* While the job runs. Fills look->live. */
 static void ask_monitor(struct job_look *look, struct finding *finding)
 {
     struct buf text = BUF_INIT;
     if (!client_join()) {
         finding_set(finding, FINDING_FAIL, "the job runs, and the monitor does not answer: %.300s", client_error());
         finding_remedy(finding,
-                       "scry doctor (without a job) says whether one can be started here; scry run tries again "
+                       "scry doctor (without a job) says whether a monitor can be started here; scry run tries again "
                        "by itself");
         return;
     }
@@ -228,7 +228,7 @@ static void check_monitor(struct job_look *look)
     if (runs(look))
         ask_monitor(look, &finding);
     else
-        finding_set(&finding, FINDING_OK, "it was there from the start to the end");
+        finding_set(&finding, FINDING_OK, "it followed the job from start to end");
     if (runs(look) || !wrong)
         doctor_say(look->out, "monitor", &finding);
 }
@@ -241,7 +241,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* As it is now: a program may have been compiled anew since. */
+/* Looks at the program as it is now; it may have been compiled again. */
 static void see_program(struct job_look *look, const char *command, const char *cwd)
 {
     char path[PATH_MAX];
@@ -282,7 +282,7 @@ static void see_programs(struct job_look *look)
         see_process(look, &model->ended[i]);
 }
 
-/* The names of the programs for which `is` holds, up to a few. How many they are. */
+/* Puts the names of the first few programs for which `is` holds. Returns how many there are. */
 static size_t put_programs(const struct job_look *look, bool (*is)(const struct program_symbols *symbols),
                            char *ret_names, size_t size)
 {
@@ -322,21 +322,21 @@ static void check_hooks(struct job_look *look)
     struct finding finding = {0};
     char names[300];
     if (put_programs(look, has_own_hooks, names, sizeof names)) {
-        finding_set(&finding, FINDING_FAIL, "with hooks of their own, which get their calls: %s", names);
-        finding_remedy(&finding, "leave __cyg_profile_func_enter out of them");
+        finding_set(&finding, FINDING_FAIL, "these programs have hooks of their own, which get their calls: %s", names);
+        finding_remedy(&finding, "remove __cyg_profile_func_enter from them");
         doctor_say(look->out, "hooks", &finding);
     }
     finding = (struct finding){0};
     if (put_programs(look, is_hooked, names, sizeof names)) {
         finding_set(&finding, FINDING_OK, "in %s", names);
-    } else if (functions_of(look)->processes > look->ranks) { /* in a library, or the program is gone */
+    } else if (functions_of(look)->processes > look->ranks) { /* in a library, or the program has changed */
         finding_set(&finding, FINDING_OK, "functions were traced, by hooks in a library or a program that has changed");
     } else if (look->program_count) {
         put_programs(look, is_bare, names, sizeof names);
         finding_set(&finding, FINDING_WARN, "none in %s", names);
-        finding_remedy(&finding, "compile with -g -finstrument-functions what is to be traced");
+        finding_remedy(&finding, "compile what you want to trace with -g -finstrument-functions");
     } else {
-        finding_set(&finding, FINDING_WARN, "no program of the job can be looked at any more");
+        finding_set(&finding, FINDING_WARN, "no program of the job can be read any more");
     }
     doctor_say(look->out, "hooks", &finding);
 }
@@ -346,7 +346,7 @@ static void check_symbols(struct job_look *look)
     struct finding finding = {0};
     char names[300];
     if (put_programs(look, is_nameless, names, sizeof names)) {
-        finding_set(&finding, FINDING_WARN, "without debug information, so without values, files and lines: %s", names);
+        finding_set(&finding, FINDING_WARN, "no debug information, so no values, files and lines: %s", names);
         finding_remedy(&finding, "compile with -g, and do not strip");
     } else {
         finding_set(&finding, FINDING_OK, "%s", look->hooked ? "debug information is there" : "none are needed");
@@ -376,14 +376,13 @@ static void check_processes(struct job_look *look)
         finding_set(&finding, FINDING_OK, "%zu of %" PRIu64 " processes have traces", functions->processes,
                     result.processes);
     else if (!look->hooked || !look->hooks_needed)
-        finding_set(&finding, FINDING_OK, "none of %" PRIu64 " processes, as there is nothing to trace",
-                    result.processes);
+        finding_set(&finding, FINDING_OK, "none of %" PRIu64 " processes: there is nothing to trace", result.processes);
     else {
         finding_set(&finding, FINDING_FAIL, "none of %" PRIu64 " processes, though programs with hooks ran",
                     result.processes);
         finding_remedy(&finding,
                        told ? "see above"
-                            : "was LD_PRELOAD replaced on the way, or are they setuid? scry doctor says whether "
+                            : "was LD_PRELOAD replaced on the way, or is the program setuid? scry doctor says whether "
                               "the agent can be loaded here");
     }
     doctor_say(look->out, "traced", &finding);
@@ -405,8 +404,8 @@ static void check_calls(struct job_look *look)
         finding_set(&finding, FINDING_FAIL, "%s", shown(look->live.unmatched, text, sizeof text));
         finding_remedy(&finding, "scry set JOB trace='...' with names that the program has");
     } else if (look->live.choosing) {
-        finding_set(&finding, FINDING_WARN, "the symbols of %" PRIu64 " processes are still read for the selection",
-                    look->live.choosing);
+        finding_set(&finding, FINDING_WARN,
+                    "the symbols of %" PRIu64 " processes are still being read for the selection", look->live.choosing);
         finding_remedy(&finding, "wait: they are kept for the next time");
     } else if (!functions->processes) {
         finding_set(&finding, FINDING_OK, "no process has a trace, see above");
@@ -415,7 +414,7 @@ static void check_calls(struct job_look *look)
                     HASH_COUNT(functions->functions));
     } else {
         finding_set(&finding, FINDING_FAIL,
-                    "processes were traced, and no function that the selection matches was called%s%s",
+                    "processes were traced, but no function that matches the selection was called%s%s",
                     functions->min_time_ns ? ", or none took as long as --min-time " : "",
                     functions->min_time_ns ? setting(look, "min-time") : "");
         finding_remedy(&finding, "correct --trace (%.200s); scry run without it records all functions with hooks",
@@ -445,9 +444,9 @@ static void check_limits(struct job_look *look)
         finding_set(&finding, FINDING_WARN,
                     "%" PRIu64 " records were discarded, %" PRIu64 " overwritten: the buffer was full",
                     functions->discarded, functions->overwritten);
-        finding_remedy(&finding, "--min-time or a selection for fewer records, a larger --buffer, or --overflow wait");
+        finding_remedy(&finding, "record less (--min-time, --trace), or use a larger --buffer, or --overflow wait");
     } else if (functions->thinned || functions->min_time_ns || functions->max_depth) {
-        finding_set(&finding, FINDING_OK, "calls were left out as was asked for (--rate, --min-time, --max-depth)");
+        finding_set(&finding, FINDING_OK, "calls were left out as requested (--rate, --min-time, --max-depth)");
     } else if (!told) {
         finding_set(&finding, FINDING_OK, "none was reached, nothing was lost");
     } else {
@@ -473,14 +472,14 @@ static void check_mpi(struct job_look *look)
     struct finding finding = {0};
     size_t told = say_warnings(look, "mpi", "mpi", FINDING_FAIL);
     if (strcmp(setting(look, "mpi"), "off") == 0) {
-        finding_set(&finding, FINDING_WARN, "calls of MPI were not to be counted: mpi=off");
-        finding_remedy(&finding, "leave --mpi off out, and SCRY_MPI");
+        finding_set(&finding, FINDING_WARN, "MPI calls were not counted: mpi=off");
+        finding_remedy(&finding, "start the job without --mpi off and SCRY_MPI=off");
     } else if (look->ranks) {
         finding_set(&finding, FINDING_OK, "the interposer was loaded into %zu ranks", look->ranks);
     } else if (told) {
         return;
     } else {
-        finding_set(&finding, FINDING_OK, "no process with MPI was met%s", runs(look) ? " so far" : "");
+        finding_set(&finding, FINDING_OK, "no process used MPI%s", runs(look) ? " so far" : "");
     }
     doctor_say(look->out, "mpi", &finding);
 }

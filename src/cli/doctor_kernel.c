@@ -27,7 +27,7 @@ static int read_number(const char *path, int missing)
     return file_read(path, &text, NULL) == 0 ? atoi(text) : missing;
 }
 
-/* A child that sleeps until it is killed, and dies with us. -1 with errno. */
+/* Starts a child that sleeps until it is killed, and dies with this process. -1 with errno. */
 static pid_t start_patient(void)
 {
     pid_t parent = getpid(), pid = fork();
@@ -60,8 +60,8 @@ void doctor_kernel(struct finding *finding)
         close(fd);
         return;
     }
-    finding_set(finding, FINDING_FAIL, "Linux %s has no pidfd_open (%s), by which processes are watched", name.release,
-                strerror(errno));
+    finding_set(finding, FINDING_FAIL, "Linux %s has no pidfd_open (%s), which is needed to watch processes",
+                name.release, strerror(errno));
     finding_remedy(finding,
                    errno == ENOSYS ? "use Linux 5.3 or later" : "let the container's seccomp profile allow pidfd_open");
 }
@@ -70,7 +70,7 @@ void doctor_ptrace(struct finding *finding)
 {
     pid_t pid = start_patient();
     if (pid < 0) {
-        finding_set(finding, FINDING_FAIL, "cannot start a process to try on: %s", strerror(errno));
+        finding_set(finding, FINDING_FAIL, "cannot start a process for the test: %s", strerror(errno));
         finding_remedy(finding, "raise the limit of processes (ulimit -u, pids cgroup)");
         return;
     }
@@ -79,7 +79,7 @@ void doctor_ptrace(struct finding *finding)
     int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
     if (code) {
         finding_set(finding, FINDING_FAIL,
-                    "ptrace of an own child fails (%s, ptrace_scope %d): nothing can be stopped, no breakpoints, no "
+                    "ptrace of our own child fails (%s, ptrace_scope %d): nothing can be stopped, no breakpoints, no "
                     "backtraces; following a job works",
                     strerror(code), scope);
         finding_remedy(finding, scope >= 3   ? "ptrace_scope 3 can only be lifted by booting with another value"
@@ -112,9 +112,9 @@ void doctor_traced(struct finding *finding)
     }
     proc_comm((pid_t)tracer, 0, comm, sizeof comm);
     finding_set(finding, FINDING_WARN,
-                "this command is traced by %s, pid %d: what it starts may be, too, and a process has one tracer only",
+                "%s, pid %d, traces this command, and may trace what it starts; a process can have only one tracer",
                 *comm ? comm : "somebody", (int)tracer);
-    finding_remedy(finding, "start jobs from a session that is not under a debugger or strace");
+    finding_remedy(finding, "start jobs outside of a debugger or strace");
 }
 
 void doctor_memory(struct finding *finding)
@@ -123,7 +123,7 @@ void doctor_memory(struct finding *finding)
     long copy = 0;
     pid_t pid = start_patient();
     if (pid < 0) {
-        finding_set(finding, FINDING_FAIL, "cannot start a process to try on: %s", strerror(errno));
+        finding_set(finding, FINDING_FAIL, "cannot start a process for the test: %s", strerror(errno));
         return;
     }
     struct iovec here = {&copy, sizeof copy}, there = {&secret, sizeof secret};
@@ -156,7 +156,7 @@ void doctor_perf(struct finding *finding)
     if (fd >= 0) {
         close(fd);
         finding_set(finding, FINDING_OK,
-                    "works (perf_event_paranoid %d): every process of a job is seen, however short", level);
+                    "works (perf_event_paranoid %d): every process of a job is seen, even the shortest", level);
         return;
     }
     int code = errno;
@@ -203,7 +203,7 @@ void doctor_files(struct finding *finding)
     struct rlimit limit = {0};
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < NEEDED) {
-        finding_set(finding, FINDING_WARN, "at most %llu open files: jobs with more processes cannot be followed whole",
+        finding_set(finding, FINDING_WARN, "at most %llu open files: jobs with more processes are followed in part",
                     (unsigned long long)limit.rlim_max);
         finding_remedy(finding, "raise the hard limit to %d (limits.conf, or the service that starts the session)",
                        NEEDED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry exec: run one program with what traces its functions, inside any launcher. */
+/* scry exec: runs one program with the library that traces its functions, inside any launcher. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@ static bool is_off(const char *name)
     return value && strcasecmp(value, "off") == 0;
 }
 
-/* Without a job there may be no monitor yet. It stays for a while after its last tool has gone. */
+/* Without a job there may be no monitor yet. It stays for a while after its last tool is gone. */
 static void start_monitor(void)
 {
     if (omis_init(NULL, NULL, NULL, NULL) == OMIS_OK)
         omis_finalize();
     else
-        log_warning("no monitor, so the program runs untraced: %s", client_error());
+        log_warning("the program runs untraced: there is no monitor: %s", client_error());
 }
 
 static void prepare(const char *command)
@@ -41,12 +41,12 @@ static void prepare(const char *command)
         cli_log_error(&err);
     } else {
         const char *wanted = getenv("SCRY_TRACE_WANTED");
-        preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* a job's wish is handed on */
+        preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* as the job has it */
         preload.mpi_off = mpi_off;
         if (!job || !*job)
             start_monitor();
         else if (access(job, F_OK) < 0)
-            log_warning("there is no job %s (SCRY_JOB), so the program runs untraced", job);
+            log_warning("the program runs untraced: there is no job %s (SCRY_JOB)", job);
     }
     preload_apply(&preload);
 }

@@ -18,9 +18,9 @@
 #include "jobdir/export/export.h"
 #include "jobdir/record/info.h"
 
-enum { LOOK_EVERY = 1 << 16 /* events between looks at the clock */ };
+enum { LOOK_EVERY = 1 << 16 /* events between two readings of the clock */ };
 
-/* What is written, and where to. */
+/* What to write, and where. */
 struct choice {
     const char *job, *output;
     const struct export_format *format;
@@ -32,8 +32,8 @@ struct choice {
 
 /* ---- messages of MPI ---- */
 
-/* The messages and the common time line, if the format wants them and there are any. 0, or an exit status after the
- * reason was logged. */
+/* Loads the messages and the common time line, if the format needs them. 0, or an exit status after logging the reason.
+ */
 static int load_messages(struct mpi_messages **ret_messages, const struct export_format *format,
                          const struct job_traces *traces, const struct choice *choice)
 {
@@ -53,7 +53,7 @@ static int load_messages(struct mpi_messages **ret_messages, const struct export
     if ((*ret_messages)->rank_count || format->messages == EXPORT_WITH_MESSAGES)
         return 0;
     if (traces->count || !traces->path_count)
-        log_error("no calls of MPI were recorded: run the program by `scry run --mpi trace` (see `man scry-run`)");
+        log_error("no MPI calls were recorded: run the program with `scry run --mpi trace` (see `man scry-run`)");
     else
         job_traces_explain(traces, choice->process);
     return EXIT_ERRORS;
@@ -68,7 +68,7 @@ static void show_progress(struct progress *progress, const struct trace_cursor *
     progress_show(progress, ((double)at + (all ? (double)done / (double)all : 1)) / (double)count);
 }
 
-/* What is asked for by the clock of the trace's host. */
+/* The filter in the clock of the trace's host. */
 static struct call_filter filter_for(const struct exporter *exporter, const struct export_format *format,
                                      const struct choice *choice)
 {
@@ -88,7 +88,7 @@ static struct call_filter filter_for(const struct exporter *exporter, const stru
     return filter;
 }
 
-/* One trace. *events grows by what came out of it, *shown by the calls that passed the filter. */
+/* Exports one trace. Adds its events to *events, and the calls that passed the filter to *shown. */
 static int export_trace(struct exporter *exporter, const struct export_format *format, const struct choice *choice,
                         struct progress *progress, const struct job_traces *traces, uint64_t *events, uint64_t *shown)
 {
@@ -103,7 +103,7 @@ static int export_trace(struct exporter *exporter, const struct export_format *f
     int code = trace_cursor_new(&cursor, (struct trace *)(uintptr_t)exporter->trace, false, &err);
     if (code < 0) {
         cli_log_error(&err);
-        return 0; /* the others are worth something, too */
+        return 0; /* go on with the others */
     }
     code = calls_new(&calls, exporter->trace, &filter, &visitor);
     if (code == 0)
@@ -154,18 +154,17 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     if (code == 0 && !events)
         job_traces_explain(traces, choice->process);
     else if (code == 0 && !shown && choice->filter.function)
-        log_warning("nothing of what was recorded matches --fn %s", choice->filter.function);
+        log_warning("no recorded call matches --fn %s", choice->filter.function);
     return code < 0 ? code : !events;
 }
 
-/* Writes to a file beside the one that is meant and puts it in its place at the end: a failure leaves no half of one.
- */
+/* Writes to a temporary file and renames it at the end, so that a failure leaves no partial file. */
 static int export_file(struct exporter *exporter, const struct export_format *format, const struct job_traces *traces,
                        const struct choice *choice)
 {
     char temporary[PATH_MAX];
     struct stat st;
-    /* what is no plain file is written to as it is: /dev/stdout, a pipe */
+    /* write directly to what is no regular file: /dev/stdout, a pipe */
     bool direct = stat(choice->output, &st) == 0 && !S_ISREG(st.st_mode);
     if ((size_t)snprintf(temporary, sizeof temporary, direct ? "%s" : "%s.part", choice->output) >= sizeof temporary) {
         log_error("%s: the name is too long", choice->output);
@@ -188,7 +187,7 @@ static int export_file(struct exporter *exporter, const struct export_format *fo
     return code ? EXIT_ERRORS : 0;
 }
 
-/* What the job is called and was, for people: its name, or that of the program of its first rank. */
+/* The job's title, its name or the program of its first rank, and its command line. */
 static void describe(struct buf *title, struct buf *command, const struct job_traces *traces,
                      const struct mpi_messages *messages)
 {

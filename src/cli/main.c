@@ -33,10 +33,10 @@ static void print_usage(FILE *out)
           out);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-9s %s\n", command_rows[i].name, command_rows[i].description);
-    fputs("\n`scry COMMAND --help` tells more and gives an example.\n", out);
+    fputs("\n`scry COMMAND --help` shows details and an example.\n", out);
 }
 
-/* COMMANDS, after saying so: there is none. */
+/* COMMANDS, after logging that there is no such command. */
 static enum command find_command(const char *name)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
@@ -77,10 +77,10 @@ static int cmd_version(const struct options *options)
     return 0;
 }
 
-/* Answers that could not be written, to a full disk for instance, are no success. */
+/* Output that could not be written, for instance to a full disk, is an error. */
 static int check_output(int status)
 {
-    bool failed_before = ferror(stdout); /* then errno is about something else by now */
+    bool failed_before = ferror(stdout); /* then errno is from something else */
     errno = 0;
     if (fflush(stdout) == 0 && !failed_before)
         return status;
@@ -99,7 +99,7 @@ static int run_command(enum command command, int argc, char **argv)
     if (options_parse(&options, command, argc, argv, &err) < 0) {
         status = cli_usage_error(&options, "%s", err.text);
         if (command == COMMAND_RUN)
-            status = JOB_FAILED_BEFORE_START; /* others are the job's own */
+            status = JOB_FAILED_BEFORE_START; /* other codes are the job's own */
     } else {
         status = options.help ? print_help(command) : functions[command](&options);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry monitor: becomes the program scry-monitor, which links much more than a command line needs. With --state it asks
- * the monitor that runs.
+ * scry monitor: becomes the program scry-monitor, which links more than a command line needs. With --state it asks the
+ * running monitor.
  */
 #include "cli/cli.h"
 

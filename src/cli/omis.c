@@ -37,7 +37,7 @@ static bool parse_wait(const char *text, uint64_t *ret_replies, uint64_t *ret_ns
     return good;
 }
 
-/* For the connection and for every request. */
+/* The time limit for the connection and every request. */
 static void set_timeout(double seconds)
 {
     omis_set_timeout((unsigned)(seconds * 1000));
@@ -46,7 +46,7 @@ static void set_timeout(double seconds)
 
 static Omis_flags flags_of(const struct options *options)
 {
-    static const Omis_flags flags[] = {/* as the table has the words of --flags */
+    static const Omis_flags flags[] = {/* in the order of the words of --flags */
                                        OMIS_DONT_RETURN_OK, OMIS_DONT_RETURN_EN_DIS,   OMIS_BUFFER_REQUEST,
                                        OMIS_BUFFER_REPLIES, OMIS_WAIT_FOR_FIRST_REPLY, OMIS_DEBUG};
     Omis_flags all = options_on(options, "debug") ? OMIS_DEBUG : 0;
@@ -64,7 +64,7 @@ static void ask_line(struct omis_session *session, struct span line)
         omis_session_ask(session, line);
 }
 
-/* One request a line; what comes in between is printed when it comes. False when standard input cannot be read. */
+/* Sends one request a line, and prints other replies when they come. False: standard input cannot be read. */
 static bool read_requests(struct omis_session *session)
 {
     enum { READ_SIZE = 1 << 16 };
@@ -107,9 +107,9 @@ int cmd_omis(const struct options *options)
     struct omis_session session = {
         .json = json, .flags = flags_of(options), .color = !json && text_has_colours(STDOUT_FILENO)};
     if (connect && strncmp(connect, "unix:", strlen("unix:")) != 0)
-        return cli_usage_error(options, "--connect takes a socket, unix:PATH, not \"%s\"", connect);
+        return cli_usage_error(options, "--connect expects a socket, unix:PATH, not \"%s\"", connect);
     if (wait && !parse_wait(wait, &wait_replies, &wait_ns))
-        return cli_usage_error(options, "--wait takes a number of replies (3) or a time (2.5s), not \"%s\"", wait);
+        return cli_usage_error(options, "--wait expects a number of replies (3) or a time (2.5s), not \"%s\"", wait);
     if (options_given(options, "timeout"))
         set_timeout(options_seconds(options, "timeout"));
     if (!omis_session_open(&session, connect, !options_on(options, "no-start")))
@@ -125,9 +125,9 @@ int cmd_omis(const struct options *options)
         session.failed = true;
     }
     omis_session_flush(&session);
-    /* what was to be waited for may never come when a request failed: a script with a typo shall end, not hang */
+    /* after a failed request the replies may never come: a script with a typo must not hang */
     if (wait && client_connected() && !session.failed)
         omis_session_listen(&session, wait_replies, wait_ns);
     int status = omis_session_close(&session);
-    return shell ? 0 : status; /* what went wrong in a shell, its user has seen */
+    return shell ? 0 : status; /* in a shell, the user has seen the errors */
 }

@@ -13,7 +13,7 @@ void omis_lines_feed(struct omis_lines *lines, const char *bytes, size_t len)
     buf_append(&lines->bytes, bytes, len);
 }
 
-/* The state behind one character outside of binary data. */
+/* The next state, after one character outside of binary data. */
 static void step(struct omis_lines *lines, char c)
 {
     bool digit = isdigit((unsigned char)c), word = isalnum((unsigned char)c) || c == '_';
@@ -54,7 +54,7 @@ bool omis_lines_next(struct omis_lines *lines, bool last, struct span *ret_line)
             return true;
         }
         if (c == '#' && lines->state == LINES_NUMBER && lines->number <= REQUEST_SIZE_LIMIT) {
-            /* may point behind what is there: the rest is still to come */
+            /* may point beyond the data: the rest will come */
             lines->at += lines->number;
             lines->state = LINES_PLAIN;
         } else {

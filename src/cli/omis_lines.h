@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests out of a stream, one a line. A newline inside binary data (LENGTH#BYTES) ends nothing; one inside a string
- * does, since a string cannot hold it: a forgotten quote costs one line. */
+/* Splits a stream into requests, one a line. A newline inside binary data (LENGTH#BYTES) ends nothing. One inside a
+ * string does, since a string cannot contain it: so a forgotten quote costs only one line. */
 #ifndef SCRY_CLI_OMIS_LINES_H
 #define SCRY_CLI_OMIS_LINES_H
 
@@ -20,8 +20,8 @@ struct omis_lines {
 
 void omis_lines_feed(struct omis_lines *lines, const char *bytes, size_t len);
 
-/* The next whole line without its newline; at the end of the stream (`last`) also what is left. The line is borrowed
- * until the next call. */
+/* Returns the next whole line without its newline, and at the end of the stream (`last`) also an incomplete one. It is
+ * borrowed until the next call. */
 bool omis_lines_next(struct omis_lines *lines, bool last, struct span *ret_line);
 
 void omis_lines_done(struct omis_lines *lines);

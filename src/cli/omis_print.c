@@ -62,7 +62,7 @@ void omis_print_safely(FILE *out, const char *text, size_t len)
     }
 }
 
-/* Values may be binary and hold NULs; element 0 and errors are texts, in which "3#" means nothing. */
+/* Values may be binary and contain NULs. Element 0 and errors are texts, in which "3#" means nothing. */
 static size_t result_length(const Omis_object_result *result, bool action)
 {
     bool value = action && result->status < OMIS_FIRST_ERROR;
@@ -119,7 +119,7 @@ static const char *state_word(Omis_status status)
     }
 }
 
-/* What follows a state: for all but "triggered" only what went wrong is news. */
+/* What follows a state: for states other than "triggered" only errors. */
 static void print_state_services(FILE *out, Omis_reply reply, bool color)
 {
     if (reply[0]->status == OMIS_CSR_TRIGGERED) {

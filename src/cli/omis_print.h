@@ -9,19 +9,18 @@
 
 #include <omis.h>
 
-/* Text for people: a line for each result, "OBJECTS: RESULT", errors by their names. The news of a conditional request
- * (`first` false, or a state of 7.3.1) starts with a line that names the request by its number. */
+/* Prints a line for each result: "OBJECTS: RESULT", with errors by their names. Replies of a conditional request
+ * (`first` false, or a state of 7.3.1) begin with a line that has the request's number. */
 void omis_print_text(FILE *out, Omis_reply reply, uint32_t number, bool color);
 
-/* One JSON object on one line: {"request":N,"services":[[{"objects":[...],"status":N,"result":"..."}]]}. Results that
- * are not UTF-8 are in "result_base64" instead. */
+/* Prints one JSON object on one line: {"request":N,"services":[[{"objects":[...],"status":N,"result":"..."}]]}. Results
+ * that are not UTF-8 are in "result_base64" instead. */
 void omis_print_json(FILE *out, Omis_reply reply, uint32_t number);
 
 /* Whether any status in it is an error. */
 bool omis_reply_has_error(Omis_reply reply);
 
-/* Writes the text with control characters and bytes that are no UTF-8 as \xNN, so that no result can play tricks on a
- * terminal. */
+/* Writes control characters and bytes that are not UTF-8 as \xNN, so that no result can control the terminal. */
 void omis_print_safely(FILE *out, const char *text, size_t len);
 
 #endif

@@ -16,11 +16,11 @@
 #include "lang/put.h"
 #include "lang/results.h"
 
-/* What the monitor answered to a request with one action. */
+/* The monitor's answer to a request with one action. */
 struct answer {
     struct omis_reader *reader;
-    const struct omis_value *values; /* empty when why */
-    const char *why;                 /* there are none, or NULL */
+    const struct omis_value *values; /* empty if why */
+    const char *why;                 /* why there are no values, or NULL */
 };
 
 static struct answer ask(struct omis_session *session, const struct buf *request)
@@ -133,7 +133,7 @@ bool omis_services_explain(struct omis_session *session, const char *name)
         params--;
     bool event = strcmp(info.kind, "event") == 0;
     printf("  %s(%.*s)%s\n", info.name, params, info.signature, event ? " : ..." : "");
-    if (result) { /* behind a '!' are errors, which the reference lists */
+    if (result) { /* errors follow a '!': only the reference lists them */
         result += 2 + strspn(result + 2, " ");
         int len = (int)strcspn(result, "!");
         while (len > 0 && result[len - 1] == ' ')
@@ -171,7 +171,7 @@ static void list_name(void *ctx, const char *name)
 
 bool omis_services_list(struct omis_session *session)
 {
-    /* Like ls: the bare names, one a line, are what a script or completion wants. */
+    /* As with ls, scripts and completion get bare names, one a line. */
     bool bare = !session->json && !isatty(STDOUT_FILENO);
     return omis_services_each(session, bare ? list_name : list_one, session);
 }

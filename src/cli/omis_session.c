@@ -44,7 +44,7 @@ static void on_reply(Omis_reply reply, void *param)
     omis_reply_free(reply);
 }
 
-/* Debugging output and what concerns no request: for people, not an answer. */
+/* Debugging output, and errors that belong to no request: for people. */
 static void on_error(Omis_reply reply)
 {
     const Omis_object_result *result = reply[0];
@@ -87,7 +87,7 @@ bool omis_session_handle(struct omis_session *session)
     return client_connected();
 }
 
-/* Waits for replies, at most until `until_ns` (0: without end). False when there is no point in going on. */
+/* Waits for replies until `until_ns` (0: for ever). False: waiting longer is useless. */
 static bool wait_for_replies(struct omis_session *session, uint64_t until_ns)
 {
     int timeout = -1;

@@ -27,7 +27,7 @@ struct shell {
     struct omis_session *session;
     EditLine *editor;
     History *history;
-    char history_path[PATH_MAX]; /* "": it is not kept */
+    char history_path[PATH_MAX]; /* "": do not keep it */
     struct omis_words words;
     bool editing; /* the prompt and a line are on the screen */
     mbstate_t decoding;
@@ -40,7 +40,7 @@ static void on_interrupt(int signo)
     int code = errno;
     the_shell->session->interrupted = 1;
     if (eventfd_write(the_shell->session->interrupt_fd, 1) < 0) {
-        /* it counts already */
+        /* already set */
     }
     errno = code;
 }
@@ -50,7 +50,7 @@ static void forget_interrupts(struct omis_session *session)
     eventfd_t count;
     session->interrupted = 0;
     if (eventfd_read(session->interrupt_fd, &count) < 0) {
-        /* there was none */
+        /* there is no history yet */
     }
 }
 
@@ -84,7 +84,7 @@ static char *prompt(EditLine *editor)
     return text;
 }
 
-/* libedit asks here for each character; while there is none, replies are taken in. */
+/* libedit calls this for each character. While there is none, it receives replies. */
 static int read_character(EditLine *editor, wchar_t *ret_character)
 {
     void *data;
@@ -110,7 +110,7 @@ static int read_character(EditLine *editor, wchar_t *ret_character)
         if (got <= 0)
             return (int)got;
         size_t used = mbrtowc(ret_character, &byte, 1, &shell->decoding);
-        if (used == (size_t)-1) { /* not in the terminal's encoding: as it is */
+        if (used == (size_t)-1) { /* not in the terminal's encoding: unchanged */
             memset(&shell->decoding, 0, sizeof shell->decoding);
             *ret_character = (unsigned char)byte;
             return 1;
@@ -180,7 +180,7 @@ static void print_help(struct shell *shell)
           "  : version()\n"
           "  : node_attach2(\"\"); proc_attach3([], 4711, \"\") proc_get_info([], 3)\n"
           "  proc_has_terminated([]) : print([\"ended\", $proc])\n"
-          "help SERVICE tells what a service takes and returns; Tab completes; quit ends. Services:\n\n",
+          "help SERVICE shows what a service takes and returns; Tab completes; quit ends. Services:\n\n",
           stdout);
     struct shell only_services = {.session = shell->session};
     omis_services_each(shell->session, add_service, &only_services);
@@ -201,7 +201,7 @@ static char *trim(char *line)
     return line;
 }
 
-/* False: the session is to end. */
+/* False: end the session. */
 static bool execute(struct shell *shell, char *line)
 {
     line = trim(line);
@@ -255,7 +255,7 @@ static bool open_editor(struct shell *shell)
     el_set(shell->editor, EL_SIGNAL, 0);
     el_set(shell->editor, EL_HIST, history, shell->history);
     el_set(shell->editor, EL_GETCFN, read_character);
-    /* the wide form borrows the strings, the narrow one copies and never frees them */
+    /* the wide form borrows the strings; the narrow one copies them and never frees the copies */
     el_wset(shell->editor, EL_ADDFN, L"omis-complete", L"complete services and tokens", complete);
     el_set(shell->editor, EL_BIND, "^I", "omis-complete", NULL);
     el_set(shell->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
@@ -275,7 +275,7 @@ static void close_editor(struct shell *shell)
     omis_words_done(&shell->words);
 }
 
-/* The next line, to be freed; NULL at the end. An interrupt gives an empty one. */
+/* The next line (malloc'ed); NULL at the end. An interrupt gives an empty line. */
 static char *read_line(struct shell *shell)
 {
     int len;
@@ -308,7 +308,7 @@ void omis_shell_run(struct omis_session *session)
         omis_services_each(session, add_service, &shell);
         omis_words_add(&shell.words, span_str("help"), false);
         omis_words_add(&shell.words, span_str("quit"), false);
-        puts("help tells what there is, Tab completes, quit or Ctrl-D ends.");
+        puts("help lists the services, Tab completes, quit or Ctrl-D ends.");
         for (;;) {
             _cleanup_(freep) char *line = read_line(&shell);
             if (!line || !execute(&shell, line))

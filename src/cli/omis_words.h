@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shell can complete: names of services, and tokens that were seen in replies. */
+/* What the shell completes: names of services, and tokens seen in replies. */
 #ifndef SCRY_CLI_OMIS_WORDS_H
 #define SCRY_CLI_OMIS_WORDS_H
 
@@ -10,7 +10,7 @@
 
 #include "base/span.h"
 
-enum { OMIS_WORDS_LIMIT = 20000 }; /* of tokens there is no end */
+enum { OMIS_WORDS_LIMIT = 20000 }; /* tokens come without end */
 
 struct omis_word;
 
@@ -25,7 +25,7 @@ void omis_words_add_reply(struct omis_words *words, Omis_reply reply); /* the to
 struct omis_match {
     const char **words; /* sorted; freed by the caller, the texts are borrowed */
     size_t count;
-    size_t common; /* length of the prefix that all of them share */
+    size_t common; /* length of the common prefix */
     bool service;  /* there is one match, and it is a service */
 };
 

@@ -53,7 +53,7 @@ void pager_start(void)
     close(ends[0]);
     if (child > 0) {
         dup2(ends[1], STDOUT_FILENO);
-        signal(SIGPIPE, SIG_IGN); /* it has ended: so do we */
+        signal(SIGPIPE, SIG_IGN); /* if it ends, so do we */
         signal(SIGINT, SIG_IGN);  /* ^C at the terminal is for the pager */
         pager = child;
     }
@@ -69,7 +69,7 @@ int pager_end(int status)
     while (waitpid(pager, NULL, 0) < 0 && errno == EINTR) {
     }
     pager = 0;
-    __fpurge(stdout); /* what nobody reads */
+    __fpurge(stdout); /* nobody reads the rest */
     clearerr(stdout);
     return cut ? 0 : status;
 }

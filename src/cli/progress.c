@@ -9,7 +9,7 @@
 
 static const char gone[] = "\r\033[K";
 
-/* The command ends of the signal as if it were not handled, but for the line. */
+/* Removes the line, and lets the signal end the command as if it were not handled. */
 static void end_of(int signo)
 {
     ssize_t written = write(STDERR_FILENO, gone, sizeof gone - 1);

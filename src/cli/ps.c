@@ -21,8 +21,8 @@
 #include "jobdir/text/text.h"
 
 enum {
-    PS_ENDED = 10,     /* jobs of the past shown without --all */
-    PS_PROCESSES = 10, /* of one job shown without --all */
+    PS_ENDED = 10,     /* ended jobs shown without --all */
+    PS_PROCESSES = 10, /* processes of a job shown without --all */
 };
 
 static bool is_over(const struct job_report *report)
@@ -79,7 +79,7 @@ static bool is_rank(const struct rank_now *ranks, size_t count, pid_t pid)
     return false;
 }
 
-/* Those that are no ranks. */
+/* The processes that are no ranks. */
 static void put_processes(struct buf *out, const struct job_model *model, const struct rank_now *ranks,
                           size_t rank_count, bool all)
 {
@@ -150,13 +150,13 @@ static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "P
 
 struct row {
     char *cells[COLUMNS]; /* malloc'ed; NULL: out of memory */
-    struct buf below;     /* lines of their own: its processes */
+    struct buf below;     /* further lines: its processes */
 };
 
 struct table {
     struct row *rows;
     size_t count;
-    size_t columns; /* that there are for it */
+    size_t columns; /* available */
 };
 
 static void table_done(struct table *table)
@@ -183,7 +183,7 @@ static size_t width_of(const char *text)
     return width;
 }
 
-/* As wide as their contents; on a narrow terminal some are left out, so that one sees what ran. 0: left out. */
+/* Columns are as wide as their contents. A narrow terminal omits some (0), so that the command stays visible. */
 static void measure(const struct table *table, size_t ret_widths[COLUMNS])
 {
     static const int least_needed[] = {COLUMN_CPU, COLUMN_PEAK, COLUMN_ELAPSED};
@@ -259,7 +259,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
     }
 }
 
-/* What is said of jobs whose directory cannot be read: in the listing, for it would be wrong without them. */
+/* Lists jobs whose directory cannot be read, too: without them the listing would be wrong. */
 static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
     const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", err->text};
@@ -272,7 +272,7 @@ static void add_unreadable(struct table *table, json_t *list, const char *path, 
     }
 }
 
-/* Jobs that are over need no look into their spool. */
+/* Reads the spool only of jobs that are not over. */
 static int load(struct job_report *report, const char *path, struct err *err)
 {
     struct job_info info;
@@ -285,7 +285,7 @@ static int load(struct job_report *report, const char *path, struct err *err)
     return code < 0 ? code : job_report_load(report, path, err);
 }
 
-/* Ranks of jobs that run; the monitor is asked once for all. */
+/* The ranks of running jobs; asks the monitor once for all. */
 static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job_report *report)
 {
     if (is_over(report))
@@ -320,8 +320,8 @@ static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t c
     return over;
 }
 
-/* A word when all jobs together take much: more than SCRY_KEEP_SIZE; otherwise 10 GB, or a tenth of the disk. What is
- * not known within a moment is not said. */
+/* Says so if all jobs together take much: more than SCRY_KEEP_SIZE, by default 10 GB or a tenth of the disk. Gives up
+ * after a moment. */
 static void put_space(struct buf *out, char **paths, size_t count)
 {
     enum { MUCH_GB = 10, PATIENCE_NS = 300 * 1000 * 1000 };

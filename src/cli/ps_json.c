@@ -16,7 +16,7 @@ static const struct field process_fields[] = {{"", FIELD_PART, .of = job_process
                                                .about = "processors used between the last two samples"},
                                               {0}};
 
-/* What is said of a job that cannot be read, too. */
+/* Also for a job that cannot be read. */
 struct row {
     const char *id, *path, *state, *reason;
     const struct job_report *report;

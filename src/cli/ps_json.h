@@ -8,9 +8,9 @@
 #include "cli/ranks.h"
 #include "jobdir/report/report.h"
 
-/* One of .jobs: with its ranks, none if it is over. */
+/* One of .jobs, with its ranks (none if it is over). */
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count);
-/* One whose directory cannot be read. */
+/* A job whose directory cannot be read. */
 json_t *ps_unreadable_json(const char *path, const char *reason);
 json_t *ps_schema(void);
 

@@ -22,7 +22,7 @@
 #include "jobdir/text/text.h"
 #include "lang/results.h"
 
-static const uint64_t SHORT_NS = 10000000; /* what lasts less is not said: it is over before it is read */
+static const uint64_t SHORT_NS = 10000000; /* shorter times are not shown: they are over before they are read */
 
 /* ---- the list ---- */
 
@@ -94,14 +94,14 @@ static void own_texts(struct rank_now *rank, struct arena *arena)
         *texts[i] = copy(arena, *texts[i]);
 }
 
-/* Of the time between two answers. */
+/* The share in the time between two answers. */
 static void find_recent(struct rank_list *ranks, const struct rank_list *before)
 {
     for (size_t i = 0; i < ranks->count && before->count; i++) {
         struct rank_now *now = &ranks->list[i];
         const struct rank_now *was = bsearch(now, before->list, before->count, sizeof *now, by_rank);
         if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
-            continue; /* counts began anew */
+            continue; /* the counts started again */
         uint64_t computed = now->compute_ns - was->compute_ns;
         uint64_t communicated = now->communicate_ns - was->communicate_ns;
         if (computed + communicated)
@@ -264,7 +264,7 @@ static void put_for(struct buf *out, uint64_t ns)
 void ranks_state_text(struct buf *out, const struct rank_now *rank)
 {
     static const char *const states[][2] = {
-        {"computing", "computing"},           {"starting", "has not come out of MPI_Init"},
+        {"computing", "computing"},           {"starting", "has not returned from MPI_Init"},
         {"ended", "has called MPI_Finalize"}, {"died", "died without MPI_Finalize"},
         {"aborted", "called MPI_Abort"},      {"off", "is not counted"}};
     if (*rank->call && strcmp(rank->state, "starting") != 0) {
@@ -357,7 +357,7 @@ const struct field ranks_fields[] = {
     {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD"},
     {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, size), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
     {"mpi_job", FIELD_TEXT, FIELD_AT(struct rank_now, mpi_job),
-     .about = "tells the MPI programs of one job apart: the launcher's name of it"},
+     .about = "the launcher's name of the MPI program; one job can have several"},
     {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host)},
     {"pid", FIELD_COUNT, FIELD_AT(struct rank_now, pid)},
     {"library", FIELD_CHOICE, FIELD_AT(struct rank_now, library), .choices = "openmpi|mpich|"},
@@ -377,7 +377,7 @@ const struct field ranks_fields[] = {
     {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = share_json,
      .about = "of the time since MPI_Init, in MPI calls: 0 to 1"},
     {"recent_mpi_share", FIELD_NUMBER, FIELD_AT(struct rank_now, recent), FIELD_NEGATIVE_IS_NULL,
-     .about = "of the time between the last two looks; null where it is looked at once"},
+     .about = "of the time between the last two samples; null if there is only one"},
     {"fault", FIELD_TEXT, FIELD_AT(struct rank_now, fault), FIELD_ZERO_IS_NULL, .about = "why it is not counted"},
     {"old_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, old_seconds), FIELD_FROM_ZERO,
      .about = "how long ago this was so; 0: now. Ranks on other nodes are shown as they last said"},

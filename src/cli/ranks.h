@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ranks of a job's MPI programs are in, for scry ps and scry top: asked of this node's monitor, which looks
- * into their memory (mpi_get_activity); of ranks on other nodes what those have last written to the job directory.
+ * What the ranks of a job's MPI programs are doing, for scry ps and scry top. This node's monitor reads it from their
+ * memory (mpi_get_activity). Ranks on other nodes are shown as they last wrote to the job directory.
  */
 #ifndef SCRY_CLI_RANKS_H
 #define SCRY_CLI_RANKS_H
@@ -25,11 +25,11 @@ struct rank_now {
     const char *state;       /* starting, computing, in_call, ended, died, aborted, off */
     const char *call;        /* "": in none */
     const char *text;        /* the call with its peer and so on */
-    uint64_t since_ns;       /* for how long it computes or is in the call */
+    uint64_t since_ns;       /* time that it has computed or been in the call */
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;
-    double recent; /* share of communication since the last time that it was asked; < 0: unknown */
+    double recent; /* share of communication since the answer before; < 0: unknown */
 };
 
 struct rank_list {
@@ -38,24 +38,24 @@ struct rank_list {
     struct arena arena;
 };
 
-/* Takes over the list that mpi_get_activity answers, in place of what is there of this node. */
+/* Replaces the ranks of this node by the rows of an answer of mpi_get_activity. */
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows);
-/* Of all jobs, from the monitor that runs here, if one does; waits for the answer. */
+/* Asks this node's monitor, if one runs, for the ranks of all jobs, and waits for the answer. */
 void ranks_ask(struct rank_list *ranks);
-/* Reads those of a job (its directory) that are on other nodes. */
+/* Adds a job's ranks on other nodes, from its directory. */
 void ranks_add_elsewhere(struct rank_list *ranks, const char *path);
 void ranks_done(struct rank_list *ranks);
 
-/* Those of a job: *ret_count of them. */
+/* The ranks of a job: *ret_count of them. */
 const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path, size_t *ret_count);
-/* How many of an MPI job stand at the beginning of a list. */
+/* The number of ranks at the start of a list that belong to one MPI program. */
 size_t ranks_same(const struct rank_now *list, size_t count);
 
 /* "computing for 0.3 s", "in MPI_Recv from rank 0, tag 7 on MPI_COMM_WORLD for 3.2 s" */
 void ranks_state_text(struct buf *out, const struct rank_now *rank);
-/* Of the ranks of one MPI job: "4 ranks under Open MPI: 3 computing, 1 in MPI_Recv". */
+/* About the ranks of one MPI program: "4 ranks under Open MPI: 3 computing, 1 in MPI_Recv". */
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
-/* Of the time since MPI_Init; < 0: not known. */
+/* The share of communication since MPI_Init; < 0: not known. */
 double ranks_share(const struct rank_now *rank);
 extern const struct field ranks_fields[]; /* of a struct rank_now */
 json_t *ranks_json(const struct rank_now *list, size_t count);

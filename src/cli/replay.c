@@ -23,12 +23,12 @@
 
 enum {
     POLL_MS = 100,
-    LOOK_EVERY = 1 << 14, /* events between looks at the progress */
-    NAMING_SECONDS = 3,   /* so long a new process's functions may have no names yet */
-    VALUES_LEAST = 24,    /* characters of values that are shown on the narrowest terminal */
+    LOOK_EVERY = 1 << 14, /* events between two reports of progress */
+    NAMING_SECONDS = 3,   /* time for a new process's functions to get names */
+    VALUES_LEAST = 24,    /* characters of values on the narrowest terminal */
 };
 
-/* What is shown, and how. */
+/* What to show, and how. */
 struct choice {
     const char *job;
     pid_t process;
@@ -45,16 +45,16 @@ struct track {
     struct trace_cursor *cursor;
     struct replay *replay;
     struct mpi_trace *mpi;
-    uint32_t program; /* of several MPI programs, from 1; 0: there is but one, or it is not known */
+    uint32_t program; /* number of its MPI program, from 1; 0: there is only one, or not known */
     size_t threads;
     uint64_t events;
     const struct job_history *history;
-    size_t next_pause; /* of its pauses */
-    uint64_t due_ns;   /* when to open it in follow mode */
+    size_t next_pause; /* index of its next pause */
+    uint64_t due_ns;   /* when to open it (follow mode) */
     const struct choice *choice;
-    struct progress *progress;  /* of a job that is over, until there is something to see; NULL */
-    size_t number, count;       /* of so many traces */
-    const struct track **shown; /* whose lines came last: a head stands where they change */
+    struct progress *progress;  /* of a job that is over, until the first line; or NULL */
+    size_t number, count;       /* its number among all traces */
+    const struct track **shown; /* whose lines came last: a heading marks each change */
     bool open, over, wrote;
 };
 
@@ -135,14 +135,14 @@ static void before_lines(void *ctx)
     struct track *track = ctx;
     track->wrote = true;
     if (track->progress && track->choice->on_terminal)
-        progress_end(track->progress); /* what is seen shows how far it is */
+        progress_end(track->progress); /* from now on the lines show it */
     if (*track->shown == track)
         return;
     put_head(track, track->choice, !*track->shown);
     *track->shown = track;
 }
 
-/* A line of its own: it is not among what was recorded, which may have nothing that matches. 0, or -errno. */
+/* Prints a line of its own: pauses are not records, and nothing filters them. 0, or -errno. */
 static int put_pause(struct track *track, uint64_t from_ns, uint64_t to_ns)
 {
     int code = replay_idle(track->replay);
@@ -155,7 +155,7 @@ static int put_pause(struct track *track, uint64_t from_ns, uint64_t to_ns)
     return code;
 }
 
-/* Pauses of recording that began before that wall time. 0, or -errno. */
+/* Prints the pauses of recording that began before that wall time. 0, or -errno. */
 static int put_pauses(struct track *track, uint64_t wall_ns)
 {
     const struct choice *choice = track->choice;
@@ -179,7 +179,7 @@ static void show_progress(const struct track *track)
                   ((double)track->number + (all ? (double)done / (double)all : 1)) / (double)track->count);
 }
 
-/* Shows all that is there. 0, or -errno. */
+/* Shows everything there is. 0, or -errno. */
 static int track_run(struct track *track)
 {
     struct trace_event event;
@@ -213,7 +213,7 @@ static int fail(int code)
 
 /* ---- all of them ---- */
 
-/* Whether it is shown at all. */
+/* Is the trace shown at all? */
 static bool is_wanted(const struct job_traces *traces, const struct trace *trace, const struct choice *choice)
 {
     return choice->rank < 0 || mpi_trace_rank(trace, mpi_trace_stats(job_traces_stats(traces), trace)) == choice->rank;
@@ -227,7 +227,7 @@ static bool has_rank(const struct job_traces *traces, const struct choice *choic
     return false;
 }
 
-/* Why nothing was shown, if so. The exit status. */
+/* Says why nothing was shown, if so. Returns the exit status. */
 static int say_nothing(const struct job_traces *traces, const struct choice *choice, uint64_t events, bool wrote)
 {
     const struct call_filter *filter = &choice->replay.filter;
@@ -254,11 +254,11 @@ static int say_nothing(const struct job_traces *traces, const struct choice *cho
     buf_puts(&asked, choice->has_to ? " --to" : "");
     buf_puts(&asked, choice->replay.min_ns ? " --min-time" : "");
     buf_puts(&asked, filter->max_depth ? " --max-depth" : "");
-    log_warning("nothing of what was recorded matches%s", asked.data ? asked.data : "");
+    log_warning("no recorded call matches%s", asked.data ? asked.data : "");
     return 0;
 }
 
-/* What rules did, and snapshots: of all processes, in the order of time, unless certain calls were asked for. */
+/* Shows what rules did, and snapshots, of all processes in the order of time, unless only certain calls are wanted. */
 static void put_rules(const struct job_traces *traces, const struct choice *choice, const struct job_history *history,
                       bool first)
 {
@@ -318,7 +318,7 @@ static int show(struct job_traces *traces, const struct choice *choice)
             code = replay_idle(track.replay);
         events += track.events;
         wrote |= track.wrote;
-        if (shown) /* the next one is another, be it at the same place */
+        if (shown) /* the next one is another, even in the same place */
             shown = &another;
         track_close(&track);
     }
@@ -370,7 +370,7 @@ static int follow_more(struct following *following, struct job_traces *traces, c
         if (!track)
             return -ENOMEM;
         track->trace = traces->list[following->count];
-        uint64_t start_ns = trace_number(track->trace, "start_ns"); /* 0: it is so new that it does not say */
+        uint64_t start_ns = trace_number(track->trace, "start_ns"); /* 0: too new to say */
         track->due_ns = (start_ns ? start_ns : clock_wall_ns()) + (uint64_t)NAMING_SECONDS * NS_PER_SECOND;
         grown[following->count++] = track;
     }
@@ -399,7 +399,7 @@ static int follow_all(struct following *following, struct job_traces *traces, co
     for (size_t i = 0; i < following->count && code >= 0; i++) {
         struct track *track = following->tracks[i];
         if (!track->open && !is_wanted(traces, track->trace, choice)) {
-            trace_update(track->trace, NULL); /* which rank it is, it says when MPI_Init has returned */
+            trace_update(track->trace, NULL); /* it has its rank only when MPI_Init has returned */
             continue;
         }
         if (!track->open && !ended && clock_wall_ns() < track->due_ns && !has_names(track->trace))
@@ -427,7 +427,7 @@ static int follow(struct job_traces *traces, const struct choice *choice)
     int code = 0;
     job_history_open(&following.history, traces);
     while (code >= 0 && !interrupted) {
-        bool ended = has_ended(traces); /* before looking, so that nothing is missed */
+        bool ended = has_ended(traces); /* ask first, so that nothing is missed */
         traces->is_running = !ended;
         code = job_traces_again(traces, choice->process);
         if (code >= 0)

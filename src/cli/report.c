@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry report: what a run was. */
+/* scry report: shows a run. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int load_functions(struct job_report *report, pid_t process, struct err *
     progress_end(&progress);
     if (code == 0 && process && !report->functions->processes)
         code = err_set(err, -ENOENT, "there is no trace of process %d in %s", (int)process, report->path);
-    struct err unnamed = {0}; /* of what has no names the module is told */
+    struct err unnamed = {0}; /* functions without a name are shown by module */
     if (code == 0 && trace_names_sites(report->functions, report->path, &unnamed) == -ENOMEM)
         code = err_set(err, -ENOMEM, "out of memory");
     return code;
@@ -51,7 +51,7 @@ static int load_ranks(struct job_report *report, struct err *err)
     return code < 0 && code != -ENOENT ? code : 0;
 }
 
-/* What follows is of this rank alone. How its end was among those of the others is known by now. */
+/* Limits what follows to this rank. How its end relates to the others' is known by now. */
 static int choose_rank(struct job_report *report, int rank, struct err *err)
 {
     report->one_rank = rank >= 0;
@@ -144,7 +144,7 @@ int cmd_report(const struct options *options)
     if (options->word_count != (diff ? 2 : 1))
         return cli_usage_error(options, diff ? "--diff needs two jobs" : "one job at a time, or two with --diff");
     if (diff && (of_process || of_rank))
-        return cli_usage_error(options, "--process and --rank do not go together with --diff");
+        return cli_usage_error(options, "--process and --rank cannot be used with --diff");
     if (diff)
         return report_two(jobs[0], jobs[1], json);
     return report_one(jobs[0], (pid_t)options_number(options, "process"),

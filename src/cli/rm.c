@@ -16,7 +16,7 @@
 #include "jobdir/record/remove.h"
 #include "jobdir/text/text.h"
 
-/* What was removed, or would be. */
+/* The sums of what was removed, or would be. */
 struct sums {
     size_t jobs;
     uint64_t bytes;
@@ -79,12 +79,13 @@ static void remove_named(const struct options *options, const char *job, struct 
     enum job_state state;
     uint64_t bytes;
     int code = jobdir_find_only(job, path, sizeof path, &err);
-    if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or of a newer scry */
+    if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or written by a newer scry */
         if (!options_on(options, "force"))
-            log_warning("whether job %s still runs cannot be told; --force removes it all the same", job);
+            log_warning("it is not known whether job %s still runs; --force removes it anyway", job);
         code = options_on(options, "force") ? 0 : -1;
     } else if (code == 0 && !is_over(state) && !options_on(options, "force")) {
-        code = err_set(&err, -1, "job %s is %s: only what is over is removed; --force removes what was recorded of it",
+        code = err_set(&err, -1,
+                       "job %s is %s: only jobs that are over are removed; --force removes what was recorded of it",
                        info.id, job_state_name(state));
     }
     if (code < 0) {
@@ -98,7 +99,7 @@ static void remove_named(const struct options *options, const char *job, struct 
 
 /* ---- the limits ---- */
 
-/* When a job that is over ended, on the wall clock; of one whose end nobody saw, when it was last heard of. */
+/* The wall time at which a job ended. If nobody saw its end: when it last wrote something. */
 static uint64_t end_ns(const char *path, const struct job_info *info)
 {
     char file[PATH_MAX];
@@ -123,7 +124,7 @@ static int by_end(const void *a, const void *b)
     return one->end_ns == other->end_ns ? 0 : one->end_ns < other->end_ns ? -1 : 1;
 }
 
-/* All jobs that can be read, those that are over first, oldest first. Returns how many are over. */
+/* All jobs that can be read: first those that are over, oldest first. Returns how many are over. */
 static size_t look_at_all(struct old_job *jobs, char **paths, size_t count, uint64_t *ret_bytes)
 {
     size_t used = 0;
@@ -189,7 +190,7 @@ int cmd_rm(const struct options *options)
 {
     bool limits = options_given(options, "older-than") || options_given(options, "keep-size");
     if (!options->word_count && !limits)
-        return cli_usage_error(options, "name jobs, or say which by --older-than or --keep-size");
+        return cli_usage_error(options, "name jobs, or use --older-than or --keep-size");
     if (options->word_count && limits)
         return cli_usage_error(options, "name jobs or give limits, not both");
     if (options_on(options, "force") && limits)

@@ -23,8 +23,8 @@ static int run_alone(char **command)
     return launch_exit_code(code);
 }
 
-/* Jobs of the past are removed behind the back of who waits for this one, whatever the disk does: by a grandchild of
- * low priority. The job that has just ended is younger than all. */
+/* Removes old jobs in a grandchild of low priority: nobody waits for the disk. The job that has just ended is the
+ * youngest, so it stays. */
 static void remove_old(const struct options *options)
 {
     enum { NICE = 19 };
@@ -34,7 +34,7 @@ static void remove_old(const struct options *options)
     const char *keep_for = options_text(options, "keep-for"), *keep_size = options_text(options, "keep-size");
     if (keep_for) {
         argv[argc++] = older;
-        argv[argc++] = (char *)keep_for; /* execv changes nothing */
+        argv[argc++] = (char *)keep_for; /* execv does not change it */
     }
     if (keep_size) {
         argv[argc++] = keep;
@@ -50,7 +50,7 @@ static void remove_old(const struct options *options)
         close_range(STDERR_FILENO + 1, ~0U, 0);
         setsid();
         if (nice(NICE) == -1 || chdir("/") < 0)
-            errno = 0; /* as it is, then */
+            errno = 0; /* run without the limit */
         execv("/proc/self/exe", argv);
         _exit(0);
     }

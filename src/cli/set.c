@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry set: what a running job records, changed while it runs. */
+/* scry set: changes what a running job records. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -46,17 +46,17 @@ static int find_job(const char *job, char *ret_path, size_t size, struct job_inf
 
 /* ---- changing ---- */
 
-/* What holds from now on only. */
+/* Warns about settings that hold only from now on. */
 static void say_limits(char **pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(pairs[i], "mpi=messages") == 0)
             log_warning(
-                "mpi=messages: messages have their numbers, and queues are known, of ranks that call MPI_Init from "
-                "now on; of the others they are uncertain: start the job with --mpi messages");
+                "mpi=messages: messages have numbers, and queues are known, only for ranks that call MPI_Init from now "
+                "on; for the others they are uncertain: start the job with --mpi messages");
 }
 
-/* A selection that means nothing is most often a slip. Large programs are searched for some time. */
+/* Warns about a selection that matches nothing, mostly a typing error. Large programs are searched for some time. */
 static void say_unmatched(const char *path, char **pairs, size_t count)
 {
     enum { LOOKS = 100, LOOK_NS = 30 * 1000 * 1000 };
@@ -77,11 +77,11 @@ static void say_unmatched(const char *path, char **pairs, size_t count)
     if (chosen && *info.unmatched) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         text_show(&shown, info.unmatched);
-        log_warning("%s; nothing is recorded until another one is set", shown.data ? shown.data : "");
+        log_warning("%s; nothing is recorded until you set another one", shown.data ? shown.data : "");
     }
 }
 
-/* What was refused is said; the rest is done. */
+/* Prints what was refused; the rest is in force. */
 static int explain(Omis_reply reply, char **pairs)
 {
     int status = 0;
@@ -136,14 +136,14 @@ static int change(const char *job, char **pairs, size_t count)
 
 /* ---- showing ---- */
 
-/* As the monitor has it; false: it does not know the job. */
+/* As the monitor has it. False: it does not know the job. */
 static bool ask_settings(const char *path, json_t *settings)
 {
     struct err err;
     struct buf text = BUF_INIT;
     if (reach_monitor(&err) < 0) {
         if (client_timed_out())
-            log_warning("shown as far as it was recorded: %s", err.text);
+            log_warning("these are the recorded settings: %s", err.text);
         return false;
     }
     PUT_CALL(&text, "job_get_settings", path);
@@ -202,7 +202,7 @@ static int show(const char *job, bool json)
     return 0;
 }
 
-/* 0, or -errno after saying what is wrong: nothing is sent when one of them is. */
+/* 0, or -errno after printing what is wrong. Nothing is sent if one of them is wrong. */
 static int check(const struct options *options, char **pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -229,7 +229,7 @@ int cmd_set(const struct options *options)
     char **pairs = options->words + 1;
     size_t count = options->word_count - 1;
     if (count && json)
-        return cli_usage_error(options, "--json shows settings, it does not change them");
+        return cli_usage_error(options, "--json only shows settings");
     if (!count)
         return show(options->words[0], json);
     return check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);

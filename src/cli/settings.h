@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job was to be recorded, by its own records. */
+/* The settings of a job, from its own records. */
 #ifndef SCRY_CLI_SETTINGS_H
 #define SCRY_CLI_SETTINGS_H
 
 #include <jansson.h>
 
-/* Adds what scry run was told, and what scry set has changed since, to an object of keys and values. `path`: of the job
- * directory. What cannot be read is not there. */
+/* Adds the options of scry run, and what scry set has changed since, to an object of keys and values. `path` is the job
+ * directory. What cannot be read is left out. */
 void settings_read(const char *path, json_t *settings);
 
 #endif

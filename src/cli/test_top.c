@@ -32,7 +32,7 @@ static void test_keys(void **state)
     assert_true(choice.typing && !choice.tree);
     assert_string_equal(choice.filter, "solv");
     top_keys_line(&choice, line, sizeof line);
-    assert_non_null(strstr(line, "only names with: solv_"));
+    assert_non_null(strstr(line, "only names that contain: solv_"));
     assert_true(type(&choice, "\rv?"));
     assert_true(!choice.typing && choice.tree && choice.help);
     assert_true(top_choice_has(&choice, "Solver") && !top_choice_has(&choice, "sole"));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry top: a job live. It reads the job's spool as it grows, so it also works from another node of a shared disk. */
+/* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared
+ * disk. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -33,11 +34,11 @@ enum {
     NARROW_COLUMNS = 60,
     MAX_COLUMNS = 512,
     REFRESH_MS = 500,
-    ASK_S = 10,  /* for one picture: a monitor on a busy node may need its time */
-    YOUNG_S = 2, /* so old may a job be that has no monitor yet */
+    ASK_S = 10,  /* for one picture; a monitor on a busy node may need it */
+    YOUNG_S = 2, /* a job this young may have no monitor yet */
     CONNECT_POLL_MS = 20,
 };
-#define FINAL_NS UINT64_C(2000000000) /* to read the traces in, once the job is over */
+#define FINAL_NS UINT64_C(2000000000) /* time to read the traces when the job is over */
 
 struct view {
     struct job_report report;
@@ -46,7 +47,7 @@ struct view {
     struct top_ranks ranks;
     struct top_choice choice;
     size_t rows, columns;
-    bool whole; /* it goes to a file or a pipe: lines are not cut */
+    bool whole; /* output to a file or a pipe: lines are not cut */
     struct report_style style;
 };
 
@@ -72,7 +73,7 @@ static void read_info(struct view *view)
     view->report.state = state;
 }
 
-/* How many columns a text takes: UTF-8 sequences count one, colours nothing. */
+/* The number of columns of a text: a UTF-8 sequence counts one, colours none. */
 static size_t width_of(const char *text, size_t len)
 {
     size_t width = 0;
@@ -81,7 +82,7 @@ static size_t width_of(const char *text, size_t len)
     return width;
 }
 
-/* Appends a line cut to the width of the screen, if it goes to one. */
+/* Appends a line, cut to the width of the screen if there is one. */
 static void put_line(struct buf *out, const struct view *view, struct buf *line)
 {
     if (line->data)
@@ -181,7 +182,7 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
     put_line(out, view, line);
 }
 
-/* How many lines of a table are passed over. */
+/* The number of lines of a table to skip. */
 static size_t first_of(const struct view *view, size_t count, size_t rows)
 {
     size_t most = count > rows ? count - rows : 0;
@@ -269,8 +270,8 @@ static void put_warnings(struct buf *out, const struct view *view, struct buf *l
     }
 }
 
-/* The tables share the room: each has what it needs of an equal part, and what others leave goes to the first that can
- * use it. Lines, with that of its heading; 0: not shown. */
+/* The tables share the room: each gets what it needs of an equal part, and the first one that can use it gets the rest.
+ * In lines, with the heading; 0: not shown. */
 enum { TABLE_PROCESSES, TABLE_RANKS, TABLE_FUNCTIONS, TABLES };
 
 static void give_room(const struct view *view, size_t processes, size_t room, size_t ret_lines[TABLES])
@@ -330,7 +331,7 @@ static void draw(struct buf *out, struct view *view)
         put_ranks(out, view, &line, lines[TABLE_RANKS] - 1);
     if (lines[TABLE_FUNCTIONS])
         put_functions(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
-    size_t most = processes.count; /* beyond its last line there is nothing to scroll to */
+    size_t most = processes.count; /* nothing to scroll to beyond its last line */
     most = view->ranks.known.count > most ? view->ranks.known.count : most;
     most = view->functions.count > most ? view->functions.count : most;
     if (view->choice.scroll > most)
@@ -366,7 +367,7 @@ static int write_all(int fd, const struct buf *text)
     return 0;
 }
 
-/* Each line ends with "erase to its end", the picture with "erase below": no flicker. */
+/* Each line ends with "erase to end of line", the picture with "erase below": no flicker. */
 static int show(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT, screen = BUF_INIT;
@@ -418,7 +419,7 @@ static int run_json(const struct view *view)
     return 0;
 }
 
-/* Until a key is pressed, a reply comes, or it is time for the next picture. false: quit */
+/* Waits for a key, a reply, or the time of the next picture. false: quit. */
 static bool wait_for_news(struct view *view)
 {
     struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -437,7 +438,7 @@ static bool wait_for_news(struct view *view)
     return true;
 }
 
-/* How it ended: what the monitor said last was before. */
+/* The functions of an ended job: the monitor's last answer was before the end. */
 static void read_functions(struct view *view)
 {
     struct err err;
@@ -449,15 +450,15 @@ static void read_functions(struct view *view)
         log_warning("the job has ended; `scry report` shows its functions");
 }
 
-/* Ranks first: they are known without a look at the processes' programs. */
+/* Ranks first: they need no look at the processes' programs. */
 static void ask(struct view *view)
 {
     top_ranks_ask(&view->ranks, view->functions.connected);
     top_functions_ask(&view->functions, &view->report.model);
-    top_functions_connect(&view->functions); /* after that: what was asked of a monitor that is gone is forgotten */
+    top_functions_connect(&view->functions); /* then forgets requests to a monitor that is gone */
 }
 
-/* A job that has just begun may still be starting its monitor. */
+/* A job that has just started may still be starting its monitor. */
 static void connect_first(struct view *view)
 {
     uint64_t begun_ns = view->report.info.started_ns, now_ns;
@@ -473,7 +474,7 @@ static void connect_first(struct view *view)
 static int run_live(struct view *view)
 {
     if (!top_terminal_take()) {
-        log_error("standard input is no terminal: try --once");
+        log_error("standard input is no terminal: use --once");
         return EXIT_ERRORS;
     }
     bool quit = false;
@@ -490,7 +491,7 @@ static int run_live(struct view *view)
     if (quit)
         return 0;
     read_functions(view);
-    return run_once(view); /* the end stays to be read */
+    return run_once(view); /* keep the last picture */
 }
 
 static int run(const char *job, bool once, bool json)
@@ -514,7 +515,7 @@ static int run(const char *job, bool once, bool json)
         if (once && !over) {
             ask(&view);
             if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
-                log_warning("the monitor has not answered within %d s: what it knows of %s is missing here", ASK_S,
+                log_warning("the monitor has not answered within %d s: %s are missing here", ASK_S,
                             view.ranks.asking ? "ranks and functions" : "functions");
             if (*view.ranks.refused)
                 log_warning("ranks are not known: %s", view.ranks.refused);

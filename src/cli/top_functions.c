@@ -14,8 +14,8 @@
 #include "jobdir/text/text.h"
 #include "lang/results.h"
 
-enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* of one process: more than any screen shows */
-/* From one try to connect to the next: a picture waits as long as a monitor takes that does not answer. */
+enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* for a process; more than any screen shows */
+/* The time between two attempts to connect: a monitor that does not answer delays a picture by as much. */
 static const uint64_t AGAIN_NS = NS_PER_SECOND / 20, SLOW_NS = UINT64_C(10) * NS_PER_SECOND;
 
 static void clear(struct top_functions *functions)
@@ -184,7 +184,7 @@ static int by_pid(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Processes that are new to the monitor are attached, which is light: nothing is stopped. */
+/* Attaches processes that are new to the monitor. That stops nothing. */
 static void attach_new(struct top_functions *functions, const struct job_model *model, struct buf *text)
 {
     size_t before = functions->attached_count;
@@ -204,7 +204,7 @@ static void attach_new(struct top_functions *functions, const struct job_model *
         qsort(functions->attached, functions->attached_count, sizeof(pid_t), by_pid);
 }
 
-/* Those that ended make room. */
+/* Forgets processes that have ended. */
 static void forget_ended(struct top_functions *functions, const struct job_model *model)
 {
     size_t used = 0;
@@ -243,7 +243,7 @@ void top_functions_handle(struct top_functions *functions)
     if (!functions->connected)
         return;
     omis_handler();
-    if (!client_connected()) { /* what was shown last stays */
+    if (!client_connected()) { /* keep the last list */
         omis_finalize();
         functions->connected = functions->asking = false;
     }

@@ -43,7 +43,7 @@ static const struct field function_fields[] = {
     {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls)},
     {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns)},
     {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns)},
-    {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls are only counted"},
+    {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls were only counted"},
     {"max_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = most_json},
     {0}};
 

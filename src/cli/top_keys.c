@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char *const top_keys_help[] = {
-    "q        quit                        h, ?     this help, and away again",
+    "q        quit                        h, ?     show or hide this help",
     "",
     "c        by processor now            up, k    a line up",
     "t        by processor time           down, j  a line down",
@@ -15,7 +15,7 @@ const char *const top_keys_help[] = {
     "p        by process id               home, g  to the top",
     "n        by name                     end, G   to the end",
     "",
-    "v        processes as a tree         /        only names with what you type;",
+    "v        processes as a tree         /        only names that contain a text;",
     "r        only ranks, and all                  Enter keeps it, Esc shows all",
     "f        only functions, and all",
     NULL,
@@ -29,7 +29,7 @@ static void scroll_by(struct top_choice *choice, long lines)
         choice->scroll += (size_t)lines;
 }
 
-/* The bytes of a key that is not one letter; 0: it is none of ours. */
+/* The number of bytes of a key that sends several; 0: unknown key. */
 static size_t take_sequence(struct top_choice *choice, const char *keys, size_t len)
 {
     static const struct {
@@ -129,7 +129,7 @@ bool top_keys_take(struct top_choice *choice, const char *keys, size_t len)
         size_t used = take_sequence(choice, keys + i, len - i);
         if (!used && keys[i] == '\033') {
             show_all(choice);
-            return true; /* whatever follows belongs to a key that is not ours */
+            return true; /* the rest belongs to an unknown key */
         }
         if (!used && choice->typing)
             type(choice, keys[i]);
@@ -148,7 +148,7 @@ bool top_choice_has(const struct top_choice *choice, const char *name)
 void top_keys_line(const struct top_choice *choice, char *ret_text, size_t size)
 {
     if (choice->typing)
-        snprintf(ret_text, size, "only names with: %s_  (Enter keeps it, Esc shows all)", choice->filter);
+        snprintf(ret_text, size, "only names that contain: %s_  (Enter keeps it, Esc shows all)", choice->filter);
     else
         snprintf(ret_text, size, "q quit  h help  c cpu  m memory  v tree  r ranks  f functions  / filter%s%s",
                  choice->filter[0] ? ": " : "", choice->filter);

@@ -13,16 +13,16 @@ struct top_choice {
     bool only_functions, only_ranks, tree, help;
     char filter[64]; /* names that have this in them; "": all */
     bool typing;     /* the filter is being typed */
-    size_t scroll;   /* so many lines of each table are passed over, if there are more than fit */
-    size_t page;     /* lines that are shown at once; set by who draws */
+    size_t scroll;   /* lines to skip in each table that does not fit */
+    size_t page;     /* lines shown at once; set by the drawing code */
 };
 
-/* Takes what was typed; keys that send several bytes come at once. false: quit. */
+/* Handles typed keys; all bytes of a key come at once. false: quit. */
 bool top_keys_take(struct top_choice *choice, const char *keys, size_t len);
-/* Whether the filter lets a name through. */
+/* Does the filter let a name through? */
 bool top_choice_has(const struct top_choice *choice, const char *name);
 
-/* What the last line of the screen says; and all keys, a line each, ended by NULL. */
+/* The last line of the screen; and the help on keys, its lines ended by NULL. */
 void top_keys_line(const struct top_choice *choice, char *ret_text, size_t size);
 extern const char *const top_keys_help[];
 

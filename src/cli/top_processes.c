@@ -63,12 +63,12 @@ static void put_below(struct top_processes *processes, const struct job_process 
     }
 }
 
-/* Each behind its parent, those of one parent in the order of the list. */
+/* Puts each process after its parent, siblings in the order of the list. */
 static void make_tree(struct top_processes *processes)
 {
     size_t count = processes->count;
     struct node *nodes = calloc(count + 1, sizeof *nodes);
-    size_t *place = calloc(count + 1, sizeof *place); /* of the list's elements among the nodes */
+    size_t *place = calloc(count + 1, sizeof *place); /* by index in the list */
     const struct job_process **list = calloc(count + 1, sizeof *list);
     for (size_t i = 0; nodes && i < count; i++)
         nodes[i] = (struct node){processes->list[i]->pid, i, SIZE_MAX, SIZE_MAX, SIZE_MAX, false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes that scry top shows, in the order and the form that its keys chose. */
+/* The processes that scry top shows, in the chosen order and form. */
 #ifndef SCRY_CLI_TOP_PROCESSES_H
 #define SCRY_CLI_TOP_PROCESSES_H
 
@@ -13,11 +13,11 @@ struct top_processes {
     size_t count;
 };
 
-/* Without memory there are none. */
+/* The list is empty if there is no memory. */
 void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
                           const struct top_choice *choice);
 void top_processes_done(struct top_processes *processes);
-/* Appends the line of one, without its end. */
+/* Appends the line of one process, without its end. */
 void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index);
 
 #endif

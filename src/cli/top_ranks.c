@@ -13,7 +13,7 @@
 
 enum { READ_NS = 1000000000, READ_AGAIN = 10 };
 
-/* What other nodes write is written seldom. */
+/* Other nodes write seldom, so it is read seldom. */
 static void add_elsewhere(struct top_ranks *ranks)
 {
     uint64_t now = clock_now_ns();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The MPI ranks of a job as scry top shows them: a table, as it is asked again and again. */
+/* The table of a job's MPI ranks in scry top. */
 #ifndef SCRY_CLI_TOP_RANKS_H
 #define SCRY_CLI_TOP_RANKS_H
 
@@ -9,11 +9,11 @@ struct top_ranks {
     struct rank_list known;
     const char *path; /* of the job */
     bool asking;
-    char refused[256]; /* why the monitor did not tell them, when it was asked last */
+    char refused[256]; /* why the monitor's last answer has none */
     uint64_t read_ns;  /* when those on other nodes were read */
 };
 
-/* Asks for them, unless that is under way; the connection is that of top_functions. */
+/* Asks for the ranks, unless a request is under way, through the connection of top_functions. */
 void top_ranks_ask(struct top_ranks *ranks, bool connected);
 void top_ranks_close(struct top_ranks *ranks);
 

@@ -42,7 +42,7 @@ static void set_terminal(void)
     (void)put;
 }
 
-/* Ctrl-Z: the shell gets its screen back, and we get ours when we go on. */
+/* Ctrl-Z: gives the shell its screen back until scry top continues. */
 static void on_stop(int signo)
 {
     int code = errno;

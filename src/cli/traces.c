@@ -30,7 +30,7 @@ static void log_problem(void *ctx, const char *text)
     log_warning("%s", shown.data ? shown.data : "");
 }
 
-/* The process a trace's directory is of, by its name. */
+/* The process of a trace, from its directory's name. */
 static pid_t path_pid(const char *path)
 {
     const char *base = strrchr(path, '/');
@@ -45,7 +45,8 @@ static bool is_known(const struct job_traces *traces, const char *path)
     return false;
 }
 
-/* While a job runs a trace is first a directory, and then says whose it is, and whether it goes on with another one. */
+/* While a job runs, a trace is at first only a directory. Only later it says which process it belongs to, and whether
+ * it continues another trace. */
 static bool is_begun(const struct job_traces *traces, const char *path)
 {
     char process[PATH_MAX];
@@ -82,7 +83,7 @@ static bool same_process(const struct trace *a, const struct trace *b)
     return trace_pid(a) == trace_pid(b) && strcmp(trace_node(a), trace_node(b)) == 0;
 }
 
-/* A new one that goes on where another ended is read as a part of it. */
+/* A trace that continues another one is read as part of it. */
 static void join(struct job_traces *traces, size_t before)
 {
     for (size_t at = before; at < traces->count;) {
@@ -91,7 +92,7 @@ static void join(struct job_traces *traces, size_t before)
             if (!same_process(traces->list[i], next))
                 continue;
             if (i < before)
-                trace_update(traces->list[i], NULL); /* in follow mode it was still being written */
+                trace_update(traces->list[i], NULL); /* it was still being written (follow mode) */
             former = trace_goes_on(traces->list[i], next) ? traces->list[i] : NULL;
         }
         if (!former) {
@@ -156,7 +157,7 @@ int job_traces_ranks(struct job_traces *traces)
     struct err err = {0};
     int code = mpi_names_report(&traces->mpi, traces->job, MPI_NAMES_TIMEOUT_MS, &err);
     if (code < 0 && code != -ENOENT)
-        cli_log_error(&err); /* only names are missing then */
+        cli_log_error(&err); /* then only names are missing */
     if (mpi_trace_order(traces->list, traces->count, job_traces_stats(traces)) == 0)
         return 0;
     log_error("out of memory");
@@ -172,7 +173,7 @@ void job_traces_places(struct job_traces *traces)
     if (count == traces->named)
         return;
     if (trace_names_find(traces->list, traces->count, traces->job, &traces->names, &err) > 0 && !traces->named)
-        log_warning("where calls come from is shown by addresses: %s", err.text);
+        log_warning("callers are shown as addresses: %s", err.text);
     traces->named = count;
 }
 
@@ -252,8 +253,8 @@ static bool explain_counted(const struct job_traces *traces)
         counted += trace_number(traces->list[i], "counted");
     if (counted)
         log_error("%" PRIu64
-                  " calls were only counted (--count-only), none was recorded: `scry report` shows how often "
-                  "each function was called; run the job without --count-only to see the calls",
+                  " calls were only counted (--count-only), not recorded: `scry report` shows how often each function "
+                  "was called; run the job without --count-only to see the calls",
                   counted);
     return counted;
 }
@@ -265,7 +266,7 @@ static json_t *find_record(const char *path, const char *wanted)
     if (spool_reader_open(&reader, path, NULL) == 0)
         for (json_t *record; !found && (record = spool_reader_next(&reader));) {
             const char *type = json_string_value(json_object_get(record, "type"));
-            bool over = type && strcmp(type, "sample") == 0; /* the ones that are looked for come first of all */
+            bool over = type && strcmp(type, "sample") == 0; /* wanted records come before samples */
             if (type && strcmp(type, wanted) == 0)
                 found = json_incref(record);
             json_decref(record);
@@ -276,7 +277,7 @@ static json_t *find_record(const char *path, const char *wanted)
     return found;
 }
 
-/* There was no program that could have been compiled with hooks. */
+/* Says so if no program could have been compiled with hooks. */
 static bool explain_command(const struct job_traces *traces)
 {
     struct job_info info = {0};
@@ -299,15 +300,15 @@ static bool explain_command(const struct job_traces *traces)
         log_error("no calls were recorded: %s", text.data);
     else if (path)
         log_error(
-            "no calls were recorded%s: %s is a script, and no program with hooks ran in it; calls are recorded of "
-            "the programs it starts that were compiled with -g -finstrument-functions",
+            "no calls were recorded%s: %s is a script, and no program with hooks ran in it; of the programs that it "
+            "starts, calls are recorded if they were compiled with -g -finstrument-functions",
             traces->is_running ? " so far" : "", text.data);
     json_decref(untraced);
     json_decref(script);
     return said || path;
 }
 
-/* What the job's own warnings say of tracing, or of why there is none. */
+/* Prints the job's own warnings about tracing. */
 static bool explain_warnings(const struct job_traces *traces)
 {
     struct job_info info = {0};
@@ -319,7 +320,7 @@ static bool explain_warnings(const struct job_traces *traces)
         {
             const char *kind = json_string_value(json_object_get(warning, "kind"));
             const char *text = json_string_value(json_object_get(warning, "text"));
-            /* who was not watched may have hooks, and nobody heard of them */
+            /* an unwatched program may have had hooks */
             bool unwatched = kind && strcmp(kind, "gap") == 0 && traces->count == 0;
             if (kind && text && (strcmp(kind, "trace") == 0 || unwatched)) {
                 log_problem(NULL, text);
@@ -362,14 +363,14 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
         }
         text = trace_value(traces->list[i], "state");
         if (!traces->is_running && (!text || strcmp(text, "running") == 0)) {
-            log_error("process %d: its trace was not written to its end: is the monitor still at it, was it killed, or "
-                      "the disk full?",
+            log_error("process %d: its trace was not written to its end: does the monitor still write it, was it "
+                      "killed, or is the disk full?",
                       (int)trace_pid(traces->list[i]));
             said = true;
         }
         if (trace_number(traces->list[i], "events")) {
-            log_error("process %d: nothing is left of the %" PRIu64 " records that were written",
-                      (int)trace_pid(traces->list[i]), trace_number(traces->list[i], "events"));
+            log_error("process %d: none of the %" PRIu64 " records is left", (int)trace_pid(traces->list[i]),
+                      trace_number(traces->list[i], "events"));
             said = true;
         }
     }
@@ -380,12 +381,12 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
         log_error("the trace in %s cannot be read", traces->job);
     else if (traces->count)
         log_error(
-            "no calls were recorded, though the program has hooks: no function that the selection means (--trace, "
+            "no calls were recorded, though the program has hooks: no function that matches the selection (--trace, "
             "`scry set`) was called%s",
             traces->is_running ? " so far" : "");
     else
         log_error(
-            "no calls were recorded: compile the program with -g -finstrument-functions and run it by `scry run`%s "
+            "no calls were recorded: compile the program with -g -finstrument-functions and run it with `scry run`%s "
             "(see `man scry-run`)",
-            traces->mpi ? ", or, for its calls of MPI, run it by `scry run --mpi trace`" : "");
+            traces->mpi ? ", or, for its MPI calls, run it with `scry run --mpi trace`" : "");
 }

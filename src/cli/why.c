@@ -31,8 +31,8 @@
 #include "lang/put.h"
 
 enum {
-    WHERE_RANKS = 4, /* that others wait for and that compute: it is looked where */
-    ASKS = 3,        /* at most, until the record is what the monitor wrote then */
+    WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
+    ASKS = 3,        /* at most, until the record is the one that the monitor wrote */
 };
 
 struct why {
@@ -44,24 +44,24 @@ struct why {
     size_t lock_count;
     bool has_mpi, all;
     uint64_t settled_ns;
-    struct err note; /* why something is not as new, or not as complete, as it could be */
+    struct err note; /* why something is old or incomplete */
 };
 
 /* ---- what the ranks are in ---- */
 
-/* The monitor looks at the ranks, and writes what it sees to the job directory. */
+/* Has the monitor look at the ranks and write what it sees to the job directory. */
 static int ask(const char *path, struct err *err)
 {
     int code = 0;
     if (!client_join())
-        return err_set(err, -ENOTCONN, "what is shown is as old as its last report: %s", client_error());
+        return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
     struct buf text = BUF_INIT;
     PUT_CALL(&text, "mpi_flush", path);
     PUT_CALL(&text, "mpi_get_wait_graph", path, 1);
     Omis_reply reply = client_ask(&text);
     for (size_t i = 0; reply && reply[i]; i++)
         if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
-            code = err_set(err, -EIO, "what is shown is as old as its last report: %s",
+            code = err_set(err, -EIO, "this is the job's last report, and may be old: %s",
                            reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
     omis_reply_free(reply);
     omis_finalize();
@@ -75,7 +75,7 @@ static bool is_here(const struct why *why)
     return strcmp(host, why->report.info.host) == 0;
 }
 
-/* It was written again since they were looked at. */
+/* Somebody else had it written again meanwhile. */
 static bool is_overwritten(const struct why *why)
 {
     for (size_t i = 0; i < why->set.count; i++) {
@@ -111,7 +111,7 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     buf_done(&text);
 }
 
-/* What a rank's threads wait for that are in a circle, and its own, if it is blocked. */
+/* What a rank's threads wait for: those in a circle, and its own, if that is blocked. */
 static void find_locked(struct why *why, struct mpi_why_rank *rank)
 {
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
@@ -206,7 +206,7 @@ static pid_t *other_processes(const struct why *why, size_t *ret_count)
     return list;
 }
 
-/* Their launcher was killed, but not they. */
+/* Ranks that live though their launcher was killed. */
 static size_t still_running(const struct mpi_stats_set *set)
 {
     size_t count = 0;
@@ -215,7 +215,7 @@ static size_t still_running(const struct mpi_stats_set *set)
     return count;
 }
 
-/* Why there is nothing about ranks although there are some. */
+/* Explains why nothing is known about ranks although there are some. */
 static void note_uncounted(struct why *why)
 {
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
@@ -228,8 +228,8 @@ static void note_uncounted(struct why *why)
     if (uses)
         err_set(
             &why->note, -ENODATA,
-            "%zu process%s use%s MPI, but which rank waits for which is not known: calls are not counted, or not "
-            "yet. If the job was started with --mpi off, start it without; else the warnings of scry report say why",
+            "%zu process%s use%s MPI, but it is not known which rank waits for which: their calls are not counted, or "
+            "not yet. If the job was started with --mpi off, start it without; else see the warnings of scry report",
             uses, uses == 1 ? "" : "es", uses == 1 ? "s" : "");
 }
 
@@ -244,7 +244,7 @@ static void put_text(struct buf *out, const struct why *why)
         buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
                    left == 1 ? "s" : "");
     else
-        buf_puts(out, runs ? "\n" : ": nothing of it is to go on\n");
+        buf_puts(out, runs ? "\n" : ": nothing is left to go on\n");
     mpi_ends_text(out, &why->set, "");
     if (!runs)
         why_stall_text(out, why->report.model.stall, &why->set);

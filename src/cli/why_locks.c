@@ -79,7 +79,7 @@ static void add(struct why_lock **locks, size_t *count, const struct process *pr
         free(lock.threads);
         return;
     }
-    memcpy(lock.name, process->threads[0].name, sizeof lock.name); /* its first thread's: the least number mostly */
+    memcpy(lock.name, process->threads[0].name, sizeof lock.name); /* of its first thread */
     for (size_t i = 0; i < length; i++) {
         const struct thread_seen *seen = &process->threads[circle[i]];
         if (seen->tid == process->pid)

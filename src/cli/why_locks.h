@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of one process that wait for each other in a circle, of programs with and without MPI. */
+/* Threads of one process that wait for each other in a circle, with and without MPI. */
 #ifndef SCRY_CLI_WHY_LOCKS_H
 #define SCRY_CLI_WHY_LOCKS_H
 
@@ -26,12 +26,12 @@ struct why_lock { /* a circle, in its order */
     size_t count;
 };
 
-/* Fills tid's text and place of threads of one process, as far as they are known. */
+/* Fills text and place of threads of one process, as far as they are known. */
 void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t pid);
 void why_lock_threads_done(struct why_lock_thread *threads, size_t count);
 
-/* Those of running processes. It takes a moment if there are any: only what stands still is one. The caller passes them
- * to why_locks_free. */
+/* The circles in running processes. It takes a moment if there are any, because only threads that stand still count.
+ * The caller passes them to why_locks_free. */
 size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count);
 void why_locks_free(struct why_lock *locks, size_t count);
 

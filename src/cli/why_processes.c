@@ -29,7 +29,7 @@ static bool alike(const struct blocked *one, const struct blocked *other)
     return one->text.data && other->text.data && strcmp(one->text.data, other->text.data) == 0;
 }
 
-/* Threads of a pool that wait for the same are one line. */
+/* Threads of a pool that wait for the same thing share one line. */
 static void put_threads(struct buf *out, const struct blocked *threads, size_t count)
 {
     size_t shown = 0;

@@ -10,7 +10,7 @@
 
 static const char before_place[] = ", at ";
 
-/* As the record has it: the file without its folder, and the offset in it. */
+/* As in the record: the file name without its folder, and the offset in it. */
 static bool is_at(const struct mpi_stats_site *site, const char *text, size_t len)
 {
     const char *name = text_base(site->module ? site->module : "");
@@ -36,7 +36,7 @@ static const struct mpi_stats_site *site_at(const struct mpi_stats_set *set, con
     return NULL;
 }
 
-/* Of "..., at MODULE+0x1234, for 3 s" what stands between the commas. */
+/* Puts a text like "..., at MODULE+0x1234, for 3 s" with a name in place of the address. */
 static void put_named(struct buf *out, const char *text, const struct mpi_stats_set *set)
 {
     for (const char *place; (place = strstr(text, before_place)); text = place) {
@@ -67,9 +67,9 @@ void why_stall_text(struct buf *out, const json_t *record, const struct mpi_stat
     text_seconds(out, json_number_value(json_object_get(record, "t")));
     buf_puts(out, " after the start: for ");
     text_seconds(out, json_number_value(json_object_get(record, "seconds")));
-    buf_puts(out, " none had begun or ended a call of MPI\n");
+    buf_puts(out, " none had begun or ended an MPI call\n");
     put_named(&named, text_of(record), set);
-    for (const char *line = named.data ? named.data : ""; *line;) { /* what the job recorded then, and not what is so */
+    for (const char *line = named.data ? named.data : ""; *line;) { /* what the job recorded then */
         size_t len = strcspn(line, "\n");
         if (len) {
             _cleanup_(freep) char *copy = strndup(line, len);

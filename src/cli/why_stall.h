@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record that a job made by itself when none of its ranks moved any more (scry run --mpi-stall). */
+/* The record that a job writes when none of its ranks moves any more (scry run --mpi-stall). */
 #ifndef SCRY_CLI_WHY_STALL_H
 #define SCRY_CLI_WHY_STALL_H
 
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "jobdir/mpi/stats.h"
 
-/* `record` may be NULL. Places that it has as addresses get the names that the call sites of `set` have. */
+/* `record` may be NULL. Addresses in it get the names that the call sites in `set` have. */
 void why_stall_text(struct buf *out, const json_t *record, const struct mpi_stats_set *set);
 json_t *why_stall_json(const json_t *record, const struct mpi_stats_set *set); /* null where there is none */
 

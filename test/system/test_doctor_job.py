@@ -62,7 +62,7 @@ class DoctorJob(scrytest.TestCase):
         self.run_job("--trace", "fn:nothing*", self.program("good", "-g", "-finstrument-functions"))
         found = self.doctor(status=1)
         self.assert_found(found, "asked", "ok", "trace=fn:nothing*")
-        self.assert_found(found, "calls", "fail", "no function that the selection matches", "fn:nothing*")
+        self.assert_found(found, "calls", "fail", "no function that matches the selection", "fn:nothing*")
 
     def test_own_hooks(self):
         source = self.box.path("work", "own.c")

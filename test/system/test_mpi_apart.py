@@ -187,7 +187,7 @@ class Apart(mpitest.MpiCase):
     def test_not_traced(self):
         """What to do about it is said."""
         job = self.run_part(2, "merged")
-        self.assertIn("for its calls of MPI, run it by `scry run --mpi trace`", self.shown("replay", job, status=1))
+        self.assertIn("for its MPI calls, run it with `scry run --mpi trace`", self.shown("replay", job, status=1))
 
 
 mpitest.for_each_mpi(Apart, globals())

@@ -18,8 +18,8 @@ class Room(mpitest.MpiCase):
                 continue  # it is too little for MPI alone
             done = self.job(2, *self.limited(limit), options=options)
             self.assertEqual(done.returncode, 0, f"{limit} KB: {done.stdout}{done.stderr}")
-            self.assertRegex(done.stderr, r"calls of MPI of 2 processes were not counted: the limit of address space "
-                                          r"\(ulimit -v\) leaves no more than \d+ MB")
+            self.assertRegex(done.stderr, r"MPI calls of 2 processes were not counted: the limit of address space "
+                                          r"\(ulimit -v\) leaves only \d+ MB")
             self.assertNotIn("linked statically", done.stderr)
             ran += 1
         self.assertGreater(ran, 0)

@@ -263,7 +263,7 @@ class Why(mpitest.MpiCase):
             answer, _ = self.why(path)
         finally:
             os.kill(job.pid, signal.SIGCONT)
-        self.assertIn("as old as its last report", answer["note"])
+        self.assertIn("this is the job's last report", answer["note"])
         self.assertTrue(polls(answer), json.dumps(answer, indent=1))
         self.end(job)
 
@@ -478,7 +478,7 @@ class Why(mpitest.MpiCase):
 
         def told():
             answers.append(self.box.run(self.box.scry("why", path)).stdout)
-            return "\nnote: 3 processes use MPI, but which rank waits for which is not known" in answers[-1] and answers[-1]
+            return "\nnote: 3 processes use MPI, but it is not known which rank waits for which" in answers[-1] and answers[-1]
 
         scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
         text = scrytest.wait_until(told, 30, lambda: answers[-1])
@@ -507,7 +507,7 @@ class Why(mpitest.MpiCase):
         self.assertIn("deadlock: 4 ranks wait for each other in a circle", record["why"])
         self.end(job)
         warnings = [each for each in self.report(path)["warnings"] if each["kind"] == "stalled"]
-        self.assertRegex(warnings[-1]["text"], r"^no rank began or ended a call of MPI for \d+ s: deadlock: 4 ranks wait")
+        self.assertRegex(warnings[-1]["text"], r"^no rank began or ended an MPI call for \d+ s: deadlock: 4 ranks wait")
         self.assertEqual(warnings[-1]["note"], "mpi_stalled")
         self.assertRegex(warnings[-1]["fields"]["finding"], "^deadlock: 4 ranks wait")
         done = self.box.run(self.box.scry("why", path))

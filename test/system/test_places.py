@@ -113,7 +113,7 @@ class Places(TracerCase):
         os.unlink(program)
         done = self.box.run([scrytest.built("src", "cli", "scry"), "replay", "@last"])
         self.assertRegex(done.stdout, r"\n.* leaf\(\)  .*  places\.c:6 from places\+0x[0-9a-f]+\n")
-        self.assertIn("where calls come from is shown by addresses", done.stderr)
+        self.assertIn("callers are shown as addresses", done.stderr)
 
     def test_report(self):
         """The table of call sites has each place once, with its calls and their time."""

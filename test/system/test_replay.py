@@ -161,10 +161,10 @@ class Replay(TraceCase):
         for arguments in (["--fn", "nosuch"], ["--thread", "1"], ["--from", "1000"], ["--min-time", "1000s"]):
             done = self.scry("replay", *arguments, "@last")
             self.assertEqual(done.stdout, "")
-            self.assertRegex(done.stderr, "nothing of what was recorded matches " + arguments[0])
+            self.assertRegex(done.stderr, "no recorded call matches " + arguments[0])
         done = self.scry("export", "--fn", "nosuch", "-f", "csv", "-o", "-", "@last")
         self.assertEqual(done.stdout.count("\n"), 1)
-        self.assertIn("nothing of what was recorded matches --fn nosuch", done.stderr)
+        self.assertIn("no recorded call matches --fn nosuch", done.stderr)
         self.assertEqual(self.scry("replay", "@last").stderr, "")
 
     def test_wrong_arguments(self):

@@ -48,7 +48,7 @@ class Remove(JobCase):
         name = self.box.path("work", "child")
         run = self.start_run("--name", "lives", "sh", "-c", f"sleep 1000 & echo $! >{name}.new; mv {name}.new {name}; wait; exit 7")
         wait_until(self.jobs)
-        self.assertIn("is running: only what is over", self.scry("rm", "lives", status=1).stderr)
+        self.assertIn("is running: only jobs that are over", self.scry("rm", "lives", status=1).stderr)
         self.assertEqual(self.scry("rm", "--older-than", "0").stdout, "0 jobs, 0 B\n")
         self.assertEqual(len(self.jobs()), 1)
         wait_until(lambda: os.path.exists(name))

@@ -195,7 +195,7 @@ class Status(RunCase):
         self.assertGreater(report["peak_rss_bytes"], 0)
         done = self.box.run([program, "run", "-q", "sh", "-c", "echo out; exit 5"], env=env)
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (5, "out\n", 1), done.stderr)
-        self.assertRegex(done.stderr, "^scry: no monitor, so only the command as a whole is known")
+        self.assertRegex(done.stderr, "^scry: no monitor: only the command as a whole is known")
 
 
 class Untouched(RunCase):

@@ -69,7 +69,7 @@ class Counts(TraceCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         said = [line for line in done.stderr.splitlines() if "warning" in line]
         self.assertEqual(len(said), 1, done.stderr)
-        self.assertIn(f"the calls that were recorded (20 records) are gone: {job}/trace was removed", said[0])
+        self.assertIn(f"the recorded calls (20 records) are gone: {job}/trace was removed", said[0])
         self.assertNotIn("-finstrument-functions", done.stderr)
         replay = self.box.run(self.box.scry("replay", job))
         self.assertEqual(replay.returncode, 1)
@@ -81,7 +81,7 @@ class Counts(TraceCase):
         done = self.scry_run("--trace", "fn:leaf", "-o", job, "--", "sh", "-c",
                              f"{target()} calls 5; until grep -q '^state.exited' {job}/trace/*/*/.process; do :; done; "
                              f"mv {job}/trace/* {job}/moved")
-        said = f"the calls that were recorded (20 records) are gone: {job}/trace was emptied while the job ran"
+        said = f"the recorded calls (20 records) are gone: {job}/trace was emptied while the job ran"
         self.assertIn(said, done.stderr)
         self.assertIn(said, self.box.run(self.box.scry("replay", job)).stderr)
 
@@ -433,7 +433,7 @@ class Rules(TraceCase):
         """What rules printed, snapshots, and actions that failed: in the summary, report, replay, and for programs."""
         rule = 'ct_function_called([], "leaf", "n == -2") : print([$function, $args]) proc_read_memory([$proc], 0, 8, 1, 1) ct_snapshot([$proc])'
         done, _ = self.traced("calls", 3, options=["--rule", rule])
-        self.assertRegex(done.stderr, r"(?m)^  warning +an action of rule .* failed 1 x: proc_read_memory: OMIS_PARAMETER_ERROR: stride")
+        self.assertRegex(done.stderr, r"(?m)^  warning +an action of rule .* failed 1 time: proc_read_memory: OMIS_PARAMETER_ERROR: stride")
         shown = (r'\d\.\d+ s  print: "leaf","n = -2, text = \\"more\\""; proc_read_memory failed: OMIS_PARAMETER_ERROR: stride .*; '
                  r"ct_snapshot: snapshots/0001\.json$")
         taken = r"snapshots/0001\.json  process \d+  traced  in leaf\(n = -2, text = \"more\"\) < work$"
@@ -667,7 +667,7 @@ class Set(TraceCase):
         for option in ([], ["--json"]):  # these lines are nothing that was asked for
             done = self.box.run(self.box.scry("replay", "--fn", "nosuch*", *option, "@last"))
             self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 2 if option else 3), done.stdout)
-            self.assertIn("nothing of what was recorded matches --fn nosuch*", done.stderr)
+            self.assertIn("no recorded call matches --fn nosuch*", done.stderr)
 
     def test_refused(self):
         run = self.start_steps()

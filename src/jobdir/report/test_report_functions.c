@@ -189,8 +189,8 @@ static void test_unfinished(void **state)
         assert_int_equal(strstr(text.data, "; at least 6 others were counted but not kept; how many more are "
                                            "missing is not known\n") != NULL,
                          ended);
-        assert_int_equal(strstr(text.data, "\n  tracing    2 traces were not written to their ends: is the "
-                                           "monitor still at it, was it killed, or the disk full?\n") != NULL,
+        assert_int_equal(strstr(text.data, "\n  tracing    2 traces were not written to their ends: does the "
+                                           "monitor still write them, was it killed, or is the disk full?\n") != NULL,
                          ended);
         assert_null(strstr(text.data, "process 100"));
         buf_done(&text);
