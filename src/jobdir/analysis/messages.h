@@ -270,7 +270,7 @@ enum mpi_waiting mpi_waiting_of(uint32_t call);
 void mpi_messages_text(struct buf *out, const struct mpi_messages *messages);
 void mpi_messages_json(json_t *report, const struct mpi_messages *messages);
 /* "MPI_Recv, exchange (halo.c:34)" */
-void mpi_messages_place(struct buf *out, const struct mpi_messages *messages, uint32_t place);
+void mpi_messages_place(struct buf *out, const struct mpi_place *place);
 /* What is missing or was corrected, one a line without its end, for people; `fn` is called for each. */
 void mpi_messages_notes(const struct mpi_messages *messages, void (*fn)(void *ctx, const char *line), void *ctx);
 

@@ -76,9 +76,9 @@ static void put_message(const struct spacetime_frame *frame, const struct mpi_me
     text_ns(out, (double)(got->end - sent->begin));
     buf_puts(out, ")\n");
     _cleanup_(buf_done) struct buf places = BUF_INIT;
-    mpi_messages_place(&places, messages, sent->place);
+    mpi_messages_place(&places, messages->place_list[sent->place]);
     buf_puts(&places, " → ");
-    mpi_messages_place(&places, messages, got->place);
+    mpi_messages_place(&places, messages->place_list[got->place]);
     spacetime_put_text(out, places.data ? places.data : "");
     buf_puts(out, "</title></path>\n");
     export_flush(frame->exporter, false);

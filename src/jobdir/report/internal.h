@@ -39,6 +39,12 @@ extern const struct field report_compared_fields[];
 /* Of what job_functions_diff_json and mpi_report_diff_json make. */
 extern const struct field report_function_diff_fields[], report_mpi_diff_fields[];
 
+/* The tables of messages (report/messages_tables.c). */
+void report_put_waits(struct buf *out, const struct mpi_messages *messages);
+void report_put_slowest(struct buf *out, const struct mpi_messages *messages);
+void report_put_left(struct buf *out, const struct mpi_messages *messages);
+void report_put_open(struct buf *out, const struct mpi_messages *messages);
+
 /* The commands by CPU time, malloc'ed. NULL: out of memory. */
 const struct job_command **report_commands(const struct job_model *model, size_t *ret_count);
 

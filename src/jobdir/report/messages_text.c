@@ -10,24 +10,11 @@
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
-enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, SHOWN_OPEN = 20, SHOWN_UNJUDGED = 6, PLACE = 56 };
+enum { SHOWN_UNJUDGED = 6 };
 
 static const char *plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
-}
-
-void mpi_messages_place(struct buf *out, const struct mpi_messages *messages, uint32_t place)
-{
-    const struct mpi_place *of = messages->place_list[place];
-    buf_puts(out, mpi_text_call(of->key.call));
-    if (of->where[0])
-        buf_printf(out, ", %s", of->where);
-}
-
-static void put_rank(struct buf *out, const struct mpi_messages *messages, uint32_t world, int32_t rank)
-{
-    mpi_text_who(out, (struct mpi_who){rank, messages->worlds > 1 ? world + 1 : 0});
 }
 
 /* ---- what is missing, what was corrected ---- */
@@ -196,59 +183,7 @@ static void put_note(void *ctx, const char *line)
     buf_printf(out, "  %s\n", line);
 }
 
-/* ---- tables ---- */
-
-static void put_ns(struct buf *out, int64_t ns)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    text_ns(&text, (double)ns);
-    buf_printf(out, " %10s", text.data ? text.data : "");
-}
-
-static void put_cause(struct buf *out, const struct mpi_messages *messages, const struct mpi_wait *wait)
-{
-    size_t most = 0;
-    for (size_t i = 1; i < messages->rank_count; i++)
-        if (wait->by_rank[i] > wait->by_rank[most])
-            most = i;
-    double share = wait->total_ns > 0 ? 100 * wait->by_rank[most] / (double)wait->total_ns : 0;
-    put_rank(out, messages, messages->ranks[most].world, messages->ranks[most].rank);
-    if (share < 99.5)
-        buf_printf(out, " (%.0f %%)", share);
-}
-
-static void put_waits(struct buf *out, const struct mpi_messages *messages)
-{
-    static const char *const names[] = {[MPI_WAIT_LATE_SENDER] = "send that began later",
-                                        [MPI_WAIT_LATE_RECEIVER] = "receive that began later",
-                                        [MPI_WAIT_COLLECTIVE] = "last to come",
-                                        [MPI_WAIT_ROOT] = "root",
-                                        [MPI_WAIT_MEMBERS] = "others"};
-    size_t shown = 0;
-    if (!messages->waits)
-        return;
-    buf_printf(out, "\nWaiting by call site %*s   count      total    longest  for\n", PLACE - 21, "");
-    for (const struct mpi_wait *wait = messages->waits; wait; wait = wait->hh.next, shown++) {
-        if (shown >= SHOWN_WAITS)
-            continue;
-        _cleanup_(buf_done) struct buf place = BUF_INIT;
-        mpi_messages_place(&place, messages, wait->key.place);
-        buf_puts(out, "  ");
-        text_column(out, place.data ? place.data : "", PLACE - 2);
-        buf_printf(out, "%8" PRIu64, wait->count);
-        put_ns(out, wait->total_ns);
-        put_ns(out, wait->max_ns);
-        buf_printf(out, "  the %s: ", names[wait->key.kind]);
-        put_cause(out, messages, wait);
-        if (wait->key.cause != wait->key.place) {
-            buf_puts(out, " in ");
-            mpi_messages_place(out, messages, wait->key.cause);
-        }
-        buf_putc(out, '\n');
-    }
-    if (shown > SHOWN_WAITS)
-        buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", shown - SHOWN_WAITS);
-}
+/* ---- what is not judged ---- */
 
 /* Of the calls that block, or of those that only look: the most time first. */
 static size_t sort_unjudged(const struct mpi_messages *messages, enum mpi_waiting waiting, uint32_t *calls,
@@ -308,70 +243,6 @@ static void put_unjudged(struct buf *out, const struct mpi_messages *messages)
     }
 }
 
-static void put_slowest(struct buf *out, const struct mpi_messages *messages)
-{
-    if (!messages->slowest_count)
-        return;
-    buf_puts(out, "\nMessages that took longest, from the begin of the send to the end of the receive\n"
-                  "      took    sent at   from     to        tag     size  calls\n");
-    for (size_t i = 0; i < messages->slowest_count; i++) {
-        const struct mpi_slow *slow = &messages->slowest[i];
-        const struct mpi_message_rank *from = &messages->ranks[slow->from], *to = &messages->ranks[slow->to];
-        const struct mpi_end *sent = &from->sent[slow->sent], *got = &to->got[sent->other];
-        _cleanup_(buf_done) struct buf size = BUF_INIT;
-        text_size(&size, sent->bytes);
-        put_ns(out, slow->ns);
-        buf_printf(out, " %8.4f s %6d %6d %10d %8s  ", (double)sent->begin / 1e9, from->rank, to->rank, sent->tag,
-                   size.data ? size.data : "");
-        mpi_messages_place(out, messages, sent->place);
-        if (got->place != sent->place) {
-            buf_puts(out, " -> ");
-            mpi_messages_place(out, messages, got->place);
-        }
-        buf_putc(out, '\n');
-    }
-}
-
-static void put_open(struct buf *out, const struct mpi_messages *messages)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < messages->rank_count; i++) {
-        const struct mpi_message_rank *rank = &messages->ranks[i];
-        if (!rank->in_call || shown++ >= SHOWN_OPEN)
-            continue;
-        if (shown == 1)
-            buf_puts(out, "\nRanks whose trace ends inside of a call of MPI   since\n");
-        _cleanup_(buf_done) struct buf who = BUF_INIT;
-        put_rank(&who, messages, rank->world, rank->rank);
-        buf_printf(out, "  %-42s %8.4f s  ", who.data ? who.data : "", (double)rank->in_since / 1e9);
-        mpi_messages_place(out, messages, rank->in_place);
-        buf_putc(out, '\n');
-    }
-    if (shown > SHOWN_OPEN)
-        buf_printf(out, "  ... and %zu more\n", shown - SHOWN_OPEN);
-}
-
-static void put_left(struct buf *out, const struct mpi_messages *messages)
-{
-    if (!messages->left_count)
-        return;
-    buf_puts(out, "\nMessages with one end only     sent received  ambiguous (sent, received)  channel\n");
-    for (size_t i = 0; i < messages->left_count && i < SHOWN_LEFT; i++) {
-        const struct mpi_left *left = &messages->left[i];
-        buf_printf(out, "%35" PRIu64 " %8" PRIu64 " %12" PRIu64 " %13" PRIu64 "  ", left->sent, left->got,
-                   left->sent_unsure, left->got_unsure);
-        put_rank(out, messages, left->world, left->from);
-        buf_puts(out, " to ");
-        if (left->to_world != left->world)
-            put_rank(out, messages, left->to_world, left->to);
-        else
-            buf_printf(out, "%d", left->to);
-        buf_printf(out, ", tag %d on %s\n", left->tag, messages->comm_list[left->comm]->name);
-    }
-    if (messages->left_channels > SHOWN_LEFT)
-        buf_printf(out, "  ... and %" PRIu64 " more channels\n", messages->left_channels - SHOWN_LEFT);
-}
-
 void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
 {
     if (!messages || !messages->rank_count)
@@ -395,11 +266,11 @@ void mpi_messages_text(struct buf *out, const struct mpi_messages *messages)
         buf_puts(out, "; `scry export --format spacetime -o FILE.svg` shows them\n");
     }
     mpi_messages_notes(messages, put_note, out);
-    put_waits(out, messages);
+    report_put_waits(out, messages);
     put_unjudged(out, messages);
-    put_slowest(out, messages);
-    put_left(out, messages);
-    put_open(out, messages);
+    report_put_slowest(out, messages);
+    report_put_left(out, messages);
+    report_put_open(out, messages);
 }
 
 /* Of all ranks, or not looked at. */

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages out of the trace, for programs: .mpi_trace of the report (doc/reference/report.schema.json). What all rows
+/* Messages out of the trace: the tables, and .mpi_trace of the report (doc/reference/report.schema.json). What all rows
  * belong to is the struct mpi_messages. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
+
+enum { SHOWN_WAITS = 15, SHOWN_LEFT = 10, SHOWN_OPEN = 20 };
 
 /* ---- calls ---- */
 
@@ -17,6 +23,29 @@ static const struct field place_fields[] = {
 static const struct mpi_place *place_of(const struct mpi_messages *messages, uint32_t place)
 {
     return messages->place_list[place];
+}
+
+void mpi_messages_place(struct buf *out, const struct mpi_place *place)
+{
+    buf_puts(out, mpi_text_call(place->key.call));
+    if (place->where[0])
+        buf_printf(out, ", %s", place->where);
+}
+
+static void put_place(struct buf *out, const void *at, const void *row, const void *all)
+{
+    mpi_messages_place(out, *(const struct mpi_place *const *)at);
+}
+
+static void put_who(struct buf *out, const struct mpi_messages *messages, uint32_t world, int32_t rank)
+{
+    mpi_text_who(out, (struct mpi_who){rank, messages->worlds > 1 ? world + 1 : 0});
+}
+
+/* On the time line, in nanoseconds. */
+static void put_time(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.4f s", (double)*(const int64_t *)at / 1e9);
 }
 
 /* ---- clocks ---- */
@@ -87,10 +116,21 @@ static json_t *in_json(const void *row, const void *all)
     return fields_json(in_fields, &in, all);
 }
 
+static void put_rank(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_who(out, all, ((const struct mpi_message_rank *)row)->world, *(const int32_t *)at);
+}
+
+static void put_in(struct buf *out, const void *at, const void *row, const void *all)
+{
+    mpi_messages_place(out, place_of(all, *(const uint32_t *)at));
+}
+
 static const struct field who_fields[] = {
     {"program", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, world),
      .about = "which MPI_COMM_WORLD of the job, from 0"},
-    {"rank", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, rank)},
+    {"rank", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, rank),
+     .column = {1, 2, -42, .whole = true, .text = put_rank}},
     {"node", FIELD_TEXT, FIELD_AT(struct mpi_message_rank, node)},
     {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_message_rank, pid)},
     {"received", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, got_count)},
@@ -100,6 +140,8 @@ static const struct field who_fields[] = {
     {"missing_records", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, lost)},
     {"ends_in", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = in_json, .of = in_fields,
      .about = "the call of MPI in which its trace ends: it was killed there, or is in it still"},
+    {.type = FIELD_SHOWN, FIELD_AT(struct mpi_message_rank, in_since), .column = {2, 1, 10, "since", .text = put_time}},
+    {.type = FIELD_SHOWN, FIELD_AT(struct mpi_message_rank, in_place), .column = {3, 2, 0, .text = put_in}},
     {0}};
 
 static const struct field rank_fields[] = {
@@ -122,20 +164,52 @@ static json_t *ranks_json(const void *row, const void *all)
     return list;
 }
 
+void report_put_open(struct buf *out, const struct mpi_messages *messages)
+{
+    static const struct field_table table = {who_fields, "Ranks whose trace ends inside of a call of MPI", SHOWN_OPEN};
+    _cleanup_(freep) const struct mpi_message_rank **list = calloc(messages->rank_count + 1, sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; list && i < messages->rank_count; i++)
+        if (messages->ranks[i].in_call)
+            list[count++] = &messages->ranks[i];
+    fields_table(out, &table, list, count, 0, messages);
+}
+
 /* ---- waits ---- */
 
 struct wait_row {
     const struct mpi_wait *wait;
     const struct mpi_place *waits, *cause;
     const char *kind;
+    const struct mpi_message_rank *for_rank;
     int32_t rank;
     double rank_ns;
 };
 
-static const struct field wait_times_fields[] = {{"count", FIELD_COUNT, FIELD_AT(struct mpi_wait, count)},
-                                                 {"total_ns", FIELD_NS, FIELD_AT(struct mpi_wait, total_ns)},
-                                                 {"max_ns", FIELD_NS, FIELD_AT(struct mpi_wait, max_ns)},
-                                                 {0}};
+static const struct field wait_times_fields[] = {
+    {"count", FIELD_COUNT, FIELD_AT(struct mpi_wait, count), .column = {2, 0, 8, "count"}},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_wait, total_ns), .column = {3, 1, 10, "total"}},
+    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_wait, max_ns), .column = {4, 1, 10, "longest"}},
+    {0}};
+
+static void put_cause(struct buf *out, const void *at, const void *row, const void *all)
+{
+    static const char *const names[] = {[MPI_WAIT_LATE_SENDER] = "send that began later",
+                                        [MPI_WAIT_LATE_RECEIVER] = "receive that began later",
+                                        [MPI_WAIT_COLLECTIVE] = "last to come",
+                                        [MPI_WAIT_ROOT] = "root",
+                                        [MPI_WAIT_MEMBERS] = "others"};
+    const struct wait_row *of = row;
+    double share = of->wait->total_ns > 0 ? 100 * of->rank_ns / (double)of->wait->total_ns : 0;
+    buf_printf(out, "the %s: ", names[of->wait->key.kind]);
+    put_who(out, all, of->for_rank->world, of->rank);
+    if (share < 99.5)
+        buf_printf(out, " (%.0f %%)", share);
+    if (of->cause != of->waits) {
+        buf_puts(out, " in ");
+        mpi_messages_place(out, of->cause);
+    }
+}
 
 static const struct field wait_fields[] = {
     {"kind", FIELD_CHOICE, FIELD_AT(struct wait_row, kind),
@@ -147,26 +221,47 @@ static const struct field wait_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct wait_row, wait), FIELD_POINTER, .of = wait_times_fields},
     {"for_rank", FIELD_COUNT, FIELD_AT(struct wait_row, rank), .about = "the rank that was waited for most"},
     {"for_rank_ns", FIELD_NS, FIELD_AT(struct wait_row, rank_ns)},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct wait_row, waits),
+     .column = {1, 2, -54, "Waiting by call site", .text = put_place}},
+    {.type = FIELD_SHOWN, FIELD_AT(struct wait_row, cause), .column = {5, 2, 0, "for", .text = put_cause}},
     {0}};
+
+static struct wait_row wait_row_of(const struct mpi_messages *messages, const struct mpi_wait *wait)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < messages->rank_count; i++)
+        if (wait->by_rank[i] > wait->by_rank[most])
+            most = i;
+    return (struct wait_row){.wait = wait,
+                             .waits = place_of(messages, wait->key.place),
+                             .cause = place_of(messages, wait->key.cause),
+                             .kind = mpi_wait_name((enum mpi_wait_kind)wait->key.kind),
+                             .for_rank = &messages->ranks[most],
+                             .rank = messages->ranks[most].rank,
+                             .rank_ns = wait->by_rank[most]};
+}
 
 static json_t *waits_json(const void *row, const void *all)
 {
     const struct mpi_messages *messages = row;
     json_t *list = json_array();
     for (const struct mpi_wait *wait = messages->waits; wait; wait = wait->hh.next) {
-        size_t most = 0;
-        for (size_t i = 1; i < messages->rank_count; i++)
-            if (wait->by_rank[i] > wait->by_rank[most])
-                most = i;
-        const struct wait_row one = {.wait = wait,
-                                     .waits = place_of(messages, wait->key.place),
-                                     .cause = place_of(messages, wait->key.cause),
-                                     .kind = mpi_wait_name((enum mpi_wait_kind)wait->key.kind),
-                                     .rank = messages->ranks[most].rank,
-                                     .rank_ns = wait->by_rank[most]};
+        const struct wait_row one = wait_row_of(messages, wait);
         json_array_append_new(list, fields_json(wait_fields, &one, all));
     }
     return list;
+}
+
+void report_put_waits(struct buf *out, const struct mpi_messages *messages)
+{
+    size_t count = HASH_COUNT(messages->waits), used = 0;
+    struct wait_row rows[SHOWN_WAITS];
+    for (const struct mpi_wait *wait = messages->waits; wait && used < SHOWN_WAITS; wait = wait->hh.next)
+        rows[used++] = wait_row_of(messages, wait);
+    fields_table(out,
+                 &(struct field_table){wait_fields, .most = SHOWN_WAITS, .more = " with less time (--json lists them)"},
+                 rows, count, sizeof *rows, messages);
 }
 
 struct unjudged_row {
@@ -206,41 +301,75 @@ struct slow_row {
     const struct mpi_place *send, *receive;
 };
 
-static const struct field slow_fields[] = {{"from", FIELD_COUNT, FIELD_AT(struct slow_row, from)},
-                                           {"to", FIELD_COUNT, FIELD_AT(struct slow_row, to)},
-                                           {"comm", FIELD_TEXT, FIELD_AT(struct slow_row, comm)},
-                                           {"tag", FIELD_INTEGER, FIELD_AT(struct slow_row, tag)},
-                                           {"bytes", FIELD_BYTES, FIELD_AT(struct slow_row, bytes)},
-                                           {"sent_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, sent)},
-                                           {"received_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, received)},
-                                           {"latency_ns", FIELD_INTEGER, FIELD_AT(struct slow_row, ns)},
-                                           {"send", FIELD_OBJECT, FIELD_AT(struct slow_row, send), FIELD_POINTER,
-                                            .of = place_fields, .about = "the call that posted it"},
-                                           {"receive", FIELD_OBJECT, FIELD_AT(struct slow_row, receive), FIELD_POINTER,
-                                            .of = place_fields, .about = "the call that completed it"},
-                                           {0}};
+static void put_latency(struct buf *out, const void *at, const void *row, const void *all)
+{
+    text_ns(out, (double)*(const int64_t *)at);
+}
+
+static void put_calls(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct slow_row *slow = row;
+    mpi_messages_place(out, slow->send);
+    if (slow->receive != slow->send) {
+        buf_puts(out, " -> ");
+        mpi_messages_place(out, slow->receive);
+    }
+}
+
+static const struct field slow_fields[] = {
+    {"from", FIELD_COUNT, FIELD_AT(struct slow_row, from), .column = {3, 1, 6, "from"}},
+    {"to", FIELD_COUNT, FIELD_AT(struct slow_row, to), .column = {4, 1, 6, "to"}},
+    {"comm", FIELD_TEXT, FIELD_AT(struct slow_row, comm)},
+    {"tag", FIELD_INTEGER, FIELD_AT(struct slow_row, tag), .column = {5, 1, 10, "tag"}},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct slow_row, bytes), .column = {6, 1, 8, "size"}},
+    {"sent_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, sent), .column = {2, 1, 10, "sent at", .text = put_time}},
+    {"received_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, received)},
+    {"latency_ns", FIELD_INTEGER, FIELD_AT(struct slow_row, ns),
+     .column = {1, 1, 10, "      took", .text = put_latency}},
+    {"send", FIELD_OBJECT, FIELD_AT(struct slow_row, send), FIELD_POINTER, .of = place_fields,
+     .about = "the call that posted it"},
+    {"receive", FIELD_OBJECT, FIELD_AT(struct slow_row, receive), FIELD_POINTER, .of = place_fields,
+     .about = "the call that completed it"},
+    {.type = FIELD_SHOWN, .column = {7, 2, 0, "calls", .text = put_calls}},
+    {0}};
+
+static struct slow_row slow_row_of(const struct mpi_messages *messages, const struct mpi_slow *slow)
+{
+    const struct mpi_message_rank *from = &messages->ranks[slow->from], *to = &messages->ranks[slow->to];
+    const struct mpi_end *sent = &from->sent[slow->sent], *got = &to->got[sent->other];
+    return (struct slow_row){.from = from->rank,
+                             .to = to->rank,
+                             .tag = sent->tag,
+                             .comm = messages->comm_list[sent->comm]->name,
+                             .bytes = sent->bytes,
+                             .sent = sent->begin,
+                             .received = got->end,
+                             .ns = slow->ns,
+                             .send = place_of(messages, sent->place),
+                             .receive = place_of(messages, got->place)};
+}
 
 static json_t *slowest_json(const void *row, const void *all)
 {
     const struct mpi_messages *messages = row;
     json_t *list = json_array();
     for (size_t i = 0; i < messages->slowest_count; i++) {
-        const struct mpi_slow *slow = &messages->slowest[i];
-        const struct mpi_message_rank *from = &messages->ranks[slow->from], *to = &messages->ranks[slow->to];
-        const struct mpi_end *sent = &from->sent[slow->sent], *got = &to->got[sent->other];
-        const struct slow_row one = {.from = from->rank,
-                                     .to = to->rank,
-                                     .tag = sent->tag,
-                                     .comm = messages->comm_list[sent->comm]->name,
-                                     .bytes = sent->bytes,
-                                     .sent = sent->begin,
-                                     .received = got->end,
-                                     .ns = slow->ns,
-                                     .send = place_of(messages, sent->place),
-                                     .receive = place_of(messages, got->place)};
+        const struct slow_row one = slow_row_of(messages, &messages->slowest[i]);
         json_array_append_new(list, fields_json(slow_fields, &one, all));
     }
     return list;
+}
+
+void report_put_slowest(struct buf *out, const struct mpi_messages *messages)
+{
+    if (!messages->slowest_count)
+        return;
+    buf_puts(out, "\nMessages that took longest, from the begin of the send to the end of the receive\n");
+    fields_title(out, slow_fields, messages);
+    for (size_t i = 0; i < messages->slowest_count; i++) {
+        const struct slow_row one = slow_row_of(messages, &messages->slowest[i]);
+        fields_row(out, slow_fields, &one, messages);
+    }
 }
 
 static json_t *comm_json(const void *row, const void *all)
@@ -249,21 +378,45 @@ static json_t *comm_json(const void *row, const void *all)
     return text_json(messages->comm_list[((const struct mpi_left *)row)->comm]->name);
 }
 
-static const struct field left_fields[] = {{"program", FIELD_COUNT, FIELD_AT(struct mpi_left, world)},
-                                           {"comm", FIELD_TEXT, .json = comm_json},
-                                           {"from", FIELD_INTEGER, FIELD_AT(struct mpi_left, from)},
-                                           {"to", FIELD_INTEGER, FIELD_AT(struct mpi_left, to)},
-                                           {"tag", FIELD_INTEGER, FIELD_AT(struct mpi_left, tag)},
-                                           {"unreceived", FIELD_COUNT, FIELD_AT(struct mpi_left, sent)},
-                                           {"unsent", FIELD_COUNT, FIELD_AT(struct mpi_left, got)},
-                                           {"ambiguous_sent", FIELD_COUNT, FIELD_AT(struct mpi_left, sent_unsure)},
-                                           {"ambiguous_received", FIELD_COUNT, FIELD_AT(struct mpi_left, got_unsure)},
-                                           {0}};
+static void put_channel(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct mpi_messages *messages = all;
+    const struct mpi_left *left = row;
+    put_who(out, messages, left->world, left->from);
+    buf_puts(out, " to ");
+    if (left->to_world != left->world)
+        put_who(out, messages, left->to_world, left->to);
+    else
+        buf_printf(out, "%d", left->to);
+    buf_printf(out, ", tag %d on %s", left->tag, messages->comm_list[left->comm]->name);
+}
+
+static const struct field left_fields[] = {
+    {"program", FIELD_COUNT, FIELD_AT(struct mpi_left, world)},
+    {"comm", FIELD_TEXT, .json = comm_json},
+    {"from", FIELD_INTEGER, FIELD_AT(struct mpi_left, from)},
+    {"to", FIELD_INTEGER, FIELD_AT(struct mpi_left, to)},
+    {"tag", FIELD_INTEGER, FIELD_AT(struct mpi_left, tag)},
+    {"unreceived", FIELD_COUNT, FIELD_AT(struct mpi_left, sent),
+     .column = {1, 0, 35, "Messages with one end only     sent"}},
+    {"unsent", FIELD_COUNT, FIELD_AT(struct mpi_left, got), .column = {2, 1, 8, "received"}},
+    {"ambiguous_sent", FIELD_COUNT, FIELD_AT(struct mpi_left, sent_unsure), .column = {3, 1, 12, "ambiguous (sent,"}},
+    {"ambiguous_received", FIELD_COUNT, FIELD_AT(struct mpi_left, got_unsure), .column = {4, 1, 13, "received)"}},
+    {.type = FIELD_SHOWN, .column = {5, 2, 0, "channel", .text = put_channel}},
+    {0}};
 
 static json_t *left_json(const void *row, const void *all)
 {
     const struct mpi_messages *messages = row;
     return fields_list(left_fields, messages->left, messages->left_count, sizeof *messages->left, all);
+}
+
+void report_put_left(struct buf *out, const struct mpi_messages *messages)
+{
+    size_t count = messages->left_count < SHOWN_LEFT ? messages->left_count : SHOWN_LEFT;
+    fields_table(out, &(struct field_table){left_fields}, messages->left, count, sizeof *messages->left, messages);
+    if (messages->left_channels > SHOWN_LEFT)
+        buf_printf(out, "  ... and %" PRIu64 " more channels\n", messages->left_channels - SHOWN_LEFT);
 }
 
 static json_t *least_json(const void *row, const void *all)
