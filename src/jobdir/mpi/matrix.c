@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum {
@@ -219,24 +220,34 @@ static int by_bytes(const void *a, const void *b)
     return by_place(left, right);
 }
 
+static void put_messages(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%" PRIu64, messages_of(row));
+}
+
+static void put_bytes(struct buf *out, const void *at, const void *row, const void *all)
+{
+    text_size(out, bytes_of(row));
+}
+
+static const struct field pair_fields[] = {
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, from), .column = {1, 0, 18, "Most bytes    from"}},
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, to), .column = {2, 2, 6, "to"}},
+    {.type = FIELD_SHOWN, .column = {3, 2, 11, "messages", .text = put_messages}},
+    {.type = FIELD_SHOWN, .column = {4, 2, 10, "bytes", .text = put_bytes}},
+    {0}};
+
 static void put_pairs(struct buf *out, const struct mpi_matrix_cell *cells, size_t count)
 {
+    static const struct field_table table = {pair_fields, .most = PAIRS_SHOWN, .more = " pairs (--json lists them)"};
     _cleanup_(freep) const struct mpi_matrix_cell **list = calloc(count + 1, sizeof *list);
     size_t used = 0;
     for (size_t i = 0; i < count && list; i++)
         if (is_inside(&cells[i]))
             list[used++] = &cells[i];
-    if (!used)
-        return;
-    qsort(list, used, sizeof *list, by_bytes);
-    buf_puts(out, "\nMost bytes    from      to     messages       bytes\n");
-    for (size_t i = 0; i < used && i < PAIRS_SHOWN; i++) {
-        buf_printf(out, "            %6d  %6d  %11" PRIu64 "  ", list[i]->from, list[i]->to, messages_of(list[i]));
-        put_cell_size(out, bytes_of(list[i]), 9);
-        buf_putc(out, '\n');
-    }
-    if (used > PAIRS_SHOWN)
-        buf_printf(out, "  ... and %zu more pairs (--json lists them)\n", used - PAIRS_SHOWN);
+    if (used)
+        qsort(list, used, sizeof *list, by_bytes);
+    fields_table(out, &table, list, used, 0, NULL);
 }
 
 /* Of several programs the one with the most bytes is shown. */

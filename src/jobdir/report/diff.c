@@ -23,7 +23,31 @@ static void compare(const struct job_report *a, const struct job_report *b, stru
     memcpy(ret_rows, rows, sizeof rows);
 }
 
-/* ---- for programs ---- */
+static void put_value(struct buf *out, const void *at, const void *row, const void *all)
+{
+    double value = *(const double *)at;
+    switch (((const struct report_compared *)row)->kind) {
+    case COMPARED_NS:
+        text_ns(out, value);
+        break;
+    case COMPARED_SECONDS:
+        text_seconds(out, value);
+        break;
+    case COMPARED_BYTES:
+        text_size(out, (uint64_t)value);
+        break;
+    case COMPARED_SHARE:
+        buf_printf(out, "%.1f %%", 100 * value);
+        break;
+    default:
+        buf_printf(out, "%.0f", value);
+    }
+}
+
+static void put_change(struct buf *out, const void *at, const void *row, const void *all)
+{
+    report_change_text(out, ((const struct report_compared *)row)->a, ((const struct report_compared *)row)->b);
+}
 
 static json_t *ratio_json(const void *row, const void *all)
 {
@@ -32,9 +56,11 @@ static json_t *ratio_json(const void *row, const void *all)
 }
 
 const struct field report_compared_fields[] = {
-    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a)},
-    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b)},
-    {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json, .about = "b / a; null when a is 0"},
+    {.type = FIELD_TEXT, FIELD_AT(struct report_compared, label), .column = {1, 0, -22}},
+    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a), .column = {2, 1, 14, "A", .text = put_value}},
+    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b), .column = {3, 1, 14, "B", .text = put_value}},
+    {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json, .about = "b / a; null when a is 0",
+     .column = {4, 1, 10, "change", .text = put_change}},
     {0}};
 
 static const struct field value_fields[] = {
@@ -96,40 +122,12 @@ json_t *job_report_diff_schema(void)
 
 /* ---- for people ---- */
 
-static void put_value(struct buf *out, const struct report_compared *row, double value)
-{
-    buf_putc(out, ' ');
-    if (row->kind == COMPARED_NS)
-        text_ns_in(out, value, 14);
-    else if (row->kind == COMPARED_SECONDS)
-        text_seconds_in(out, value, 14);
-    else if (row->kind == COMPARED_BYTES)
-        text_size_in(out, (uint64_t)value, 14);
-    else if (row->kind == COMPARED_SHARE)
-        buf_printf(out, "%12.1f %%", 100 * value);
-    else
-        buf_printf(out, "%14.0f", value);
-}
-
 void report_change_text(struct buf *out, double a, double b)
 {
     if (a > 0)
-        buf_printf(out, " %+9.1f%%", 100 * (b / a - 1));
-    else if (b > 0)
-        buf_puts(out, "        new");
+        buf_printf(out, "%+.1f%%", 100 * (b / a - 1));
     else
-        buf_printf(out, "%11s", "");
-}
-
-void report_compared_text(struct buf *out, const struct report_compared *rows, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(out, "%-22s", rows[i].label);
-        put_value(out, &rows[i], rows[i].a);
-        put_value(out, &rows[i], rows[i].b);
-        report_change_text(out, rows[i].a, rows[i].b);
-        buf_putc(out, '\n');
-    }
+        buf_puts(out, b > 0 ? "new" : "");
 }
 
 static void put_outcome(struct buf *out, const struct job_report *report)
@@ -148,13 +146,14 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
 {
     struct report_compared rows[COMPARED];
     compare(a, b, rows);
-    buf_printf(out, "A  %s %s\nB  %s %s\n\n%-22s %14s %14s %10s\n", a->info.id, a->info.name, b->info.id, b->info.name,
-               "", "A", "B", "change");
+    buf_printf(out, "A  %s %s\nB  %s %s\n\n", a->info.id, a->info.name, b->info.id, b->info.name);
+    fields_title(out, report_compared_fields, NULL);
     buf_printf(out, "%-22s", "end");
     put_outcome(out, a);
     put_outcome(out, b);
     buf_putc(out, '\n');
-    report_compared_text(out, rows, COMPARED);
+    for (size_t i = 0; i < COMPARED; i++)
+        fields_row(out, report_compared_fields, &rows[i], NULL);
     mpi_report_diff_text(out, a->mpi, b->mpi);
     job_functions_diff_text(out, a->functions, b->functions);
 }

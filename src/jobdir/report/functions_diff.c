@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the traces of two runs say, side by side. */
-#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,21 +17,27 @@ static const struct job_function *same_in(const struct job_functions *functions,
     return NULL;
 }
 
-struct pair {
-    const struct job_function *a, *b;
+struct pair { /* a, b: NULL where it is in one run only */
+    const struct job_function *a, *b, *any;
+    double a_ns, b_ns; /* of its own */
+    uint64_t a_calls, b_calls;
 };
 
-static double self_of(const struct job_function *function)
+static struct pair pair_of(const struct job_function *a, const struct job_function *b)
 {
-    return function ? function->self_ns : 0;
+    return (struct pair){.a = a,
+                         .b = b,
+                         .any = a ? a : b,
+                         .a_ns = a ? a->self_ns : 0,
+                         .b_ns = b ? b->self_ns : 0,
+                         .a_calls = a ? a->calls : 0,
+                         .b_calls = b ? b->calls : 0};
 }
 
 static int by_change(const void *left, const void *right)
 {
     const struct pair *x = left, *y = right;
-    double dx = self_of(x->b) - self_of(x->a), dy = self_of(y->b) - self_of(y->a);
-    dx = dx < 0 ? -dx : dx;
-    dy = dy < 0 ? -dy : dy;
+    double dx = fabs(x->b_ns - x->a_ns), dy = fabs(y->b_ns - y->a_ns);
     return dx > dy ? -1 : dx < dy;
 }
 
@@ -42,7 +48,7 @@ static struct pair *pairs_of(const struct job_functions *a, const struct job_fun
     size_t count = 0, seen = 0;
     for (const struct job_function *each = a->functions; pairs && each && seen < SHOWN_FUNCTIONS;
          each = each->hh.next, seen++)
-        pairs[count++] = (struct pair){each, same_in(b, each)};
+        pairs[count++] = pair_of(each, same_in(b, each));
     seen = 0;
     for (const struct job_function *each = b->functions; pairs && each && seen < SHOWN_FUNCTIONS;
          each = each->hh.next, seen++) {
@@ -51,37 +57,13 @@ static struct pair *pairs_of(const struct job_functions *a, const struct job_fun
         for (size_t i = 0; i < count && other && !known; i++)
             known = pairs[i].a == other;
         if (!known)
-            pairs[count++] = (struct pair){other, each};
+            pairs[count++] = pair_of(other, each);
     }
     if (pairs)
         qsort(pairs, count, sizeof *pairs, by_change);
     *ret_count = pairs ? count : 0;
     return pairs;
 }
-
-void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
-{
-    size_t count;
-    if (!a || !b || (!a->functions && !b->functions))
-        return;
-    _cleanup_(freep) struct pair *pairs = pairs_of(a, b, &count);
-    buf_puts(out, "\nFunctions: own A      own B    change     calls A     calls B  function\n");
-    for (size_t i = 0; i < count && i < SHOWN_FUNCTIONS; i++) {
-        const struct job_function *left = pairs[i].a, *right = pairs[i].b;
-        text_ns_in(out, self_of(left), 16);
-        text_ns_in(out, self_of(right), 11);
-        if (self_of(left) > 0)
-            buf_printf(out, " %+8.1f%%", 100 * (self_of(right) / self_of(left) - 1));
-        else
-            buf_puts(out, "       new");
-        buf_printf(out, " %10" PRIu64 " %11" PRIu64 "  ", left ? left->calls : 0, right ? right->calls : 0);
-        text_function(out, (left ? left : right)->name, (left ? left : right)->file);
-        report_put_source(out, left ? left : right);
-        buf_putc(out, '\n');
-    }
-}
-
-/* ---- for programs ---- */
 
 static json_t *side_json(const struct job_function *function)
 {
@@ -98,28 +80,45 @@ static json_t *b_json(const void *row, const void *all)
     return side_json(((const struct pair *)row)->b);
 }
 
-static const struct job_function *one_of(const void *row)
+static void put_change(struct buf *out, const void *at, const void *row, const void *all)
 {
     const struct pair *pair = row;
-    return pair->a ? pair->a : pair->b;
+    if (pair->a_ns > 0)
+        report_change_text(out, pair->a_ns, pair->b_ns);
+    else
+        buf_puts(out, "new");
 }
 
-static json_t *name_json(const void *row, const void *all)
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
 {
-    return text_json(one_of(row)->name);
+    report_put_function(out, row);
 }
 
-static json_t *file_json(const void *row, const void *all)
-{
-    return text_json(one_of(row)->file);
-}
+static const struct field any_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name), .column = {6, 2, 0, "function", .text = put_name}},
+    {"file", FIELD_TEXT, FIELD_AT(struct job_function, file)},
+    {0}};
 
 const struct field report_function_diff_fields[] = {
-    {"name", FIELD_TEXT, .json = name_json},
-    {"file", FIELD_TEXT, .json = file_json},
+    {"", FIELD_PART, FIELD_AT(struct pair, any), FIELD_POINTER, .of = any_fields},
     {"a", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = a_json, .of = report_function_fields},
     {"b", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = b_json, .of = report_function_fields},
+    {.type = FIELD_NS, FIELD_AT(struct pair, a_ns), .column = {1, 0, 16, "Functions: own A"}},
+    {.type = FIELD_NS, FIELD_AT(struct pair, b_ns), .column = {2, 0, 11, "own B"}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 9, "change", .text = put_change}},
+    {.type = FIELD_COUNT, FIELD_AT(struct pair, a_calls), .column = {4, 1, 11, "calls A"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct pair, b_calls), .column = {5, 1, 11, "calls B"}},
     {0}};
+
+void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
+{
+    size_t count;
+    if (!a || !b || (!a->functions && !b->functions))
+        return;
+    _cleanup_(freep) struct pair *pairs = pairs_of(a, b, &count);
+    count = count < SHOWN_FUNCTIONS ? count : SHOWN_FUNCTIONS;
+    fields_table(out, &(struct field_table){report_function_diff_fields}, pairs, count, sizeof *pairs, NULL);
+}
 
 json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b)
 {

@@ -31,8 +31,7 @@ struct report_compared {
     double a, b;
     enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
 };
-void report_compared_text(struct buf *out, const struct report_compared *rows, size_t count);
-/* " +12.5%"; " new" if it was 0 before. */
+/* "+12.5%"; "new" if it was 0 before. */
 void report_change_text(struct buf *out, double a, double b);
 extern const struct field report_compared_fields[];
 

@@ -36,6 +36,7 @@ static void compare(const struct mpi_report *a, const struct mpi_report *b, stru
 struct pair {
     struct mpi_stats_row a, b;
     uint64_t most_ns;
+    const char *name;
 };
 
 static int by_most(const void *left, const void *right)
@@ -60,6 +61,7 @@ static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b,
         if (!pair.a.count && !pair.b.count)
             continue;
         pair.most_ns = pair.a.total_ns > pair.b.total_ns ? pair.a.total_ns : pair.b.total_ns;
+        pair.name = mpi_text_call(call);
         ret_pairs[count++] = pair;
     }
     if (count)
@@ -67,50 +69,44 @@ static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b,
     return count;
 }
 
-static const char *name_of(const struct pair *pair)
-{
-    return mpi_text_call(pair->a.count ? pair->a.call : pair->b.call);
-}
-
-void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b)
-{
-    struct report_compared rows[ROWS];
-    struct pair pairs[CALL_COUNT];
-    if (!a && !b)
-        return;
-    compare(a, b, rows);
-    buf_printf(out, "\n%-22s %14s %14s %10s\n", "MPI", "A", "B", "change");
-    report_compared_text(out, rows, ROWS);
-    size_t count = find_pairs(a, b, pairs);
-    buf_puts(out, "\nCalls of MPI, all time            A              B     change     calls A     calls B  call\n");
-    for (size_t i = 0; i < count && i < SHOWN_CALLS; i++) {
-        buf_printf(out, "%20s", "");
-        text_ns_in(out, (double)pairs[i].a.total_ns, 15);
-        text_ns_in(out, (double)pairs[i].b.total_ns, 15);
-        report_change_text(out, (double)pairs[i].a.total_ns, (double)pairs[i].b.total_ns);
-        buf_printf(out, " %11" PRIu64 " %11" PRIu64 "  %s\n", pairs[i].a.count, pairs[i].b.count, name_of(&pairs[i]));
-    }
-    if (count > SHOWN_CALLS)
-        buf_printf(out, "  ... and %zu more with less time (--json lists them)\n", count - SHOWN_CALLS);
-}
-
-/* ---- for programs ---- */
-
 static const struct field side_fields[] = {
     {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count)},
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns), .about = "of all ranks together"},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes), .about = "by the arguments"},
     {0}};
 
-static json_t *name_json(const void *row, const void *all)
+static void put_change(struct buf *out, const void *at, const void *row, const void *all)
 {
-    return json_string(name_of(row));
+    const struct pair *pair = row;
+    report_change_text(out, (double)pair->a.total_ns, (double)pair->b.total_ns);
 }
 
-static const struct field call_fields[] = {{"name", FIELD_TEXT, .json = name_json},
-                                           {"a", FIELD_OBJECT, FIELD_AT(struct pair, a), .of = side_fields},
-                                           {"b", FIELD_OBJECT, FIELD_AT(struct pair, b), .of = side_fields},
-                                           {0}};
+static const struct field call_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct pair, name), .column = {6, 2, 0, "call"}},
+    {"a", FIELD_OBJECT, FIELD_AT(struct pair, a), .of = side_fields},
+    {"b", FIELD_OBJECT, FIELD_AT(struct pair, b), .of = side_fields},
+    {.type = FIELD_NS, FIELD_AT(struct pair, a.total_ns), .column = {1, 0, 35, "Calls of MPI, all time            A"}},
+    {.type = FIELD_NS, FIELD_AT(struct pair, b.total_ns), .column = {2, 0, 15, "B"}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 10, "change", .text = put_change}},
+    {.type = FIELD_COUNT, FIELD_AT(struct pair, a.count), .column = {4, 1, 11, "calls A"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct pair, b.count), .column = {5, 1, 11, "calls B"}},
+    {0}};
+
+void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b)
+{
+    static const struct field_table table = {call_fields, .most = SHOWN_CALLS,
+                                             .more = " with less time (--json lists them)"};
+    struct report_compared rows[ROWS];
+    struct pair pairs[CALL_COUNT];
+    if (!a && !b)
+        return;
+    compare(a, b, rows);
+    fields_table(out, &(struct field_table){report_compared_fields, "MPI"}, rows, ROWS, sizeof *rows, NULL);
+    size_t count = find_pairs(a, b, pairs);
+    fields_table(out, &table, pairs, count, sizeof *pairs, NULL);
+}
+
+/* ---- for programs ---- */
 
 static const struct field value_fields[] = {{"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
                                              .choices = "ranks|run_ns|communication_ns|share|messages|bytes"},

@@ -117,7 +117,7 @@ void fields_add(json_t *object, const struct field *fields, const void *row, con
     for (const struct field *field = fields; field->type != FIELD_END; field++)
         if (field->type == FIELD_PART)
             fields_add(object, field->of, row_of(field, row), all);
-        else if (field->type != FIELD_SHOWN && !is_left_out(field, row))
+        else if (field->name && !is_left_out(field, row))
             json_object_set_new(object, field->name, value_json(field, row, all));
 }
 
@@ -201,7 +201,7 @@ static void add_properties(json_t *properties, json_t *required, const struct fi
     for (const struct field *field = fields; field->type != FIELD_END; field++) {
         if (field->type == FIELD_PART)
             add_properties(properties, required, field->of);
-        if (field->type == FIELD_PART || field->type == FIELD_SHOWN)
+        if (field->type == FIELD_PART || !field->name)
             continue;
         json_object_set_new(properties, field->name, field_schema(field));
         if (!(field->flags & FIELD_OPTIONAL))
@@ -281,7 +281,7 @@ static void put_json(struct buf *out, const struct field *field, json_t *value_t
 static void put_cell(struct buf *out, const struct cell *cell, const void *all)
 {
     const struct field *field = cell->field;
-    if (!cell->row || (field->type == FIELD_SHOWN && !field->column.text)) {
+    if (!cell->row || (field->held == HELD_NOTHING && !field->column.text && !field->json)) {
         put_text(out, field, NULL);
         return;
     }

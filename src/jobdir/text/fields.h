@@ -17,7 +17,7 @@
 
 enum field_type {
     FIELD_END,
-    FIELD_SHOWN, /* for people only: it has no name */
+    FIELD_SHOWN, /* no value of a type: a column has its text */
     FIELD_TEXT,
     FIELD_CHOICE, /* a text, one of `choices` */
     FIELD_BOOL,
@@ -62,7 +62,7 @@ enum field_held {
 };
 
 struct field {
-    const char *name; /* in JSON */
+    const char *name; /* in JSON; NULL: for people only */
     enum field_type type;
     size_t at;
     enum field_held held;
