@@ -11,19 +11,26 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether there is room for one more behind `count`: where `room` is used up, it is doubled. false: out of memory, and
  * all is as it was. All three are variables. */
 #define GROW(array, count, room) GROW_TO(array, (count) + 1, room)
 
 /* The same for `wanted` elements in all. */
-#define GROW_TO(array, wanted, room) \
+#define GROW_TO(array, wanted, room) GROW_BY(array, wanted, room, false)
+/* The same, and what is new is zero. */
+#define GROW_ZERO_TO(array, wanted, room) GROW_BY(array, wanted, room, true)
+
+#define GROW_BY(array, wanted, room, zeroed) \
     ((wanted) <= (room) || ({ \
          size_t wanted_ = (wanted), room_ = (room) ? 2 * (size_t)(room) : 8; \
          room_ = room_ < wanted_ ? wanted_ : room_; \
-         void *grown_ = realloc(array, room_ * sizeof *(array)); \
+         char *grown_ = reallocarray(array, room_, sizeof *(array)); \
          if (grown_) { \
-             (array) = grown_; \
+             if (zeroed) \
+                 memset(grown_ + (room) * sizeof *(array), 0, (room_ - (room)) * sizeof *(array)); \
+             (array) = (void *)grown_; \
              (room) = room_; \
          } \
          grown_ != NULL; \

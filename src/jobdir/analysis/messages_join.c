@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 
 /* ---- what there is ---- */
 
@@ -51,14 +52,8 @@ static int note(struct join *join, uint32_t index, const struct mpi_stats_comm *
         if (join->list[i].world == rank->world && join->list[i].comm->identity == comm->identity)
             shared = &join->list[i];
     if (!shared) {
-        if (join->count == join->room) {
-            size_t room = join->room ? join->room * 2 : 16;
-            struct shared *list = realloc(join->list, room * sizeof *list);
-            if (!list)
-                return -ENOMEM;
-            join->list = list;
-            join->room = room;
-        }
+        if (!GROW_TO(join->list, join->count + 1, join->room))
+            return -ENOMEM;
         uint32_t *own = malloc(comm->size * sizeof *own);
         if (!own)
             return -ENOMEM;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/trace.h"
 #include "shm/mpi_told.h"
@@ -107,17 +108,6 @@ static uint32_t place_of(struct reader *reader, uint32_t call, uint64_t site)
 
 /* ---- events ---- */
 
-static void *grown(void *list, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return list;
-    size_t more = *room ? *room * 2 : 64;
-    void *larger = realloc(list, more * size);
-    if (larger)
-        *room = more;
-    return larger;
-}
-
 static uint32_t comm_of(struct reader *reader, uint64_t identity)
 {
     struct mpi_messages *messages = reader->messages;
@@ -139,13 +129,11 @@ static uint32_t comm_of(struct reader *reader, uint64_t identity)
 
 static void wait_for_end(struct reader *reader, struct track *track, uint32_t kind, size_t index)
 {
-    struct pending *list = grown(track->pending, track->count, &track->room, sizeof *list);
-    if (!list) {
+    if (!GROW_TO(track->pending, track->count + 1, track->room)) {
         reader->code = -ENOMEM;
         return;
     }
-    track->pending = list;
-    list[track->count++] = (struct pending){kind, index};
+    track->pending[track->count++] = (struct pending){kind, index};
 }
 
 static int64_t *end_of(struct mpi_message_rank *rank, const struct pending *pending)
@@ -170,13 +158,11 @@ static void add_post(struct reader *reader, uint64_t order, size_t got)
     struct mpi_post post = {.got = (uint32_t)got};
     if (!mpi_posted_take(&reader->posted, order, &post))
         return;
-    struct mpi_post *larger = grown(rank->posts, rank->post_count, &rank->post_room, sizeof *larger);
-    if (!larger) {
+    if (!GROW_TO(rank->posts, rank->post_count + 1, rank->post_room)) {
         reader->code = -ENOMEM;
         return;
     }
-    rank->posts = larger;
-    larger[rank->post_count++] = post;
+    rank->posts[rank->post_count++] = post;
 }
 
 /* In a call for completion: others note it when they find out by the way. */
@@ -185,13 +171,11 @@ static void add_done(struct reader *reader, struct track *track, size_t index, b
     struct mpi_message_rank *rank = reader->rank;
     if (!track->inside || call_infos[track->call].class != CALL_CLASS_COMPLETION)
         return;
-    struct mpi_done *larger = grown(rank->dones, rank->done_count, &rank->done_room, sizeof *larger);
-    if (!larger) {
+    if (!GROW_TO(rank->dones, rank->done_count + 1, rank->done_room)) {
         reader->code = -ENOMEM;
         return;
     }
-    rank->dones = larger;
-    larger[rank->done_count] = (struct mpi_done){track->begin, now, track->place, (uint32_t)index, part};
+    rank->dones[rank->done_count] = (struct mpi_done){track->begin, now, track->place, (uint32_t)index, part};
     wait_for_end(reader, track, MESSAGE_SENT_DONE, rank->done_count++);
 }
 
@@ -205,13 +189,11 @@ static void add_end(struct reader *reader, struct track *track, const struct rec
     struct mpi_end **list = sent ? &rank->sent : probed ? &rank->probes : &rank->got;
     size_t *count = sent ? &rank->sent_count : probed ? &rank->probe_count : &rank->got_count;
     size_t *room = sent ? &rank->sent_room : probed ? &rank->probe_room : &rank->got_room;
-    struct mpi_end *larger = grown(*list, *count, room, sizeof *larger);
-    if (!larger) {
+    if (!GROW_TO(*list, *count + 1, *room)) {
         reader->code = -ENOMEM;
         return;
     }
-    *list = larger;
-    larger[*count] = *end;
+    (*list)[*count] = *end;
     if (track->inside)
         wait_for_end(reader, track, message->kind, *count);
     if (message->kind == MESSAGE_RECEIVED && reader->posted)
@@ -223,20 +205,18 @@ static void add_part(struct reader *reader, struct track *track, const struct re
                      const struct mpi_end *end)
 {
     struct mpi_message_rank *rank = reader->rank;
-    struct mpi_part *larger = grown(rank->parts, rank->part_count, &rank->part_room, sizeof *larger);
-    if (!larger) {
+    if (!GROW_TO(rank->parts, rank->part_count + 1, rank->part_room)) {
         reader->code = -ENOMEM;
         return;
     }
-    rank->parts = larger;
-    larger[rank->part_count] = (struct mpi_part){.begin = end->begin,
-                                                 .end = end->end,
-                                                 .order = message->order,
-                                                 .bytes = message->bytes,
-                                                 .comm = end->comm,
-                                                 .place = end->place,
-                                                 .root = message->peer,
-                                                 .call = message->call < CALL_COUNT ? message->call : CALL_NONE};
+    rank->parts[rank->part_count] = (struct mpi_part){.begin = end->begin,
+                                                      .end = end->end,
+                                                      .order = message->order,
+                                                      .bytes = message->bytes,
+                                                      .comm = end->comm,
+                                                      .place = end->place,
+                                                      .root = message->peer,
+                                                      .call = message->call < CALL_COUNT ? message->call : CALL_NONE};
     if (track->inside)
         wait_for_end(reader, track, MESSAGE_COLLECTIVE, rank->part_count);
     rank->part_count++;
@@ -286,17 +266,15 @@ static void begin_late(struct mpi_message_rank *rank, const struct record_messag
 static void take_before(struct reader *reader, const struct record_message *message)
 {
     struct mpi_message_rank *rank = reader->rank;
-    struct mpi_message_before *larger = grown(rank->before, rank->before_count, &rank->before_room, sizeof *larger);
-    if (!larger) {
+    if (!GROW_TO(rank->before, rank->before_count + 1, rank->before_room)) {
         reader->code = -ENOMEM;
         return;
     }
     bool sent = message->kind == MESSAGE_SENT_BEFORE;
-    rank->before = larger;
-    larger[rank->before_count++] = (struct mpi_message_before){.comm = comm_of(reader, message->comm),
-                                                               .peer = message->peer,
-                                                               .sent = sent ? message->order : 0,
-                                                               .got = sent ? 0 : message->order};
+    rank->before[rank->before_count++] = (struct mpi_message_before){.comm = comm_of(reader, message->comm),
+                                                                     .peer = message->peer,
+                                                                     .sent = sent ? message->order : 0,
+                                                                     .got = sent ? 0 : message->order};
 }
 
 /* A send that was recorded as posted, and has failed. */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "jobdir/analysis/messages_waits.h"
 
 const char *mpi_wait_name(enum mpi_wait_kind kind)
@@ -111,14 +112,8 @@ struct items { /* of one rank */
 
 static int add_item(struct items *items, const struct item *item)
 {
-    if (items->count == items->room) {
-        size_t room = items->room ? items->room * 2 : 256;
-        struct item *list = realloc(items->list, room * sizeof *list);
-        if (!list)
-            return -ENOMEM;
-        items->list = list;
-        items->room = room;
-    }
+    if (!GROW_TO(items->list, items->count + 1, items->room))
+        return -ENOMEM;
     items->list[items->count++] = *item;
     return 0;
 }
@@ -150,14 +145,8 @@ static const struct item *decisive(const struct item *list, size_t count, bool f
 /* For the picture. */
 static int keep_waited(struct mpi_message_rank *rank, const struct item *item, int64_t until, uint32_t call)
 {
-    if (rank->waited_count == rank->waited_room) {
-        size_t room = rank->waited_room ? rank->waited_room * 2 : 64;
-        struct mpi_waited *list = realloc(rank->waited, room * sizeof *list);
-        if (!list)
-            return -ENOMEM;
-        rank->waited = list;
-        rank->waited_room = room;
-    }
+    if (!GROW_TO(rank->waited, rank->waited_count + 1, rank->waited_room))
+        return -ENOMEM;
     rank->waited[rank->waited_count++] = (struct mpi_waited){item->begin, until, call, item->cause_rank};
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "jobdir/analysis/messages_internal.h"
 
 struct step {
@@ -78,14 +79,8 @@ static int course_init(struct course *course, const struct mpi_message_rank *ran
 
 static int add_knot(struct timeline_trace *trace, int64_t at, int64_t shift)
 {
-    if (trace->knot_count == trace->knot_room) {
-        size_t room = trace->knot_room ? trace->knot_room * 2 : 16;
-        struct timeline_knot *knots = realloc(trace->knots, room * sizeof *knots);
-        if (!knots)
-            return -ENOMEM;
-        trace->knots = knots;
-        trace->knot_room = room;
-    }
+    if (!GROW_TO(trace->knots, trace->knot_count + 1, trace->knot_room))
+        return -ENOMEM;
     trace->knots[trace->knot_count++] = (struct timeline_knot){at, shift};
     return 0;
 }

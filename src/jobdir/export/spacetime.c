@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "shm/mpi_told.h"
 
 enum { CALL_NOT_LOOKED = UINT16_MAX, MARGIN_SHARE = 50 };
@@ -156,14 +157,8 @@ static void keep_call(struct gathering *gathering, struct spacetime_lane *lane, 
         lane->call_count = lane->call_room = 0;
         return;
     }
-    if (lane->call_count == lane->call_room) {
-        size_t room = lane->call_room ? lane->call_room * 2 : 64;
-        struct spacetime_call *calls = realloc(lane->calls, room * sizeof *calls);
-        if (!calls)
-            return; /* their part of the columns is there */
-        lane->calls = calls;
-        lane->call_room = room;
-    }
+    if (!GROW_TO(lane->calls, lane->call_count + 1, lane->call_room))
+        return; /* their part of the columns is there */
     lane->calls[lane->call_count++] = *call;
 }
 

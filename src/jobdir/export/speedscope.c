@@ -13,6 +13,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "jobdir/export/export.h"
 
 enum { CHUNK = 16 << 10, COPY = 64 << 10 };
@@ -178,15 +179,9 @@ static uint32_t frame_of(struct exporter *exporter, uint32_t function)
     struct speedscope *scope = exporter->state;
     if (function < scope->by_function_room && scope->by_function[function])
         return scope->by_function[function] - 1;
-    if (scope->frame_count == scope->frame_room) {
-        size_t room = scope->frame_room ? scope->frame_room * 2 : 64;
-        struct frame_name *grown = realloc(scope->frames, room * sizeof *grown);
-        if (!grown) {
-            fail(exporter, ENOMEM);
-            return 0;
-        }
-        scope->frames = grown;
-        scope->frame_room = room;
+    if (!GROW_TO(scope->frames, scope->frame_count + 1, scope->frame_room)) {
+        fail(exporter, ENOMEM);
+        return 0;
     }
     char room[32];
     const struct trace_function *known = trace_function(exporter->trace, function);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/spool.h"
 
@@ -110,16 +111,10 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
         let_go(process);
         return;
     }
-    if (model->ended_count == model->ended_room) {
-        size_t room = model->ended_room ? 2 * model->ended_room : 64;
-        struct job_process *more = realloc(model->ended, room * sizeof *more);
-        if (!more) {
-            model->ended_omitted++;
-            let_go(process);
-            return;
-        }
-        model->ended = more;
-        model->ended_room = room;
+    if (!GROW_TO(model->ended, model->ended_count + 1, model->ended_room)) {
+        model->ended_omitted++;
+        let_go(process);
+        return;
     }
     model->ended[model->ended_count++] = *process;
 }

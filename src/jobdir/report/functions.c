@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
@@ -63,16 +64,7 @@ struct job_function *report_function(struct reading *reading, uint32_t id)
         reading->code = -ENOMEM;
         return NULL;
     }
-    size_t room = trace_function_count(reading->trace);
-    if (id < room && room > reading->known_room) {
-        struct job_function **grown = realloc(reading->known, room * sizeof(struct job_function *));
-        if (grown) {
-            memset(grown + reading->known_room, 0, (room - reading->known_room) * sizeof(struct job_function *));
-            reading->known = grown;
-            reading->known_room = room;
-        }
-    }
-    if (id < reading->known_room)
+    if (id < trace_function_count(reading->trace) && GROW_ZERO_TO(reading->known, (size_t)id + 1, reading->known_room))
         reading->known[id] = function;
     return function;
 }
@@ -99,16 +91,9 @@ static inline void feed_profile(struct profile *profile, const struct trace_even
 /* Where packets are missing: such a call is one of those that were counted there. */
 static void note_alone(struct reading *reading, uint32_t function)
 {
-    if (function >= reading->alone_room) {
-        size_t room = trace_function_count(reading->trace);
-        uint64_t *grown = function < room ? realloc(reading->alone, room * sizeof *grown) : NULL;
-        if (!grown)
-            return;
-        memset(grown + reading->alone_room, 0, (room - reading->alone_room) * sizeof *grown);
-        reading->alone = grown;
-        reading->alone_room = room;
-    }
-    reading->alone[function]++;
+    if (function < trace_function_count(reading->trace) &&
+        GROW_ZERO_TO(reading->alone, (size_t)function + 1, reading->alone_room))
+        reading->alone[function]++;
 }
 
 static int read_events(struct reading *reading, struct trace_cursor *cursor, uint64_t deadline_ns)

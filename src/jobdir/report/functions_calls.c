@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
@@ -122,17 +123,8 @@ static void keep_slow(struct reading *reading, const struct call *call, const st
 static void remember(struct reading *reading, const struct trace_event *event)
 {
     size_t index = event->thread->index;
-    if (index >= reading->recent_room) {
-        size_t room = reading->recent_room ? reading->recent_room : 8;
-        while (room <= index)
-            room *= 2;
-        struct recent *grown = realloc(reading->recent, room * sizeof *grown);
-        if (!grown)
-            return;
-        memset(grown + reading->recent_room, 0, (room - reading->recent_room) * sizeof *grown);
-        reading->recent = grown;
-        reading->recent_room = room;
-    }
+    if (!GROW_ZERO_TO(reading->recent, index + 1, reading->recent_room))
+        return;
     struct recent *recent = &reading->recent[index];
     recent->calls[recent->count++ % FUNCTIONS_LAST] =
         (struct ended){event->function, event->how, event->entry_time, event->time};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
 
@@ -57,18 +58,11 @@ static struct job_site *site_of(struct reading *reading, const struct trace_plac
 void report_site_call(struct reading *reading, const struct call *call, double ns)
 {
     const struct trace_place *place = call->place == UINT32_MAX ? NULL : trace_place(reading->trace, call->place);
-    size_t room = trace_place_count(reading->trace);
     if (!place || !*place->module)
         return;
-    if (room > reading->site_room) {
-        struct job_site **grown = realloc(reading->sites, room * sizeof(struct job_site *));
-        if (!grown) {
-            reading->code = -ENOMEM;
-            return;
-        }
-        memset(grown + reading->site_room, 0, (room - reading->site_room) * sizeof(struct job_site *));
-        reading->sites = grown;
-        reading->site_room = room;
+    if (!GROW_ZERO_TO(reading->sites, (size_t)call->place + 1, reading->site_room)) {
+        reading->code = -ENOMEM;
+        return;
     }
     struct job_site **site = &reading->sites[call->place];
     if (!*site && !(*site = site_of(reading, place))) {

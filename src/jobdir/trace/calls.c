@@ -11,6 +11,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/grow.h"
 #include "jobdir/text/text.h"
 
 struct track {    /* one stack of calls */
@@ -90,16 +91,9 @@ static bool match_slow(struct calls *calls, uint32_t function)
 {
     char room[32];
     bool found = fnmatch(calls->filter.function, call_name(calls->trace, function, room, sizeof room), 0) == 0;
-    if (function >= calls->match_room) {
-        size_t more = trace_function_count(calls->trace);
-        uint8_t *grown = function < more ? realloc(calls->matches, more) : NULL;
-        if (!grown)
-            return found;
-        memset(grown + calls->match_room, 0, more - calls->match_room);
-        calls->matches = grown;
-        calls->match_room = more;
-    }
-    calls->matches[function] = found ? 1 : 2;
+    if (function < trace_function_count(calls->trace) &&
+        GROW_ZERO_TO(calls->matches, (size_t)function + 1, calls->match_room))
+        calls->matches[function] = found ? 1 : 2;
     return found;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "jobdir/trace/profile_internal.h"
 
 enum { FIRST_ROOM = 16 };
@@ -27,19 +28,6 @@ static void index_put(struct index *index, uint32_t hash, uint32_t value)
     index->slots[at] = value + 1;
 }
 
-static bool make_room(void **array, size_t *room, size_t used, size_t size)
-{
-    if (used < *room)
-        return true;
-    size_t more = *room ? *room * 2 : FIRST_ROOM;
-    void *grown = realloc(*array, more * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 /* ---- rows ---- */
 
 static uint32_t row_find(const struct profile_thread *thread, uint32_t function)
@@ -54,7 +42,7 @@ static uint32_t row_find(const struct profile_thread *thread, uint32_t function)
 static bool row_room(struct profile_thread *thread)
 {
     size_t before = thread->row_room;
-    if (!make_room((void **)&thread->rows, &thread->row_room, thread->row_count, sizeof *thread->rows))
+    if (!GROW_TO(thread->rows, thread->row_count + 1, thread->row_room))
         return false;
     if (thread->spent && thread->row_room > before) {
         struct row_spent *spent = realloc(thread->spent, thread->row_room * sizeof *spent);
@@ -102,7 +90,7 @@ static uint32_t node_find(const struct profile_thread *thread, uint32_t parent, 
 
 static bool node_room(struct profile_thread *thread)
 {
-    if (!make_room((void **)&thread->nodes, &thread->node_room, thread->node_count, sizeof *thread->nodes))
+    if (!GROW_TO(thread->nodes, thread->node_count + 1, thread->node_room))
         return false;
     if (thread->node_count * 2 < thread->by_path.mask)
         return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/trace/switches.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -100,14 +101,8 @@ static bool get_number(FILE *file, uint64_t *ret_number)
 
 static bool add_off(struct off_thread *thread, const struct off *off)
 {
-    if (thread->count == thread->room) {
-        size_t room = thread->room ? thread->room * 2 : 4;
-        struct off *list = realloc(thread->list, room * sizeof *list);
-        if (!list)
-            return false;
-        thread->list = list;
-        thread->room = room;
-    }
+    if (!GROW_TO(thread->list, thread->count + 1, thread->room))
+        return false;
     thread->list[thread->count++] = *off;
     return true;
 }

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "jobdir/trace/internal.h"
 #include "symbols/index/index.h"
 #include "symbols/layout/refs.h"
@@ -232,22 +233,6 @@ static int load_process(struct trace *trace, struct err *err)
 
 /* ---- .functions and .layouts ---- */
 
-static bool make_room(void **array, size_t *room, uint64_t id, size_t size)
-{
-    if (id < *room)
-        return true;
-    size_t more = *room ? *room : 64;
-    while (more <= id)
-        more *= 2;
-    char *grown = realloc(*array, more * size);
-    if (!grown)
-        return false;
-    memset(grown + *room * size, 0, (more - *room) * size);
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static int add_function(struct trace *trace, char *line)
 {
     char *fields[7];
@@ -255,7 +240,7 @@ static int add_function(struct trace *trace, char *line)
     size_t count = split(line, fields, 7);
     if (count < 4 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS || !trace_number_of(fields[1], &address))
         return -EINVAL;
-    if (!make_room((void **)&trace->functions, &trace->function_room, id, sizeof *trace->functions))
+    if (!GROW_ZERO_TO(trace->functions, id + 1, trace->function_room))
         return -ENOMEM;
     if (count > 4 && !trace_number_of(fields[4], &number))
         number = 0;
@@ -279,7 +264,7 @@ static int add_place(struct trace *trace, char *line)
         !trace_number_of(fields[1], &function) || function >= TRACE_IDS || !trace_number_of(fields[2], &address) ||
         !trace_number_of(fields[3], &offset) || !trace_number_of(fields[6], &inlined))
         return -EINVAL;
-    if (!make_room((void **)&trace->places, &trace->place_room, id, sizeof *trace->places))
+    if (!GROW_ZERO_TO(trace->places, id + 1, trace->place_room))
         return -ENOMEM;
     trace->places[id] = (struct trace_place){.function = (uint32_t)function,
                                              .inlined = inlined,
@@ -298,7 +283,7 @@ static int add_layout(struct trace *trace, char *line)
     uint64_t id;
     if (split(line, fields, 2) < 2 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS)
         return -EINVAL;
-    if (!make_room((void **)&trace->layouts, &trace->layout_room, id, sizeof *trace->layouts))
+    if (!GROW_ZERO_TO(trace->layouts, id + 1, trace->layout_room))
         return -ENOMEM;
     struct trace_layout_entry *entry = &trace->layouts[id];
     if (entry->layout && strcmp(entry->text, fields[1]) == 0)
@@ -316,8 +301,7 @@ static int add_module(struct trace *trace, char *line)
         !trace_number_of(fields[1], &module.end) || !trace_number_of(fields[2], &module.bias) || strchr(fields[3], '/'))
         return -EINVAL;
     module.key = fields[3];
-    if (trace->module_count >= TRACE_IDS ||
-        !make_room((void **)&trace->modules, &trace->module_room, trace->module_count, sizeof *trace->modules))
+    if (trace->module_count >= TRACE_IDS || !GROW_TO(trace->modules, trace->module_count + 1, trace->module_room))
         return -ENOMEM;
     trace->modules[trace->module_count++] = module;
     return 0;

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "base/grow.h"
 #include "jobdir/trace/trace.h"
 #include "jobdir/trace/write_internal.h"
 #include "symbols/layout/layout.h"
@@ -249,15 +250,9 @@ static int add_layout(struct trace_writer *writer, uint32_t id, enum ctf_role ro
 {
     if (!tsdl_take)
         return -ENOMEM;
-    if (writer->layout_count == writer->layout_cap) {
-        size_t cap = writer->layout_cap ? 2 * writer->layout_cap : 16;
-        struct layout_type *layouts = realloc(writer->layouts, cap * sizeof *layouts);
-        if (!layouts) {
-            free(tsdl_take);
-            return -ENOMEM;
-        }
-        writer->layouts = layouts;
-        writer->layout_cap = cap;
+    if (!GROW_TO(writer->layouts, writer->layout_count + 1, writer->layout_cap)) {
+        free(tsdl_take);
+        return -ENOMEM;
     }
     writer->layouts[writer->layout_count++] = (struct layout_type){id, role, tsdl_take};
     writer->metadata_stale = true;
@@ -298,14 +293,8 @@ int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const cha
 
 static struct value *add_value(struct trace_writer *writer, const char *key)
 {
-    if (writer->value_count == writer->value_cap) {
-        size_t cap = writer->value_cap ? 2 * writer->value_cap : 32;
-        struct value *values = realloc(writer->values, cap * sizeof *values);
-        if (!values)
-            return NULL;
-        writer->values = values;
-        writer->value_cap = cap;
-    }
+    if (!GROW_TO(writer->values, writer->value_count + 1, writer->value_cap))
+        return NULL;
     char *copy = strdup(key);
     if (!copy)
         return NULL;

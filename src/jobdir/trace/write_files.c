@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "jobdir/trace/write_internal.h"
 
 enum { OPEN_FILES = 8 };
@@ -191,14 +192,8 @@ int trace_writer_stream_new(struct trace_writer *writer, uint64_t time, uint32_t
             *ret_stream = i;
             return 0;
         }
-    if (writer->stream_count == writer->stream_cap) {
-        uint32_t cap = writer->stream_cap ? 2 * writer->stream_cap : 8;
-        struct stream *streams = realloc(writer->streams, cap * sizeof *streams);
-        if (!streams)
-            return -ENOMEM;
-        writer->streams = streams;
-        writer->stream_cap = cap;
-    }
+    if (!GROW_TO(writer->streams, writer->stream_count + 1, writer->stream_cap))
+        return -ENOMEM;
     writer->streams[writer->stream_count] = (struct stream){.fd = -1, .busy = true};
     *ret_stream = writer->stream_count++;
     return 0;

@@ -39,7 +39,8 @@ struct trace_writer {
     char *path;
     uint8_t uuid[16];
     struct stream *streams;
-    uint32_t stream_count, stream_cap, open_files;
+    uint32_t stream_count, open_files;
+    size_t stream_cap;
     uint64_t uses, bytes;
     struct function *functions; /* hash by id, in the order in which they came */
     struct layout_type *layouts;
