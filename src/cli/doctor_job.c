@@ -235,12 +235,6 @@ static void check_monitor(struct job_look *look)
 
 /* ---- programs ---- */
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Looks at the program as it is now; it may have been compiled again. */
 static void see_program(struct job_look *look, const char *command, const char *cwd)
 {
@@ -290,7 +284,7 @@ static size_t put_programs(const struct job_look *look, bool (*is)(const struct 
     size_t count = 0;
     for (size_t i = 0; i < look->program_count; i++)
         if (is(&look->programs[i].symbols) && count++ < SHOWN)
-            buf_printf(&names, "%s%s", names.len ? ", " : "", name_of(look->programs[i].path));
+            buf_printf(&names, "%s%s", names.len ? ", " : "", text_base(look->programs[i].path));
     if (count > SHOWN)
         buf_puts(&names, ", ...");
     shown(names.data ? names.data : "", ret_names, size);

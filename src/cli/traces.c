@@ -33,8 +33,7 @@ static void log_problem(void *ctx, const char *text)
 /* The process of a trace, from its directory's name. */
 static pid_t path_pid(const char *path)
 {
-    const char *base = strrchr(path, '/');
-    return (pid_t)strtol(base ? base + 1 : path, NULL, 10);
+    return (pid_t)strtol(text_base(path), NULL, 10);
 }
 
 static bool is_known(const struct job_traces *traces, const char *path)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the formats share. */
 #include "jobdir/export/export.h"
+#include "jobdir/text/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,6 +75,5 @@ void export_put_field(struct buf *out, const char *text, size_t len)
 const char *export_program(const struct trace *trace)
 {
     const char *exe = trace_value(trace, "exe");
-    const char *slash = exe ? strrchr(exe, '/') : NULL;
-    return slash && slash[1] ? slash + 1 : exe && *exe ? exe : "?";
+    return exe && *exe ? text_base(exe) : "?";
 }

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "base/proc_file.h"
+#include "jobdir/text/text.h"
 
 enum {
     PAGE = 4096,
@@ -75,7 +76,7 @@ bool thread_file_is_of_mpi(const char *path)
                                         "libprrte",   "libpmix",     "libpmi2",    "libevent", "libmpl.so",
                                         "libucs.so",  "libucp.so",   "libuct",     "libucm",   "libfabric.so",
                                         "libpsm2.so", "librdmacm",   "libibverbs", "libmca_",  "mca_"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = text_base(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return true;

@@ -19,11 +19,6 @@ static uint64_t get_count(const json_t *json, const char *key)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-static uint64_t max_count(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 int job_model_init(struct job_model *model, size_t keep_limit)
 {
     *model = (struct job_model){.keep_limit = keep_limit};
@@ -96,7 +91,7 @@ static void count_command(struct job_model *model, const struct job_process *pro
     }
     command->count++;
     command->cpu_ns += process->cpu_ns;
-    command->peak_rss = max_count(command->peak_rss, process->peak_rss);
+    command->peak_rss = job_most(command->peak_rss, process->peak_rss);
 }
 
 /* Adopts what the process has. */
@@ -105,7 +100,7 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
     count_command(model, process);
     model->unknown += process->status == JOB_STATUS_UNKNOWN;
     model->failed += process->status != JOB_STATUS_UNKNOWN && process->status != 0;
-    model->peak_rss = max_count(model->peak_rss, process->peak_rss);
+    model->peak_rss = job_most(model->peak_rss, process->peak_rss);
     if (model->ended_count >= model->keep_limit) {
         model->ended_omitted++;
         let_go(process);
@@ -218,9 +213,9 @@ static void apply_process_end(struct job_model *model, const struct process_end_
     if (!process)
         return;
     process->end = record->end;
-    process->cpu_ns = max_count(process->cpu_ns, record->cpu_ns);
-    process->peak_rss = max_count(process->peak_rss, record->peak_rss);
-    process->peak_threads = max_count(process->peak_threads, record->threads);
+    process->cpu_ns = job_most(process->cpu_ns, record->cpu_ns);
+    process->peak_rss = job_most(process->peak_rss, record->peak_rss);
+    process->peak_threads = job_most(process->peak_threads, record->threads);
     process->status = record->status;
     process->source = source_of(record->source);
     process->why = process->status == JOB_STATUS_UNKNOWN ? keep_why(model, record->why) : NULL;
@@ -262,12 +257,12 @@ static void apply_alive_row(struct job_model *model, const json_t *row, double s
         process->cpu_share = cpu_ns > process->cpu_ns ? (double)(cpu_ns - process->cpu_ns) / 1e9 / passed : 0;
     process->state = state && *state ? *state : '?';
     process->rss = row_count(row, 2);
-    process->peak_rss = max_count(max_count(process->peak_rss, row_count(row, 3)), process->rss);
-    process->cpu_ns = max_count(process->cpu_ns, cpu_ns);
+    process->peak_rss = job_most(job_most(process->peak_rss, row_count(row, 3)), process->rss);
+    process->cpu_ns = job_most(process->cpu_ns, cpu_ns);
     process->threads = row_count(row, 5);
-    process->peak_threads = max_count(process->peak_threads, process->threads);
+    process->peak_threads = job_most(process->peak_threads, process->threads);
     process->sampled = seconds;
-    model->peak_rss = max_count(model->peak_rss, process->peak_rss);
+    model->peak_rss = job_most(model->peak_rss, process->peak_rss);
 }
 
 /* Processors that were busy. Samples are recorded a little after they were taken, and the kernel counts in ticks: so
@@ -285,7 +280,7 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
     double passed = seconds - model->rated_seconds;
     model->processes = tree->processes;
     model->threads = tree->threads;
-    model->peak_threads = max_count(model->peak_threads, max_count(model->threads, tree->peak_threads));
+    model->peak_threads = job_most(model->peak_threads, job_most(model->threads, tree->peak_threads));
     if (passed >= RATE_SECONDS) {
         double used = tree->cpu_ns > model->rated_cpu_ns ? (double)(tree->cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
         model->cpu_share = busy(model, used, passed);
@@ -296,11 +291,11 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
         series_add_from(&model->cpu_series, seconds, seconds, -1); /* as far as the others go */
     }
     model->rss = tree->rss;
-    model->cpu_ns = max_count(model->cpu_ns, tree->cpu_ns);
-    model->started_total = max_count(model->started_total, tree->started);
-    model->ended_total = max_count(model->ended_total, tree->ended);
-    model->peak_processes = max_count(model->peak_processes, max_count(model->processes, tree->peak_processes));
-    model->peak_tree_rss = max_count(model->peak_tree_rss, model->rss);
+    model->cpu_ns = job_most(model->cpu_ns, tree->cpu_ns);
+    model->started_total = job_most(model->started_total, tree->started);
+    model->ended_total = job_most(model->ended_total, tree->ended);
+    model->peak_processes = job_most(model->peak_processes, job_most(model->processes, tree->peak_processes));
+    model->peak_tree_rss = job_most(model->peak_tree_rss, model->rss);
     series_add(&model->processes_series, seconds, (double)model->processes);
     series_add(&model->rss_series, seconds, (double)model->rss);
 }

@@ -94,4 +94,9 @@ void job_model_apply(struct job_model *model, const json_t *record);
  * Only a newer version is an error. */
 int job_model_read(struct job_model *model, const char *path, json_t *problems, struct err *err);
 
+static inline uint64_t job_most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "jobdir/record/model.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
@@ -275,11 +276,6 @@ static void add_problem(void *ctx, const char *text)
     report_add_once(all->problems, note_json(&NOTE(said, .text = text)));
 }
 
-static uint64_t max_count(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* What the writer counted; of a trace that goes on, or was damaged, what was read counts. */
 static int add_counts(struct job_functions *all, const struct trace *trace)
 {
@@ -294,7 +290,7 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->too_deep += trace_number(trace, "too_deep");
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
-    all->min_time_ns = max_count(all->min_time_ns, trace_number(trace, "min_time"));
+    all->min_time_ns = job_most(all->min_time_ns, trace_number(trace, "min_time"));
     all->min_time_partly |= trace_value(trace, "min_time_least") != NULL;
     uint64_t max_depth = trace_number(trace, "max_depth");
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))

@@ -79,11 +79,6 @@ int job_report_load_messages(struct job_report *report, void (*progress)(void *c
     return mpi_messages_load_job(&report->messages, report->path, &options, err);
 }
 
-static uint64_t max_count(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The result as the spool's last record has it: job.json could not be written, or is damaged. */
 static bool result_from_spool(const struct job_report *report, struct job_result *ret_result)
 {
@@ -110,8 +105,8 @@ struct job_result job_report_result(const struct job_report *report)
         .wall_seconds = model->last_seconds,
         .cpu_seconds = (double)model->cpu_ns / 1e9,
         .peak_rss_bytes = model->peak_rss,
-        .peak_tree_rss_bytes = max_count(model->peak_tree_rss, model->peak_rss),
-        .processes = max_count(model->started_total, model->ended_count + HASH_COUNT(model->alive)),
+        .peak_tree_rss_bytes = job_most(model->peak_tree_rss, model->peak_rss),
+        .processes = job_most(model->started_total, model->ended_count + HASH_COUNT(model->alive)),
         .processes_at_once = model->peak_processes,
         .threads_at_once = model->peak_threads,
         .lost_records = model->missing_records,

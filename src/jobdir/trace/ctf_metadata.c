@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "shm/mpi_calls.h"
+#include "jobdir/text/text.h"
 
 /* A string literal: quotes, backslashes and control characters escaped. */
 static void put_string(struct buf *out, const char *text)
@@ -56,9 +57,8 @@ static void put_trace(struct buf *out, const struct ctf_metadata *metadata)
              "\";\n    byte_order = le;\n    packet.header := struct {\n        u32 magic;\n        u32 stream_id;\n"
              "        u64 stream_instance_id;\n    };\n};\n\nenv {\n    hostname = ");
     put_string(out, identity->host);
-    const char *name = strrchr(identity->exe, '/');
     buf_puts(out, ";\n    procname = ");
-    put_string(out, name ? name + 1 : identity->exe);
+    put_string(out, text_base(identity->exe));
     buf_puts(out, ";\n    exe = ");
     put_string(out, identity->exe);
     buf_puts(out, ";\n    node = ");

@@ -77,6 +77,7 @@ struct trace {
     unsigned problems_told;
 };
 
+int trace_load_places(struct trace *trace); /* what has been added to .places */
 bool trace_number_of(const char *text, uint64_t *ret_number);
 const char *trace_own_value(const struct trace *trace, const char *key); /* of this one, whatever follows */
 /* The function of an entry's place; UINT32_MAX: not known. The file is read on for it if `tried` is another number
