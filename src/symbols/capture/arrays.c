@@ -105,7 +105,9 @@ static unsigned emit_elements(struct emitter *emitter, const struct array *array
         }
         size_t length = emitter->text.len - mark.text;
         bool same = length == first && memcmp(emitter->text.data + text, emitter->text.data + mark.text, length) == 0;
-        if (emitter->failed || !same || emitter->minimum > emitter->options->bytes / 4 * 3) {
+        bool full = emitter->minimum > emitter->options->bytes / 4 * 3;
+        if (emitter->failed || !same || full) {
+            emitter->cut |= full && emitter->blocks == 0;
             emitter_reset(emitter, &mark);
             break;
         }

@@ -49,20 +49,17 @@ static int part_id(void *ctx, const char *text, size_t size, uint32_t *ret_id)
     return part ? 0 : -ENOMEM;
 }
 
-static int layout_id_of(struct job *job, const char *text, uint32_t *ret_id)
+/* Of a text with its parts by their numbers: the same whatever the layout's is. */
+static int layout_id_of(struct job *job, const struct buf *text, uint32_t *ret_id)
 {
     bool is_new;
-    struct buf shared = BUF_INIT; /* parts by their numbers: the same whatever the layout's is */
-    int r = share_text(text, 0, part_id, job, &shared);
+    int r = text_id(job, text->data, text->len, ret_id, &is_new);
+    if (r < 0 || !is_new)
+        return r;
+    _cleanup_(buf_done) struct buf numbered = BUF_INIT;
+    r = share_number(text->data, *ret_id, &numbered);
     if (r == 0)
-        r = text_id(job, shared.data, shared.len, ret_id, &is_new);
-    if (r == 0 && is_new) {
-        buf_clear(&shared);
-        r = share_text(text, *ret_id, part_id, job, &shared);
-        if (r == 0)
-            job->output->layout(job->output->ctx, *ret_id, shared.data);
-    }
-    buf_done(&shared);
+        job->output->layout(job->output->ctx, *ret_id, numbered.data);
     return r;
 }
 
@@ -85,7 +82,7 @@ static int hand_over(struct site *site)
         tell(job, site->pc, "too many values for one record here");
         return 0;
     }
-    int r = layout_id_of(job, emitter->text.data, &id);
+    int r = layout_id_of(job, &emitter->text, &id);
     if (r == 0 && job->output->block)
         r = share_blocks(&job->compiler->shared, &emitter->code, job->output);
     if (r == 0)
@@ -274,6 +271,16 @@ static void emit_args(struct site *site)
     buf_putc(&site->emitter->text, ')');
 }
 
+/* An emitter for what is recorded at a hook or call; `here` is where in the file it runs. */
+static void begin_record(struct job *job, struct emitter *emitter, uint64_t here)
+{
+    emitter_init(emitter, &job->compiler->options, &job->compiler->types, true);
+    emitter->memo = &job->compiler->memo;
+    emitter->part_id = part_id;
+    emitter->part_ctx = job;
+    emitter->here = here;
+}
+
 static int emit_entry(struct site *site)
 {
     if (site->job->compiler->options.args)
@@ -333,9 +340,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
                           .function = job->function,
                           .code = job->code,
                           .emitter = &emitter};
-    emitter_init(&emitter, &compiler->options, &compiler->types, true);
-    emitter.memo = &compiler->memo;
-    emitter.here = site->returns;
+    begin_record(job, &emitter, site->returns);
     site_at_hook(site, hook);
     if (job->param_count > 0)
         emit_params(site);
@@ -378,9 +383,7 @@ static int emit_caller(struct site *site, uint64_t here)
     struct emitter emitter;
     site->emitter = &emitter;
     site_judge(site);
-    emitter_init(&emitter, &compiler->options, &compiler->types, true);
-    emitter.memo = &compiler->memo;
-    emitter.here = here;
+    begin_record(site->job, &emitter, here);
     buf_puts(&emitter.text, "caller");
     put_function_name(&emitter.text, &site->scope);
     buf_putc(&emitter.text, '(');

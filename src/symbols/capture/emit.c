@@ -42,6 +42,7 @@ struct emitter_mark emitter_mark(struct emitter *emitter)
         .text = emitter->text.len,
         .text_seen = emitter->text_seen,
         .code_seen = emitter->code_seen,
+        .text_shared = emitter->text_shared,
         .minimum = emitter->minimum,
         .blocks = emitter->blocks,
         .temps = emitter->temps,
@@ -63,10 +64,12 @@ static void truncate_to(struct buf *buf, size_t len)
 
 void emitter_reset(struct emitter *emitter, const struct emitter_mark *mark)
 {
+    emitter->cut |= emitter->failed && !mark->failed;
     truncate_to(&emitter->code, mark->code);
     truncate_to(&emitter->text, mark->text);
     emitter->text_seen = mark->text_seen;
     emitter->code_seen = mark->code_seen;
+    emitter->text_shared = mark->text_shared;
     emitter->minimum = mark->minimum;
     emitter->blocks = mark->blocks;
     emitter->temps = mark->temps;
@@ -425,13 +428,11 @@ void emit_name(struct buf *text, const char *name)
 
 /* ---- fields ---- */
 
-static void field_once(struct emitter *emitter, const char *name, Dwarf_Die *type, bool in_block, unsigned depth,
-                       emit_locate_fn *locate, void *ctx)
+static void field_once(struct emitter *emitter, Dwarf_Die *type, bool in_block, unsigned depth, emit_locate_fn *locate,
+                       void *ctx)
 {
     struct place place = {.kind = PLACE_NOT_AVAILABLE};
     struct emitter_block block = {0};
-    emit_name(&emitter->text, name);
-    buf_putc(&emitter->text, ':');
     if (in_block) {
         buf_putc(&emitter->text, '?');
         block = emit_block_begin(emitter, CAPTURE_TRY, 0, NULL);
@@ -450,41 +451,110 @@ static size_t end_of_field(size_t from, size_t most, size_t least, size_t record
     return from + (room > most ? most : room > least ? room : least);
 }
 
+/* The text since `from` with its parts by their numbers. */
+static void share_field(struct emitter *emitter, size_t from)
+{
+    struct buf shared = BUF_INIT;
+    size_t size = emitter->text.len - from;
+    if (!emitter->part_id || emitter->text.failed)
+        return;
+    if (share_text(emitter->text.data + from, emitter->part_id, emitter->part_ctx, &shared) == 0) {
+        truncate_to(&emitter->text, from);
+        buf_append(&emitter->text, shared.data, shared.len);
+        emitter->text_shared += size - shared.len;
+    } else
+        emitter->failed = true;
+    buf_done(&shared);
+}
+
+static void put_type_name(struct emitter *emitter, Dwarf_Die *type)
+{
+    struct buf words = BUF_INIT;
+    type_put_name(emitter->types, type, true, &words);
+    if (words.data && !words.failed)
+        emit_quoted(&emitter->text, words.data);
+    buf_done(&words);
+}
+
 /* True if it fits. */
-static bool field_at_depth(struct emitter *emitter, const char *name, Dwarf_Die *type, unsigned depth,
-                           emit_locate_fn *locate, void *ctx)
+static bool field_at_depth(struct emitter *emitter, Dwarf_Die *type, unsigned depth, emit_locate_fn *locate, void *ctx)
 {
     struct emitter_mark mark = emitter_mark(emitter);
-    emitter->text_limit = end_of_field(mark.text, FIELD_TEXT, FIELD_TEXT_LEAST, emitter->options->bytes * RECORD_TEXT);
-    emitter->code_limit = end_of_field(mark.code, FIELD_CODE, FIELD_CODE_LEAST, emitter->options->bytes * RECORD_CODE);
-    emitter->doubtful = false;
-    field_once(emitter, name, type, false, depth, locate, ctx);
+    emitter->doubtful = emitter->cut = false;
+    field_once(emitter, type, false, depth, locate, ctx);
     if (emitter->doubtful) {
         emitter_reset(emitter, &mark);
-        field_once(emitter, name, type, true, depth, locate, ctx);
+        field_once(emitter, type, true, depth, locate, ctx);
     }
-    bool fits = !emitter->failed && emitter->minimum <= emitter->options->bytes && emitter->text.len < LAYOUT_LIMIT;
-    if (!fits)
+    bool fits = !emitter->failed && emitter->minimum <= emitter->options->bytes &&
+                emitter->text.len + emitter->text_shared < LAYOUT_LIMIT;
+    if (fits) {
+        share_field(emitter, mark.text);
+        put_type_name(emitter, type);
+    } else
         emitter_reset(emitter, &mark);
     return fits;
+}
+
+/* Whether finding the place takes no instructions, so that it says all about the field but its type. */
+static bool is_plain(struct emitter *emitter, emit_locate_fn *locate, void *ctx, struct place *ret_place)
+{
+    struct emitter_mark mark = emitter_mark(emitter);
+    *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
+    locate(ctx, emitter, ret_place);
+    bool plain = emitter->code.len == mark.code && ret_place->kind != PLACE_PIECES && ret_place->size <= UINT8_MAX;
+    emitter_reset(emitter, &mark);
+    return plain;
+}
+
+static void locate_found(void *ctx, struct emitter *emitter, struct place *ret_place)
+{
+    *ret_place = *(const struct place *)ctx;
+}
+
+static void emit_value(struct emitter *emitter, Dwarf_Die *type, emit_locate_fn *locate, void *ctx)
+{
+    struct emitter_mark mark = emitter_mark(emitter);
+    struct place place;
+    bool fits = false, plain = emitter->memo && !die_is_fortran(type) && is_plain(emitter, locate, ctx, &place);
+    if (plain) {
+        locate = locate_found;
+        ctx = &place;
+    }
+    for (unsigned depth = emitter->options->depth + 1; depth-- > 0 && !fits;) { /* classes grow fast */
+        enum memo_answer known = plain ? memo_field(emitter, type, &place, depth) : MEMO_NOTHING;
+        fits = known == MEMO_DONE || (known == MEMO_NOTHING && field_at_depth(emitter, type, depth, locate, ctx));
+        if (plain && known == MEMO_NOTHING)
+            memo_field_keep(emitter, type, &place, depth, &mark, fits);
+    }
+    if (!fits) {
+        buf_putc(&emitter->text, 'k');
+        put_type_name(emitter, type);
+    }
 }
 
 void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit_locate_fn *locate, void *ctx)
 {
     if (emitter->text.len > 0 && emitter->text.data[emitter->text.len - 1] != '(')
         buf_putc(&emitter->text, ',');
-    unsigned temps = emitter->temps, scratch = emitter->scratch, depth = emitter->options->depth;
-    while (!field_at_depth(emitter, name, type, depth, locate, ctx)) /* classes that refer to many others grow fast */
-        if (depth-- == 0) {
-            emit_name(&emitter->text, name);
-            buf_puts(&emitter->text, ":k");
-            break;
-        }
-    struct buf words = BUF_INIT;
-    type_put_name(emitter->types, type, true, &words);
-    if (words.data && !words.failed)
-        emit_quoted(&emitter->text, words.data);
-    buf_done(&words);
-    emitter->temps = temps;
-    emitter->scratch = scratch;
+    emit_name(&emitter->text, name);
+    buf_putc(&emitter->text, ':');
+    struct emitter before = *emitter; /* only its figures */
+    size_t text = emitter->text.len, code = emitter->code.len, bytes = emitter->options->bytes;
+    emitter->text_limit =
+        end_of_field(text, FIELD_TEXT, FIELD_TEXT_LEAST,
+                     bytes * RECORD_TEXT > before.text_shared ? bytes * RECORD_TEXT - before.text_shared : 0);
+    emitter->code_limit = end_of_field(code, FIELD_CODE, FIELD_CODE_LEAST, bytes * RECORD_CODE);
+    emitter->text_seen = text;
+    emitter->code_seen = code;
+    emitter->temps_used = emitter->scratch_used = 0;
+    emitter->wants_xmm = false;
+    emit_value(emitter, type, locate, ctx);
+    emitter->temps = before.temps;
+    emitter->scratch = before.scratch;
+    if (emitter->temps_used < before.temps_used)
+        emitter->temps_used = before.temps_used;
+    if (emitter->scratch_used < before.scratch_used)
+        emitter->scratch_used = before.scratch_used;
+    emitter->wants_xmm |= before.wants_xmm;
 }

@@ -156,9 +156,12 @@ struct place;
 typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
                               const struct place *object);
 
+typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id); /* capture/share.c */
+
 /* The pieces of programs of one compiler, for all emitters with its options. */
 struct memo {
     struct memo_entry *entries;
+    struct field_entry *fields;
     size_t used; /* bytes */
 };
 void memo_done(struct memo *memo);
@@ -177,19 +180,23 @@ struct emitter {
     unsigned fixup_count;
     bool wants_xmm, direct;
     bool failed;   /* too much for one program */
+    bool cut;      /* with more room there would be more */
     bool generous; /* the limits are not the field's, but what any field could have */
     bool doubtful; /* memory is read that may not be there: only inside blocks */
     uint64_t here; /* where in the file v[PC] points to when the program runs; 0: it runs in one process only */
     struct type_index *types;      /* NULL: none */
     size_t text_limit, code_limit; /* of what is being emitted */
     size_t text_seen, code_seen;   /* the most that was held against them */
-    emit_attribute_fn *attribute;  /* of the field's types; NULL: there is nobody to ask */
+    size_t text_shared;            /* what the parts come to by which fields name theirs */
+    share_text_fn *part_id;        /* numbers of parts; NULL: the text is whole */
+    void *part_ctx;
+    emit_attribute_fn *attribute; /* of the field's types; NULL: there is nobody to ask */
     void *attribute_ctx;
 };
 
 struct emitter_mark {
     size_t code, text, merge_from;
-    size_t text_seen, code_seen;
+    size_t text_seen, code_seen, text_shared;
     unsigned minimum, blocks, temps, scratch, fixup_count;
     bool wants_xmm, failed;
 };
@@ -231,6 +238,15 @@ void emit_number_end(struct emitter *emitter, struct emitter_block block, unsign
 typedef void emit_locate_fn(void *ctx, struct emitter *emitter, struct place *ret_place);
 /* One field at the top: name, type and the instructions for it; what does not fit is left out and said to be. */
 void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit_locate_fn *locate, void *ctx);
+
+/* ---- capture/memo.c ---- */
+
+/* The value of a field, if it was kept: emitted, or known to be more than there is room for. */
+enum memo_answer { MEMO_NOTHING, MEMO_DONE, MEMO_TOO_MUCH };
+enum memo_answer memo_field(struct emitter *emitter, const Dwarf_Die *type, const struct place *place, unsigned depth);
+/* Keeps what was emitted since `from`, when the emitter had seen nothing yet; or that it does not fit. */
+void memo_field_keep(struct emitter *emitter, const Dwarf_Die *type, const struct place *place, unsigned depth,
+                     const struct emitter_mark *from, bool fits);
 
 /* capture/types.c. depth: levels of pointers that are followed; nest: what it is inside of. */
 void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth, unsigned nest);
@@ -594,10 +610,10 @@ bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_fi
 
 /* ---- capture/share.c ---- */
 
-/* The same of the text of layout `id` (symbols/layout/refs.h); 0: it has no number yet, parts stand there by their own.
- * `id_of` gives the number of a part. 0 or -errno. */
-typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id);
-int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, struct buf *out);
+/* Appends a text with parts of it by their numbers: `id_of` gives the number of a part. 0 or -errno. */
+int share_text(const char *text, share_text_fn *id_of, void *ctx, struct buf *out);
+/* Appends such a text as that of layout `id` (symbols/layout/refs.h). 0 or -ENOMEM. */
+int share_number(const char *text, uint32_t id, struct buf *out);
 /* Takes the blocks of a finished program out that others may have, too; what is left is shorter. 0 or -ENOMEM. */
 int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
 void share_done(struct share_entry **known);

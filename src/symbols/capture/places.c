@@ -30,11 +30,20 @@ static int64_t access_offset(const struct site *site, const struct stack_access 
     return access->offset + (moved ? (int64_t)site->depth - access->depth : 0);
 }
 
+/* Whether a call could write its result to a variable of this type. */
+static bool is_result_in_memory(Dwarf_Die *type)
+{
+    struct abi_type abi;
+    Dwarf_Die stripped;
+    abi_classify(type, &abi);
+    return type_strip(type, &stripped) && type_kind_of(&stripped) != TYPE_ARRAY && abi_has_hidden_pointer(&abi);
+}
+
 /* Whether some instruction before the site wrote to the bytes from `from` to `to` of a slot, or took their address and
- * another one may have written there; `result`: not the call that is looked at, which may be to write its result there.
- * Never: the address was taken, and nothing done with it. */
+ * another one may have written there; not the call that is looked at, if it may be to write a result of this type there
+ * (NULL: it may not). Never: the address was taken, and nothing done with it. */
 static enum written written_part(const struct site *site, const struct place *place, int64_t from, int64_t to,
-                                 bool result)
+                                 Dwarf_Die *result)
 {
     enum written answer = WRITTEN_UNKNOWN;
     for (size_t i = 0; i < site->code->access_count; i++) {
@@ -44,7 +53,8 @@ static enum written written_part(const struct site *site, const struct place *pl
         if (!access->writes || access->address >= site->pc || access->base != place->base || begin >= to ||
             (address ? begin < 0 : begin + access->size <= from))
             continue;
-        if (!address || (access->used && access->used <= site->pc && !(result && access->call == site->returns)))
+        if (!address || (access->used && access->used <= site->pc &&
+                         !(result && access->call == site->returns && is_result_in_memory(result))))
             return WRITTEN;
         answer = WRITTEN_NEVER;
     }
@@ -52,7 +62,7 @@ static enum written written_part(const struct site *site, const struct place *pl
 }
 
 /* Of optimised code all of it counts, for members that nothing uses are left out. */
-static enum written written(const struct site *site, const struct place *place, uint64_t size, bool result)
+static enum written written(const struct site *site, const struct place *place, uint64_t size, Dwarf_Die *result)
 {
     enum { PART = 8 };
     enum written answer = WRITTEN;
@@ -66,16 +76,7 @@ static enum written written(const struct site *site, const struct place *place, 
 
 static bool was_written(const struct site *site, const struct place *place, uint64_t size)
 {
-    return written(site, place, size, false) == WRITTEN;
-}
-
-/* Whether a call could write its result to a variable of this type. */
-static bool is_result_in_memory(Dwarf_Die *type)
-{
-    struct abi_type abi;
-    Dwarf_Die stripped;
-    abi_classify(type, &abi);
-    return type_strip(type, &stripped) && type_kind_of(&stripped) != TYPE_ARRAY && abi_has_hidden_pointer(&abi);
+    return written(site, place, size, NULL) == WRITTEN;
 }
 
 static struct location location_at(const struct site *site, struct emitter *emitter)
@@ -199,7 +200,8 @@ static bool is_unused_slot(const struct site *site, Dwarf_Die *variable, const s
 }
 
 /* Whether a slot of the frame has its variable at the site. */
-static bool is_set(const struct site *site, Dwarf_Die *variable, const struct place *place, uint64_t size, bool result)
+static bool is_set(const struct site *site, Dwarf_Die *variable, const struct place *place, uint64_t size,
+                   Dwarf_Die *type)
 {
     if (is_passed(site, place))
         return true;
@@ -209,9 +211,9 @@ static bool is_set(const struct site *site, Dwarf_Die *variable, const struct pl
     case CAPTURE_CALL: /* when a function calls another its parameters have long been stored */
         return (dwarf_tag(variable) == DW_TAG_formal_parameter &&
                 (in_callers_frame(site, place) || !(site->optimised || site->innermost))) ||
-               written(site, place, size, result) == WRITTEN;
+               written(site, place, size, type) == WRITTEN;
     default:
-        return written(site, place, size, false) != WRITTEN_NEVER;
+        return written(site, place, size, NULL) != WRITTEN_NEVER;
     }
 }
 
@@ -225,7 +227,7 @@ static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dw
     bool slot = ret_place->kind == PLACE_MEMORY && ret_place->frame && !location.is_list && !location.constant;
     bool typed = type_of(variable, &type);
     uint64_t size = typed ? type_size(&type) : 1;
-    if (slot && !is_set(site, variable, ret_place, size, typed && is_result_in_memory(&type)))
+    if (slot && !is_set(site, variable, ret_place, size, typed ? &type : NULL))
         ret_place->kind = PLACE_NOT_AVAILABLE;
     if (site->kind == CAPTURE_ENTRY && !slot && !location.is_list && is_behind_unwritten(site, emitter, variable))
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};

@@ -24,7 +24,7 @@ struct share_entry {
     char code[];
 };
 
-int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, struct buf *out)
+int share_text(const char *text, share_text_fn *id_of, void *ctx, struct buf *out)
 {
     const char *group, *end;
     while ((group = layout_group(text)) && (end = layout_group_end(group))) {
@@ -39,7 +39,21 @@ int share_text(const char *text, uint32_t id, share_text_fn *id_of, void *ctx, s
         int r = id_of(ctx, group, size, &part);
         if (r < 0)
             return r;
-        buf_printf(out, "@%" PRIu32 ";", id ? id - part : part);
+        buf_printf(out, "@%" PRIu32 ";", part);
+    }
+    buf_puts(out, text);
+    return out->failed ? -ENOMEM : 0;
+}
+
+int share_number(const char *text, uint32_t id, struct buf *out)
+{
+    const char *at;
+    char *end;
+    while ((at = layout_ref(text))) {
+        uint32_t part = (uint32_t)strtoul(at + 1, &end, 10);
+        buf_append(out, text, (size_t)(at - text));
+        buf_printf(out, "@%" PRIu32 ";", id - part);
+        text = end + 1;
     }
     buf_puts(out, text);
     return out->failed ? -ENOMEM : 0;

@@ -30,6 +30,12 @@ const char *layout_group(const char *text)
     return *text ? text : NULL;
 }
 
+const char *layout_ref(const char *text)
+{
+    text = find_outside(text, '@', '@');
+    return *text ? text : NULL;
+}
+
 const char *layout_group_end(const char *text)
 {
     unsigned depth = 0;

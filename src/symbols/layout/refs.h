@@ -27,5 +27,7 @@ static inline bool layout_is_part(const char *text)
 const char *layout_group_end(const char *text);
 /* The next brace that opens a group; NULL: there is none. */
 const char *layout_group(const char *text);
+/* The next `@N;`; NULL: there is none. */
+const char *layout_ref(const char *text);
 
 #endif
