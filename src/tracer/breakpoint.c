@@ -218,7 +218,7 @@ static void run_program(const struct code_program *program, const struct user_re
 
 void breakpoint_hit(struct thread *thread, struct breakpoint *breakpoint)
 {
-    bool report = false,
+    bool report = false, loads = false,
          again = thread->redo && thread->redo_addr == breakpoint->addr && thread->redo_sp == thread->regs.rsp;
     thread->redo = false;
     for (struct breakpoint_user *user = breakpoint->users; user; user = user->next) {
@@ -239,12 +239,16 @@ void breakpoint_hit(struct thread *thread, struct breakpoint *breakpoint)
             continue;
         if (user->program)
             run_program(user->program, &thread->regs);
+        else if (user->id == BREAKPOINT_LOAD)
+            loads = true;
         else
             report = true;
     }
     if (report) {
         struct tracer_event event = {.kind = TRACER_BREAK, .addr = breakpoint->addr};
         event_hold(thread, &event);
+    } else if (loads) {
+        load_arrived(thread);
     }
 }
 

@@ -512,7 +512,8 @@ int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load
     buf_append(&text, load->symbol, strlen(load->symbol) + 1);
     buf_append(&text, load->data, load->data_size);
     int code = text.failed ? err_errno(err, -ENOMEM, "load")
-                           : call_simple(tracer, MESSAGE(.kind = WIRE_LOAD, .id = pid), text.data, text.len, err);
+                           : call_simple(tracer, MESSAGE(.kind = WIRE_LOAD, .id = pid, .a = load->tells), text.data,
+                                         text.len, err);
     buf_done(&text);
     return code;
 }

@@ -5,6 +5,9 @@
  * seen in backtraces: all threads are stopped for the moment, and wherever one is where it could hold such a lock, or
  * where that is not known, nothing is done, and it is tried again another time.
  *
+ * A thread that is hardly ever elsewhere is met where it comes back from there to the program: by a breakpoint at the
+ * return address, where the same is checked again.
+ *
  * The calls are made in one stop each, one after the other, and the thread is not in the program's code in between.
  * Should this program go away meanwhile, the function that is being called returns to rt_sigreturn (call_x86_64.c), and
  * the thread goes on with all registers and its signal mask; only errno may have changed.
@@ -25,7 +28,9 @@ enum function { ERRNO_LOCATION, DLOPEN, DLERROR, DLSYM, CALLED /* found by dlsym
 static const char *const function_names[CALLED] = {"__errno_location", "dlopen", "dlerror", "dlsym"};
 
 struct load {
-    pid_t tid;             /* 0: over */
+    pid_t tid;             /* 0: over, or not begun */
+    uint64_t place;        /* of a breakpoint: where a thread leaves what it must not be in; 0: none */
+    uint64_t arrived;      /* the hold of a thread that has come there; 0 */
     enum function running; /* what the thread is in */
     uint64_t functions[FUNCTIONS];
     uint64_t errno_at, sigmask;
@@ -243,7 +248,19 @@ static int check_places(struct thread *thread, const struct tracer_frame *frames
     return 0;
 }
 
-static int check_frames(struct thread *thread, const struct tracer_frame *frames, size_t count, bool calls,
+/* Where the thread comes back from all that it must not be in; 0: not known. */
+static uint64_t way_out(struct thread *thread, const struct tracer_frame *frames, const struct unwind_place *places,
+                        size_t count)
+{
+    struct err ignored;
+    for (size_t i = 1; i < count; i++)
+        if (!is_libc(places[i].file) && check_calling(thread, places + i, count - i, &ignored) == 0)
+            return frames[i].pc;
+    return 0;
+}
+
+/* ret_way_out NULL: it is not to call anything. */
+static int check_frames(struct thread *thread, const struct tracer_frame *frames, size_t count, uint64_t *ret_way_out,
                         struct err *err)
 {
     _cleanup_(freep) struct unwind_place *places = calloc(count + 1, sizeof *places);
@@ -252,10 +269,14 @@ static int check_frames(struct thread *thread, const struct tracer_frame *frames
     for (size_t i = 0; i < count; i++) /* a return address may already be that of the next function */
         places[i] = unwind_place(thread->process, frames[i].pc - (i > 0));
     int code = check_places(thread, frames, places, count, err);
-    return code == 0 && calls ? check_calling(thread, places, count, err) : code;
+    if (code < 0 || !ret_way_out)
+        return code;
+    code = check_calling(thread, places, count, err);
+    *ret_way_out = code == -EAGAIN ? way_out(thread, frames, places, count) : 0;
+    return code;
 }
 
-static int check_thread(struct thread *thread, bool calls, struct err *err)
+static int check_thread(struct thread *thread, uint64_t *ret_way_out, struct err *err)
 {
     struct buf frames = BUF_INIT;
     bool whole = false;
@@ -264,7 +285,7 @@ static int check_thread(struct thread *thread, bool calls, struct err *err)
         code = err_set(err, -EAGAIN, "the stack of thread %d cannot be followed to its end", thread->tid);
     if (code == 0)
         code = check_frames(thread, (const struct tracer_frame *)frames.data, frames.len / sizeof(struct tracer_frame),
-                            calls, err);
+                            ret_way_out, err);
     buf_done(&frames);
     return code == -EIO || code == -ETIME ? -EAGAIN : code;
 }
@@ -287,9 +308,16 @@ static bool has_room(struct thread *thread)
     return room;
 }
 
-/* A thread that is stopped and could be made to call, as it is. */
-static int check_caller(struct thread *thread, struct err *err)
+/* By an event; not by its coming to the place where it is waited for. */
+static bool is_held(const struct thread *thread)
 {
+    return thread->hold && thread->hold != thread->process->load->arrived;
+}
+
+/* A thread that is stopped and could be made to call, as it is. */
+static int check_caller(struct thread *thread, uint64_t *ret_way_out, struct err *err)
+{
+    *ret_way_out = 0;
     if (!thread->in_stop || thread->exited || thread->ignored || thread->leaving)
         return err_set(err, -EAGAIN, "thread %d is inside the kernel", thread->tid);
     if (thread->stop == STOP_GROUP)
@@ -297,13 +325,13 @@ static int check_caller(struct thread *thread, struct err *err)
     if (thread->stop == STOP_EVENT || thread->stop == STOP_EXIT || thread->signal || thread->new_child ||
         thread->break_done || thread->trap_due)
         return err_set(err, -EAGAIN, "thread %d is at an event", thread->tid);
-    if (thread->stopped || thread->hold)
+    if (thread->stopped || is_held(thread))
         return err_set(err, -EAGAIN, "thread %d is stopped", thread->tid);
     if (thread->calls || thread->step)
         return err_set(err, -EAGAIN, "thread %d is being stepped, or made to call something", thread->tid);
     if (thread_load_regs(thread) < 0 || !has_room(thread))
         return err_set(err, -EAGAIN, "the stack of thread %d has no room, or is not its own", thread->tid);
-    return check_thread(thread, true, err);
+    return check_thread(thread, ret_way_out, err);
 }
 
 /* ---- what is called ---- */
@@ -462,7 +490,7 @@ void load_dropped(struct process *process)
     end(load, process->pid);
 }
 
-/* ---- the request ---- */
+/* ---- how it begins ---- */
 
 static char *copy(const void *bytes, size_t size)
 {
@@ -490,7 +518,8 @@ static struct load *load_new(const struct tracer_load *wanted)
     load->wanted = (struct tracer_load){.path = copy(wanted->path, strlen(wanted->path) + 1),
                                         .symbol = copy(wanted->symbol, strlen(wanted->symbol) + 1),
                                         .data = copy(wanted->data, wanted->data_size),
-                                        .data_size = wanted->data_size};
+                                        .data_size = wanted->data_size,
+                                        .tells = wanted->tells};
     if (!load->wanted.path || !load->wanted.symbol || !load->wanted.data) {
         load_free(load);
         return NULL;
@@ -514,36 +543,76 @@ static int begin(struct thread *thread, struct err *err)
         return err_set(err, code, "%s", load->err.text);
     regs_set_sigmask(thread, ~faults);
     load->tid = thread->tid;
+    hold_release(load->arrived);
     return 0;
 }
+
+/* ---- a thread that is waited for ---- */
+
+static void wait_at(struct process *process, uint64_t place)
+{
+    uint8_t original;
+    struct err ignored;
+    if (place && breakpoint_set(process, place, BREAKPOINT_LOAD, NULL, &original, &ignored) == 0)
+        process->load->place = place;
+}
+
+static void wait_no_more(struct process *process)
+{
+    struct load *load = process->load;
+    if (load && load->place)
+        breakpoint_clear(process, load->place, BREAKPOINT_LOAD);
+    if (load)
+        load->place = 0;
+}
+
+void load_arrived(struct thread *thread)
+{
+    struct process *process = thread->process;
+    struct tracer_event event = {.kind = TRACER_LOADABLE};
+    if (!process->load || !process->load->place)
+        return;
+    const struct breakpoint *breakpoint = breakpoint_find(process->space, process->load->place);
+    wait_no_more(process);
+    thread->break_done = breakpoint && breakpoint->inserted;
+    event_hold(thread, &event);
+    process->load->arrived = thread->hold;
+}
+
+/* ---- the request ---- */
 
 /* All of the process is stopped. */
 static int choose(struct process *process, struct err *err)
 {
     unsigned count = 0;
+    uint64_t place = 0, way_out;
     for (struct thread *thread = process->threads; thread; thread = thread->next) {
         if (++count > THREADS_MOST)
             return err_set(err, -EOPNOTSUPP, "process %d has more than %d threads", process->pid, THREADS_MOST);
         if (thread->exited)
             continue;
-        if (!thread->in_stop || thread->stopped || thread->hold || thread->stop == STOP_EVENT)
+        if (!thread->in_stop || thread->stopped || is_held(thread) || thread->stop == STOP_EVENT)
             return err_set(err, -EAGAIN, "thread %d is %s", thread->tid,
                            thread->in_stop ? "stopped" : "inside the kernel");
-        int code = check_thread(thread, false, err);
+        int code = check_thread(thread, NULL, err);
         if (code < 0)
             return code;
     }
     int result = err_set(err, -ESRCH, "process %d has no thread", process->pid);
     for (struct thread *thread = process->threads; thread; thread = thread->next) {
         struct err why = {0};
-        int code = thread->exited ? -ESRCH : check_caller(thread, &why);
+        int code = thread->exited ? -ESRCH : check_caller(thread, &way_out, &why);
         if (code == 0)
             code = begin(thread, &why);
         if (code == 0)
             return 0;
+        if (code == -EAGAIN && !place)
+            place = way_out;
         if (result == -ESRCH && code != -ESRCH) /* the first thread's reason says most to a person */
             result = err_set(err, code, "%s", why.text);
     }
+    if (result == -EAGAIN && process->load->wanted.tells)
+        wait_at(process, place);
     return result;
 }
 
@@ -564,10 +633,13 @@ int load_start(struct process *process, const struct tracer_load *wanted, struct
     buf_done(&frames);
     if (code < 0)
         return code;
-    load_free(process->load);
-    process->load = load_new(wanted);
-    if (!process->load)
+    struct load *load = load_new(wanted);
+    if (!load)
         return -ENOMEM;
+    load->arrived = process->load ? process->load->arrived : 0;
+    wait_no_more(process);
+    load_free(process->load);
+    process->load = load;
     code = find_functions(process, process->load, err);
     if (code < 0)
         return code;

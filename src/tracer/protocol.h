@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_SOCKET_FD = 3, /* where the program finds its socket */
     WIRE_CELLS_FD = 4,  /* and the memory of the cells, if there is any */
     WIRE_SIZE_LIMIT = 64 << 20,
@@ -38,7 +38,7 @@ enum wire_kind {
     WIRE_GOTO,        /* a: address */
     WIRE_CALL,        /* a: address; reply: struct tracer_call_place */
     WIRE_BACKTRACE,   /* a: depth; reply: struct tracer_frame[] */
-    WIRE_LOAD,        /* payload: path, NUL, symbol, NUL, data */
+    WIRE_LOAD,        /* a: it tells; payload: path, NUL, symbol, NUL, data */
     WIRE_LOAD_RESULT, /* reply a: what the function returned */
     WIRE_WRITE,       /* a: address; payload: the bytes */
     WIRE_BREAK_SET,   /* a: address, b: id; payload: struct code_program or nothing; reply a: the original byte */

@@ -302,7 +302,7 @@ static int do_load(struct request *request)
         return err_set(&request->err, -ESRCH, "process %d is not traced", request->message->id);
     if (!data++)
         return -EINVAL;
-    const struct tracer_load wanted = {request->bytes, symbol, data, (size_t)(end - data)};
+    const struct tracer_load wanted = {request->bytes, symbol, data, (size_t)(end - data), request->message->a != 0};
     return load_start(process, &wanted, &request->err);
 }
 

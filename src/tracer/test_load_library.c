@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What test_tracer_load.c brings into its targets. With OWN_MALLOC it looks like one that replaces malloc; with BLOCKS
- * its constructor takes until it is let go. */
+ * its constructor takes until it is let go. With MPI it has a function that waits, in a library that is named as MPI's.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,15 @@ __attribute__((visibility("default"))) void *malloc(size_t size);
 void *malloc(size_t size)
 {
     return calloc(1, size);
+}
+#endif
+
+#ifdef MPI
+__attribute__((visibility("default"))) void MPI_Test_wait(const _Atomic int *until);
+void MPI_Test_wait(const _Atomic int *until)
+{
+    while (!*until)
+        ;
 }
 #endif
 

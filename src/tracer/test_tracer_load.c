@@ -415,6 +415,70 @@ static void a_linker_at_work_is_left_alone(void **state)
     assert_int_equal(target_wait(pid), 0);
 }
 
+static void in_mpi(void)
+{
+    void *handle = dlopen(getenv("TEST_LOAD_MPI"), RTLD_NOW);
+    void (*wait)(const _Atomic int *) = (void (*)(const _Atomic int *))dlsym(handle, "MPI_Test_wait");
+    shared->ready = 1;
+    wait(&shared->go);
+    shared->counters[0] = 1;
+    while (!shared->stop)
+        ;
+    shared->go = 0;
+}
+
+/* A thread that is in MPI is met where it leaves it, before it does anything else. */
+static void a_thread_is_met_where_it_leaves_mpi(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    const struct test_load_data data = {.value = 1};
+    struct tracer_load wanted = {library("TEST_LOAD_LIBRARY"), "test_load", &data, sizeof data, true};
+    pid_t pid = target_start(in_mpi);
+    seize(pid);
+    for (int i = 0; i < 3; i++)
+        if (tracer_load(tracer, pid, &wanted, &err) != -EAGAIN || !strstr(err.text, "is inside MPI_Test_wait"))
+            fail_msg("%s", err.text);
+    shared->go = 1;
+    struct tracer_event event = next_event(TRACER_LOADABLE, 0);
+    assert_int_equal(event.tid, pid);
+    assert_int_equal(shared->counters[0], 0);
+    if (tracer_load(tracer, pid, &wanted, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(next_event(TRACER_LOADED, 0).result, 0);
+    tracer_release_hold(tracer, event.hold);
+    WAIT_FOR(shared->counters[0]);
+    shared->stop = 1;
+    next_event(TRACER_GONE, 0);
+    assert_int_equal(target_wait(pid), 0);
+}
+
+/* Nobody needs it any more: the breakpoint goes, by the next try, or by the release. */
+static void nobody_is_waited_for_in_the_end(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    const struct test_load_data data = {.value = 1};
+    struct tracer_load wanted = {library("TEST_LOAD_LIBRARY"), "test_load", &data, sizeof data, true};
+    for (int released = 0; released < 2; released++) {
+        pid_t pid = target_start(in_mpi);
+        seize(pid);
+        assert_int_equal(tracer_load(tracer, pid, &wanted, &err), -EAGAIN);
+        if (released)
+            tracer_release(tracer, pid);
+        else
+            assert_int_equal(load(pid, wanted.path, &data, &err), -EAGAIN);
+        shared->go = 1;
+        WAIT_FOR(shared->counters[0]);
+        shared->stop = 1;
+        if (!released)
+            next_event(TRACER_GONE, 0);
+        assert_int_equal(target_wait(pid), 0);
+        shared->stop = shared->go = 0;
+        shared->counters[0] = 0;
+    }
+}
+
 static void the_linker_says_why_not(void **state)
 {
     (void)state;
@@ -437,9 +501,16 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(busy_programs_run_on),        TEST(waiting_calls_wait_on),     TEST(signals_come_afterwards),
-        TEST(programs_outlive_the_tracer), TEST(bad_places_are_left_alone), TEST(a_linker_at_work_is_left_alone),
-        TEST(the_linker_says_why_not),     TEST(a_reader_gets_its_line),
+        TEST(busy_programs_run_on),
+        TEST(waiting_calls_wait_on),
+        TEST(signals_come_afterwards),
+        TEST(programs_outlive_the_tracer),
+        TEST(bad_places_are_left_alone),
+        TEST(a_linker_at_work_is_left_alone),
+        TEST(the_linker_says_why_not),
+        TEST(a_reader_gets_its_line),
+        TEST(a_thread_is_met_where_it_leaves_mpi),
+        TEST(nobody_is_waited_for_in_the_end),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -303,6 +303,7 @@ pid_t wait_unless(volatile int *flag, int *ret_status);
 void wait_abort(void *ucontext);
 
 /* ---- breakpoint.c ---- */
+#define BREAKPOINT_LOAD UINT64_MAX /* the id of load.c */
 int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const struct code_program *program,
                    uint8_t *ret_original, struct err *err);
 int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp); /* in a settled process */
@@ -404,6 +405,8 @@ int spawn_process(const char *bytes, size_t len, pid_t *ret_pid, struct err *err
 /* ---- load.c ---- */
 /* See tracer_load. Strings and data are copied. */
 int load_start(struct process *process, const struct tracer_load *wanted, struct err *err);
+/* At a breakpoint of its. */
+void load_arrived(struct thread *thread);
 /* A function that was called for it has returned, and the registers are what they were. */
 void load_returned(struct thread *thread, uint64_t result);
 void load_dropped(struct process *process); /* a call of its will never return here */

@@ -50,6 +50,7 @@ enum tracer_event_kind {
                            (rax),  args[0] (the low half of xmm0), args[1] (tracer_call_place.slot); held if that is
                            watched */
     TRACER_LOADED,      /* tracer_load has come to its end: see tracer_load_result; not held */
+    TRACER_LOADABLE,    /* the thread was waited for (tracer_load.tells), and it is time to try again; held */
     TRACER_LET_GO, /* of no process: while the monitor was stopped, args[0] threads that were held were let go on, and
                       args[1] events were not reported */
 };
@@ -165,6 +166,8 @@ struct tracer_load {
     const char *path, *symbol;
     const void *data; /* is copied onto the thread's stack: valid until the function returns */
     size_t data_size; /* up to TRACER_LOAD_DATA */
+    bool tells;       /* after -EAGAIN: a thread is waited for where it comes back to the program's code from where it
+                       * must not be, and TRACER_LOADABLE told then; until the next tracer_load, or once */
 };
 enum { TRACER_LOAD_DATA = 16384 };
 int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load, struct err *err);

@@ -33,6 +33,8 @@ static void tell(void *ctx)
     free(loading);
 }
 
+static void try_again(void *ctx);
+
 /* The process is given back unless something else needs it. */
 static void over(struct loading *loading, int code)
 {
@@ -48,21 +50,25 @@ static void over(struct loading *loading, int code)
         tell(loading);
 }
 
-static void attempt(void *ctx)
+/* Told that a thread has come, it is not to be told again before the next try at its time: a program that comes there
+ * all the time is not to be stopped all the time. */
+static void attempt(struct loading *loading, bool tells)
 {
-    struct loading *loading = ctx;
     struct process *process = loading->process;
     struct monitor *monitor = loading->monitor;
     struct err *err = &loading->err;
     *err = (struct err){0};
     monitor_enter(monitor);
-    loop_remove(loading->timer);
+    if (loading->timer)
+        loop_remove(loading->timer);
     loading->timer = NULL;
+    uint64_t passed_ns = clock_now_ns() - loading->began_ns;
+    loading->load.tells = tells && passed_ns < LOADING_NS;
     int code = tracing_seize(process, err);
     if (code == 0)
         code = tracer_load(monitor->tracer, process->pid, &loading->load, err);
-    if (code == -EAGAIN && clock_now_ns() - loading->began_ns < LOADING_NS) {
-        loading->timer = loop_add_timer(monitor->loop, loading->pause_ns, 0, attempt, loading);
+    if (code == -EAGAIN && passed_ns < LOADING_NS) {
+        loading->timer = loop_add_timer(monitor->loop, loading->pause_ns, 0, try_again, loading);
         if (loading->pause_ns < MOST_MS * UINT64_C(1000000))
             loading->pause_ns *= 2;
         code = loading->timer ? 0 : err_set(err, -ENOMEM, "out of memory");
@@ -75,6 +81,17 @@ static void attempt(void *ctx)
     if (code < 0)
         over(loading, code);
     monitor_leave(monitor);
+}
+
+static void try_again(void *ctx)
+{
+    attempt(ctx, true);
+}
+
+void loading_try(struct process *process)
+{
+    if (process->loading && process->loading->timer)
+        attempt(process->loading, false);
 }
 
 struct loading *loading_start(struct process *process, const struct tracer_load *load, loading_done_fn *fn, void *ctx,
@@ -94,7 +111,7 @@ struct loading *loading_start(struct process *process, const struct tracer_load 
                                     .ctx = ctx,
                                     .began_ns = clock_now_ns(),
                                     .pause_ns = FIRST_MS * UINT64_C(1000000)};
-        loading->timer = loop_add_timer(monitor->loop, 1, 0, attempt, loading);
+        loading->timer = loop_add_timer(monitor->loop, 1, 0, try_again, loading);
     }
     if (!loading || !loading->timer) {
         free(loading);

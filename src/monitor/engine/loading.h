@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bringing a library into an attached process (tracer_load): it is tried again and again until a moment is found at
- * which it is safe, for LOADING_NS at most; then the reason of the last refusal stands.
+ * which it is safe, for LOADING_NS at most; then the reason of the last refusal stands. Between two tries a thread is
+ * waited for where it comes back from a library to the program.
  */
 #ifndef SCRY_MONITOR_ENGINE_LOADING_H
 #define SCRY_MONITOR_ENGINE_LOADING_H
@@ -24,6 +25,9 @@ struct loading *loading_start(struct process *process, const struct tracer_load 
 /* Nobody waits for it any more: fn is not called, and ctx, strings and data are not used from now on. What has begun in
  * the process is not undone. */
 void loading_cancel(struct loading *loading);
+
+/* The tracer says that a thread has come to where it may be done. Nothing is being loaded: fine. */
+void loading_try(struct process *process);
 
 /* The tracer says that it is over; -errno: the process ended or was detached, or the tracer died. Nothing is being
  * loaded: fine. */

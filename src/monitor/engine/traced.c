@@ -192,6 +192,9 @@ static void translate(const struct sighting *seen)
     case TRACER_LOADED:
         loading_ended(seen->process, 0);
         break;
+    case TRACER_LOADABLE:
+        loading_try(seen->process);
+        break;
     case TRACER_GONE:
         loading_ended(seen->process, -ESRCH);
         free(seen->process->trace.breaks);
