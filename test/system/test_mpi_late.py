@@ -7,7 +7,7 @@ import os
 import mpitest
 import scrytest
 from mpiservicetest import EachMpiTest
-from scrytest import wait_until
+from scrytest import process_status, wait_until
 from servicetest import *
 
 
@@ -140,6 +140,38 @@ class Late(EachMpiTest):
             self.tell(fifo, "end")
             fifo.close()
         self.assertEqual(self.process.wait(timeout=60 * scrytest.SCALE), 0)
+
+    @mpitest.both
+    def test_from_one_call_into_the_next(self):
+        """A rank that is in MPI but for moments is met in such a moment."""
+        messages = 20
+        tokens, (zero, one), outs = self.messengers()
+        self.tell(zero, f"drain 1 5 {messages}")
+        receiver = self.pid_of_rank(tokens, 0)
+        wait_until(lambda: self.refusal(tokens[receiver]), 60)
+        number, reply = self.omis.send(f": mpi_load([{tokens[receiver]}])"), None
+        wait_until(lambda: process_status(receiver)["TracerPid"] != "0")
+        for sent in range(1, messages + 1):
+            self.tell(one, "send 0 5 1 1")
+            wait_until(lambda: self.times_said(outs[1], "sent") == sent, 30)
+            reply = reply or self.has_come(number)
+        self.assertTrue(reply and reply.ok(), str(reply))
+        for fifo in (zero, one):
+            self.tell(fifo, "end")
+            fifo.close()
+        self.assertEqual(self.process.wait(timeout=60 * scrytest.SCALE), 0)
+        self.assertTrue(self.said(outs[0], "drained"))
+
+    def has_come(self, number):
+        try:
+            return self.omis.reply(number, timeout=0.1)
+        except AssertionError:
+            return None
+
+    @staticmethod
+    def times_said(out, line):
+        with open(out, encoding="ascii") as file:
+            return file.read().split("\n").count(line)
 
     def pid_of_rank(self, tokens, rank):
         names = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}
