@@ -314,7 +314,6 @@ int mpi_messages_load(struct mpi_messages **ret_messages, struct trace *const *t
 
 static void ignore_problem(void *ctx, const char *text)
 {
-    (void)ctx;
     (void)text; /* the functions' part of the report tells them */
 }
 

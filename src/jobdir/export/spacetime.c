@@ -164,9 +164,6 @@ static void keep_call(struct gathering *gathering, struct spacetime_lane *lane, 
 
 static void enter(void *ctx, struct call *call, const struct trace_event *event)
 {
-    (void)ctx;
-    (void)call;
-    (void)event;
 }
 
 static double in_window(const struct spacetime *spacetime, int64_t from, int64_t to)
@@ -242,9 +239,6 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
 
 static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
-    (void)ctx;
-    (void)innermost;
-    (void)event;
 }
 
 /* ---- the picture ---- */

@@ -16,33 +16,9 @@
 #include "jobdir/export/export.h"
 #include "jobdir/export/replay.h"
 #include "jobdir/report/functions.h"
-#include "jobdir/trace/test_trace.h"
+#include "jobdir/trace/test_trace_events.h"
 
 enum { START = 1000 }; /* wall time of tick 0, as made_trace has it */
-
-struct place {
-    char root[64], dir[256];
-    struct made made;
-    struct trace *trace;
-};
-
-static inline int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof *place);
-    made_root(place->root, place->dir);
-    *state = place;
-    return 0;
-}
-
-static inline int tear_down(void **state)
-{
-    struct place *place = *state;
-    made_root_remove(place->root);
-    made_done(&place->made);
-    trace_close(place->trace);
-    free(place);
-    return 0;
-}
 
 /* main calls solve(5), through before which is not recorded, and again: once it calls norm, then it is unwound from
  * step; main never returns. */

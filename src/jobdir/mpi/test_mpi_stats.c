@@ -28,7 +28,6 @@ static char dir[64];
 
 static int start(void **state)
 {
-    (void)state;
     area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     strcpy(dir, "/tmp/scry-mpi-stats-XXXXXX");
     if (area == MAP_FAILED || !mkdtemp(dir))
@@ -40,7 +39,6 @@ static int start(void **state)
 static int stop(void **state)
 {
     char command[128];
-    (void)state;
     arena_done(&arena);
     munmap(area, MPIA_AREA_SIZE);
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -78,7 +76,6 @@ static const struct mpi_stats_distribution *distribution(const struct mpi_stats 
 
 static void test_counts(void **state)
 {
-    (void)state;
     fill();
     struct mpi_stats stats = take(START + 6001);
     assert_int_equal(stats.rank, 0);
@@ -128,7 +125,6 @@ static void test_counts(void **state)
 
 static void test_distributions(void **state)
 {
-    (void)state;
     fill();
     struct mpi_stats stats = take(0);
     const struct mpi_stats_distribution *latency = distribution(&stats, "MPI_Send.latency");
@@ -154,7 +150,6 @@ static void test_distributions(void **state)
 static void test_resolutions(void **state)
 {
     struct mpi_area *head = area;
-    (void)state;
     fake_area_start(area, 0, 1, 77, START);
     atomic_store(&head->bits, (uint32_t)MPIA_BITS_MOST);
     uint64_t at = START;
@@ -180,7 +175,6 @@ static void test_resolutions(void **state)
 static void test_open_call(void **state)
 {
     struct mpi_area *head = area;
-    (void)state;
     fill();
     head->finalize_enter = 0;
     fake_area_enter(area, 0, &(struct fake_call){CALL_MPI_Recv, 3, 9, 8, START + 6001, 0, SITE + 128});
@@ -229,7 +223,6 @@ static void test_last_call(void **state)
 
 static void test_finalized(void **state)
 {
-    (void)state;
     fill();
     fake_area_finalize(area, START + 6001, START + 7001);
     struct mpi_stats stats = take(START + 100000);
@@ -241,7 +234,6 @@ static void test_finalized(void **state)
 /* What other threads than the rank do is counted with all, and apart; also of those that share the last block. */
 static void test_other_threads(void **state)
 {
-    (void)state;
     fill();
     fake_area_thread(area, 1, 78, START);
     struct mpi_thread *shared = fake_area_thread(area, MPIA_THREADS - 1, 79, START);
@@ -288,7 +280,6 @@ static void test_other_threads(void **state)
 static void test_resets(void **state)
 {
     struct mpi_area *head = area;
-    (void)state;
     fill();
     assert_int_equal(take(0).resets, 0);
     atomic_store(&head->reset_at, START + 3000);
@@ -303,7 +294,6 @@ static void test_paused(void **state)
 {
     struct mpi_area *head = area;
     struct mpi_outermost *clock;
-    (void)state;
     fill();
     clock = &mpi_thread_at(area, 0)->outermost;
     assert_int_equal(take(START + 6001).paused_ns, 0);
@@ -320,7 +310,6 @@ static void test_paused(void **state)
 
 static void test_requests(void **state)
 {
-    (void)state;
     fill();
     fake_area_request(area, 0x7f0000001000, CALL_MPI_Irecv, MPIA_RANK_ANY, MPIA_TAG_ANY, 64, START + 5000);
     fake_area_request(area, 5, CALL_MPI_Isend, 2, 1, 32, START + 5500);
@@ -341,7 +330,6 @@ static void test_no_area(void **state)
 {
     struct mpi_area *head = area;
     struct mpi_stats stats;
-    (void)state;
     head->calls_hash++;
     assert_int_equal(mpi_stats_take(&stats, area, 0, &arena), -EBADMSG);
     head->calls_hash--;
@@ -356,7 +344,6 @@ static _Atomic bool stop_calling;
 static void *call_all_the_time(void *ctx)
 {
     uint64_t at = START;
-    (void)ctx;
     while (!atomic_load(&stop_calling)) {
         fake_area_call(area, 0, &(struct fake_call){CALL_MPI_Send, 1, 3, 8, at + 10, at + 20, SITE});
         at += 20;
@@ -368,7 +355,6 @@ static void test_concurrent(void **state)
 {
     pthread_t thread;
     uint64_t last = 0;
-    (void)state;
     fake_area_start(area, 0, 4, 77, START);
     atomic_store(&stop_calling, false);
     assert_int_equal(pthread_create(&thread, NULL, call_all_the_time, NULL), 0);
@@ -400,7 +386,6 @@ static void test_round_trip(void **state)
     struct mpi_stats_set set;
     struct err err = {.text = ""};
     char path[128];
-    (void)state;
     fill();
     fake_area_request(area, 0x7f0000001000, CALL_MPI_Irecv, MPIA_RANK_ANY, MPIA_TAG_ANY, 64, START + 5000);
     struct mpi_comm *half = mpi_comm_at(area, 1);
@@ -468,7 +453,6 @@ static void test_old_distributions_go(void **state)
 {
     struct err err = {.text = ""};
     char path[160];
-    (void)state;
     fill();
     struct mpi_stats stats = take(0);
     assert_int_equal(mpi_stats_write(&stats, dir, 0, &err), 0);
@@ -497,7 +481,6 @@ static void test_unreadable_ones(void **state)
     struct err err = {.text = ""};
     struct buf text = BUF_INIT;
     char path[160], other[200];
-    (void)state;
     assert_int_equal(mpi_stats_read(&set, dir, &err), -ENOENT);
     fill();
     struct mpi_stats stats = take(0);
@@ -557,7 +540,6 @@ static void test_wrong_values(void **state)
         {"{\"version\":1,\"communicators\":{\"columns\":[\"size\",\"ranks\"],\"rows\":[[4000000000,null]]}}",
          "communicators.ranks"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct mpi_stats stats;
         struct err err = {.text = ""};

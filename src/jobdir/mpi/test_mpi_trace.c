@@ -233,7 +233,6 @@ static void test_values(void **state)
                 {"root = -4, color = -1, key = -2", "root = MPI_ROOT, color = -1, key = -2"},
                 {"dest = -12, tag = -1...", "dest = -12, tag = -1..."},
                 {"= , = ,", "= , = ,"}};
-    (void)state;
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
         buf_puts(&text, "f(");

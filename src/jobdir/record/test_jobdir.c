@@ -464,7 +464,6 @@ static void test_find(void **state)
 
 static void test_find_named(void **state)
 {
-    (void)state;
     char path[256];
     struct err err = {0};
     make_named("20260101T000000-h-1-aaaaaa", 5, "solver");

@@ -10,11 +10,14 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/mpi_report.h"
 #include "shm/mpi_told.h"
 
 enum { US = 1000, MS = 1000 * US, SECOND = 1000 * MS, ROOM = 8 };
+
+DEFINE_FREEP(mpi_report, mpi_report_free)
 
 /* So many ranks that ran for a second, of which a tenth in a barrier. */
 static struct mpi_report *made(int32_t count)
@@ -141,13 +144,12 @@ static void wait_in_other_thread(struct mpi_stats *stats)
 /* Their calls are said apart: no part of the rank's time in MPI is more than all of it. */
 static void test_other_threads(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(2);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     wait_in_other_thread(&report->set.ranks[0]);
     wait_in_other_thread(&report->set.ranks[1]);
     report->set.ranks[1].sites[0].others_count = 1; /* one of two threads that came there */
     report->set.ranks[1].sites[0].others_ns = 50 * MS;
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, "10.0 % of the ranks' time in MPI");
     check_has(&text, "  120 calls of other threads took 1.80 s; ");
     check_has(&text, "  max   in MPI      others  ranks  where\n");
@@ -158,35 +160,28 @@ static void test_other_threads(void **state)
     assert_non_null(
         strstr(line_of(&text, "\n  calls of other threads"), " 120           -           -      1.80 s     15.0 ms"));
     assert_int_equal(report->others_ns, 1800 * MS);
-    buf_done(&text);
-    struct buf one = text_of(report, 1);
+    _cleanup_(buf_done) struct buf one = text_of(report, 1);
     assert_non_null(
         strstr(line_of(&one, "\n  calls of other threads"), " 60           -           -      900 ms     15.0 ms"));
-    buf_done(&one);
     struct buf summary = BUF_INIT;
     mpi_report_summary(&summary, report);
     buf_putc(&summary, '\0');
     check_has(&summary, "10.0 % of the ranks' time in MPI, without ");
     buf_done(&summary);
-    mpi_report_free(report);
 }
 
 static void test_one_thread(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(2);
-    struct buf text = text_of(report, -1);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has_not(&text, "other");
     check_has(&text, " 100.00 %      2  all (solver.c:7)");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* Both groups have made it of what they call differently: two halves of the world. */
 static void test_merged(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(4);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(4);
     for (uint32_t i = 0; i < 4; i++) {
         struct mpi_stats *stats = &report->set.ranks[i];
         stats->comms[1] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
@@ -228,60 +223,49 @@ static void test_merged(void **state)
         assert_int_equal(comm->ranks, strcmp(name, "half") == 0 ? 2 : 4);
     }
     assert_int_equal(merged, 1);
-    mpi_report_free(report);
 }
 
 static void test_resets(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(3);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
     for (uint32_t i = 0; i < 2; i++) {
         report->set.ranks[i].resets = 1 + i;
         report->set.ranks[i].reset_ns = 250 * MS + i * MS;
     }
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text,
               "  counting began anew on 2 ranks (MPI_Pcontrol(2), or a tool), up to 2 times, the last time 251 ms "
               "after MPI_Init: ");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 static void test_freed(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(3);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
     report->set.ranks[1].receives_freed = 2;
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text,
               "  2 receives were given up by MPI_Request_free, on rank 1: what was received is not known, and in none "
               "of these numbers\n");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* What is sent and received stands with the calls, and is not known of the time from begin to completion. */
 static void test_completions(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(1);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(1);
     struct mpi_stats *stats = &report->set.ranks[0];
     stats->spans[stats->span_count++] = (struct mpi_stats_row){
         .call = CALL_MPI_Irecv, .count = 2, .total_ns = 4 * MS, .min_ns = MS, .max_ns = 3 * MS, .args_bytes = 4096};
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, "total     average arguments      sent  received\n");
     check_has(&text,
               "\nBegun until completed              count         min         max       total     average arguments\n");
     assert_null(strstr(line_of(&text, "MPI_Irecv"), "0 B"));
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* Who died first stands first, with what it was in: the others were killed for it. */
 static void test_deaths(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(3);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
     struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 6 << 8},
                                   {.pid = 100, .end = 1.625, .status = 15},
                                   {.pid = 101, .end = 1.75, .status = JOB_STATUS_UNKNOWN}};
@@ -297,7 +281,7 @@ static void test_deaths(void **state)
                                   .site = report->set.ranks[2].sites[0]};
     assert_int_equal(mpi_report_add_up(report), 0);
     assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text,
               "\n  rank 2 exited with status 6 without MPI_Finalize, the first of 3 ranks that ended without "
               "MPI_Finalize\n"
@@ -305,16 +289,13 @@ static void test_deaths(void **state)
               "on MPI_COMM_WORLD, all (solver.c:7), 1.500 s after the start: the first\n"
               "  rank 0 (n, process 100): killed by SIGTERM, 1.625 s after the start\n"
               "  rank 1 (n, process 101): died without MPI_Finalize, 1.750 s after the start\n");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* One that still went through its end when the records did is not the first; unless records were lost. */
 static void test_death_later_than_the_records(void **state)
 {
-    (void)state;
     for (int lost = 0; lost < 2; lost++) {
-        struct mpi_report *report = made(3);
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
         struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 9}, {.pid = 100, .end = 1.625, .status = 15}};
         struct job_process last = {.pid = 101, .end = -1};
         struct job_model model = {.ended = ended, .ended_count = 2, .warnings = json_array()};
@@ -325,13 +306,11 @@ static void test_death_later_than_the_records(void **state)
             report->set.ranks[i].state = MPIA_RUNNING;
         assert_int_equal(mpi_report_add_up(report), 0);
         assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
-        struct buf text = text_of(report, -1);
+        _cleanup_(buf_done) struct buf text = text_of(report, -1);
         check_has(&text,
                   lost ? "\n  3 ranks ended without MPI_Finalize\n"
                        : "\n  rank 2 was killed by SIGKILL, the first of 3 ranks that ended without MPI_Finalize\n");
         check_has(&text, "\n  rank 1 (n, process 101): died without MPI_Finalize\n");
-        buf_done(&text);
-        mpi_report_free(report);
         HASH_CLEAR(hh, model.alive);
         json_decref(model.warnings);
     }
@@ -339,8 +318,7 @@ static void test_death_later_than_the_records(void **state)
 
 static void test_paused(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(3);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
     static struct mpi_stats_row init = {.call = CALL_MPI_Init, .count = 1};
     for (size_t i = 0; i < 3; i++) {
         report->set.ranks[i].rows = &init;
@@ -358,26 +336,21 @@ static void test_paused(void **state)
     check_has(&text, "\n  1 rank came out of MPI_Init before counting began ");
     check_has(&text, "\n  counting was off for 40.0 ms of the ranks' time together");
     buf_done(&text);
-    mpi_report_free(report);
 }
 
 static void test_errors(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(4);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(4);
     report->set.ranks[0].threads[0].errors = 1;
     report->set.ranks[2].threads[0].errors = 2;
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, "\n  3 calls returned an error, on ranks 0,2\n");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* They are counted as they started, whatever their launcher calls them; messages between them are no ranks'. */
 static void test_programs(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(3);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
     for (size_t i = 0; i < 3; i++) {
         struct mpi_stats *stats = &report->set.ranks[i];
         stats->namespace = i < 2 ? "a" : "b";
@@ -397,7 +370,7 @@ static void test_programs(void **state)
                                                   .got_count = i < 2 ? 2 : 0,
                                                   .got_bytes = i < 2 ? 200 : 0};
     }
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text,
               "\nMPI: 3 ranks of 2 programs\n  program 1: 1 rank of solver under MPICH, MPI_THREAD_SINGLE\n"
               "  program 2: 2 ranks of solver, viewer under MPICH, MPI_THREAD_SINGLE, started by MPI_Comm_spawn\n");
@@ -415,54 +388,45 @@ static void test_programs(void **state)
     check_has(&text, "  all of program 2\n");
     assert_int_equal(report->world_of[0], 0);
     assert_int_equal(report->set.ranks[0].pid, 102);
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 static void test_one_sided(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(2);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     struct mpi_stats *stats = &report->set.ranks[1];
     stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
     stats->peer_count = 2;
     stats->peers[0] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Put, .sent_count = 3, .sent_bytes = 300};
     stats->peers[1] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Get, .got_count = 1, .got_bytes = 64};
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, "\nBytes of one-sided operations, origin (down) and target (across)\n               0         1\n"
                      "     0         .         .\n     1     364 B         .\n");
     check_has_not(&text, "Messages of the user, from");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* Without clocks there is no percentage; long names are whole. */
 static void test_sessions(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(1);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(1);
     struct mpi_stats *stats = &report->set.ranks[0];
     stats->state = MPIA_LOADED;
     stats->thread_count = 0;
     stats->rows[stats->row_count++] = (struct mpi_stats_row){.call = CALL_MPI_Session_init, .count = 1, .total_ns = MS};
     stats->rows[stats->row_count++] =
         (struct mpi_stats_row){.call = CALL_MPI_Group_from_session_pset, .count = 1234567890, .total_ns = MS};
-    struct buf text = text_of(report, -1);
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, "their time in MPI is not known");
     check_has(&text, "has sessions, no MPI_Init: only counted\n");
     check_has(&text, "\n  MPI_Group_from_session_pset 1234567890 ");
     check_has(&text, "\n  MPI_Session_init                     1 ");
     check_has(&text, "      100 ms        -      1  all (solver.c:7)\n");
     check_has_not(&text, "%");
-    buf_done(&text);
-    mpi_report_free(report);
 }
 
 /* A rank that hangs, and was killed: the time has a name. */
 static void test_open(void **state)
 {
-    (void)state;
-    struct mpi_report *report = made(2);
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     for (size_t i = 0; i < 2; i++) {
         struct mpi_stats *stats = &report->set.ranks[i];
         struct mpi_stats_now *now = &stats->threads[0].now;
@@ -508,7 +472,6 @@ static void test_open(void **state)
     text = text_of(report, 1);
     check_has(&text, "  MPI_Recv  ");
     buf_done(&text);
-    mpi_report_free(report);
 }
 
 int main(void)

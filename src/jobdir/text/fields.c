@@ -329,11 +329,10 @@ static size_t put_column(struct buf *out, const struct field_column *column, con
     return columns + behind + over - width;
 }
 
-static void end_line(struct buf *out, size_t start)
+static void trim(struct buf *out, size_t start)
 {
     while (out->len > start && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
-    buf_putc(out, '\n');
 }
 
 /* The first heading is the table's: it begins with the line. */
@@ -348,7 +347,8 @@ static void put_title(struct buf *out, const struct field *fields, const char *t
             column = (struct field_column){.width = -column.gap - (column.width < 0 ? -column.width : column.width)};
         over = put_column(out, &column, heading, true, !i, over);
     }
-    end_line(out, start);
+    trim(out, start);
+    buf_putc(out, '\n');
 }
 
 void fields_title(struct buf *out, const struct field *fields, const void *all)
@@ -365,11 +365,14 @@ void fields_row(struct buf *out, const struct field *fields, const void *row, co
         const struct field_column *column = &cells[i].field->column;
         buf_clear(&text);
         put_cell(&text, &cells[i], all);
+        if (!column->gap && !column->width)
+            trim(out, start);
         over = put_column(out, column, text.data ? text.data : "", column->whole, !i, over);
         out->failed |= text.failed;
     }
     buf_done(&text);
-    end_line(out, start);
+    trim(out, start);
+    buf_putc(out, '\n');
 }
 
 void fields_table(struct buf *out, const struct field_table *table, const void *rows, size_t count, size_t size,

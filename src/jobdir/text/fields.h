@@ -77,7 +77,9 @@ struct field {
     /* The column of a table. Columns stand in the order of their numbers; 0: none. Of a part the columns of its fields
      * stand among the others; of an object too, if it has a number itself. */
     struct field_column {
-        int place, gap, width; /* so many spaces before it; width < 0: to the left, cut if it is longer; 0: the last */
+        /* So many spaces before it; width < 0: to the left, cut if it is longer; 0: the last. Without both, the last
+         * one stands right behind the text before it. */
+        int place, gap, width;
         const char *heading;
         const char *none; /* in place of what is null in JSON, or has no row */
         bool zero;        /* 0 is shown as that, too */

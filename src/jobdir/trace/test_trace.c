@@ -83,14 +83,12 @@ static void test_nesting(void **state)
     made_exit(made, 1000000000001);
     made_count(made, 1000000000002, RECORD_THINNED, 3);
     made_exit(made, 1000000000003);
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place,
-          "1000 7 0 +main <-\n1002 7 1 +solve <main v5 c42\n1010 7 2 +step <solve\n1020 7 2 -step returned 10\n"
-          "1030 7 1 -solve returned 28 v9\n1040 7 1 mark abc\n1000000000000 7 1 +? <main\n"
-          "1000000000001 7 1 -? returned 1\n1000000000002 7 1 thinned step\n"
-          "1000000000003 7 0 -main returned 999999999003\n",
-          "/.functions: nothing about function 99: the file was longer\n");
+    check_stream(place,
+                 "1000 7 0 +main <-\n1002 7 1 +solve <main v5 c42\n1010 7 2 +step <solve\n1020 7 2 -step returned 10\n"
+                 "1030 7 1 -solve returned 28 v9\n1040 7 1 mark abc\n1000000000000 7 1 +? <main\n"
+                 "1000000000001 7 1 -? returned 1\n1000000000002 7 1 thinned step\n"
+                 "1000000000003 7 0 -main returned 999999999003\n",
+                 "/.functions: nothing about function 99: the file was longer\n");
 }
 
 static void test_packets(void **state)
@@ -109,13 +107,11 @@ static void test_packets(void **state)
     made_begin(made, 7, 300);
     made_exit_with(made, 310, 3, 230, 2, 1);
     made_exit_of(made, 320, 4, 90); /* never seen */
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place,
-          "100 7 0 +main <-\n110 7 1 +solve <main\n115 7 2 +step <solve\n200 7 3 gap 4\n210 7 3 +norm <step\n"
-          "211 7 3 -norm returned 1\n220 7 2 -step lost 105\n220 7 1 -solve returned 110\n230 7 1 +step <main\n"
-          "310 7 1 -step returned 80 v1\n320 7 0 -main lost 220\n320 7 0 -norm returned 230 alone\n",
-          "");
+    check_stream(place,
+                 "100 7 0 +main <-\n110 7 1 +solve <main\n115 7 2 +step <solve\n200 7 3 gap 4\n210 7 3 +norm <step\n"
+                 "211 7 3 -norm returned 1\n220 7 2 -step lost 105\n220 7 1 -solve returned 110\n230 7 1 +step <main\n"
+                 "310 7 1 -step returned 80 v1\n320 7 0 -main lost 220\n320 7 0 -norm returned 230 alone\n",
+                 "");
 }
 
 static void test_unwinding(void **state)
@@ -138,14 +134,12 @@ static void test_unwinding(void **state)
     buf_put_u32(&made->records, 1);
     buf_put_u64(&made->records, 0xdead);
     buf_put_u64(&made->records, 0x1210);
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place,
-          "100 7 0 +main <-\n110 7 1 +solve <main\n120 7 2 +step <solve\n130 7 2 -step unwound 10\n"
-          "130 7 1 -solve unwound 20\n140 7 1 +solve <main\n150 7 1 -solve lost 10\n170 7/5 0 +norm <-\n"
-          "190 7 1 +step <main\n200 7 2 signal 11 dead\n200 7/5 0 -norm open 30\n200 7 1 -step open 10\n"
-          "200 7 0 -main open 100\n",
-          "");
+    check_stream(place,
+                 "100 7 0 +main <-\n110 7 1 +solve <main\n120 7 2 +step <solve\n130 7 2 -step unwound 10\n"
+                 "130 7 1 -solve unwound 20\n140 7 1 +solve <main\n150 7 1 -solve lost 10\n170 7/5 0 +norm <-\n"
+                 "190 7 1 +step <main\n200 7 2 signal 11 dead\n200 7/5 0 -norm open 30\n200 7 1 -step open 10\n"
+                 "200 7 0 -main open 100\n",
+                 "");
 }
 
 /* Calls that are open when the process ends took until then, in whatever thread. */
@@ -246,10 +240,9 @@ static void test_time_never_goes_back(void **state)
     made_enter(made, 1100, 2);
     buf_put_u32(&made->records, 1090u << 5 | RECORD_EXIT);
     made_exit(made, 1200);
-    made_end(made);
-    made_stream(made, place->dir, "stream-0000");
-    check(place, "1000 7 0 +main <-\n1100 7 1 +solve <main\n1100 7 1 -solve returned 0\n1200 7 0 -main returned 200\n",
-          "");
+    check_stream(place,
+                 "1000 7 0 +main <-\n1100 7 1 +solve <main\n1100 7 1 -solve returned 0\n1200 7 0 -main returned 200\n",
+                 "");
 }
 
 static void test_damage(void **state)

@@ -10,6 +10,7 @@ struct place {
     char root[64], dir[256];
     struct made made;
     struct buf problems;
+    struct trace *trace; /* closed at the end; NULL: none */
 };
 
 static inline int set_up(void **state)
@@ -26,6 +27,7 @@ static inline int tear_down(void **state)
     made_root_remove(place->root);
     made_done(&place->made);
     buf_done(&place->problems);
+    trace_close(place->trace);
     free(place);
     return 0;
 }
@@ -104,6 +106,14 @@ static inline void check(struct place *place, const char *expected, const char *
     trace_cursor_free(cursor);
     trace_close(trace);
     buf_done(&out);
+}
+
+/* Ends the packet, and checks the trace of this one stream. */
+static inline void check_stream(struct place *place, const char *expected, const char *problems)
+{
+    made_end(&place->made);
+    made_stream(&place->made, place->dir, "stream-0000");
+    check(place, expected, problems);
 }
 
 /* A packet in which main calls solve, and that calls step. */

@@ -23,7 +23,6 @@ static char dir[64];
 
 static int make_dir(void **state)
 {
-    (void)state;
     strcpy(dir, "/tmp/scry-trace-XXXXXX");
     return mkdtemp(dir) ? 0 : -1;
 }
@@ -31,7 +30,6 @@ static int make_dir(void **state)
 static int remove_dir(void **state)
 {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     return system(command);
 }
@@ -109,7 +107,6 @@ static size_t occurrences(const char *text, const char *what)
 
 static void test_babeltrace(void **state)
 {
-    (void)state;
     struct trace_writer *writer = new_writer();
     uint32_t one, two, three, again, function = 7, other = 8, unknown = 9, lost = 3;
     assert_string_equal(strrchr(trace_writer_path(writer), '/'), "/42-0");
@@ -176,7 +173,6 @@ static void test_babeltrace(void **state)
 /* More than babeltrace2 can take in a reasonable time: the rest is there as numbers and bytes. */
 static void test_many_names(void **state)
 {
-    (void)state;
     enum { FUNCTIONS = 4001, LAYOUTS = 1001 };
     struct trace_writer *writer = new_writer();
     uint32_t stream, first = 0, last = FUNCTIONS - 1;
@@ -218,7 +214,6 @@ static void test_many_names(void **state)
 /* The directory is gone: told once, then nothing is written. */
 static void test_failing(void **state)
 {
-    (void)state;
     struct trace_writer *writer = new_writer();
     uint32_t stream;
     char command[256];
@@ -235,7 +230,6 @@ static void test_failing(void **state)
 
 static void test_incarnations(void **state)
 {
-    (void)state;
     struct trace_writer *first = new_writer(), *second = new_writer();
     assert_string_equal(strrchr(trace_writer_path(first), '/'), "/42-0");
     assert_string_equal(strrchr(trace_writer_path(second), '/'), "/42-1");

@@ -3,7 +3,6 @@
 #include "jobdir/trace/trace.h"
 
 #include <errno.h>
-#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
