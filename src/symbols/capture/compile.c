@@ -387,7 +387,7 @@ static int emit_caller(struct site *site, uint64_t here)
     buf_puts(&emitter.text, "caller");
     put_function_name(&emitter.text, &site->scope);
     buf_putc(&emitter.text, '(');
-    scopes_parameters(&site->scope, emit_local, site);
+    scopes_parameters(compiler, &site->scope, emit_local, site);
     scopes_locals(compiler, &site->scope, site->pc, emit_local, site);
     buf_putc(&emitter.text, ')');
     int r = hand_over(site);
@@ -519,6 +519,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
                       .param_count = param_count};
     struct address_range ranges[RANGES_MAX];
     site_codes_limit(compiler);
+    variables_limit(compiler);
     if (compiler->code.slot_count == 0 && !compiler->code.enter) {
         tell(&job, address, "nothing in this file calls hooks: compile it with -finstrument-functions");
         return 0;

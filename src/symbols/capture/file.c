@@ -88,6 +88,7 @@ void capture_compiler_free(struct capture_compiler *compiler)
         free(site);
     }
     site_codes_done(compiler);
+    variables_done(compiler);
     scopes_done(compiler);
     statics_done(compiler);
     memo_done(&compiler->memo);

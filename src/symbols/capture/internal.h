@@ -12,7 +12,8 @@
  *     capture_arithmetic, capture_vector    what arithmetic computes
  *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
- *     capture_scopes   functions, inlined instances, variables in scope
+ *     capture_scopes   functions
+ *     capture_variables    inlined instances, variables in scope
  *     capture_places, capture_result, capture_bounds   where variables, results and bounds of arrays are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
  *     capture_memo     what pointers lead to, compiled once
@@ -528,9 +529,11 @@ struct capture_compiler {
     struct memo memo;
     struct share_entry *shared; /* blocks that were given out */
     struct layout_entry *layouts;
-    struct site_entry *call_sites; /* that were given out */
-    struct code_entry *codes;      /* functions that were decoded */
-    size_t codes_size;             /* bytes */
+    struct site_entry *call_sites;  /* that were given out */
+    struct code_entry *codes;       /* functions that were decoded */
+    size_t codes_size;              /* bytes */
+    struct content_entry *contents; /* scopes that were read */
+    size_t contents_size;
 };
 
 /* The function that holds an address of the file. */
@@ -544,9 +547,11 @@ uint64_t scopes_entry(struct capture_compiler *compiler, Dwarf_Die *function);
 void scopes_done(struct capture_compiler *compiler);
 size_t scopes_ranges(struct capture_compiler *compiler, Dwarf_Die *function, struct address_range *ret_ranges,
                      size_t max);
+
+/* ---- capture/variables.c ---- */
+
 /* Both are instances of one function. */
 bool scopes_same(Dwarf_Die *a, Dwarf_Die *b);
-bool scopes_holds(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc);
 /* What is around an inlined instance that holds pc: another one, or the function itself. */
 void scopes_around(struct capture_compiler *compiler, Dwarf_Die *function, uint64_t pc, Dwarf_Die *inlined,
                    Dwarf_Die *ret_around);
@@ -557,9 +562,13 @@ bool scopes_inlined(struct capture_compiler *compiler, Dwarf_Die *function, uint
 /* name: NULL for what has none. */
 typedef void scopes_variable_fn(void *ctx, Dwarf_Die *variable, const char *name);
 /* Parameters, in order; those of a C++ parameter pack to which the compiler gives no names are called "...". */
-void scopes_parameters(Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx);
+void scopes_parameters(struct capture_compiler *compiler, Dwarf_Die *scope, scopes_variable_fn *fn, void *ctx);
 /* Local variables in scope at pc, outer ones first, without what an inner one hides. */
 void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t pc, scopes_variable_fn *fn, void *ctx);
+
+/* What was read of scopes; variables_limit() drops it if it is too much. */
+void variables_limit(struct capture_compiler *compiler);
+void variables_done(struct capture_compiler *compiler);
 
 /* ---- dwarf_location.c ---- */
 

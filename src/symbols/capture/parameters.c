@@ -165,7 +165,7 @@ static void place_parameters(struct site *site)
 void site_find_parameters(struct site *site, bool by_abi)
 {
     site->by_abi = by_abi && has_usual_convention(&site->scope) && !die_is_fortran(&site->scope);
-    scopes_parameters(&site->scope, add_parameter, site);
+    scopes_parameters(site->job->compiler, &site->scope, add_parameter, site);
     if (site->by_abi)
         place_parameters(site);
     bool believed = true;

@@ -387,7 +387,7 @@ static void list_all(struct variable_job *job, struct buf *out)
         Dwarf_Die scope;
         if (!job->frames[i].known || !variable_scope(job, &job->frames[i], &listing.at, &scope))
             continue;
-        scopes_parameters(&scope, list_variable, &listing);
+        scopes_parameters(listing.at.module->compiler, &scope, list_variable, &listing);
         scopes_locals(listing.at.module->compiler, &scope, listing.at.pc, list_variable, &listing);
     }
     helper_line(out, "done", NULL);

@@ -91,7 +91,7 @@ static bool find_in_scope(struct variable_found *at, Dwarf_Die *scope, struct lo
 {
     scopes_locals(at->module->compiler, scope, at->pc, match, lookup);
     if (!lookup->found)
-        scopes_parameters(scope, match, lookup);
+        scopes_parameters(at->module->compiler, scope, match, lookup);
     return lookup->found;
 }
 
