@@ -49,15 +49,16 @@ class Late(EachMpiTest):
 
     @mpitest.both
     def test_library_calls(self):
+        """A request for them brings the interposer."""
         tokens = self.told()
         event = 'thread_has_ended_lib_call([], "MPI_*") : print([$proc, $call, $bytes, $received])'
         number, csr = self.define(event)
         self.omis.send(f": csr_enable([{csr}])")
-        refusal = self.omis.reply(number, timeout=30)
-        self.assertIn("mpi_load", str(refusal))
-        self.assertTrue(self.ask(": mpi_load([])").ok())
+        self.assertTrue(self.ask(": mpi_load([])").ok())  # that brings it about, and this waits for it
         self.assertTrue(self.ask(": mpi_load([])").ok())  # they have it
         counted = self.run_to_end()
+        ready = [self.armed(number) for _ in tokens]
+        self.assertTrue(all(reply.ok() for reply in ready), str(ready))
         told = []
         self.omis.request(': print(["all"])', 30)
         for reply in self.omis.waiting:
@@ -69,6 +70,10 @@ class Late(EachMpiTest):
         self.assertEqual(sum(int(row[3]) for row in told if row[1] == '"MPI_Recv"'), counted[0]["bytes"])
         self.assertEqual(len([row for row in told if row[1] == '"MPI_Barrier"']), 2 * counted[0]["barriers"])
         self.assertEqual({row[0] for row in told}, set(tokens.values()))
+
+    def armed(self, number):
+        """What is said when a request is, or cannot be, in force in a process."""
+        return self.omis.reply(number, lambda reply: reply.status() == ENABLED and reply.objects(), timeout=30)
 
     def messengers(self):
         self.folder = self.box.path("work", "messenger")
@@ -133,6 +138,9 @@ class Late(EachMpiTest):
         self.tell(zero, "recv 1 5")
         receiver = self.pid_of_rank(tokens, 0)
         wait_until(lambda: self.refusal(tokens[receiver]), 60)
+        number, csr = self.define(f'thread_has_ended_lib_call([{tokens[receiver]}], "MPI_*") : print([$call])')
+        self.omis.send(f": csr_enable([{csr}])")
+        self.assertRegex(str(self.armed(number)), r"no moment was found .* is inside P?MPI_Recv")
         self.tell(one, "send 0 5 10 1")
         wait_until(lambda: self.said(outs[0], "got 1 5 10 1"), 30)
         self.assertTrue(self.ask(f": mpi_load([{tokens[receiver]}])", timeout=30).ok())
@@ -196,6 +204,9 @@ class Late(EachMpiTest):
         self.variables = {"SCRY": "off"}
         tokens = self.told()
         self.refused(": mpi_load([])", UNSUPPORTED_SERVICE, "SCRY=off is set")
+        number, csr = self.define('thread_has_ended_lib_call([], "MPI_*") : print([$call])')
+        self.omis.send(f": csr_enable([{csr}])")
+        self.assertIn("SCRY=off is set", str(self.armed(number)))
         self.assertEqual(len(tokens), 2)
         self.run_to_end()
 

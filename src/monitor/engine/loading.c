@@ -126,6 +126,8 @@ void loading_cancel(struct loading *loading)
     loading->fn = NULL;
     if (loading->process && loading->timer) /* it has not begun */
         over(loading, -ECANCELED);
+    else if (!loading->process)
+        tell(loading);
 }
 
 void loading_ended(struct process *process, int code)

@@ -51,6 +51,7 @@ struct mpi_registry {
     struct mpi_process *by_pid, *list, *last;
     unsigned count;
     struct mpi_past *past;
+    struct mpi_late *lates; /* mpi/late.c */
     struct loop_source *deferred, *timer, *watch;
     uint64_t watch_ns;
     bool (*watch_fn)(void *ctx);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
+#include "monitor/mpi/late.h"
 #include "monitor/mpi/messages.h"
 #include "probe/proc.h"
 
@@ -446,6 +447,7 @@ void mpi_registry_free(struct mpi_registry *registry)
     if (!registry)
         return;
     registry->on_change = NULL;
+    mpi_late_forget_all(registry, NULL);
     while (registry->list)
         leave(registry->list);
     mpi_past_free(registry, NULL);

@@ -16,6 +16,7 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/lower.h"
+#include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/recorder/mpi_params.h"
 #include "service/ct/call_event.h"
@@ -270,15 +271,30 @@ static int demand(struct csr *csr, struct agent *agent, struct err *err)
     return code;
 }
 
+static int no_mpi(struct process *process, const char *why, struct err *err)
+{
+    return err_set(err, -EOPNOTSUPP,
+                   "process %d has no MPI that is watched (%s); started with `scry run` or `scry exec`, it is as soon "
+                   "as it has loaded its MPI library",
+                   process->pid, why);
+}
+
+/* Where the interposer has come, the process said hello, and the request is armed. */
+static void brought(void *ctx, struct process *process, int code, const struct err *why)
+{
+    struct csr *csr = ctx;
+    struct err err = {0};
+    if (process && (code < 0 || !mpi_process_find(process->object.monitor->mpi, process->pid)))
+        csr_target_ready(csr, process, no_mpi(process, code < 0 ? why->text : "it has ended", &err), &err);
+}
+
 static int arm(struct csr *csr, struct process *process, struct err *err)
 {
     struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
-    if (!mpi)
-        return err_set(err, -EOPNOTSUPP,
-                       "process %d has no MPI that is watched: mpi_load brings that about where it is safe; started "
-                       "with `scry run` "
-                       "or `scry exec`, it is as soon as it has loaded its MPI library",
-                       process->pid);
+    if (!mpi) {
+        struct err why = {0};
+        return mpi_late_begin(process, brought, csr, &why) == 0 ? 1 : no_mpi(process, why.text, err);
+    }
     struct agent *agent = call_event_agent(process);
     int code = agent ? demand(csr, agent, err) : 0;
     if (code == 0 && want(csr, mpi) < 0)
@@ -296,6 +312,7 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
 static void disarm(struct csr *csr, struct process *process)
 {
     struct agent *agent = call_event_agent(process);
+    mpi_late_forget(process, csr);
     if (agent)
         agent_undemand(agent, csr);
     unwant(csr, process->pid, mpi_process_find(process->object.monitor->mpi, process->pid));

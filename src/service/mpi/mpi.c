@@ -516,10 +516,9 @@ const struct scry_service mpi_services[] = {
      "Statistics of MPI processes begin anew, with each thread's next call."},
     {"mpi_load", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_load,
      "Bring the interposer into MPI processes that were not started by scry: from then on their calls are counted, "
-     "events "
-     "of library calls happen, and they have message queues. One of a process's threads is made to load it, at a "
-     "moment "
-     "at which that is safe; where none is found within 3 s, or it cannot be done at all, the error says why."},
+     "events of library calls happen, and they have message queues; it stays there when they are detached. One of a "
+     "process's threads is made to load it, at a moment at which that is safe; where none is found within 3 s, or it "
+     "cannot be done at all, the error says why. Enabling an event of library calls does it, too."},
     {"mpi_job_has_stalled", SCRY_EVENT,
      "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text; string "
      "finding }",
