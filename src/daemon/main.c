@@ -33,6 +33,7 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/mpi.h"
 #include "options/options.h"
+#include "service/all/register.h"
 #include "service/omis/service.h"
 #include "wire/local.h"
 

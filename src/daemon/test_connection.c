@@ -18,7 +18,7 @@
 #include "base/loop.h"
 #include "daemon/connection.h"
 #include "monitor/engine/monitor.h"
-#include "service/omis/service.h"
+#include "service/all/register.h"
 #include "wire/frame.h"
 #include "wire/local.h"
 

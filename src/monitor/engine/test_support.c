@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "monitor/engine/registry.h"
-#include "service/omis/service.h"
+#include "service/all/register.h"
 
 enum { CHILDREN = 16 };
 

@@ -29,10 +29,6 @@ struct tool;
 /* A tool follows a new job: the processes of it whose agents are there are attached to the tool, as are those that come
  * later, before their main starts. */
 void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir);
-/* The tool that follows the job with this directory (job.c); NULL: nobody does. */
-struct tool *job_tool(struct monitor *monitor, const char *dir);
-/* The directory of the job that is named by it, by its id or its token; NULL: nobody follows such a job. */
-const char *job_directory(struct monitor *monitor, struct span name);
 
 /* ---- inside of ct ---- */
 

@@ -20,6 +20,7 @@
 #include "monitor/engine/lower.h"
 #include "service/ct/call_event.h"
 #include "service/ct/ct.h"
+#include "service/ct/job_object.h"
 #include "service/ct/condition.h"
 #include "service/ct/lib_call.h"
 #include "service/omis/service.h"

@@ -21,6 +21,7 @@
 #include "monitor/recorder/mpi_params.h"
 #include "service/ct/call_event.h"
 #include "service/ct/ct.h"
+#include "service/ct/job_object.h"
 #include "service/ct/condition.h"
 #include "service/omis/message.h"
 #include "service/omis/service.h"

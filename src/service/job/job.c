@@ -23,18 +23,17 @@
 #include "monitor/engine/object.h"
 #include "probe/exits.h"
 #include "service/ct/ct.h"
+#include "service/ct/job_object.h"
 #include "service/job/command.h"
 #include "service/job/follow.h"
 #include "service/omis/service.h"
 
-static const char JOB_CLASS[] = "job_j";
-
 struct job {
+    struct job_object named;
     struct monitor *monitor;
     struct job_follow *follow;
     struct loop_source *source;
     struct seldom *exits;
-    char *dir; /* the job directory, its name in the registry of agents */
 };
 
 static void job_free(void *data)
@@ -42,13 +41,13 @@ static void job_free(void *data)
     struct job *job = data;
     if (!job)
         return;
-    log_debug("job state=ended dir=%s", LOG_TEXT(job->dir));
+    log_debug("job state=ended dir=%s", LOG_TEXT(job->named.dir));
     loop_remove(job->source);
     seldom_free(job->exits);
     job_follow_free(job->follow);
     if (job->monitor->agents)
-        agents_job_end(job->monitor->agents, job->dir);
-    free(job->dir);
+        agents_job_end(job->monitor->agents, job->named.dir);
+    free(job->named.dir);
     free(job);
 }
 
@@ -108,7 +107,7 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
     monitor->on_hello = process_seen;
     monitor->on_command = process_said;
     job->monitor = monitor;
-    job->dir = copy;
+    job->named.dir = copy;
     int fd = job_follow_fd(job->follow);
     if (fd >= 0)
         job->source = loop_add_fd(call->monitor->loop, fd, EPOLLIN, on_buffers, job);
@@ -149,14 +148,6 @@ static void job_create(struct scry_call *call)
     buf_done(&text);
 }
 
-struct tool *job_tool(struct monitor *monitor, const char *dir)
-{
-    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
-        if (object_is(object, JOB_CLASS) && strcmp(((struct job *)object->data)->dir, dir) == 0)
-            return object->owner;
-    return NULL;
-}
-
 static bool is_owner(struct scry_call *call, struct scry_object *object)
 {
     if (object->owner == call->tool)
@@ -194,50 +185,18 @@ static void job_destroy(struct scry_call *call)
 
 /* ---- settings ---- */
 
-static struct span base_name(struct span dir)
-{
-    while (dir.len > 1 && dir.ptr[dir.len - 1] == '/')
-        dir.len--;
-    size_t from = dir.len;
-    while (from && dir.ptr[from - 1] != '/')
-        from--;
-    return span_of(dir.ptr + from, dir.len - from);
-}
-
-/* A job is named by its directory, the last part of that (its id), or its token. */
-static bool job_is(struct span name, const char *dir)
-{
-    return span_is(name, dir) || span_eq(name, base_name(span_str(dir)));
-}
-
-static struct job *find_named(struct monitor *monitor, struct span name)
-{
-    for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
-        struct job *job = object_is(object, JOB_CLASS) ? object->data : NULL;
-        if (job && (job_is(name, job->dir) || span_is(name, object->token)))
-            return job;
-    }
-    return NULL;
-}
-
-const char *job_directory(struct monitor *monitor, struct span name)
-{
-    const struct job *job = find_named(monitor, name);
-    return job ? job->dir : NULL;
-}
-
 static struct job *job_find(struct scry_call *call)
 {
     struct span name = call->args[0].text;
-    struct job *found = find_named(call->monitor, name);
+    struct scry_object *found = job_object_find(call->monitor, name);
     struct buf known = BUF_INIT;
     if (found)
-        return found;
+        return found->data;
     for (struct scry_object *object = call->monitor->objects; object; object = object->hh.next) {
         if (!object_is(object, JOB_CLASS))
             continue;
         struct job *job = object->data;
-        struct span id = base_name(span_str(job->dir));
+        struct span id = job_object_id(span_str(job->named.dir));
         buf_printf(&known, "%s%.*s", known.len ? ", " : "", SPAN_ARG(id));
     }
     if (known.data)
@@ -253,7 +212,7 @@ enum { CHANGE_KEY, CHANGE_VALUE, CHANGE_JOB, CHANGE_OUTPUTS };
 static bool match_setting(const struct csr *csr, const struct event *event)
 {
     struct span name = csr->event_args[0].text, dir = event->outputs[CHANGE_JOB].text;
-    return span_eq(name, dir) || span_eq(name, base_name(dir));
+    return span_eq(name, dir) || span_eq(name, job_object_id(dir));
 }
 
 static const struct event_ops setting_ops = {.match = match_setting};
@@ -261,7 +220,7 @@ static const struct event_ops setting_ops = {.match = match_setting};
 /* Tells those who asked for it, scry run among them. false: nobody did. */
 static bool tell_setting(struct scry_call *call, const struct job *job)
 {
-    struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->dir))};
+    struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->named.dir))};
     struct event event = {.service = registry_find(call->monitor->registry, span_str("job_setting_changed")),
                           .time_ns = clock_now_ns(),
                           .outputs = outputs,
@@ -270,7 +229,7 @@ static bool tell_setting(struct scry_call *call, const struct job *job)
     for (const struct csr *csr = event.service->enabled; csr && !heard; csr = csr->next_enabled)
         heard = match_setting(csr, &event);
     if (heard && event_queue(call->monitor, &event) < 0)
-        log_error("a changed setting of %s is not told: out of memory", job->dir);
+        log_error("a changed setting of %s is not told: out of memory", job->named.dir);
     return heard;
 }
 
@@ -281,7 +240,7 @@ static void job_set(struct scry_call *call)
     if (!value)
         return;
     struct err err = {0};
-    int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->dir, key, value, &err) : -ENOENT;
+    int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->named.dir, key, value, &err) : -ENOENT;
     bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job) : false;
     if (code == -ENOENT && !heard)
         call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
@@ -299,7 +258,7 @@ static void job_get_settings(struct scry_call *call)
     struct buf text = BUF_INIT;
     buf_putc(&text, '[');
     if (job->monitor->agents)
-        agents_job_settings(job->monitor->agents, job->dir, &text);
+        agents_job_settings(job->monitor->agents, job->named.dir, &text);
     buf_putc(&text, ']');
     call_text(call, NULL, &text);
     buf_done(&text);
@@ -348,7 +307,7 @@ static void job_trace_info(struct scry_call *call)
         return;
     struct agents_job_state state = {0};
     if (job->monitor->agents)
-        agents_job_state(job->monitor->agents, job->dir, &state);
+        agents_job_state(job->monitor->agents, job->named.dir, &state);
     struct buf text = BUF_INIT;
     PUT(&text, state.living, state.draining, state.events, state.discarded);
     put_note_texts(&text, state.problems, state.problem_count);

@@ -8,7 +8,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/engine/node.h"
-#include "service/ct/ct.h"
+#include "service/ct/job_object.h"
 #include "service/mpi/mpi.h"
 #include "lang/put.h"
 #include "service/omis/service.h"

@@ -11,7 +11,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/engine/event.h"
 #include "monitor/mpi/mpi.h"
-#include "service/ct/ct.h"
+#include "service/ct/job_object.h"
 #include "service/mpi/mpi.h"
 #include "service/mpi/stall.h"
 #include "service/omis/service.h"

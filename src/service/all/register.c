@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/omis/service.h"
+#include "service/all/register.h"
 
 #include <errno.h>
 
 #include "base/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/registry.h"
+#include "service/omis/service.h"
 
 static const struct {
     const char *extension; /* "" is the basic monitoring system */
