@@ -155,9 +155,9 @@ static void target_arm(struct csr *csr, struct csr_target *target)
         code = ops->arm(csr, target->process, &err);
     target->pending = code == 1;
     if (code == 0 && ops && ops->need)
-        code = tracing_update(target->process, csr, &err);
+        code = csr->object.monitor->tracing->update(target->process, csr, &err);
     else if (ops && ops->wish)
-        tracing_unsettle(target->process);
+        csr->object.monitor->tracing->unsettle(target->process);
     target_result(target, code, &err);
     request_log_armed(csr, target);
 }
@@ -181,7 +181,7 @@ static void target_disarm(struct csr *csr, struct csr_target *target)
     if (ops && ops->disarm && target->status < OMIS_FIRST_ERROR)
         ops->disarm(csr, target->process);
     if (ops && (ops->need || ops->wish))
-        tracing_unsettle(target->process);
+        csr->object.monitor->tracing->unsettle(target->process);
 }
 
 static void target_free(struct csr_target *target)
@@ -437,7 +437,7 @@ void csr_relower(struct monitor *monitor)
                 continue;
             const struct event_ops *ops = event_ops_of(csr->event_service);
             for (struct csr_target *target = csr->targets; target; target = target->hh.next) {
-                tracing_unsettle(target->process);
+                csr->object.monitor->tracing->unsettle(target->process);
                 if (ops->relowered)
                     ops->relowered(csr, target->process);
             }
@@ -475,8 +475,8 @@ void csr_rearm(struct monitor *monitor)
                 if (target->stale)
                     continue;
                 target->status = OMIS_OK; /* so that its need counts */
-                int code = tracing_update(target->process, csr, &err);
-                if (code < 0 && tracing_lost(monitor)) { /* it is tried again with the next one */
+                int code = csr->object.monitor->tracing->update(target->process, csr, &err);
+                if (code < 0 && monitor->tracing->lost(monitor)) { /* it is tried again with the next one */
                     target->status = before;
                     continue;
                 }

@@ -12,7 +12,6 @@
 #include "monitor/engine/node.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/request_log.h"
-#include "monitor/engine/runstate.h"
 
 struct raised_event {
     struct event event;
@@ -223,7 +222,7 @@ void event_run_queue(struct monitor *monitor)
             monitor->raised_last = NULL;
         if (raised->threads)
             for (size_t i = 0; i < raised->thread_count; i++)
-                runstate_look_done(raised->threads[i]);
+                monitor->tracing->look_done(raised->threads[i]);
         else
             event_raise(monitor, &raised->event);
         free(raised->threads);

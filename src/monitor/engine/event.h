@@ -13,7 +13,7 @@
 #include "lang/value.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/registry.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/engine/trace_need.h"
 
 struct agent_event;
 struct process;

@@ -12,7 +12,7 @@
 #include "monitor/engine/process.h"
 #include "monitor/engine/registry.h"
 #include "monitor/engine/tool.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/engine/trace_need.h"
 
 static struct monitor *current;
 
@@ -98,7 +98,7 @@ void monitor_leave(struct monitor *monitor)
             monitor->programs_stale = false;
             csr_relower(monitor);
         }
-        tracing_settle(monitor);
+        monitor->tracing->settle(monitor);
     }
     if (--monitor->busy == 0)
         empty_graveyard(monitor);
@@ -108,7 +108,8 @@ void monitor_free(struct monitor *monitor)
 {
     if (!monitor)
         return;
-    tracing_stop(monitor);
+    if (monitor->tracing)
+        monitor->tracing->stop(monitor);
     process_free_all(monitor);
     loop_remove(monitor->switch_turn);
     messages_sweep(monitor);

@@ -21,6 +21,7 @@ struct agent_command;
 struct agents;
 struct message;
 struct message_source;
+struct monitor_tracing;
 struct mpi_registry;
 struct node;
 struct process;
@@ -45,7 +46,8 @@ struct monitor {
     struct tool *tools;        /* hash by id */
     uint32_t last_tool_id;
 
-    struct tracer *tracer; /* NULL until needed */
+    const struct monitor_tracing *tracing; /* set by who registers the services */
+    struct tracer *tracer;                 /* NULL until needed */
     struct loop_source *tracer_source, *tracer_deferred, *tracer_idle;
     uint64_t tracer_died_ns[3]; /* when, in a ring: three times within a short while are enough */
     unsigned tracer_deaths;

@@ -13,9 +13,7 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/messages.h"
-#include "monitor/engine/loading.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/runstate.h"
 #include "monitor/engine/switching.h"
 #include "probe/proc.h"
 
@@ -33,7 +31,7 @@ static void process_free(struct scry_object *object)
     struct process *process = (struct process *)object;
     free(process->trace.breaks);
     while (process->calls)
-        tracing_forget_call(process, process->calls->place.slot);
+        object->monitor->tracing->forget_call(process, process->calls->place.slot);
     free(process);
 }
 
@@ -275,17 +273,18 @@ static void remove_attachment(struct process *process, struct tool *tool)
 
 void process_detach(struct tool *tool, struct process *process)
 {
+    const struct monitor_tracing *tracing = process->object.monitor->tracing;
     if (!tool_attachment(tool, process))
         return;
     csr_process_detached(tool, process);
-    runstate_release(tool, process);
+    tracing->release(tool, process);
     remove_attachment(process, tool);
     if (process->attachments)
         return;
-    loading_ended(process, -ESRCH);
+    tracing->loading_ended(process, -ESRCH);
     /* nobody watches it any more: it keeps its token, and costs nothing */
     struct err err;
-    tracing_update(process, NULL, &err);
+    tracing->update(process, NULL, &err);
     loop_remove(process->exit_source);
     process->exit_source = NULL;
     close(process->pidfd);
@@ -372,7 +371,7 @@ void process_terminated(struct process *process)
         return;
     process->terminated = true;
     monitor_enter(monitor);
-    loading_ended(process, -ESRCH);
+    monitor->tracing->loading_ended(process, -ESRCH);
     struct thread *thread, *next;
     HASH_ITER(hh, process->threads, thread, next)
     {

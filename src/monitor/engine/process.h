@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/engine/trace_need.h"
 
 /* What one tool did to one thread. */
 struct thread_claim {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/node.h"
+#include "monitor/engine/tracing.h"
 
 bool runstate_must_wait(const struct thread *thread)
 {

@@ -17,6 +17,7 @@
 #include "monitor/engine/runstate.h"
 #include "monitor/engine/steps.h"
 #include "monitor/engine/switching.h"
+#include "monitor/engine/tracing.h"
 #include "probe/proc.h"
 
 struct sighting {

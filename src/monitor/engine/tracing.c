@@ -527,3 +527,15 @@ void tracing_release_hold(struct monitor *monitor, struct process *process, uint
     if (monitor->tracer)
         tracer_release_hold(monitor->tracer, hold);
 }
+
+const struct monitor_tracing tracing_for_engine = {
+    .update = tracing_update,
+    .unsettle = tracing_unsettle,
+    .settle = tracing_settle,
+    .stop = tracing_stop,
+    .lost = tracing_lost,
+    .forget_call = tracing_forget_call,
+    .look_done = runstate_look_done,
+    .release = runstate_release,
+    .loading_ended = loading_ended,
+};

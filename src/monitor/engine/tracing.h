@@ -11,36 +11,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "monitor/engine/trace_need.h"
 #include "tracer/tracer.h"
-
-struct csr;
-struct monitor;
-struct process;
-struct thread;
-
-struct trace_break {
-    uint64_t addr;
-    uint64_t csr_serial;
-    struct csr *csr;         /* only valid while needs are computed */
-    uint64_t program_serial; /* which of csr's programs the tracer runs there; 0: none, hits are reported */
-    uint8_t original;
-};
-
-struct trace_need {
-    bool any; /* the process must be seized */
-    struct tracer_watch watch;
-    struct trace_break *breaks;
-    size_t break_count, break_cap;
-    bool failed; /* out of memory */
-};
-
-struct trace_state { /* how the tracer is set up now */
-    bool seized;
-    struct tracer_watch watch;
-    struct trace_break *breaks;
-    size_t break_count, break_cap;
-    unsigned holds; /* events being handled for threads of this process */
-};
 
 /* For event services: adds a breakpoint to a need. */
 void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr);
@@ -74,5 +46,8 @@ int tracing_write(struct process *process, uint64_t addr, const void *bytes, siz
 void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold);
 
 void tracing_stop(struct monitor *monitor);
+
+/* All that the engine asks for: set as monitor->tracing before there are processes. */
+extern const struct monitor_tracing tracing_for_engine;
 
 #endif

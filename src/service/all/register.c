@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/registry.h"
+#include "monitor/engine/tracing.h"
 #include "service/omis/service.h"
 
 static const struct {
@@ -27,6 +28,7 @@ int service_register_all(struct monitor *monitor)
 {
     struct registry *registry = monitor->registry;
     struct err err;
+    monitor->tracing = &tracing_for_engine;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const char *extension = families[i].extension;
         if (*extension && !registry_has_extension(registry, span_str(extension)) &&

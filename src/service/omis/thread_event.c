@@ -8,6 +8,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/switching.h"
+#include "monitor/engine/tracing.h"
 #include "probe/switches.h"
 #include "service/omis/message.h"
 #include "service/omis/service.h"
