@@ -72,7 +72,7 @@ static const struct decode_field node_fields[] = {NODE(name),         NODE(os_na
                                                   NODE(mem_pagesize), NODE_SAMPLE,   {0}};
 static const struct decode_field node_sample_fields[] = {NODE_SAMPLE, {0}};
 
-/* The values of the first result of the action `index` (from 1), with err when there are less than `wanted`. */
+/* The values of the first result of action `index` (from 1). With err if there are less than `wanted`. */
 static const struct omis_value *values_of(struct omis_reader *reader, size_t index, size_t wanted, struct err *err)
 {
     omis_reader_find(reader, index);
@@ -80,7 +80,7 @@ static const struct omis_value *values_of(struct omis_reader *reader, size_t ind
     if (omis_reader_error(reader))
         err_set(err, -EIO, "%s", omis_reader_error(reader));
     else if (omis_count(values) < wanted)
-        err_set(err, -EBADMSG, "the monitor's answer to action %zu has %zu values, not %zu: is it of this version?",
+        err_set(err, -EBADMSG, "the monitor's answer to action %zu has %zu values, not %zu: is it of another version?",
                 index, omis_count(values), wanted);
     else
         return values;
@@ -308,7 +308,7 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     decode(&whole, values, 0, &job);
     if (!is_list_of(&ended, job.ended_list) || !is_list_of(&alive, job.alive_list))
         return err_set(err, -EBADMSG,
-                       "the monitor's answer about the job has an unknown shape: is it of this version?");
+                       "the monitor's answer about the job has an unknown shape: is it of another version?");
     json_t *node = take_node(reader, context);
     put_method(context, &job);
     for (size_t i = 0; i < decoder_rows(&ended, job.ended_list); i++) {

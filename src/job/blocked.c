@@ -22,7 +22,7 @@
 
 enum { THREADS_MOST = 65536, POLLED_SHOWN = 6 };
 
-enum about { /* what the first argument is */
+enum about { /* the meaning of the arguments */
              ABOUT_NOTHING,
              ABOUT_FD,
              ABOUT_PATH, /* of openat */
@@ -143,7 +143,7 @@ static bool fd_info(pid_t pid, const char *fd, unsigned *ret_flags, uint64_t *re
     return true;
 }
 
-/* Who has the other end of a pipe; our own processes and those of others that may be looked at. */
+/* Puts the processes that have the other end of a pipe, as far as we may see them. */
 static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, const char *pipe, bool writers)
 {
     char target[PATH_MAX], path[320];
@@ -175,10 +175,10 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
     if (processes)
         closedir(processes);
     if (!found)
-        buf_puts(out, writers ? " that no process seen from here writes" : " that no process seen from here reads");
+        buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
 }
 
-/* The line of a socket in /proc/PID/net/tcp and its likes. */
+/* Finds a socket in /proc/PID/net/tcp, tcp6, udp and udp6. */
 static bool put_internet(struct buf *out, pid_t pid, const char *table, unsigned long inode)
 {
     static const char *const states[] = {"?",        "established", "connecting", "SYN received",    "FIN sent",
@@ -255,7 +255,7 @@ static bool read_memory(pid_t pid, uint64_t address, void *room, size_t size)
     return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
-/* Of a name that ends beside memory that cannot be read as much is read as there is. */
+/* Puts a path. Reads up to the end of the page first: the next page may be unreadable. */
 static void put_path(struct buf *out, pid_t pid, uint64_t address)
 {
     char path[PATH_MAX];
@@ -444,7 +444,7 @@ static void put_blocked(struct blocked *thread, pid_t pid)
         buf_printf(&thread->text, "waits in system call %ld", number);
     } else {
         buf_puts(&thread->text,
-                 got == -EACCES || got == -EPERM ? "waits (in what, this system does not let us see)" : "waits");
+                 got == -EACCES || got == -EPERM ? "waits (this system does not show in what)" : "waits");
     }
     if (!call || thread->state == 'D')
         put_wchan(thread, pid);
@@ -474,7 +474,7 @@ static int look(struct blocked *thread, pid_t pid)
         buf_puts(&thread->text, "runs on a processor");
         break;
     case 'Z':
-        buf_puts(&thread->text, "has ended, and its parent has not asked how");
+        buf_puts(&thread->text, "has ended, and its parent has not waited for it");
         break;
     case 'T':
         buf_puts(&thread->text, "was stopped by a signal");

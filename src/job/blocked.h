@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the threads of a process are blocked in, from outside: /proc/PID/task/TID/{stat,syscall,wchan}, the descriptors
- * and, where the process may be read, the lock or the list of descriptors that the call names. Nothing is stopped; what
- * is said was so when it was looked at (proc(5)).
+ * What the threads of a process are blocked in, seen from outside (proc(5)): /proc/PID/task/TID/{stat,syscall,wchan},
+ * the descriptors and, if the process may be read, the lock or the list of descriptors that the call names. Nothing is
+ * stopped, so the answer describes a moment that has passed.
  */
 #ifndef SCRY_JOB_BLOCKED_H
 #define SCRY_JOB_BLOCKED_H
@@ -20,10 +20,10 @@ struct blocked {
     pid_t tid;
     char name[32];
     char state;                      /* the kernel's letter */
-    char syscall[32];                /* "read"; "" of one that runs, or where we may not look */
-    int fd;                          /* that it is about; -1 */
+    char syscall[32];                /* "read"; "": it runs, or we may not see it */
+    int fd;                          /* its descriptor; -1 */
     struct buf text;                 /* for people: "reads from standard input, a pipe that process 12 (cat) writes" */
-    pid_t waits_for[BLOCKED_WAITED]; /* processes, or threads of this one, that it is known to wait for */
+    pid_t waits_for[BLOCKED_WAITED]; /* processes, or threads of this one */
     size_t waits_count;
 };
 

@@ -20,7 +20,7 @@
 
 enum {
     CHILD_TIMEOUT_MS = 20000,
-    FRAMES_KEPT = 64, /* of one crash, inlined ones included */
+    FRAMES_KEPT = 64, /* of a crash, with inlined ones */
     CRASHES_EXPLAINED = 5,
 };
 
@@ -60,7 +60,7 @@ static json_t *read_core(const void *ctx)
     struct err err = {0};
     if (core_read(&core, task->path, NULL, &err) < 0)
         return json_pack("{s:o}", "note", text_json(err.text));
-    if (core->pid != task->pid) /* it is of another process */
+    if (core->pid != task->pid) /* it belongs to another process */
         return json_pack("{s:b}", "other", 1);
     json_t *list = json_array();
     for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
@@ -73,7 +73,8 @@ static json_t *read_core(const void *ctx)
     return found;
 }
 
-/* What the loader added to the addresses in the file: from where its code came to lie, and where it wanted to. */
+/* The difference between the addresses in memory and in the file, from where the code lies and where the file wants it.
+ */
 static bool module_bias(const struct stacks_module *module, uint64_t *ret_bias)
 {
     Elf64_Ehdr header;
@@ -157,7 +158,7 @@ bool crash_is_traced(const struct job *job, pid_t pid)
     return traced;
 }
 
-/* From the core file, or the kernel's log. */
+/* Explains a fault by the core file or the kernel's log. */
 static void explain_fault(const struct job *job, json_t *crash)
 {
     struct reason_logged logged;
@@ -179,7 +180,7 @@ static void explain_fault(const struct job *job, json_t *crash)
         json_object_set_new(crash, "reason", json_string(reason));
 }
 
-/* `advised`: the way to a backtrace was told, with another crash. */
+/* `advised`: another crash already says how to get backtraces. */
 static void explain_one(const struct job *job, json_t *crash, bool *advised)
 {
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
@@ -191,11 +192,11 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
         explain_core(job, crash, pid);
     } else if (crash_is_traced(job, pid)) {
-        json_object_set_new(crash, "note", json_string("the calls that led to it: `scry report` has them"));
+        json_object_set_new(crash, "note", json_string("`scry report` shows the calls that led to it"));
     } else if (!job->options->crash_stack && !*advised) {
         *advised = true;
         json_object_set_new(crash, "note",
-                            json_string("no core file: `ulimit -c unlimited` or --crash-stack would give backtraces"));
+                            json_string("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces"));
     }
 }
 

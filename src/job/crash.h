@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be said of crashed processes: their core files, and the backtraces taken live (--crash-stack) or from them.
- */
+/* What is known about crashed processes: their core files, and backtraces, taken live (--crash-stack) or from core
+ * files. */
 #ifndef SCRY_JOB_CRASH_H
 #define SCRY_JOB_CRASH_H
 
@@ -9,7 +9,7 @@
 /* Completes the crashes of the model, before they are written. */
 void crash_explain(struct job *job);
 
-/* Is there a trace of this process (0: of any)? Its calls led to the crash, which the report shows. */
+/* Does this process (0: any) have a trace? Its report shows the calls that led to the crash. */
 bool crash_is_traced(const struct job *job, pid_t pid);
 
 #endif

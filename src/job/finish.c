@@ -21,8 +21,8 @@
 #include "jobdir/text/text.h"
 
 enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
-static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* of processor time that is missed singly */
-static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* of reading traces for the summary */
+static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* less missing processor time is not mentioned */
+static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* to read traces for the summary */
 
 static uint64_t max_count(uint64_t a, uint64_t b)
 {
@@ -35,7 +35,7 @@ static const char *command_name(const struct job *job)
     return slash ? slash + 1 : path;
 }
 
-/* Without a monitor, or when it did not see the end of the command: what its parent knows. */
+/* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
 static void put_command(struct job *job)
 {
     struct job_process *process;
@@ -60,8 +60,8 @@ static void put_command(struct job *job)
     recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
 }
 
-/* The kernel's figure for the largest process counts scry run's own size, and a little more, as that of the child it
- * forked, so it is a bound only where nothing larger came and nothing was sampled. */
+/* The kernel's peak of the largest process also counts scry run's own size, and a little more, as that of the forked
+ * child. So it holds only if nothing larger was sampled, or nothing at all. */
 static uint64_t peak_rss(const struct job *job)
 {
     uint64_t sampled = job->recorder.model.peak_rss;
@@ -69,9 +69,9 @@ static uint64_t peak_rss(const struct job *job)
     return job->largest_rss > inherited || sampled == 0 ? max_count(job->largest_rss, sampled) : sampled;
 }
 
-/* What was waited for, as time(1) has it, and what lives on. Children of parents that ignore SIGCHLD are in neither:
- * where the monitor saw clearly more, its figure holds. It is the second choice because the kernel's task clock also
- * runs while a hypervisor has the processor. */
+/* Processor time: that of processes that were waited for, as time(1) has it, and of those that live on. Children of
+ * parents that ignore SIGCHLD are in neither: if the monitor saw clearly more, its figure holds. It is the second
+ * choice because the kernel's task clock also runs while a hypervisor has the processor. */
 static uint64_t cpu_ns(const struct job *job)
 {
     uint64_t waited = job->cpu_ns, seen = job->recorder.model.cpu_ns;
@@ -160,14 +160,14 @@ static void note_all(struct recorder *recorder, const struct note *notes, size_t
         recorder_note(recorder, notes[i]);
 }
 
-/* Processes were not traced, and that is told. */
+/* Processes were not traced, and a note says so. */
 static bool were_refused(const struct trace_info *traces)
 {
     return tracing_note(traces, NOTE_refused) || tracing_note(traces, NOTE_late) ||
            tracing_note(traces, NOTE_socket_removed);
 }
 
-/* Tracing was asked for and nothing came, or rules were lost with a monitor. */
+/* Warns if tracing was requested and nothing was recorded, or if rules were lost with a monitor. */
 static void warn_traces(struct job *job)
 {
     const struct watch *watch = &job->watch;
@@ -177,7 +177,7 @@ static void warn_traces(struct job *job)
     if (traces->events && nothing && job->dir[0])
         recorder_note(&job->recorder,
                       NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
-    else if (traces->problem_count && nothing) /* problems of traces are told with them */
+    else if (traces->problem_count && nothing) /* the notes include the problems */
         note_all(&job->recorder, traces->problems, traces->problem_count);
     else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] && job->exec_code == 0 &&
              traces->known && nothing && !were_refused(traces))
@@ -209,7 +209,7 @@ static bool is_mpi_launcher(const char *command)
     return false;
 }
 
-/* MPI was meant, and no process with MPI was met. */
+/* Warns if MPI calls were to be counted and no process used MPI. */
 static void warn_mpi(struct job *job)
 {
     const struct run_options *options = job->options;
@@ -239,7 +239,7 @@ static void warn_recording(struct job *job)
                            .records = scribe_lost(scribe), .traces = has_traces(job)));
 }
 
-/* What was told of single processes beside what the kernel says of all. */
+/* Warns about the difference between the single processes and the kernel's totals. */
 static void warn_lost(struct job *job)
 {
     struct recorder *recorder = &job->recorder;
@@ -283,8 +283,8 @@ static void put_end(struct job *job)
                         .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
-/* As `scry report` prints it, with every process; of a long spool, which would take its time, with what is known here.
- */
+/* Writes what `scry report` prints, with every process. Reading a long spool would take too long: then with what is
+ * known here. */
 static void write_report(struct job *job, struct job_report *summary)
 {
     const struct job_report *report = summary;
@@ -302,22 +302,22 @@ static void write_report(struct job *job, struct job_report *summary)
         scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len);
 }
 
-/* What the traces say; nothing where there are none. */
+/* Reads the traces, if there are any. */
 static void load_functions(const struct job *job, struct job_report *report)
 {
     struct job_functions_options options = {.start_ns = job->info.started_ns, .budget_ns = TRACES_NS};
     struct err err = {0};
     if (has_traces(job) && job_report_load_functions(report, &options, &err) < 0)
-        log_debug("%s: its traces cannot be read: %s", job->dir, err.text);
+        log_debug("cannot read the traces of %s: %s", job->dir, err.text);
 }
 
-/* The names of call sites are looked up now, while the program is what it was. */
+/* Looks up the names of call sites now, while the program has not changed. */
 static void load_mpi(const struct job *job, struct job_report *report)
 {
     struct err err = {0};
     int code = mpi_names_report(&report->mpi, job->dir, MPI_NAMES_MS, &err);
     if (code < 0 && code != -ENOENT)
-        log_debug("%s: its statistics of MPI cannot be read: %s", job->dir, err.text);
+        log_debug("cannot read the MPI statistics of %s: %s", job->dir, err.text);
     if (code == 0)
         mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
 }
@@ -347,11 +347,11 @@ void finish(struct job *job, int exit_code, struct buf *text)
             recorder_note(recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
         struct job_info kept = {0};
         if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
-            report.path = ""; /* not even from the start: there is nothing for scry report to read */
+            report.path = ""; /* the directory was never written: scry report cannot read it */
         job_info_done(&kept);
         report.model = recorder->model;
         load_mpi(job, &report);
-        load_functions(job, &report); /* programs are counted as in the statistics */
+        load_functions(job, &report); /* counts programs as the statistics do */
         write_report(job, &report);
     }
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));

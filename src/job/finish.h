@@ -8,9 +8,9 @@
 
 /* Appends the summary to `text`. */
 void finish(struct job *job, int exit_code, struct buf *text);
-/* The job was not started: takes its directory away again. */
+/* The job was not started: removes its directory. */
 void finish_failed(struct job *job);
-/* job.json as it is to be now, to the process that writes it. */
+/* Hands the current job.json to the process that writes it. */
 void finish_put_info(struct job *job);
 void finish_done(struct job *job);
 

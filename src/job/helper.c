@@ -11,14 +11,14 @@
 
 enum { FD = 3 };
 
-/* The command line is scry run's until it is written over. */
+/* Overwrites the command line, which is a copy of scry run's. */
 static void take_command_line(const char *name)
 {
     struct proc_stat stat;
     if (proc_stat_of(0, 0, &stat) < 0)
         return;
     uint64_t from = stat.arg_start, to = stat.arg_end;
-    char *line = (char *)from; /* NOLINT(performance-no-int-to-ptr): the kernel tells a number */
+    char *line = (char *)from; /* NOLINT(performance-no-int-to-ptr): the kernel gives a number */
     if (line && to > from) {
         memset(line, 0, to - from);
         strncpy(line, name, to - from - 1);
@@ -36,6 +36,6 @@ int helper_become(const char *name, int fd)
         dup2(fd, FD);
     close_range(FD + 1, ~0U, 0);
     if (chdir("/") < 0)
-        return FD; /* it stays where it is */
+        return FD; /* already in place */
     return FD;
 }

@@ -11,8 +11,8 @@
 #include "jobdir/text/text.h"
 #include "options/options.h"
 
-/* To the end of a word and no less: what closes a quoted secret inside of a script, or whether a password has a blank,
- * cannot be known. */
+/* Hides to the end of the word: nobody knows where a quoted secret ends in a script, or whether a password has a blank.
+ */
 #define NAMES "passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credentials?"
 #define IS "[\"']?[[:space:]]*[=:][[:space:]]*"
 static const char *const usual[] = {
@@ -31,8 +31,8 @@ struct rules {
 
 struct hide_args {
     struct rules rules;
-    size_t usual; /* so many of them */
-    bool failed;  /* then all is hidden */
+    size_t usual; /* their number */
+    bool failed;  /* then everything is hidden */
 };
 
 static void rules_done(struct rules *rules)
@@ -55,7 +55,7 @@ static bool add(struct rules *rules, const char *regex, int flags)
     return rule->re_nsub < GROUPS;
 }
 
-/* Every match of a usual rule has one of these: most words have none, and thousands of them come a second. */
+/* Every match of a usual rule contains one of these. Most words do not, and thousands of words come in a second. */
 static bool may_be_usual(const char *word)
 {
     static const char *const parts[] = {"pass", "pwd", "secret", "token", "key", "credential", "authorization", "://"};
@@ -65,7 +65,7 @@ static bool may_be_usual(const char *word)
     return false;
 }
 
-/* Where the secret in a word begins; its length: nowhere. *ret_next: the next word is one. */
+/* Where the secret in a word begins; the word's length if there is none. *ret_next: the next word is a secret. */
 static size_t secret_at(const struct hide_args *hide, const char *word, bool *ret_next)
 {
     const struct rules *rules = &hide->rules;
@@ -76,7 +76,7 @@ static size_t secret_at(const struct hide_args *hide, const char *word, bool *re
         int code = regexec(&rules->list[i], word, GROUPS, found, 0);
         if (code == REG_NOMATCH)
             continue;
-        if (code) /* no memory to know it */
+        if (code) /* out of memory: not known */
             return 0;
         const regmatch_t *secret = found[last].rm_so >= 0 ? &found[last] : &found[0];
         size_t from = (size_t)secret->rm_so;

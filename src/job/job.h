@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job as scry run holds it. */
+/* A job, as scry run holds it. */
 #ifndef SCRY_JOB_JOB_H
 #define SCRY_JOB_JOB_H
 
@@ -25,23 +25,23 @@ struct job {
     struct job_info info;
     struct signals signals;
     struct preload preload;
-    struct err untraced; /* why nothing is traced although it was asked for */
+    struct err untraced; /* why nothing is traced though it was requested */
     struct launch launch;
     struct recorder recorder;
     struct watch watch;
     struct trouble_counts trouble_before;
-    uint64_t sample_ns;   /* when the next one is due */
-    uint64_t fork_rss;    /* scry run's own peak when it forked: the kernel counts it as the child's */
-    uint64_t cpu_ns;      /* of all that were waited for, by us or by those we waited for */
-    uint64_t largest_rss; /* of these */
+    uint64_t sample_ns;   /* when the next sample is due */
+    uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
+    uint64_t cpu_ns;      /* of all processes that were waited for */
+    uint64_t largest_rss; /* of the same processes */
     uint64_t end_ns;
     bool ended, seen_to_end;     /* the last sample was taken after the end */
-    int status;                  /* wait status */
-    struct reason_limits limits; /* at its end */
+    int status;                  /* the command's wait status */
+    struct reason_limits limits; /* at the command's end */
     char reason[128];            /* why it got its signal; "" */
     int exec_code;               /* -errno of execvp */
-    bool refused;                /* what the person asked for cannot be had: the command is not started */
-    /* whether main is held for long */
+    bool refused;                /* an option cannot be fulfilled: the command is not started */
+    /* does main wait for long? */
     bool wait_asked, wait_told;
 };
 

@@ -15,7 +15,7 @@
 
 enum { GO_TRACED = 1, GO_UNTRACED };
 
-/* The variables as they are now; the list is malloc'ed, the strings are those of the environment. */
+/* A copy of the environment: the list is malloc'ed, the strings are not copied. */
 static char **copy_environment(void)
 {
     size_t count = 0;
@@ -29,7 +29,7 @@ static char **copy_environment(void)
     return list;
 }
 
-/* Returns only if it cannot be executed; the other side is told. */
+/* Returns only if the command cannot be executed. The other side gets the errno. */
 static int execute(char **command, int error_fd)
 {
     execvp(command[0], command);
@@ -46,11 +46,11 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, const char 
     if (dir)
         setenv("SCRY_JOB", dir, 1);
     else
-        unsetenv("SCRY_JOB"); /* of a job around this one */
+        unsetenv("SCRY_JOB"); /* of an outer job */
     char go;
     ssize_t got;
     if (traceable)
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* an error where Yama is absent: nothing is restricted then */
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* fails without Yama, which then restricts nothing */
     do
         got = read(go_fd, &go, 1);
     while (got < 0 && errno == EINTR);
@@ -59,15 +59,14 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, const char 
     preload_apply(go == GO_TRACED ? preload : &(struct preload){0});
     signals_restore(signals);
     int code = execute(command, error_fd);
-    if (code == -E2BIG &&
-        given) { /* with what was added it is more than ARG_MAX, or one more than a limit of the stack */
+    if (code == -E2BIG && given) { /* scry's variables exceed ARG_MAX, or the limit of the stack */
         environ = given;
         code = execute(command, error_fd);
     }
     _exit(launch_exit_code(code));
 }
 
-/* Descriptors 0-2 may be closed in what we were given: ours must not be taken for the job's streams. */
+/* Descriptors 0 to 2 may be closed: ours must not become the job's streams. */
 static int pipe_above_standard(int ret_ends[2])
 {
     int ends[2];

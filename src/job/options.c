@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the monitor is told: the last value, or of options whose values add up, all of them. */
+/* Keeps a setting for the monitor: the last value, or all values of options that add up. */
 static int keep_setting(struct run_options *options, const struct option_row *row, const char *value, struct err *err)
 {
     struct run_setting *setting = options->settings, *end = setting + options->setting_count;
@@ -70,7 +70,7 @@ static const struct option_row *find_setting(const char *key, const char *value,
     const struct option_row *row = option_find_setting(key, err);
     if (!row)
         return NULL;
-    if (!*value && row->type != OPTION_SELECTION) { /* no selection: the program's own functions */
+    if (!*value && row->type != OPTION_SELECTION) { /* an empty selection: the program's own functions */
         err_set(err, -EINVAL, "%s: expected a value", key);
         return NULL;
     }
@@ -102,7 +102,6 @@ int run_setting_change(struct run_options *options, const char *key, const char 
         options->trace_off = !parsed.on;
     for (size_t i = 0; i < options->setting_count; i++)
         if (strcmp(options->settings[i].key, key) == 0)
-            options->settings[i] =
-                options->settings[--options->setting_count]; /* it replaces, also where values add up */
+            options->settings[i] = options->settings[--options->setting_count]; /* it replaces all values */
     return row->flags & OPTION_MONITOR ? keep_setting(options, row, kept, err) : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `scry run` was told, in the form that a job needs, and what `scry set` changes of it while the job runs. Which
- * options there are, and how their values are written, is in options/table.h.
+ * The options of `scry run` in the form that a job needs, and the changes that `scry set` makes while it runs. The
+ * options and their types are in options/table.h.
  */
 #ifndef SCRY_JOB_OPTIONS_H
 #define SCRY_JOB_OPTIONS_H
@@ -15,10 +15,10 @@
 
 enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
 
-/* As the table has the words of --mpi. */
+/* In the order of the words of --mpi. */
 enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
 
-/* What is set for the job in the monitor (service job_set), as it was given and checked. */
+/* A setting of the job in the monitor (service job_set), as given and checked. */
 struct run_setting {
     const char *key, *value;
 };
@@ -27,31 +27,30 @@ struct run_options {
     char **command;        /* NULL-terminated */
     const char *dir;       /* NULL: a new one */
     const char *name;      /* "": none */
-    const char *hide_args; /* as job/hide_args.h has it */
-    const char *log_level; /* of scry run and the monitor, as base/log.h names it; NULL: as it is */
+    const char *hide_args; /* see job/hide_args.h */
+    const char *log_level; /* for scry run and the monitor (base/log.h); NULL: unchanged */
     bool quiet, crash_stack;
     double sample_seconds;
     uint64_t max_bytes;
     enum run_mpi mpi;
-    double stall_seconds; /* without progress of all ranks, to be told; 0: not */
+    double stall_seconds; /* report ranks without progress after this time; 0: never */
     bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
-    const char *loaded;   /* so what is loaded: nothing, functions; NULL: all. As it was at the start */
-    bool trace_wanted;    /* an option of tracing was given: that nothing comes is worth a word */
+    const char *loaded;   /* so what is loaded: "nothing", "functions"; NULL: all. Does not change */
+    bool trace_wanted;    /* an option of tracing was given: warn if nothing is recorded */
     struct run_setting settings[RUN_SETTINGS];
     size_t setting_count;
     const char *rules[RUN_RULES]; /* conditional requests; their syntax was checked */
     size_t rule_count;
-    struct arena memory; /* of values that were put together, or changed */
+    struct arena memory; /* of combined or changed values */
 };
 
-/* 0; or -errno with err for people. The command and texts are borrowed from `given`. run_options_done in any case. */
+/* 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err);
 void run_options_done(struct run_options *options);
 
-/* One setting that can be changed while the job runs (`scry set`): is there such a key, and is that a value of it? 0 or
- * -errno with err. */
+/* Checks a setting that `scry set` can change while the job runs, and its value. 0 or -errno with err. */
 int run_setting_check(const char *key, const char *value, struct err *err);
-/* Changes options that are in use. The value is copied. */
+/* Changes options in use. The value is copied. */
 int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err);
 
 #endif

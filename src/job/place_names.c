@@ -22,7 +22,7 @@
 
 enum { PLACES_MOST = 200000 };
 
-/* One place in the code, however many ranks, calls and processes have it. */
+/* A place in the code, shared by all ranks, calls and processes that have it. */
 struct place {
     struct place_name name;
     char *key; /* BUILD-ID OFFSET MODULE, inlined or not */
@@ -95,7 +95,7 @@ static bool is_same_file(const struct place *place, struct err *err)
         snprintf(build_id + 2 * i, 3, "%02x", identity.build_id[i]);
     if (strncmp(build_id, place->build_id, strlen(place->build_id)) == 0 && (*place->build_id || !*build_id))
         return true;
-    err_set(err, -ESTALE, "%s was replaced since it ran", place->module);
+    err_set(err, -ESTALE, "%s has been replaced since it ran", place->module);
     return false;
 }
 
@@ -105,7 +105,7 @@ static int by_module(const struct place *a, const struct place *b)
     return order ? order : strcmp(a->build_id, b->build_id);
 }
 
-/* The frame that has the call: of an inlined function the one around it. */
+/* The frame with the call: for an inlined function, the frame around it. */
 static const struct line_frame *calling(const struct line_location *where, const struct place *place)
 {
     if (!place->inlined)
@@ -192,7 +192,7 @@ static void sites_path(char *ret_path, size_t size, const char *jobdir)
     snprintf(ret_path, size, "%s/stats/sites.json", jobdir);
 }
 
-/* A job directory that may only be read keeps nothing. */
+/* Keeps nothing if the job directory is read-only. */
 static void keep(const char *jobdir, json_t *kept, const json_t *found)
 {
     char path[PATH_MAX + 32];

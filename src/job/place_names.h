@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which lines of the source places in programs are: function, file and line of each, by the debug information of the
- * module, if it still is the one that ran (its build-id is compared). What was found is kept in stats/sites.json of the
- * job directory, so that a program that is rebuilt or removed later keeps its names.
+ * Finds the source lines of places in programs: function, file and line, by the debug information of the module, if it
+ * is still the one that ran (by build-id). Found names are kept in stats/sites.json of the job directory, so that a
+ * program that is rebuilt or removed later keeps its names.
  */
 #ifndef SCRY_JOB_PLACE_NAMES_H
 #define SCRY_JOB_PLACE_NAMES_H
@@ -23,17 +23,17 @@ struct place_name {
     uint32_t line;
 };
 
-int place_names_new(struct place_names **ret_names, struct arena *arena); /* 0, -ENOMEM; what it finds is in arena */
+int place_names_new(struct place_names **ret_names, struct arena *arena); /* 0, -ENOMEM; names are in arena */
 void place_names_free(struct place_names *names);
 
-/* Something to look for: a return address, as the file of the module has it (hexadecimal build_id, "": it has none).
- * inlined: it is in the code of an inlined function, whose caller is meant. The texts are borrowed. The same place
- * again is the same one; its name is filled in by place_names_find. NULL: too many, or no memory. */
+/* Adds a place to look for: a return address in the module's file (hexadecimal build_id; "": none). inlined: it is in
+ * the code of an inlined function, and the caller is wanted. The texts are borrowed. Equal places are the same pointer.
+ * place_names_find fills in the name. NULL: too many, or no memory. */
 const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
                                          uint64_t offset, bool inlined);
 
-/* Looks for all, in a child that has so long. 0; 1: some could not be found, with err saying why for the first;
- * -ENOMEM. */
+/* Looks for all of them in a child, for at most timeout_ms. 0; 1: some were not found, with err for the first; -ENOMEM.
+ */
 int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err);
 
 #endif

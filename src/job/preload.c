@@ -19,7 +19,7 @@
 static const char LIBRARY[] = AGENT_LIBRARY;
 static const char LINK_ORDER[] = "verify_asan_link_order=0";
 
-/* The loader takes blanks and colons for the end of a name: such a path gets another one in the runtime directory. */
+/* The loader takes blanks and colons for separators: such a path gets a link in the runtime directory. */
 static int without_separators(char path[PATH_MAX], struct err *err)
 {
     char dir[PATH_MAX], link[PATH_MAX + 32], temporary[PATH_MAX + 64], target[PATH_MAX];
@@ -30,8 +30,8 @@ static int without_separators(char path[PATH_MAX], struct err *err)
         return code;
     if (strpbrk(dir, " :"))
         return err_set(err, -EINVAL,
-                       "the loader cannot be given the path %s, and %s has blanks or colons, too: set "
-                       "SCRY_RUNTIME_DIR to a path without",
+                       "the loader cannot use the path %s, and %s has blanks or colons, too: set SCRY_RUNTIME_DIR to a "
+                       "path without",
                        path, dir);
     snprintf(link, sizeof link, "%s/%s", dir, LIBRARY);
     ssize_t len = readlink(link, target, sizeof target - 1);
@@ -47,7 +47,7 @@ static int without_separators(char path[PATH_MAX], struct err *err)
     return snprintf(path, PATH_MAX, "%s", link) < PATH_MAX ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", link);
 }
 
-/* Beside the socket of the monitor that is talked to. */
+/* The agent's socket, beside the monitor's. */
 static int find_socket(char *ret_path, size_t size, struct err *err)
 {
     const char *connect = getenv("SCRY_CONNECT");
@@ -82,7 +82,7 @@ int preload_find(struct preload *ret_preload, const char *command, bool wanted, 
         program_library(&program, program.sanitizer, found.sanitizer, sizeof found.sanitizer);
     found.is_script = program.path[0] && !program.is_elf;
     if (strpbrk(found.sanitizer, " :"))
-        found.sanitizer[0] = 0; /* ASAN_OPTIONS will do */
+        found.sanitizer[0] = 0; /* ASAN_OPTIONS is enough */
     *ret_preload = found;
     return 0;
 }
@@ -112,7 +112,7 @@ static void put_entry(struct buf *out, const char *entry, size_t len)
     buf_append(out, entry, len);
 }
 
-/* Those entries of LD_PRELOAD that are (not) the address sanitizer's; ours is left out. */
+/* Puts the entries of LD_PRELOAD that are, or are not, the address sanitizer's; leaves ours out. */
 static void put_entries(struct buf *out, const char *list, bool sanitizers)
 {
     for (size_t len; list && *(list += strspn(list, " :")); list += len) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of the file formats, see elf(5); of the loader's ways, ld.so(8). */
+/* File formats: elf(5). Loading: ld.so(8). */
 #include "job/program.h"
 
 #include <elf.h>
@@ -29,7 +29,7 @@ static bool read_at(int fd, void *into, size_t size, uint64_t offset)
     return offset <= INT64_MAX && pread(fd, into, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* A string of the file, cut where the file ends. */
+/* Reads a string of the file, cut at the end of the file. */
 static bool read_string(int fd, char *into, size_t size, uint64_t offset)
 {
     ssize_t got = offset <= INT64_MAX ? pread(fd, into, size - 1, (off_t)offset) : -1;
@@ -47,7 +47,7 @@ static const Elf64_Phdr *segment(const struct elf *elf, uint32_t type)
     return NULL;
 }
 
-/* Where in the file an address is. */
+/* The file offset of an address. */
 static bool file_offset(const struct elf *elf, uint64_t address, uint64_t *ret_offset)
 {
     for (size_t i = 0; i < elf->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command looked at before it runs: is it a program that the dynamic loader will load a library into? Only the file
- * itself is looked at; what a script starts is not known. Safe on any bytes.
+ * Looks at a command before it runs: will the dynamic loader load a library into it? Reads only the file itself, so
+ * what a script starts is not known. Safe on any bytes.
  */
 #ifndef SCRY_JOB_PROGRAM_H
 #define SCRY_JOB_PROGRAM_H
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 struct program {
-    char path[PATH_MAX];  /* as execvp finds it; "": it does not */
-    bool is_elf;          /* otherwise a script, or nothing that can be said */
+    char path[PATH_MAX];  /* as execvp finds it; "": not found */
+    bool is_elf;          /* else a script, or unknown */
     const char *obstacle; /* why nothing can be loaded into it, for people; NULL: nothing known */
     const char *remedy;   /* with obstacle */
     char sanitizer[128];  /* the library of the address sanitizer that it needs ("libasan.so.8"); "" */
@@ -21,14 +21,14 @@ struct program {
 /* `command` as given to execvp. */
 void program_look(struct program *ret_program, const char *command);
 
-/* What an ELF file has for whom wants to trace it. What cannot be read has nothing. */
+/* What an ELF file offers for tracing. What cannot be read is absent. */
 struct program_symbols {
-    bool hooks, own_hooks; /* calls are handed to whoever is loaded; they stay in the file */
+    bool hooks, own_hooks; /* calls go to the loaded library; calls stay in the file */
     bool names, debug;     /* a table of symbols; debug information, for values, files and lines */
 };
 void program_symbols(struct program_symbols *ret_symbols, const char *path);
 
-/* The path of the library it will load under that name, or the name itself where that is not found. */
+/* The path of the library that the loader finds under that name; the name itself if not found. */
 void program_library(const struct program *program, const char *name, char *ret_path, int size);
 
 #endif

@@ -17,15 +17,16 @@
 
 enum {
     PAGE = 4096,
-    BELOW = 256,   /* of the stack pointer: what a call, a push, or a function without calls writes */
-    RECORD = 8192, /* of the log, at most */
+    BELOW = 256,   /* bytes below the stack pointer that a call, a push or a leaf function writes */
+    RECORD = 8192, /* bytes of a log record, at most */
     RECORDS_MOST = 100000,
-    /* The limit is checked by ticks, which count more than there was where processors are shared: that near it is. */
+    /* The kernel checks the limit by ticks, which overestimate on shared processors: so near to the limit is the limit.
+     */
     NEARLY_PERCENT = 85,
     NEARLY_MS = 500,
 };
 
-/* The initial one has this inode (PROC_PID_INIT_INO): the log's process numbers are of it. */
+/* The inode of the initial PID namespace (PROC_PID_INIT_INO), whose numbers the log has. */
 static const uint64_t INITIAL_NAMESPACE = 0xEFFFFFFC;
 
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
@@ -34,7 +35,7 @@ const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
         return NULL;
     if (address < PAGE && signo == SIGSEGV)
         return "a NULL pointer";
-    /* Not even the stack pointer's own page can be used, or what lies just below it. */
+    /* The stack pointer's own page, or the bytes just below it, cannot be used. */
     return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? "stack overflow" : NULL;
 }
 

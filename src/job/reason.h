@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a process got the signal that killed it: a limit of processor time, memory that ran out, a stack that did, a NULL
- * pointer. Only what is certain: from core files, the kernel's log (where it may be read), and limits.
+ * Why a signal killed a process: a limit of processor time, out of memory, a stack overflow, a NULL pointer. Only what
+ * is certain: from core files, the kernel's log (if readable), and limits.
  */
 #ifndef SCRY_JOB_REASON_H
 #define SCRY_JOB_REASON_H
@@ -21,8 +21,7 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
     uint64_t cpu_ns;
 };
 void reason_look(struct reason_limits *ret_limits, pid_t pid);
-/* Appends "its limit of processor time (ulimit -t 60)", if it was that, with "probably" if it had not quite reached it.
- */
+/* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
 
 struct reason_logged { /* a line of the kernel's log about a process that it killed */
@@ -32,7 +31,7 @@ struct reason_logged { /* a line of the kernel's log about a process that it kil
     uint64_t address, sp; /* else: of a SIGSEGV */
 };
 bool reason_parse(struct reason_logged *ret_logged, const char *line);
-/* The last such line since `since_ns` (CLOCK_MONOTONIC). false: there is none, or we may not read it. */
+/* The last such line since `since_ns` (CLOCK_MONOTONIC). false: none, or the log is not readable. */
 bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns);
 
 #endif

@@ -43,7 +43,7 @@ int recorder_status(const struct recorder *recorder, pid_t pid)
     return recorder->command == pid ? recorder->command_status : JOB_STATUS_UNKNOWN;
 }
 
-/* The signals of faults: nobody sends them to end a process in an orderly way. */
+/* The signals of faults: nobody uses them to end a process in an orderly way. */
 static bool is_crash(int signo)
 {
     return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE || signo == SIGABRT ||

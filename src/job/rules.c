@@ -21,7 +21,7 @@ static void fail(struct rule *rule, Omis_reply reply)
     while (!rule->optional && !rules->err.code && omis_reader_next(reader))
         if (omis_reader_status(reader) == OMIS_INTERNAL_ERROR)
             rules->lost =
-                true; /* the monitor, and with it this rule until there is another: nothing is wrong with it */
+                true; /* the monitor is lost, and the rule until there is another monitor: no error of the rule */
         else if (omis_reader_status(reader) >= OMIS_FIRST_ERROR)
             err_set(&rules->err, omis_reader_status(reader) == OMIS_UNKNOWN_SERVICE ? -ENOSYS : -EINVAL,
                     "rule '%s': %s", rule->text, omis_reader_error(reader));
@@ -53,10 +53,10 @@ static void on_event(Omis_reply reply, void *param)
         rule->fired++;
         rules->fired(rules->ctx, (size_t)(rule - rules->list), reply);
     } else if (status == OMIS_CSR_DEFINED && reply[0]->result && !rules->err.code) {
-        fail(rule, reply); /* the definition is answered although an event service in it failed */
+        fail(rule, reply); /* a definition is answered even if its event service failed */
         enable(rule, reply[0]->result);
     } else if (status == OMIS_CSR_ENABLED || status == OMIS_CSR_DISABLED) {
-        /* of single processes, as of the held child, which is traced before it has the program: not of the rule */
+        /* errors of single processes, such as the held child, are not errors of the rule */
     } else if (rules->arming > 0) {
         rules->arming--;
         fail(rule, reply);

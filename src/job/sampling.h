@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a job is sampled next: close together at first, so that short jobs are seen, too, then at multiples of the
- * period. One that came late does not make up for those it missed. Pure.
+ * When to take the next sample of a job: at first in short intervals, for short jobs, then at multiples of the period.
+ * A late sample is not followed by those that were missed. Pure.
  */
 #ifndef SCRY_JOB_SAMPLING_H
 #define SCRY_JOB_SAMPLING_H

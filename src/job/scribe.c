@@ -76,7 +76,7 @@ static void answer(const struct writer *writer)
         .lost = spool->lost, .size_bytes = spool->size_bytes, .replaced = writer->replaced, .stopped = spool->stopped};
     memcpy(told.reason, spool->reason, sizeof told.reason);
     ssize_t sent = send(writer->fd, &told, sizeof told, MSG_NOSIGNAL);
-    (void)sent; /* scry run may have gone: what it has sent before is written all the same */
+    (void)sent; /* scry run may be gone: what it has sent is written anyway */
 }
 
 static bool take(struct writer *writer, const struct message *message, const char *payload)
@@ -213,7 +213,7 @@ bool scribe_wait(struct scribe *scribe)
         return false;
     put(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
     if (scribe->pid > 0)
-        kill(scribe->pid, SIGCONT); /* the whole group may have been stopped, and only scry run continued */
+        kill(scribe->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
     for (;;) {
         scribe_push(scribe);
         if (scribe->fd < 0)
@@ -241,7 +241,7 @@ uint64_t scribe_lost(const struct scribe *scribe)
     return scribe->lost + scribe->told.lost;
 }
 
-/* Hands over the rest, however long that takes, when scry run has gone. */
+/* Sends the rest when scry run has gone, however long it takes. */
 static void leave_rest(struct scribe *scribe)
 {
     if (fork() != 0)

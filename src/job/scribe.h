@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that writes the job directory for scry run: a disk that hangs holds it up, and neither scry run, which
- * has signals to pass on, nor the job. What scry run has for it waits in a socket and in memory, up to a limit; more is
- * counted as lost. If the disk hangs at the end of the job, the process stays until it has written the rest.
+ * The process that writes the job directory for scry run. A disk that hangs delays only this process: neither scry run,
+ * which has signals to pass on, nor the job. What scry run has for it waits in a socket and in memory, up to a limit.
+ * More is lost, and counted. If the disk hangs at the end of the job, the process stays until it has written the rest.
  *
- * No function here waits but scribe_wait. Not thread-safe.
+ * No function here blocks but scribe_wait. Not thread-safe.
  */
 #ifndef SCRY_JOB_SCRIBE_H
 #define SCRY_JOB_SCRIBE_H
@@ -18,42 +18,42 @@
 
 #include "base/buf.h"
 
-/* How it stands with the directory, as of the last scribe_wait. */
+/* The state of the directory at the last scribe_wait. */
 struct scribe_told {
-    uint64_t lost;       /* records that were given to it and not written */
+    uint64_t lost;       /* records received and not written */
     uint64_t size_bytes; /* of the records written */
-    int replaced;        /* of the last file: 0 or -errno */
+    int replaced;        /* the last file: 0 or -errno */
     bool stopped;        /* recording has stopped */
     char reason[256];    /* why */
 };
 
 struct scribe {
-    int fd; /* -1: there is none; what it is given is lost */
+    int fd; /* -1: no process, and all records are lost */
     pid_t pid;
     struct buf out; /* not sent yet */
     uint64_t next_seq, lost;
-    bool late; /* it did not answer in its time: it is not waited for again */
+    bool late; /* it did not answer in time: do not wait for it again */
     struct scribe_told told;
 };
 
-/* For the job directory at `dir`, which exists. 0 or -errno; then, and before, *scribe has no process. */
+/* For the existing job directory `dir`. 0 or -errno; before that, and after an error, *scribe has no process. */
 int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes);
 /* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/record/spool.h. */
 void scribe_put_take(struct scribe *scribe, json_t *record);
-/* Sends what can be sent. */
+/* Sends what can be sent without blocking. */
 void scribe_push(struct scribe *scribe);
-/* The most that the job directory may have from now on. */
+/* Sets the largest size of the job directory. */
 void scribe_limit(struct scribe *scribe, uint64_t max_bytes);
-/* No more records come: what was kept free for the files of the end is theirs. */
+/* Ends the records: the reserve for the files at the end is theirs now. */
 void scribe_close_spool(struct scribe *scribe);
 /* Replaces a file of the directory as a whole, mode 0600. */
 void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len);
-/* Everything given before is written, or cannot be: `told` says it. false: the disk does not answer, or the process was
+/* Waits until everything is written, or cannot be: see `told`. false: the disk does not answer, or the process was
  * killed. */
 bool scribe_wait(struct scribe *scribe);
-/* How many records were lost, here and there. */
+/* The number of records lost, here and in the process. */
 uint64_t scribe_lost(const struct scribe *scribe);
-/* Ends the process once it has written everything; one that is late is left behind. Any scribe, also twice. */
+/* Ends the process when it has written everything; does not wait for a late one. Any scribe, also twice. */
 void scribe_end(struct scribe *scribe);
 
 #endif

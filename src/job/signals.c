@@ -8,21 +8,21 @@
 
 #include "base/clock.h"
 
-/* Their dispositions are changed here, so they are put back in the child. With SIGCHLD ignored, as some parents leave
- * it, nobody could be waited for. */
+/* Dispositions that are changed here and restored in the child. Some parents leave SIGCHLD ignored; then nobody could
+ * be waited for. */
 static const struct {
     int signo;
     void (*handler)(int);
 } changed[] = {{SIGPIPE, SIG_IGN}, {SIGXFSZ, SIG_IGN}, {SIGTTOU, SIG_IGN}, {SIGCHLD, SIG_DFL}};
 enum { CHANGED = sizeof changed / sizeof *changed };
 
-/* The faults of our own writing. They come though they are ignored, as they are blocked. */
+/* Signals caused by our own writes. Blocked signals are queued even if ignored. */
 static bool is_own(int code, pid_t sender)
 {
     return code <= 0 && sender == getpid();
 }
 
-/* Those of our writing would come when they are not blocked any more. */
+/* Removes signals of our own writes before they are unblocked. */
 static void drop_own(void)
 {
     const struct timespec now = {0};
@@ -33,13 +33,14 @@ static void drop_own(void)
     sigaddset(&faults, SIGXFSZ);
     int signo;
     while ((signo = sigtimedwait(&faults, &info, &now)) > 0)
-        if (!is_own(info.si_code, info.si_pid)) { /* these come last: they are the process's, ours the thread's */
+        if (!is_own(info.si_code, info.si_pid)) { /* these come last: they are for the process, ours for the thread */
             kill(getpid(), signo);
             break;
         }
 }
 
-/* Set before scry run was executed (`alarm 60; exec scry run ...`), they are the command's; no child inherits them. */
+/* Timers set before scry run was executed (`alarm 60; exec scry run ...`) belong to the command, but children do not
+ * inherit them. */
 static void take_timers(struct signals *signals)
 {
     const struct itimerval none = {0};
@@ -56,7 +57,7 @@ static void give_timers(const struct signals *signals)
         uint64_t left_us = (uint64_t)timer.it_value.tv_sec * 1000000 + (uint64_t)timer.it_value.tv_usec;
         if (!left_us)
             continue;
-        if (which == ITIMER_REAL) /* the others count processor time, of which the command had none */
+        if (which == ITIMER_REAL) /* the others count processor time, and the command had none */
             left_us = left_us > passed_us ? left_us - passed_us : 1;
         timer.it_value = (struct timeval){.tv_sec = (time_t)(left_us / 1000000), .tv_usec = left_us % 1000000};
         setitimer(which, &timer, NULL);
@@ -77,7 +78,7 @@ int signals_init(struct signals *signals)
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     int code = signals->fd < 0 ? -errno : 0;
     if (code == 0)
-        witness_start(&signals->witness); /* without one, signals to the group come twice */
+        witness_start(&signals->witness); /* without it, signals to the group arrive twice */
     return code;
 }
 
@@ -103,8 +104,7 @@ static bool is_from_kernel(const struct signalfd_siginfo *info)
     return info->ssi_code > 0;
 }
 
-/* Did it reach all processes of the group? What the kernel sends to one alone: that its terminal is gone, to the
- * session's leader. */
+/* Did the signal reach the whole group? The kernel sends SIGHUP of a terminal to the session's leader alone. */
 static bool is_for_group(const struct signals *signals, const struct signalfd_siginfo *info)
 {
     if (signals->witness.pid)
@@ -125,11 +125,11 @@ static void forward(const struct signalfd_siginfo *info, pid_t pid)
 void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
 {
     if ((info->ssi_signo == SIGXCPU || info->ssi_signo == SIGCHLD) && is_from_kernel(info))
-        return; /* of processor time and of children the command has its own */
+        return; /* the command gets its own signals about processor time and children */
     if (is_own(info->ssi_code, (pid_t)info->ssi_pid))
         return;
     if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
-        return; /* it has woken us */
+        return; /* it only wakes us */
     if (!is_for_group(signals, info)) {
         forward(info, pid);
         return;
@@ -138,7 +138,7 @@ void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
         signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
         return;
     }
-    if (getpgid(pid) != getpgrp()) /* it would still be in the group, being its leader, were it in our place */
+    if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
         forward(info, pid);
 }
 

@@ -11,11 +11,10 @@
 #include "client/decode.h"
 #include "lang/results.h"
 
-/* Every process that is created is attached, too, before it runs. */
+/* Attaches every new process before it runs. */
 static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])";
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. 512: the local process id (specification 8.1.2). The
- * sample makes the job's follower take hold of the process, so that it will know how it ends, however short it lived.
- */
+ * sample makes the job's follower watch the process, so that its end is known, however short its life. */
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
                               "proc_get_info([$proc],512) proc_get_loader_info([$proc]) job_get_info([%s],0)";
 enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES };
@@ -27,7 +26,7 @@ static void free_modules(struct stacks_module *modules, size_t count)
     free(modules);
 }
 
-/* The values of an action's only result; an empty list when it failed. */
+/* The values of an action's only result; empty if it failed. */
 static const struct omis_value *values_of(struct omis_reader *reader, size_t action)
 {
     omis_reader_find(reader, action);

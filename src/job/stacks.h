@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --crash-stack: conditional requests that take the backtrace of a thread which is about to receive the signal of a
- * fault, while it is held there, in the command and everything it starts. Most such signals end the process; of those
- * that are handled, the latest backtrace is kept and never shown.
+ * --crash-stack: conditional requests that take the backtrace of a thread about to receive the signal of a fault, while
+ * it is held, in the command and everything it starts. Most such signals end the process. If one is handled, its
+ * backtrace is kept until the next one, and never shown.
  */
 #ifndef SCRY_JOB_STACKS_H
 #define SCRY_JOB_STACKS_H
@@ -23,7 +23,7 @@ struct stacks_module {
     uint64_t code_start;
 };
 
-/* What one process was doing at its last fault. */
+/* The backtrace of a process's last fault. */
 struct stacks_entry {
     pid_t pid;
     uint64_t frames[STACKS_FRAMES]; /* innermost first; all but that are return addresses */
@@ -35,12 +35,12 @@ struct stacks_entry {
 
 struct stacks {
     struct stacks_entry *entries; /* hash by pid */
-    int arming;                   /* requests under way; when 0, all is set up or failed */
+    int arming;                   /* requests under way; 0: all in force or failed */
     struct err err;               /* why it does not work */
 };
 
-/* Sends the conditional requests, for processes that this tool has attached and will attach. They are in force when
- * `arming` is 0. `job`: the token that job_create returned. */
+/* Sends the conditional requests, for processes that this tool has attached or will attach. They are in force when
+ * `arming` is 0. `job`: the token from job_create. */
 void stacks_arm(struct stacks *stacks, const char *job);
 const struct stacks_entry *stacks_find(const struct stacks *stacks, pid_t pid);
 void stacks_done(struct stacks *stacks);

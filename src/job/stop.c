@@ -16,7 +16,7 @@ static bool is_stopped(pid_t pid)
     return waits_is_stopped(wait_look(pid).state);
 }
 
-/* Who continues a group continues ours: the command's, if that is another, is told by us. */
+/* A shell continues our group. This continues the command: its group, if it has one of its own. */
 static void go_on(pid_t command, int tty, bool had_terminal)
 {
     pid_t group = getpgid(command);
@@ -50,7 +50,8 @@ bool stop_follow(pid_t command, int signo, const struct witness *witness)
 {
     bool by_terminal = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
     _cleanup_(closep) int tty = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-    if (tty < 0 || (!witness->pid && !(by_terminal && getpgid(command) == getpgrp()))) /* nobody might wake us */
+    if (tty < 0 ||
+        (!witness->pid && !(by_terminal && getpgid(command) == getpgrp()))) /* perhaps nobody would wake us */
         return false;
     bool had_terminal = tcgetpgrp(tty) == getpgid(command);
     const struct signalfd_siginfo continued = stop_self(command, signo, witness);

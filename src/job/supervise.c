@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry run is the command's parent. One thread, one loop: signals, the monitor's replies, the sampling time.
- * Nothing in it waits for the monitor or gives up because of it: the job comes first.
+ * scry run is the command's parent. One thread, one loop: signals, the monitor's replies, the sampling time. It never
+ * waits for the monitor and never gives up because of it: the job comes first.
  */
 #include "job/supervise.h"
 
@@ -32,17 +32,17 @@
 
 enum {
     START_WAIT_MS = 5000, /* for the monitor to follow the held job */
-    END_WAIT_MS = 2000,   /* for what processes that ended have left, with none of them getting ready, */
-    END_MOST_MS = 10000,  /* and for all of it */
-    ANSWER_MS = 5000,     /* for one answer then, of a monitor that works */
-    END_MONITORS = 3,     /* one after the other, where they die */
-    LOST_WAIT_MS = 300,   /* for ends of processes where records were lost: follow.h says how late they can be */
+    END_WAIT_MS = 2000,   /* for the records of ended processes, while none of them arrive */
+    END_MOST_MS = 10000,  /* the same in all */
+    ANSWER_MS = 5000,     /* then for one answer of a working monitor */
+    END_MONITORS = 3,     /* tried one after the other if they die */
+    LOST_WAIT_MS = 300,   /* for ends of processes after lost records; follow.h says how late they can be */
     TRACES_POLL_MS = 5,
     COMING_POLL_MS = 20,
 };
 static const double WAIT_TOLD_SECONDS = 1.5;
 
-/* What scry opens must not become the job's standard streams, nor what scry prints go into what it opened. */
+/* Keeps what scry opens from becoming the job's standard streams, and what scry prints from going into it. */
 static void fill_standard_streams(void)
 {
     int fd;
@@ -75,7 +75,7 @@ static void describe(struct job *job)
                               .supervisor_ticks = job_process_ticks(getpid())};
 }
 
-/* Is it the disk's fault, and not the user's? Then the job is run all the same. */
+/* Is it the disk's fault, and not the user's? Then the job runs anyway. */
 static bool is_about_room(int code)
 {
     return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO || code == -ENFILE || code == -EMFILE;
@@ -87,7 +87,7 @@ static int refuse(struct job *job, const struct err *why, struct err *err)
     return err_set(err, why->code, "%s", why->text);
 }
 
-/* The job does not go on without it, but for a disk that does not answer. */
+/* The job waits for this, unless the disk does not answer. */
 static void write_info(struct job *job)
 {
     finish_put_info(job);
@@ -128,7 +128,7 @@ static void put(const struct buf *text)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return; /* nobody reads it: the report has it, too */
+            return; /* nobody reads it; the report has it, too */
         put += (size_t)got;
     }
 }
@@ -139,8 +139,7 @@ static void say(const struct job *job, const struct buf *text)
         put(text);
 }
 
-/* What is said even if the job is to run quietly: that nobody watches it, or that records of it are lost. There will be
- * hardly a report.
+/* Prints, even for a quiet job, that nobody watches it or that records of it are lost: there will hardly be a report.
  */
 static void say_loudly(const struct job *job, const char *const *kinds)
 {
@@ -180,7 +179,7 @@ static void announce(const struct job *job)
         text_show(&text, job->dir);
     }
     buf_putc(&text, '\n');
-    if (job->untraced.code && !job->options->quiet) { /* the summary says so, too, but that may be hours away */
+    if (job->untraced.code && !job->options->quiet) { /* also in the summary, but that may be hours away */
         buf_puts(&text, "scry: ");
         text_show(&text, job->untraced.text);
         buf_putc(&text, '\n');
@@ -211,20 +210,20 @@ static void prepare_tracing(struct job *job)
     if (code == -ENOEXEC)
         recorder_put(&job->recorder, RECORD(untraced, .text = err.text));
     if (code == -ENOEXEC && !wanted)
-        return; /* there was nothing to expect */
+        return; /* nothing was expected */
     if (code < 0)
         recorder_note(&job->recorder, NOTE(agent_not_loaded, .reason = err.text));
     if (code < 0 && wanted)
         job->untraced = err;
 }
 
-/* What the person asked for and this monitor does not take: then the job is not started. 0 or -errno. */
+/* Refuses to start the job if the monitor cannot fulfil an option. 0 or -errno. */
 static int check_refused(struct job *job, struct err *err)
 {
     struct watch *watch = &job->watch;
     const struct err *first = watch->refused.code ? &watch->refused : &watch->rules.err;
     if (watch->refused.code && !job->preload.library[0])
-        first = &watch->rules.err; /* nothing is traced anyway, and it was said why */
+        first = &watch->rules.err; /* nothing is traced anyway, and the reason was printed */
     if (!first->code)
         return 0;
     if (first->code == -ENOSYS && !job->options->rule_count) {
@@ -234,7 +233,7 @@ static int check_refused(struct job *job, struct err *err)
     return refuse(job, first, err);
 }
 
-/* What was asked for is not in force when the command is let go. */
+/* Warns about options that are not in force when the command starts. */
 static void warn_late(struct job *job)
 {
     const struct watch *watch = &job->watch;
@@ -246,7 +245,7 @@ static void warn_late(struct job *job)
         recorder_note(&job->recorder, NOTE(rules_interrupted));
 }
 
-/* The monitor follows the held child, or the job is run without it. */
+/* Has the monitor follow the held child; else the job runs without it. */
 static void start_watching(struct job *job)
 {
     struct err err = {0};
@@ -268,7 +267,7 @@ static void start_watching(struct job *job)
             snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);
         recorder_note(&job->recorder, NOTE(monitor_hangs, .reason = watch->hangs));
     }
-    /* The agent would wait for it, too, in each process. */
+    /* The agent would wait for it, too, in every process. */
     if (watch->hangs[0]) {
         err_set(&job->untraced, -ETIMEDOUT, "the job is started unwatched and untraced: %s", watch->hangs);
         job->preload.library[0] = 0;
@@ -291,7 +290,7 @@ static void add_usage(struct job *job, const struct rusage *usage)
     job->largest_rss = largest > job->largest_rss ? largest : job->largest_rss;
 }
 
-/* The command; its usage has that of the descendants that were waited for. */
+/* Waits for the command. Its usage includes that of the descendants it waited for. */
 static void reap(struct job *job)
 {
     int status;
@@ -333,7 +332,7 @@ static void plan_sample(struct job *job)
     job->sample_ns = sampling_next_ns(job->recorder.start_ns, clock_now_ns(), job->options->sample_seconds);
 }
 
-/* Before main the program may have to wait for its tracing. After a while, whoever watches wants to know. */
+/* A program may have to wait for its tracing before main. After a while, this tells the person why. */
 static void tell_wait(struct job *job)
 {
     struct watch *watch = &job->watch;
@@ -381,8 +380,8 @@ static void supervise(struct job *job)
     }
 }
 
-/* Processes whose records are not all on disk, though they have ended. That an end was seen in the job does not mean
- * that it was seen where the traces are: of the job's processes no more live there than here. */
+/* The number of ended processes whose records are not all on disk. The job may know of an end before the traces do: no
+ * more processes live there than here. */
 static uint64_t unfinished(const struct job *job)
 {
     const struct trace_info *traces = &job->watch.traces;
@@ -390,7 +389,7 @@ static uint64_t unfinished(const struct job *job)
     return traces->draining + (job->seen_to_end && traces->live > alive ? traces->live - alive : 0);
 }
 
-/* Waits, for a while, until the records of processes that ended are on disk. */
+/* Waits for a while until the records of ended processes are on disk. */
 static void wait_for_traces(struct job *job)
 {
     struct watch *watch = &job->watch;
@@ -398,7 +397,7 @@ static void wait_for_traces(struct job *job)
     bool flush = job->options->mpi != RUN_MPI_OFF, answered;
     int wait_ms = 1;
     do {
-        if (unfinished(job)) { /* mostly they are on their way */
+        if (unfinished(job)) { /* mostly they are already coming */
             poll(NULL, 0, wait_ms);
             wait_ms = 2 * wait_ms < TRACES_POLL_MS ? 2 * wait_ms : TRACES_POLL_MS;
         }
@@ -417,8 +416,7 @@ static void wait_for_traces(struct job *job)
                                            .seconds = (double)(now - start) / NS_PER_SECOND));
 }
 
-/* What the processes have recorded till their ends is to be on disk. If the monitor has died, before or meanwhile,
- * another one does that. */
+/* Has the processes' records brought to disk. If the monitor has died, before or meanwhile, another one does that. */
 static void collect_traces(struct job *job)
 {
     struct watch *watch = &job->watch;
@@ -435,10 +433,10 @@ static void collect_traces(struct job *job)
             break;
     }
     if (again)
-        watch_close(watch); /* it cannot follow a job that has ended */
+        watch_close(watch); /* it cannot follow an ended job */
 }
 
-/* The last sample has the processes that ended since the one before. */
+/* Takes the last sample, with the processes that ended since the one before. */
 static void watch_end(struct job *job)
 {
     struct watch *watch = &job->watch;
@@ -448,16 +446,16 @@ static void watch_end(struct job *job)
         collect_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
-    while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel tells one after the other */
+    while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, ANSWER_MS);
-        bool hopeless = watch->lost && clock_now_ns() > lost_until; /* their ends may be among what was lost */
+        bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
         if (!job->seen_to_end || !watch->coming || hopeless || clock_now_ns() > until)
             break;
         poll(NULL, 0, COMING_POLL_MS);
     }
     if (watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
-        wait_for_traces(job); /* those whose ends were not known before */
+        wait_for_traces(job); /* for those whose ends were not known before */
     reap(job);
 }
 
@@ -466,7 +464,7 @@ static int exit_code_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* `scry set` was used on the job; what concerns tracing the monitor has done already. */
+/* `scry set` changed the job. The monitor has already applied what concerns tracing. */
 static void on_changed(void *ctx, const char *key, const char *value)
 {
     struct job *job = ctx;
@@ -538,13 +536,13 @@ static void release(struct job *job)
     log_warning("%s", text.data ? text.data : "");
 }
 
-/* The command runs instead of this process, as if scry were not there. */
+/* Executes the command in place of this process, as if scry were not there. */
 static int run_unwatched(struct job *job, const struct err *err)
 {
     char **command = job->options->command;
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, err->text);
-    log_warning("%s; so the job runs unwatched", shown.data ? shown.data : "");
+    log_warning("the job runs unwatched: %s", shown.data ? shown.data : "");
     finish_failed(job);
     signals_restore(&job->signals);
     execvp(command[0], command);
@@ -583,12 +581,12 @@ int job_run(struct run_options *options)
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
     say(job, &text);
-    if (options->quiet && job->dir[0]) /* otherwise it was said at the start that nothing is recorded */
+    if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */
         say_loudly(job, lost);
     bool interrupted =
         job->signals.saw_terminal_interrupt && WIFSIGNALED(job->status) && WTERMSIG(job->status) == SIGINT;
     finish_done(job);
     if (interrupted)
-        signals_die_of_interrupt(); /* the shell sees 130 all the same, and stops its script */
+        signals_die_of_interrupt(); /* the shell still sees 130, and stops its script */
     return exit_code;
 }

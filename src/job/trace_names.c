@@ -7,7 +7,7 @@
 
 static const struct place_name *name_of(struct place_names *names, const struct trace_place *place)
 {
-    /* a path has a folder; a name alone cannot be opened */
+    /* a path is absolute; a name alone cannot be opened */
     return place && !*place->caller && *place->module == '/'
                ? place_names_add(names, place->module, place->build_id, place->offset, place->inlined)
                : NULL;

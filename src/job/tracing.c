@@ -18,7 +18,7 @@ void tracing_request(struct buf *out, const struct run_options *options, const c
 {
     for (size_t i = 0; i < options->setting_count && *dir; i++)
         PUT_CALL(out, "job_set", dir, options->settings[i].key, options->settings[i].value);
-    if (options->loaded && *dir) /* last: from then on it is refused to switch on what is not there */
+    if (options->loaded && *dir) /* last: from then on, what is not loaded cannot be switched on */
         PUT_CALL(out, "job_set", dir, "loaded", options->loaded);
 }
 
@@ -34,7 +34,7 @@ void tracing_check(Omis_reply reply, const struct run_options *options, struct e
         const char *key = i > 0 && i <= options->setting_count ? options->settings[i - 1].key : NULL;
         const char *text = omis_reader_text(reader);
         err_set(err, unknown ? -ENOSYS : -EINVAL, "%s%s: %s", key ? "--" : "the settings of tracing", key ? key : "",
-                unknown ? "the monitor that runs cannot trace functions: is it of another version?"
+                unknown ? "the running monitor cannot trace functions: is it of another version?"
                 : *text ? text
                         : omis_status_name(status));
         return;
@@ -50,7 +50,7 @@ static const char *keep_text(struct trace_info *info, const char *text)
     return kept;
 }
 
-/* A list of a name and fields. Of one that only another version knows, the name is told. */
+/* Reads a note: its name and fields. Of a kind that only another version knows, keeps the name. */
 static struct note take_note(struct trace_info *info, const struct omis_value *list)
 {
     const char *name = omis_text(omis_item(list, 0), NULL);
@@ -114,7 +114,7 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
     ret_info->problem_count = take_notes(ret_info, ret_info->problems, answer.problems);
 }
 
-/* What the reply's print([...]) printed: how many, and the list of them. Empty when it has none. */
+/* What the reply's print([...]) printed: the number of values, and their list. Empty if it printed nothing. */
 static const struct omis_value *printed(struct omis_reader *reader)
 {
     omis_reader_find(reader, 1);
@@ -159,7 +159,7 @@ static struct span action_name(const struct request *request, size_t number)
     return number <= request->action_count ? request->actions[number - 1].name : span_str("an action");
 }
 
-/* That an action of a rule failed is said at the end. */
+/* Counts a failed action of a rule, for the warning at the end. */
 static void note_failure(struct rule *rule, const struct request *request, struct omis_reader *reader)
 {
     bool failed = false;

@@ -31,7 +31,7 @@ static bool read_count(const char *path, const char *key, uint64_t *ret_count)
     return file_read(path, &text, NULL) == 0 && find_count(text, key, ret_count);
 }
 
-/* The line of /proc/self/cgroup that starts (after its number) with `controllers`: the path of the group. */
+/* The path of the control group: the line of /proc/self/cgroup whose `controllers` (after the number) are these. */
 static bool group_path(const char *cgroup, const char *controllers, char *ret_path, size_t size)
 {
     for (const char *line = cgroup; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
@@ -58,7 +58,7 @@ void trouble_count(struct trouble_counts *ret_counts)
         ret_counts->group_known = read_count(path, "oom_kill", &ret_counts->group_oom_kills);
         if (ret_counts->group_known)
             return;
-        /* in a container the path is the host's, the mount is the group itself */
+        /* in a container, the path is the host's and the mount is the group */
         ret_counts->group_known =
             read_count("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill", &ret_counts->group_oom_kills);
     } else if (group_path(cgroup, ":", group, sizeof group)) {
@@ -67,7 +67,7 @@ void trouble_count(struct trouble_counts *ret_counts)
     }
 }
 
-/* What core_pattern's specifiers stand for; of those that are not known here, anything. */
+/* Expands the specifiers of core_pattern; unknown ones match anything. */
 static void expand(struct buf *out, const char *pattern, pid_t pid, const char *name, int signo)
 {
     for (; *pattern; pattern++) {
@@ -137,7 +137,7 @@ void trouble_find_core(pid_t pid, const char *name, const char *cwd, int signo, 
         return;
     pattern[strcspn(pattern, "\n")] = 0;
     if (*pattern == '|') {
-        snprintf(note, note_size, "the core was given to %.*s%s", (int)strcspn(pattern + 1, " "), pattern + 1,
+        snprintf(note, note_size, "the core went to %.*s%s", (int)strcspn(pattern + 1, " "), pattern + 1,
                  strstr(pattern, "systemd-coredump") ? ": see `coredumpctl info`" : "");
         return;
     }

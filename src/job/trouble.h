@@ -17,8 +17,8 @@ struct trouble_counts {
 };
 void trouble_count(struct trouble_counts *ret_counts);
 
-/* Where the kernel left the core file of a process, by core_pattern(5): *ret_path is malloc'ed, or NULL with a note for
- * people in `note` ("given to the program ..."), or an empty one. `since`: older files are another's. */
+/* Where the kernel left the core file of a process (core_pattern(5)): *ret_path is malloc'ed, or NULL with a text for
+ * people in `note` ("the core went to ...", or ""). Files older than `since` belong to others. */
 void trouble_find_core(pid_t pid, const char *name, const char *cwd, int signo, time_t since, char **ret_path,
                        char *note, size_t note_size);
 

@@ -11,7 +11,7 @@
 #include "job/program.h"
 #include "job/recorder.h"
 
-enum { COMMANDS = 256, PROGRAMS = 8 /* that are named */ };
+enum { COMMANDS = 256, PROGRAMS = 8 /* named */ };
 
 struct command {
     char *text; /* a path, or a name to be found */
@@ -68,8 +68,7 @@ void untraced_free(struct untraced *untraced)
     free(untraced);
 }
 
-/* Of two programs with that name it is the one that cannot have said anything. Names may be cut by the kernel, then
- * they are found nowhere. */
+/* Of two programs of that name, takes the one without an agent. The kernel may cut names; then they are not found. */
 static void look(struct program *ret_program, const char *command, const char *directory)
 {
     char path[PATH_MAX];

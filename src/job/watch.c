@@ -16,7 +16,7 @@
 
 static const char DENIED[] = "scry_thread_denied_privilege([]) : print([$file])";
 enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
-/* An answer that took longer leaves a gap. The monitor is not given up: another one could not start beside it. */
+/* An answer that took longer leaves a gap. The connection stays: another monitor could not start beside this one. */
 static const struct wait_policy *const run = &wait_policies[WAIT_RUN], *const arming = &wait_policies[WAIT_RUN_ARMING],
                                        *const silence = &wait_policies[WAIT_RUN_SILENCE];
 
@@ -30,7 +30,7 @@ static void on_reply(Omis_reply reply, void *param)
 
 static void on_error(Omis_reply reply)
 {
-    omis_reply_free(reply); /* the loss of the connection is seen by client_connected() */
+    omis_reply_free(reply); /* client_connected() notices a lost connection */
 }
 
 static void ignore(Omis_reply reply, void *param)
@@ -39,7 +39,7 @@ static void ignore(Omis_reply reply, void *param)
     omis_reply_free(reply);
 }
 
-/* The monitor, which may have run before, logs as much as we do. */
+/* A monitor that is already running logs as much as scry run. */
 static void tell_level(const struct run_options *options)
 {
     char text[80];
@@ -112,7 +112,7 @@ static void close_gap(struct watch *watch)
     watch->gap_open = false;
 }
 
-/* The connection is of no use: closed, and opened again later. */
+/* Closes a useless connection; another one is opened later. */
 static void lose(struct watch *watch, const char *why)
 {
     if (watch->phase != WATCH_OFF && !watch->gap_open)
@@ -130,7 +130,7 @@ static void lose(struct watch *watch, const char *why)
               LOG_TEXT(why));
 }
 
-/* Rules are for processes that come, so they are in force before the command is let go. */
+/* Rules are for new processes, so they must be in force before the command starts. */
 static void arm(struct watch *watch)
 {
     watch->phase = WATCH_IDLE;
@@ -204,7 +204,7 @@ static void created(struct watch *watch)
         if (!watch->was_up && watch->tries == 0)
             recorder_note(watch->recorder, NOTE(not_followed, .reason = err.text));
         lose(watch, err.text);
-        watch->tries = 30; /* it will not be better in a moment */
+        watch->tries = 30; /* it will take a while */
         return;
     }
     if (watch->crash_stack)
@@ -252,12 +252,12 @@ void watch_handle(struct watch *watch)
         return;
     omis_handler();
     if (!client_connected()) {
-        lose(watch, "the monitor ended; it is started again");
+        lose(watch, "the monitor ended; scry run starts it again");
         return;
     }
     if (!watch->reply)
         return;
-    /* what was looked at may ask something else, whose answer is not here yet */
+    /* handling a reply may send a request, which has no answer yet */
     Omis_reply reply = watch->reply;
     if (watch->phase == WATCH_CREATING)
         created(watch);
@@ -303,7 +303,7 @@ void watch_ask_traces(struct watch *watch, bool flush)
 {
     struct buf text = BUF_INIT;
     PUT_CALL(&text, "job_trace_info", watch->dir);
-    if (flush) /* ranks may outlive their launcher for a moment */
+    if (flush) /* ranks may live a moment longer than their launcher */
         PUT_CALL(&text, "mpi_flush", watch->dir);
     watch->traces = (struct trace_info){0};
     send_request(watch, &text, WATCH_TRACES);
@@ -341,7 +341,7 @@ bool watch_wait(struct watch *watch, int timeout_ms)
 
 void watch_close(struct watch *watch)
 {
-    /* a monitor that does not answer would not say goodbye either: the end of this process is enough for it */
+    /* do not wait for a monitor that does not answer: the end of this process tells it enough */
     if (watch->phase == WATCH_IDLE)
         omis_finalize();
     omis_reply_free(watch->reply);

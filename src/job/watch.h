@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry run as a tool of the monitor: follows the job through the services node_get_info and job_*. One request a
- * sample, never waited for: while the monitor is slow, stopped or dead, the job and its supervision go on. When the
- * monitor died it is started again, attached to again, and the time between is recorded as a gap.
+ * scry run as a tool of the monitor: follows the job with the services node_get_info and job_*. A sample is one
+ * request, and nobody waits for its answer: the job goes on while the monitor is slow, stopped or dead. If the monitor
+ * dies, it is started again, and the time between is recorded as a gap.
  */
 #ifndef SCRY_JOB_WATCH_H
 #define SCRY_JOB_WATCH_H
@@ -21,10 +21,10 @@
 #include "job/tracing.h"
 
 enum watch_phase {
-    WATCH_OFF,      /* no connection: tried again after a while */
+    WATCH_OFF,      /* no connection: try again after a while */
     WATCH_CREATING, /* job_create is under way */
     WATCH_SETTING,  /* the settings of tracing are under way */
-    WATCH_IDLE,     /* followed; nothing asked */
+    WATCH_IDLE,     /* following; no request under way */
     WATCH_ASKING,   /* a sample is under way */
     WATCH_TRACES,   /* the state of the traces is under way */
 };
@@ -37,44 +37,44 @@ struct watch {
     bool crash_stack;                  /* backtraces are wanted */
     const struct run_options *options; /* settings and rules; borrowed */
     struct rules rules;
-    struct err refused;       /* why the monitor does not take the first setting or rule that it does not */
-    struct trace_info traces; /* as last told */
-    void (*changed)(void *ctx, const char *key, const char *value); /* scry set was used on the job */
+    struct err refused;       /* why the monitor refused a setting or rule: the first one */
+    struct trace_info traces; /* the last answer */
+    void (*changed)(void *ctx, const char *key, const char *value); /* scry set changed the job */
     void *ctx;
-    char changes[PATH_MAX + 96]; /* the request that tells of it */
-    char stalls[PATH_MAX + 128]; /* the one that tells of MPI programs that do not go on */
+    char changes[PATH_MAX + 96]; /* the request that reports it */
+    char stalls[PATH_MAX + 128]; /* the one that reports MPI programs that stand still */
     struct stacks stacks;
     char token[64];
     uint64_t cursor;
     uint64_t asked_ns;    /* when the request under way was sent */
-    uint64_t answered_ns; /* when something was last heard: where a gap starts */
+    uint64_t answered_ns; /* of the last answer: a gap starts there */
     uint64_t retry_ns;    /* when to connect again */
-    unsigned tries;       /* that failed, one after the other */
+    unsigned tries;       /* failed in sequence */
     uint64_t page_bytes;
-    uint64_t coming; /* processes that were not told yet, or whose end was not */
-    uint64_t lost;   /* process records, as far as this monitor said; of earlier monitors in lost_before */
+    uint64_t coming; /* processes, or their ends, not reported yet */
+    uint64_t lost;   /* process records, from this monitor; earlier ones: lost_before */
     uint64_t lost_before;
-    uint64_t unseen, unclocked_ns; /* as this monitor said: service/job/follow.h */
+    uint64_t unseen, unclocked_ns; /* from this monitor: service/job/follow.h */
     bool node_known, was_up, gap_open;
-    bool fresh; /* nothing was heard yet from this monitor */
+    bool fresh; /* this monitor has not answered yet */
     char lost_why[256];
-    char hangs[256];  /* why the monitor gives no answer, when it was waited for the last time in vain; "": it does */
-    Omis_reply reply; /* came, not yet looked at */
+    char hangs[256];  /* why the last wait for an answer was in vain; "": it was not */
+    Omis_reply reply; /* arrived, not yet read */
 };
 
-/* Connects, starting the monitor if need be. 0 or -errno with err: the job is then run unwatched. */
+/* Connects, and starts the monitor if needed. 0, or -errno with err: then the job runs unwatched. */
 int watch_connect(struct watch *watch, struct err *err);
-/* Starts following the (held) process; WATCH_CREATING. */
+/* Starts to follow the (held) process; WATCH_CREATING. */
 void watch_create(struct watch *watch);
-/* Asks for a sample unless one is under way; connects again where that is due. */
+/* Requests a sample unless one is under way; connects again when it is time. */
 void watch_tick(struct watch *watch);
-/* Asks how far the traces are; the answer is in `traces`. flush: statistics of MPI are to be written for processes that
- * live on, too. */
+/* Asks for the state of the traces; the answer is in `traces`. flush: write MPI statistics also for processes that live
+ * on. */
 void watch_ask_traces(struct watch *watch, bool flush);
-/* To be called when watch_fd() is readable, and after each of the above. */
+/* Call it when watch_fd() is readable, and after each of the above. */
 void watch_handle(struct watch *watch);
 int watch_fd(const struct watch *watch); /* -1: none */
-/* Waits (at most timeout_ms) until what was asked is answered; false if it is not. */
+/* Waits at most timeout_ms for the answer. false: none came. */
 bool watch_wait(struct watch *watch, int timeout_ms);
 void watch_close(struct watch *watch);
 

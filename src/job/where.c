@@ -31,7 +31,7 @@ struct sample_record {
     uint64_t ip;
 };
 
-/* The records are of one size that divides that of the ring, or nearly: each is read byte by byte where it wraps. */
+/* All records have one size, which divides the ring's, or nearly: so bytes are read one by one where a record wraps. */
 static void drain(struct samples *samples, const struct perf_event_mmap_page *page, size_t page_size)
 {
     const char *data = (const char *)page + page_size;
@@ -49,7 +49,7 @@ static void drain(struct samples *samples, const struct perf_event_mmap_page *pa
     }
 }
 
-/* It waits for a processor, perhaps. */
+/* Empty: perhaps the thread waits for a processor. */
 static bool is_empty(const struct perf_event_mmap_page *page)
 {
     return atomic_load_explicit((const _Atomic uint64_t *)&page->data_head, memory_order_acquire) == 0;
@@ -119,13 +119,13 @@ bool where_put(struct buf *out, const json_t *place)
     return true;
 }
 
-/* Our own part of a call is no place of the program's. */
+/* scry's own part of a call is no place of the program. */
 static bool is_ours(const char *module)
 {
     return strncmp(text_base(module), "libscry-", 8) == 0;
 }
 
-/* The function with the most samples, and the first of its lines that was seen. In the child. */
+/* In the child: the function with the most samples, and the first of its lines that was seen. */
 static json_t *name_samples(const void *ctx)
 {
     const struct samples *samples = ctx;
@@ -142,7 +142,7 @@ static json_t *name_samples(const void *ctx)
             line_location_done(&where);
             continue;
         }
-        const struct line_frame *frame = where.count ? &where.frames[where.count - 1] : NULL; /* not the inlined ones */
+        const struct line_frame *frame = where.count ? &where.frames[where.count - 1] : NULL; /* not an inlined one */
         size_t at = 0;
         while (at < used && !same(&places[at], frame, where.module))
             at++;
@@ -182,5 +182,5 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
         return code;
     bool known = where_put(out, place);
     json_decref(place);
-    return known ? 0 : err_set(err, -ENODATA, "nothing is known of where thread %d is", tid);
+    return known ? 0 : err_set(err, -ENODATA, "the place of thread %d is not known", tid);
 }

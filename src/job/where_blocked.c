@@ -25,7 +25,7 @@ static bool starts_with_any(const char *text, const char *const *starts, size_t 
     return false;
 }
 
-/* Libraries whose functions are on the way to every system call that blocks, and our own. */
+/* Libraries on the way to system calls that block, and our own. */
 static bool is_on_the_way(const char *module)
 {
     static const char *const names[] = {"libc.so",      "libc-2",    "libpthread", "ld-linux", "ld-2",

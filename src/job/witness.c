@@ -18,8 +18,8 @@
 
 enum { ANSWER_MS = 500, STOPPED_LOOK_MS = 20, WAKE_LOOK_MS = 50 };
 
-/* What is asked: had this signal been sent to you, too? The answer is a byte. Or, without a signal: whom to wake with,
- * 0: nobody; there is no answer. */
+/* A question: has this signal reached you, too? The answer is a byte. Or, without a signal: whom to wake with (0:
+ * nobody); without an answer. */
 struct question {
     int signo, code;
     pid_t sender, wake_with;
@@ -34,7 +34,7 @@ static bool take_same(const struct question *question)
     sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, question->signo);
-    while (sigtimedwait(&one, &info, &now) > 0) /* what is left of earlier ones goes, too */
+    while (sigtimedwait(&one, &info, &now) > 0) /* removes earlier ones, too */
         if (info.si_code == question->code && info.si_pid == question->sender)
             return true;
     return false;
@@ -75,7 +75,7 @@ int witness_start(struct witness *ret_witness)
         return -errno;
     pid_t supervisor = getpid(), pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when it is stopped just then */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
         if (getppid() != supervisor)
             _exit(0);
         serve(helper_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
@@ -111,8 +111,8 @@ static bool answered(const struct witness *witness, int timeout_ms, char *ret_an
     return poll(&input, 1, timeout_ms) > 0 && recv(witness->fd, ret_answer, 1, MSG_DONTWAIT) == 1;
 }
 
-/* The whole group had been stopped, and only scry run was continued. Never done without need: SIGCONT takes back the
- * stop signals that may be asked for, and, unless it is asked for at once, hides the next one of the group. */
+/* The whole group was stopped, and only scry run was continued. Do this only if needed: SIGCONT removes pending stop
+ * signals, and hides the group's next one unless that is asked for at once. */
 static void wake(const struct witness *witness)
 {
     if (!waits_is_stopped(wait_look(witness->pid).state))
@@ -125,7 +125,7 @@ bool witness_had(const struct witness *witness, const struct signalfd_siginfo *i
 {
     struct question question = {.signo = (int)info->ssi_signo, .code = info->ssi_code, .sender = (pid_t)info->ssi_pid};
     char answer = 0;
-    while (recv(witness->fd, &answer, 1, MSG_DONTWAIT) > 0) /* an answer that came too late */
+    while (recv(witness->fd, &answer, 1, MSG_DONTWAIT) > 0) /* late answers */
         ;
     if (!ask(witness, &question))
         return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A signal to a process group reaches the command by itself, one to scry run alone must be passed on, and nothing in it
- * says which of both it was. So a child of scry run stays in its process group and does nothing else: what it got, too,
- * was for all. It blocks all signals, is named `job-signals` (not scry: who signals all processes of that name means
- * scry run alone), and ends with scry run.
+ * Tells signals to a process group from signals to scry run alone: the first reach the command by themselves, the
+ * second must be passed on, and the signal does not say which it is. So a child of scry run stays in its process group
+ * and does nothing else: what it got, too, was for all. It blocks all signals, ends with scry run, and is named
+ * `job-signals`: a signal to all processes named scry is for scry run alone.
  *
- * It also wakes a scry run that has stopped itself with its command, once that goes on: nobody else would, where
+ * It also wakes a scry run that has stopped itself with its command, when the command goes on. Nobody else would, if
  * somebody continued the command alone.
  */
 #ifndef SCRY_JOB_WITNESS_H
@@ -20,15 +20,15 @@ struct witness {
     int fd;    /* close-on-exec; -1 */
 };
 
-/* To be called when all signals are blocked, before there are other children or threads. 0 or -errno: no process, no
- * descriptor; what follows then says false and does nothing. */
+/* Call it when all signals are blocked, before there are other children or threads. 0 or -errno: no process or no
+ * descriptor; then the functions below return false and do nothing. */
 int witness_start(struct witness *ret_witness);
 void witness_end(struct witness *witness);
 
-/* The same signal, of the same sender, has reached the witness, too. */
+/* Has the same signal, from the same sender, reached the witness? */
 bool witness_had(const struct witness *witness, const struct signalfd_siginfo *info);
 
-/* From now on this process is continued (SIGCONT) when `pid`, which is stopped, goes on or ends. */
+/* From now on, continues this process (SIGCONT) when the stopped process `pid` goes on or ends. */
 void witness_wake_with(const struct witness *witness, pid_t pid);
 void witness_wake_no_more(const struct witness *witness);
 
