@@ -107,35 +107,20 @@ static void put_processes(struct buf *out, const struct job_model *model, const 
 
 /* ---- ranks ---- */
 
-static void put_rank(struct buf *out, const struct job_model *model, const struct rank_now *rank, int host_width)
-{
-    struct job_process *process = NULL;
-    if (!rank->elsewhere)
-        HASH_FIND_INT(model->alive, &rank->pid, process);
-    buf_printf(out, "    %5d  %-*s %8d ", rank->rank, host_width, rank->host, rank->pid);
-    if (process) {
-        buf_printf(out, "%c %5.0f%% ", process->state, 100 * process->cpu_share);
-        text_size_in(out, process->rss, 8);
-        buf_puts(out, "  ");
-    } else
-        buf_printf(out, "- %6s %8s  ", "-", "-");
-    ranks_state_text(out, rank);
-    buf_putc(out, '\n');
-}
-
 static void put_ranks(struct buf *out, const struct job_model *model, const struct rank_now *ranks, size_t count,
                       bool all)
 {
     for (size_t same; count; ranks += same, count -= same) {
-        int width = (int)strlen("HOST");
         same = ranks_same(ranks, count);
-        for (size_t i = 0; i < same; i++)
-            width = (int)strlen(ranks[i].host) > width ? (int)strlen(ranks[i].host) : width;
+        const struct ranks_view view = {model, .host_width = ranks_host_width(ranks, same, SIZE_MAX)};
         buf_puts(out, "    ");
         ranks_summary(out, ranks, same, true);
-        buf_printf(out, "\n     RANK  %-*s      PID S    CPU   MEMORY  STATE\n", width, "HOST");
-        for (size_t i = 0; i < same && (all || i < PS_PROCESSES); i++)
-            put_rank(out, model, &ranks[i], width);
+        buf_puts(out, "\n     ");
+        fields_title(out, ranks_fields, &view);
+        for (size_t i = 0; i < same && (all || i < PS_PROCESSES); i++) {
+            buf_puts(out, "     ");
+            fields_row(out, ranks_fields, &ranks[i], &view);
+        }
         if (!all && same > PS_PROCESSES)
             buf_printf(out, "    ... and %zu more ranks\n", same - PS_PROCESSES);
     }

@@ -353,13 +353,100 @@ static json_t *share_json(const void *row, const void *all)
     return share < 0 ? json_null() : json_real(share);
 }
 
+/* ---- the table ---- */
+
+static bool in_ps(const void *all)
+{
+    return ((const struct ranks_view *)all)->model != NULL;
+}
+
+static bool in_top(const void *all)
+{
+    return !in_ps(all);
+}
+
+static bool is_wide(const void *all)
+{
+    return !((const struct ranks_view *)all)->narrow;
+}
+
+static int host_width(const void *all)
+{
+    return ((const struct ranks_view *)all)->host_width;
+}
+
+static struct job_process *process_of(const struct rank_now *rank, const void *all)
+{
+    struct job_process *process = NULL;
+    if (!rank->elsewhere)
+        HASH_FIND_INT(((const struct ranks_view *)all)->model->alive, &rank->pid, process);
+    return process;
+}
+
+static void put_letter(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    buf_putc(out, process ? process->state : '-');
+}
+
+static void put_cpu(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    if (process)
+        buf_printf(out, "%.0f%%", 100 * process->cpu_share);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_memory(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    if (process)
+        text_size(out, process->rss);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_percent(struct buf *out, double share)
+{
+    if (share < 0)
+        buf_putc(out, '-');
+    else
+        buf_printf(out, "%.1f", 100 * share);
+}
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_percent(out, ranks_share(row));
+}
+
+static void put_recent(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_percent(out, *(const double *)at);
+}
+
+static void put_state(struct buf *out, const void *at, const void *row, const void *all)
+{
+    ranks_state_text(out, row);
+}
+
+int ranks_host_width(const struct rank_now *list, size_t count, size_t most)
+{
+    size_t width = strlen("HOST");
+    for (size_t i = 0; i < count; i++)
+        width = strlen(list[i].host) > width ? strlen(list[i].host) : width;
+    return (int)(width < most ? width : most);
+}
+
 const struct field ranks_fields[] = {
-    {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD"},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD",
+     .column = {1, 0, 4, "RANK"}},
     {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, size), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
     {"mpi_job", FIELD_TEXT, FIELD_AT(struct rank_now, mpi_job),
      .about = "the launcher's name of the MPI program; one job can have several"},
-    {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host)},
-    {"pid", FIELD_COUNT, FIELD_AT(struct rank_now, pid)},
+    {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host),
+     .column = {2, 2, .fit = host_width, .heading = "HOST", .when = is_wide}},
+    {"pid", FIELD_COUNT, FIELD_AT(struct rank_now, pid), .column = {3, 1, 8, "PID", .when = is_wide}},
     {"library", FIELD_CHOICE, FIELD_AT(struct rank_now, library), .choices = "openmpi|mpich|"},
     {"spawned", FIELD_BOOL, FIELD_AT(struct rank_now, spawned), .about = "it was started by MPI_Comm_spawn"},
     {"state", FIELD_CHOICE, FIELD_AT(struct rank_now, state),
@@ -375,12 +462,19 @@ const struct field ranks_fields[] = {
      .about = "destination, source, root or target of the call, as a rank of MPI_COMM_WORLD; null: none, or any"},
     {"tag", FIELD_INTEGER, FIELD_AT(struct rank_now, tag), FIELD_NEGATIVE_IS_NULL},
     {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = share_json,
-     .about = "of the time since MPI_Init, in MPI calls: 0 to 1"},
+     .about = "of the time since MPI_Init, in MPI calls: 0 to 1",
+     .column = {7, 1, 5, "MPI %", .when = in_top, .text = put_share}},
     {"recent_mpi_share", FIELD_NUMBER, FIELD_AT(struct rank_now, recent), FIELD_NEGATIVE_IS_NULL,
-     .about = "of the time between the last two samples; null if there is only one"},
+     .about = "of the time between the last two looks; null where it is looked at once",
+     .column = {8, 2, 5, "NOW %", .when = in_top, .text = put_recent}},
     {"fault", FIELD_TEXT, FIELD_AT(struct rank_now, fault), FIELD_ZERO_IS_NULL, .about = "why it is not counted"},
     {"old_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, old_seconds), FIELD_FROM_ZERO,
      .about = "how long ago this was so; 0: now. Ranks on other nodes are shown as they last said"},
+    {.type = FIELD_SHOWN, .column = {4, 1, 1, "S", .when = in_ps, .text = put_letter}},
+    {.type = FIELD_SHOWN, .column = {5, 1, 6, "CPU", .when = in_ps, .text = put_cpu}},
+    {.type = FIELD_SHOWN, .column = {6, 1, 8, "MEMORY", .when = in_ps, .text = put_memory}},
+    {.type = FIELD_SHOWN, .column = {9, 2, 0, "STATE", .when = in_ps, .text = put_state}},
+    {.type = FIELD_SHOWN, .column = {9, 2, 0, .when = in_top, .text = put_state}},
     {0}};
 
 json_t *ranks_json(const struct rank_now *list, size_t count)

@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "jobdir/record/model.h"
 #include "jobdir/text/fields.h"
 
 struct rank_now {
@@ -57,7 +58,15 @@ void ranks_state_text(struct buf *out, const struct rank_now *rank);
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
 /* The share of communication since MPI_Init; < 0: not known. */
 double ranks_share(const struct rank_now *rank);
-extern const struct field ranks_fields[]; /* of a struct rank_now */
+/* Of a struct rank_now; the table's columns belong to a struct ranks_view. */
+extern const struct field ranks_fields[];
+struct ranks_view {
+    const struct job_model *model; /* of scry ps: the job's processes; NULL: of scry top */
+    bool narrow;
+    int host_width;
+};
+/* Columns that the hosts' names take, at most so many. */
+int ranks_host_width(const struct rank_now *list, size_t count, size_t most);
 json_t *ranks_json(const struct rank_now *list, size_t count);
 
 #endif

@@ -62,44 +62,34 @@ void top_ranks_close(struct top_ranks *ranks)
 
 /* ---- the table ---- */
 
-static int host_width(const struct top_ranks *ranks)
+static struct ranks_view view_of(const struct top_ranks *ranks, bool narrow)
 {
     enum { MOST = 24 };
-    size_t width = strlen("HOST");
-    for (size_t i = 0; i < ranks->known.count; i++)
-        width = strlen(ranks->known.list[i].host) > width ? strlen(ranks->known.list[i].host) : width;
-    return (int)(width < MOST ? width : MOST);
+    return (struct ranks_view){.narrow = narrow,
+                               .host_width = ranks_host_width(ranks->known.list, ranks->known.count, MOST)};
+}
+
+static void drop_end(struct buf *line)
+{
+    if (line->len)
+        line->data[--line->len] = '\0';
 }
 
 void top_ranks_heading(struct buf *line, const struct top_ranks *ranks, bool narrow)
 {
-    buf_puts(line, "RANK  ");
-    if (!narrow)
-        buf_printf(line, "%-*s      PID ", host_width(ranks), "HOST");
-    buf_puts(line, "MPI %  NOW %  ");
+    const struct ranks_view view = view_of(ranks, narrow);
+    fields_title(line, ranks_fields, &view);
+    drop_end(line);
     for (size_t at = 0, same; at < ranks->known.count; at += same) {
         same = ranks_same(&ranks->known.list[at], ranks->known.count - at);
-        buf_puts(line, at ? "; " : "");
+        buf_puts(line, at ? "; " : "  ");
         ranks_summary(line, &ranks->known.list[at], same, false);
     }
 }
 
-static void put_share(struct buf *line, double share)
-{
-    if (share < 0)
-        buf_printf(line, "%5s  ", "-");
-    else
-        buf_printf(line, "%5.1f  ", 100 * share);
-}
-
 void top_ranks_line(struct buf *line, const struct top_ranks *ranks, size_t index, bool narrow)
 {
-    const struct rank_now *rank = &ranks->known.list[index];
-    int width = host_width(ranks);
-    buf_printf(line, "%4d  ", rank->rank);
-    if (!narrow)
-        buf_printf(line, "%-*.*s %8d ", width, width, rank->host, rank->pid);
-    put_share(line, ranks_share(rank));
-    put_share(line, rank->recent);
-    ranks_state_text(line, rank);
+    const struct ranks_view view = view_of(ranks, narrow);
+    fields_row(line, ranks_fields, &ranks->known.list[index], &view);
+    drop_end(line);
 }

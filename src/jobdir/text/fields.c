@@ -221,6 +221,7 @@ enum { COLUMNS_MOST = 32 };
 struct cell {
     const struct field *field;
     const void *row; /* NULL: it has none, or this is the title */
+    struct field_column column;
 };
 
 /* The columns of the fields, of their parts and of objects that have a place, in the order of their places. */
@@ -235,9 +236,11 @@ static size_t find_cells(struct cell cells[COLUMNS_MOST], size_t count, const st
         if (!field->column.place || (field->column.when && !field->column.when(all)) || count == COLUMNS_MOST)
             continue;
         size_t at = count++;
-        for (; at && cells[at - 1].field->column.place > field->column.place; at--)
+        for (; at && cells[at - 1].column.place > field->column.place; at--)
             cells[at] = cells[at - 1];
-        cells[at] = (struct cell){field, row};
+        cells[at] = (struct cell){field, row, field->column};
+        if (field->column.fit)
+            cells[at].column.width = -field->column.fit(all);
     }
     return count;
 }
@@ -341,7 +344,7 @@ static void put_title(struct buf *out, const struct field *fields, const char *t
     struct cell cells[COLUMNS_MOST];
     size_t start = out->len, over = 0, count = find_cells(cells, 0, fields, NULL, all);
     for (size_t i = 0; i < count; i++) {
-        struct field_column column = cells[i].field->column;
+        struct field_column column = cells[i].column;
         const char *heading = !i && title ? title : column.heading ? column.heading : "";
         if (!i)
             column = (struct field_column){.width = -column.gap - (column.width < 0 ? -column.width : column.width)};
@@ -362,7 +365,7 @@ void fields_row(struct buf *out, const struct field *fields, const void *row, co
     struct cell cells[COLUMNS_MOST];
     size_t start = out->len, over = 0, count = find_cells(cells, 0, fields, row, all);
     for (size_t i = 0; i < count; i++) {
-        const struct field_column *column = &cells[i].field->column;
+        const struct field_column *column = &cells[i].column;
         buf_clear(&text);
         put_cell(&text, &cells[i], all);
         if (!column->gap && !column->width)

@@ -85,6 +85,7 @@ struct field {
         bool zero;        /* 0 is shown as that, too */
         bool whole;       /* not cut: takes of the room before the next column */
         bool (*when)(const void *all);
+        int (*fit)(const void *all); /* in place of `width`: the columns of a text to the left */
         /* NULL: the JSON's value by its type. `at` is the member that the field has. */
         void (*text)(struct buf *out, const void *at, const void *row, const void *all);
     } column;
