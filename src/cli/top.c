@@ -91,8 +91,24 @@ static void put_line(struct buf *out, const struct view *view, struct buf *line)
     buf_clear(line);
 }
 
+/* The line of a table, of which put_line makes the end. */
+static void drop_end(struct buf *line)
+{
+    if (line->len && line->data[line->len - 1] == '\n')
+        line->data[--line->len] = '\0';
+}
+
+static void put_row(struct buf *out, const struct view *view, struct buf *line, const struct field *fields,
+                    const void *row, const void *all)
+{
+    fields_row(line, fields, row, all);
+    drop_end(line);
+    put_line(out, view, line);
+}
+
 static void put_heading(struct buf *out, const struct view *view, struct buf *line)
 {
+    drop_end(line);
     if (view->style.colour) {
         /* reverse video over the whole width */
         size_t width = width_of(line->data, line->len);
@@ -192,50 +208,19 @@ static size_t first_of(const struct view *view, size_t count, size_t rows)
 static void put_processes(struct buf *out, const struct view *view, struct buf *line,
                           const struct top_processes *processes, size_t rows)
 {
-    buf_puts(line, "     PID S   CPU %   MEMORY     CPU TIME THREADS  NAME");
+    fields_title(line, top_process_fields, NULL);
     put_heading(out, view, line);
     size_t first = first_of(view, processes->count, rows);
     for (size_t i = first; i < processes->count && i - first < rows; i++) {
-        top_processes_line(line, processes, i);
-        put_line(out, view, line);
+        const struct top_process one = {processes->list[i], processes->depths[i]};
+        put_row(out, view, line, top_process_fields, &one, NULL);
     }
-}
-
-static void put_time(struct buf *line, uint64_t ns)
-{
-    text_seconds_in(line, (double)ns / 1e9, 11);
-    buf_putc(line, ' ');
-}
-
-static void put_function(struct buf *out, const struct view *view, struct buf *line,
-                         const struct top_function *function)
-{
-    bool narrow = view->columns < NARROW_COLUMNS;
-    double share = view->functions.self_ns ? 100.0 * (double)function->self_ns / (double)view->functions.self_ns : 0;
-    buf_printf(line, "%7.1f ", share);
-    if (!narrow) {
-        put_time(line, function->self_ns);
-        put_time(line, function->total_ns);
-        if (function->max_ns)
-            put_time(line, function->max_ns);
-        else /* none has ended yet */
-            buf_printf(line, "%11s ", "-");
-    }
-    buf_printf(line, "%11llu  ", (unsigned long long)function->calls);
-    text_show(line, function->name);
-    if (function->line) {
-        buf_puts(line, "  ");
-        text_show(line, text_base(function->file));
-        buf_printf(line, ":%llu", (unsigned long long)function->line);
-    }
-    put_line(out, view, line);
 }
 
 static void put_functions(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
-    buf_puts(line, view->columns < NARROW_COLUMNS
-                       ? " SELF %       CALLS  FUNCTION"
-                       : " SELF %        SELF       TOTAL     LONGEST       CALLS  FUNCTION");
+    const struct top_functions_view shown = {&view->functions, view->columns < NARROW_COLUMNS};
+    fields_title(line, top_function_fields, &shown);
     put_heading(out, view, line);
     size_t matching = 0, at = 0;
     for (size_t i = 0; i < view->functions.count; i++)
@@ -243,19 +228,19 @@ static void put_functions(struct buf *out, const struct view *view, struct buf *
     size_t first = first_of(view, matching, rows);
     for (size_t i = 0; i < view->functions.count && at < first + rows; i++)
         if (top_choice_has(&view->choice, view->functions.list[i].name) && at++ >= first)
-            put_function(out, view, line, &view->functions.list[i]);
+            put_row(out, view, line, top_function_fields, &view->functions.list[i], &shown);
 }
 
 static void put_ranks(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
-    bool narrow = view->columns < NARROW_COLUMNS;
-    top_ranks_heading(line, &view->ranks, narrow);
+    const struct ranks_view shown = top_ranks_view(&view->ranks, view->columns < NARROW_COLUMNS);
+    fields_title(line, ranks_fields, &shown);
+    drop_end(line);
+    top_ranks_summary(line, &view->ranks);
     put_heading(out, view, line);
     size_t count = view->ranks.known.count, first = first_of(view, count, rows);
-    for (size_t i = first; i < count && i - first < rows; i++) {
-        top_ranks_line(line, &view->ranks, i, narrow);
-        put_line(out, view, line);
-    }
+    for (size_t i = first; i < count && i - first < rows; i++)
+        put_row(out, view, line, ranks_fields, &view->ranks.known.list[i], &shown);
 }
 
 static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)

@@ -2,6 +2,8 @@
 /* scry top, for programs: doc/reference/top.schema.json. */
 #include "cli/top_json.h"
 
+#include "jobdir/text/text.h"
+
 struct row {
     const struct rank_list *ranks;
     const struct top_functions *functions;
@@ -36,15 +38,54 @@ static json_t *most_json(const void *row, const void *all)
     return each->min_ns <= each->max_ns ? json_integer((json_int_t)each->max_ns) : json_null();
 }
 
-static const struct field function_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name)},
+static bool is_wide(const void *all)
+{
+    return !((const struct top_functions_view *)all)->narrow;
+}
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    uint64_t whole_ns = ((const struct top_functions_view *)all)->functions->self_ns;
+    buf_printf(out, "%.1f",
+               whole_ns ? 100.0 * (double)((const struct top_function *)row)->self_ns / (double)whole_ns : 0);
+}
+
+/* The longest is not known while none has ended. */
+static void put_time(struct buf *out, const void *at, const void *row, const void *all)
+{
+    uint64_t ns = *(const uint64_t *)at;
+    if (ns || at != &((const struct top_function *)row)->max_ns)
+        text_seconds(out, (double)ns / 1e9);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct top_function *function = row;
+    text_show(out, function->name);
+    if (!function->line)
+        return;
+    buf_puts(out, "  ");
+    text_show(out, text_base(function->file));
+    buf_printf(out, ":%llu", (unsigned long long)function->line);
+}
+
+const struct field top_function_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name), .column = {6, 2, 0, "FUNCTION", .text = put_name}},
     {"file", FIELD_TEXT, FIELD_AT(struct top_function, file)},
     {"line", FIELD_COUNT, FIELD_AT(struct top_function, line)},
-    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls)},
-    {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns)},
-    {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns)},
+    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls), .column = {5, 1, 11, "CALLS"}},
+    {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns),
+     .column = {3, 1, 11, "TOTAL", .when = is_wide, .text = put_time}},
+    {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns),
+     .column = {2, 1, 11, "SELF", .when = is_wide, .text = put_time}},
     {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls were only counted"},
     {"max_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = most_json},
+    {.type = FIELD_SHOWN, .column = {1, 0, 7, " SELF %", .text = put_share}},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct top_function, max_ns),
+     .column = {4, 1, 11, "LONGEST", .when = is_wide, .text = put_time}},
     {0}};
 
 static json_t *processes_json(const void *row, const void *all)
@@ -60,7 +101,7 @@ static const struct field ranks_list[] = {{"ranks", FIELD_LIST, FIELD_ROWS(struc
                                           {0}};
 
 static const struct field functions_list[] = {
-    {"functions", FIELD_LIST, FIELD_ROWS(struct top_functions, list, count), .of = function_fields,
+    {"functions", FIELD_LIST, FIELD_ROWS(struct top_functions, list, count), .of = top_function_fields,
      .about = "traced functions of living processes, most time of their own first"},
     {0}};
 

@@ -12,4 +12,11 @@
 json_t *top_json(const struct job_report *report, const struct rank_list *ranks, const struct top_functions *functions);
 json_t *top_schema(void);
 
+/* Of a struct top_function; the table's columns belong to a struct top_functions_view. */
+extern const struct field top_function_fields[];
+struct top_functions_view {
+    const struct top_functions *functions;
+    bool narrow;
+};
+
 #endif

@@ -124,13 +124,33 @@ void top_processes_done(struct top_processes *processes)
     free(processes->depths);
 }
 
-void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index)
+static void put_letter(struct buf *out, const void *at, const void *row, const void *all)
 {
-    const struct job_process *process = processes->list[index];
-    buf_printf(line, "%8d %c %6.1f ", process->pid, process->state, 100 * process->cpu_share);
-    text_size_in(line, process->rss, 8);
-    buf_putc(line, ' ');
-    text_seconds_in(line, (double)process->cpu_ns / 1e9, 12);
-    buf_printf(line, " %7llu  %*s", (unsigned long long)process->threads, (int)(2 * processes->depths[index]), "");
-    text_show(line, process->name);
+    buf_putc(out, ((const struct job_process *)row)->state);
 }
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.1f", 100 * *(const double *)at);
+}
+
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct top_process *of = row;
+    buf_printf(out, "%*s", (int)(2 * of->depth), "");
+    text_show(out, of->process->name);
+}
+
+static const struct field process_fields[] = {
+    {.type = FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 0, 8, "     PID"}},
+    {.type = FIELD_SHOWN, .column = {2, 1, 1, "S", .text = put_letter}},
+    {.type = FIELD_NUMBER, FIELD_AT(struct job_process, cpu_share), .column = {3, 1, 6, "CPU %", .text = put_share}},
+    {.type = FIELD_BYTES, FIELD_AT(struct job_process, rss), .column = {4, 1, 8, "MEMORY"}},
+    {.type = FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = {5, 1, 12, "CPU TIME"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct job_process, threads), .column = {6, 1, 7, "THREADS"}},
+    {0}};
+
+const struct field top_process_fields[] = {
+    {.type = FIELD_PART, FIELD_AT(struct top_process, process), FIELD_POINTER, .of = process_fields},
+    {.type = FIELD_SHOWN, .column = {7, 2, 0, "NAME", .text = put_name}},
+    {0}};

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "cli/top_keys.h"
 #include "jobdir/record/model.h"
+#include "jobdir/text/fields.h"
 
 struct top_processes {
     const struct job_process **list; /* borrowed from the model */
@@ -17,7 +18,11 @@ struct top_processes {
 void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
                           const struct top_choice *choice);
 void top_processes_done(struct top_processes *processes);
-/* Appends the line of one process, without its end. */
-void top_processes_line(struct buf *line, const struct top_processes *processes, size_t index);
+
+struct top_process {
+    const struct job_process *process;
+    unsigned depth;
+};
+extern const struct field top_process_fields[]; /* the table: of a struct top_process */
 
 #endif

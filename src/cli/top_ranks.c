@@ -62,34 +62,18 @@ void top_ranks_close(struct top_ranks *ranks)
 
 /* ---- the table ---- */
 
-static struct ranks_view view_of(const struct top_ranks *ranks, bool narrow)
+struct ranks_view top_ranks_view(const struct top_ranks *ranks, bool narrow)
 {
     enum { MOST = 24 };
     return (struct ranks_view){.narrow = narrow,
                                .host_width = ranks_host_width(ranks->known.list, ranks->known.count, MOST)};
 }
 
-static void drop_end(struct buf *line)
+void top_ranks_summary(struct buf *line, const struct top_ranks *ranks)
 {
-    if (line->len)
-        line->data[--line->len] = '\0';
-}
-
-void top_ranks_heading(struct buf *line, const struct top_ranks *ranks, bool narrow)
-{
-    const struct ranks_view view = view_of(ranks, narrow);
-    fields_title(line, ranks_fields, &view);
-    drop_end(line);
     for (size_t at = 0, same; at < ranks->known.count; at += same) {
         same = ranks_same(&ranks->known.list[at], ranks->known.count - at);
         buf_puts(line, at ? "; " : "  ");
         ranks_summary(line, &ranks->known.list[at], same, false);
     }
-}
-
-void top_ranks_line(struct buf *line, const struct top_ranks *ranks, size_t index, bool narrow)
-{
-    const struct ranks_view view = view_of(ranks, narrow);
-    fields_row(line, ranks_fields, &ranks->known.list[index], &view);
-    drop_end(line);
 }

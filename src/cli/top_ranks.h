@@ -17,8 +17,8 @@ struct top_ranks {
 void top_ranks_ask(struct top_ranks *ranks, bool connected);
 void top_ranks_close(struct top_ranks *ranks);
 
-/* The first line of the table, and that of one rank, without their ends. */
-void top_ranks_heading(struct buf *line, const struct top_ranks *ranks, bool narrow);
-void top_ranks_line(struct buf *line, const struct top_ranks *ranks, size_t index, bool narrow);
+/* What the table of them belongs to, and what stands behind its headings: how many of each program do what. */
+struct ranks_view top_ranks_view(const struct top_ranks *ranks, bool narrow);
+void top_ranks_summary(struct buf *line, const struct top_ranks *ranks);
 
 #endif
