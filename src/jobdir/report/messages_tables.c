@@ -25,13 +25,6 @@ static const struct mpi_place *place_of(const struct mpi_messages *messages, uin
     return messages->place_list[place];
 }
 
-void mpi_messages_place(struct buf *out, const struct mpi_place *place)
-{
-    buf_puts(out, mpi_text_call(place->key.call));
-    if (place->where[0])
-        buf_printf(out, ", %s", place->where);
-}
-
 static void put_place(struct buf *out, const void *at, const void *row, const void *all)
 {
     mpi_messages_place(out, *(const struct mpi_place *const *)at);
