@@ -19,7 +19,7 @@ static bool try_library(char *ret_path, int size, const char *dir, const char *b
     return realpath(path, real) && access(real, R_OK) == 0 && snprintf(ret_path, (size_t)size, "%s", real) < size;
 }
 
-/* The loader would complain in each process of the job, and go on without. */
+/* The loader would complain in every process of the job, and go on without it. */
 static bool is_library(const char *path)
 {
     Elf64_Ehdr header;
@@ -38,9 +38,9 @@ int agent_library(char *ret_path, int size, struct err *err)
     char here[PATH_MAX], real[PATH_MAX];
     if (own && *own) {
         if (!realpath(own, real) || access(real, R_OK) < 0)
-            return err_set(err, -ENOENT, "SCRY_AGENT_LIB names %s, which cannot be read: correct it", own);
+            return err_set(err, -ENOENT, "SCRY_AGENT_LIB is %s, which cannot be read: correct it", own);
         if (!is_library(real))
-            return err_set(err, -EINVAL, "SCRY_AGENT_LIB names %s, which is no shared library: correct it", own);
+            return err_set(err, -EINVAL, "SCRY_AGENT_LIB is %s, which is no shared library: correct it", own);
         return snprintf(ret_path, (size_t)size, "%s", real) < size ? 0
                                                                    : err_set(err, -ENAMETOOLONG, "%s: too long", own);
     }
@@ -54,9 +54,10 @@ int agent_library(char *ret_path, int size, struct err *err)
             return 0;
     if (try_library(ret_path, size, SCRY_LIBDIR "/scry", ""))
         return 0;
-    return err_set(err, -ENOENT,
-                   "the library %s is missing, so no functions are traced: install scry again, or set SCRY_AGENT_LIB",
-                   AGENT_LIBRARY);
+    return err_set(
+        err, -ENOENT,
+        "no functions are traced, because the library %s is missing: install scry again, or set SCRY_AGENT_LIB",
+        AGENT_LIBRARY);
 }
 
 static bool has_mpi(const char *dir)
@@ -69,7 +70,7 @@ static bool has_mpi(const char *dir)
     return false;
 }
 
-/* A machine may have them for one MPI. */
+/* A machine may have them for one MPI only. */
 void agent_library_mpi(char ret_dir[PATH_MAX], const char *library)
 {
     const char *own = getenv("SCRY_MPI_DIR"), *slash = strrchr(library, '/');

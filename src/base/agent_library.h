@@ -9,11 +9,11 @@
 
 #define AGENT_LIBRARY "libscry-agent.so"
 
-/* Finds it: $SCRY_AGENT_LIB, beside the program as installed or built, the compiled-in place. 0 or -ENOENT with what to
- * do. */
+/* Finds the agent: $SCRY_AGENT_LIB, beside the program (installed or built), the compiled-in place. 0, or -ENOENT with
+ * what to do. */
 int agent_library(char *ret_path, int size, struct err *err);
 
-/* The directory of the libraries for MPI programs: $SCRY_MPI_DIR, beside the agent, or as built; "": there are none. */
+/* The directory of the libraries for MPI programs: $SCRY_MPI_DIR, beside the agent, or as built. "": none. */
 void agent_library_mpi(char ret_dir[PATH_MAX], const char *library);
 
 #endif

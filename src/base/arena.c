@@ -36,7 +36,7 @@ void arena_reset(struct arena *arena)
     arena->chunks = keep->older;
     keep->older = NULL;
     arena_done(arena);
-    if (keep->size > ARENA_LARGEST) { /* one huge request must not hold its memory for ever */
+    if (keep->size > ARENA_LARGEST) { /* one huge request must not keep its memory for ever */
         free(keep);
         return;
     }
@@ -71,7 +71,7 @@ void *arena_alloc(struct arena *arena, size_t size)
         arena->failed = true;
         return NULL;
     }
-    size = size ? (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1) : ARENA_ALIGN; /* NULL means failure only */
+    size = size ? (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1) : ARENA_ALIGN; /* NULL only means failure */
     if ((size_t)(arena->end - arena->next) < size && !add_chunk(arena, size))
         return NULL;
     void *at = arena->next;

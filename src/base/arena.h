@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An arena: many small allocations freed at once. One per request, or per thing with a common end. Failure is
- * sticky as in buf.h and every function returns NULL then. Not thread-safe.
+ * An arena: many small allocations that are freed at once. One for each request, or for things that end together.
+ * Failure is sticky, as in buf.h: then every function returns NULL. Not thread-safe.
  */
 #ifndef SCRY_BASE_ARENA_H
 #define SCRY_BASE_ARENA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing buffer of bytes. Allocation failure is sticky: `failed` is set, further appends do nothing, and the
- * user looks once, at the end. Not thread-safe. data is always NUL-terminated when not NULL.
+ * A growing buffer of bytes. Allocation failure is sticky: `failed` is set, and appends do nothing. Check it once, at
+ * the end. Not thread-safe. data is NUL-terminated, unless it is NULL.
  */
 #ifndef SCRY_BASE_BUF_H
 #define SCRY_BASE_BUF_H
@@ -41,7 +41,7 @@ void buf_put_u64(struct buf *buf, uint64_t value);
 /* Removes the first n bytes (n <= len). */
 void buf_drop(struct buf *buf, size_t n);
 
-/* Hands the content to the caller, who frees it; never NULL unless failed. */
+/* Gives the content to the caller, who frees it. Never NULL unless failed. */
 char *buf_take(struct buf *buf);
 
 #endif

@@ -39,7 +39,7 @@ int dirs_make(const char *path, mode_t mode)
     return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* A directory for sockets must be ours and closed to others, or anybody could put a socket there. */
+/* A directory for sockets must be ours and closed to others: else anybody could put a socket there. */
 static int check_private(const char *path, struct err *err)
 {
     struct stat st;
@@ -51,7 +51,7 @@ static int check_private(const char *path, struct err *err)
         return err_set(err, -EPERM, "%s belongs to user %u, not to you: remove it or set SCRY_RUNTIME_DIR", path,
                        st.st_uid);
     if (st.st_mode & 077)
-        return err_set(err, -EPERM, "%s can be entered by others: chmod 700 it or set SCRY_RUNTIME_DIR", path);
+        return err_set(err, -EPERM, "others can enter %s: chmod 700 it or set SCRY_RUNTIME_DIR", path);
     return 0;
 }
 
@@ -101,7 +101,7 @@ int dirs_agent_socket(char *ret_path, size_t size, struct err *err)
                : err_set(err, -ENAMETOOLONG, "%s: too long", dir);
 }
 
-/* What the XDG specification says of relative paths: they are invalid and to be ignored. */
+/* The XDG specification: relative paths are invalid and ignored. */
 static const char *absolute(const char *variable)
 {
     const char *path = getenv(variable);
@@ -118,7 +118,7 @@ int dirs_jobs_find(char *ret_path, size_t size, struct err *err)
         len = snprintf(ret_path, size, "%s/scry/jobs", xdg);
     else if (!home)
         return err_set(err, -ENOENT, "HOME is not set to an absolute path: set it, or SCRY_STATE_DIR");
-    else if (access(home, F_OK) < 0) /* some users have a home that shall never exist */
+    else if (access(home, F_OK) < 0) /* some users have a home that never exists */
         return err_errno(err, -errno, "the home directory %s: set HOME or SCRY_STATE_DIR", home);
     else
         len = snprintf(ret_path, size, "%s/.local/state/scry/jobs", home);

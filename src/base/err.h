@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors that a person will read. A function that can fail returns 0 or -errno; where the reason matters it
- * takes a last parameter struct err *, which may be NULL. No allocation: the text lives in the struct.
+ * Errors that a person will read. A function that can fail returns 0 or -errno. If the reason matters, its last
+ * parameter is a struct err *, which may be NULL. No allocation: the text is in the struct.
  */
 #ifndef SCRY_BASE_ERR_H
 #define SCRY_BASE_ERR_H

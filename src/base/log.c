@@ -98,17 +98,16 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(args);
     int start = used;
     used += len < 0 ? 0 : len >= room ? room - 1 : len;
-    for (int i = start; i < used;
-         i++) /* names of files and processes may hold anything; a terminal shall not obey them */
+    for (int i = start; i < used; i++) /* names of files and processes may contain anything, also control characters */
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?';
     line[used++] = '\n';
     bool full = level == LOG_DEBUG && log_state.dated &&
                 atomic_fetch_add(&log_state.debug_bytes, (size_t)used) + (size_t)used > LOG_DEBUG_LIMIT;
-    if (full) /* the runtime directory is memory that the jobs need */
+    if (full) /* the log lies in memory, which the jobs need */
         log_level_now = LOG_INFO;
     ssize_t written = write(STDERR_FILENO, line, (size_t)used);
-    (void)written; /* where the log cannot be written there is nobody to tell */
+    (void)written; /* nobody can be told that the log cannot be written */
     if (full)
         log_info("this log has %d MB of level debug: from here on it is at level info", LOG_DEBUG_LIMIT >> 20);
 }

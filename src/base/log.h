@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logging of the programs (never of the libraries): one line to standard error, or to the file that a daemon
- * redirected it to. Whoever stops an error logs it, once. Thread-safe (one write(2) a line).
+ * Logging of the programs (never of the libraries): one line to standard error, or to the file of a daemon. Whoever
+ * stops an error logs it, once. Thread-safe (one write(2) a line).
  *
  * A line of level debug is for grep: a word that says what happened, then fields `key=value`, of which texts are quoted
  * (LOG_TEXT). Its arguments are evaluated only if the line is written.
@@ -14,12 +14,12 @@
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* `program` is put before each line and borrowed. The level is taken from SCRY_LOG (error, warning, info, debug), the
- * default is warning, unless log_set_level was called before. With `dated`, each line starts with the time. */
+/* `program` is borrowed, and starts each line. SCRY_LOG sets the level (error, warning, info, debug; default warning),
+ * unless log_set_level was called before. With `dated`, each line starts with the time. */
 void log_open(const char *program, int dated);
 
-/* From now on, by its name. A dated log goes back to info by itself after 64 MB of level debug. 0, or -EINVAL: there is
- * no such level. Not while other threads log. */
+/* Sets the level by its name. A dated log returns to info after 64 MB of level debug. 0, or -EINVAL: no such level. Not
+ * while other threads log. */
 int log_set_level(const char *name);
 const char *log_level_name(void);
 
@@ -42,8 +42,8 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 
-/* A text as the value of a field: in quotation marks, `"` and `\` with a backslash before them, control characters as
- * `?`, and `...` behind it if it was shortened. The result lives until the end of the full expression. */
+/* A text as the value of a field: quoted, with a backslash before `"` and `\`, `?` for control characters, and `...`
+ * after it if it was shortened. The result lives until the end of the full expression. */
 struct log_quoted {
     char text[256];
 };

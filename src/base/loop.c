@@ -235,7 +235,7 @@ static void run_timers(struct loop *loop)
     }
 }
 
-/* In the order in which they were added; what a callback adds is left for the next step. */
+/* In the order in which they were added. Those that a callback adds wait for the next step. */
 static void run_deferred(struct loop *loop)
 {
     unsigned most = loop->deferred;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event loop of the daemons: epoll over descriptors, timers and signals. One thread. A source may be removed
- * from inside any callback, its own too. Timers are kept in one timerfd that is armed only when needed: a loop
- * without timers never wakes up by itself.
+ * The event loop of the daemons: epoll over descriptors, timers and signals. One thread. A callback may remove any
+ * source, also its own. All timers share one timerfd, which is armed only when needed: a loop without timers never
+ * wakes up by itself.
  */
 #ifndef SCRY_BASE_LOOP_H
 #define SCRY_BASE_LOOP_H
@@ -21,7 +21,7 @@ void loop_free(struct loop *loop);    /* frees the remaining sources; closes no 
 int loop_run(struct loop *loop); /* until loop_stop, which may have been called before; 0 or -errno */
 void loop_stop(struct loop *loop);
 
-/* Waits at most timeout_ns (-1: without end, 0: not at all) and handles what there is. 0 or -errno. */
+/* Waits at most timeout_ns (-1: no limit, 0: not at all) and handles what is ready. 0 or -errno. */
 int loop_step(struct loop *loop, int64_t timeout_ns);
 
 /* The descriptor is borrowed and must be open until the source is removed. NULL when out of memory or the kernel

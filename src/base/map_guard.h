@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are mapped and shared with programs may be cut by these. What is touched behind their end then reads as
- * zeros, and what is written there is lost, instead of SIGBUS ending this process. Whoever reads such memory checks it
- * anyway.
+ * Programs may truncate files that they share with this process by mmap. With this guard, memory after the end of such
+ * a file reads as zeros, and writes are lost; without it, SIGBUS would end this process. Check such memory anyway.
  */
 #ifndef SCRY_BASE_MAP_GUARD_H
 #define SCRY_BASE_MAP_GUARD_H
@@ -11,7 +10,7 @@
 
 /* For the whole process, from now on. */
 void map_guard_install(void);
-/* How many pages were missing so far. */
+/* The number of pages that were missing so far. */
 uint64_t map_guard_faults(void);
 
 #endif

@@ -50,7 +50,7 @@ int memory_dir_look(const char *root, struct err *err)
     if (disk.f_blocks && disk.f_blocks * disk.f_frsize < MEMORY_DIR_LEAST)
         return err_set(err, -ENOSPC, "%s has only %" PRIu64 " MB", root, (uint64_t)disk.f_blocks * disk.f_frsize >> 20);
     if (!half_unused(&disk, 0))
-        return err_set(err, -ENOSPC, "less than half of %s is unused", root);
+        return err_set(err, -ENOSPC, "less than half of %s is free", root);
     return 0;
 }
 
@@ -101,7 +101,7 @@ static int enter_parent(const char *root, int (*how)(int at, const char *name, i
     return fd < 0 ? -errno : how(fd, name, ret_fd);
 }
 
-/* -EAGAIN: somebody sweeps there just now. */
+/* -EAGAIN: somebody sweeps there at the moment. */
 static int open_once(struct memory_dir *dir)
 {
     char root[PATH_MAX];
@@ -124,7 +124,7 @@ static int open_once(struct memory_dir *dir)
 
 static DIR *list(int fd)
 {
-    int again = openat(fd, ".", FOLDER); /* a place in the listing of its own */
+    int again = openat(fd, ".", FOLDER); /* with its own position in the listing */
     DIR *entries = again < 0 ? NULL : fdopendir(again);
     if (!entries && again >= 0)
         close(again);
@@ -182,7 +182,7 @@ int memory_dir_open(struct memory_dir *dir, const char *of, bool known, struct e
             nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
     if (code == 0 && !known && has_files(dir->fd)) {
-        /* a directory that is gone had the same number; whoever still uses this has to be let be */
+        /* a directory that is gone had the same number; if somebody still uses this folder, leave it */
         code = flock(dir->fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
         if (code == 0) {
             clear(dir->fd);
@@ -207,7 +207,8 @@ void memory_dir_close(struct memory_dir *dir)
 
 /* ---- the end of folders ---- */
 
-/* One that is locked for us alone. The link goes first: who makes the folder anew makes that anew, too. */
+/* Removes a folder that we have locked exclusively. The link goes first: whoever makes the folder again makes the link,
+ * too. */
 static void remove_locked(int parent_fd, int fd, const char *key)
 {
     char name[48];
@@ -217,7 +218,7 @@ static void remove_locked(int parent_fd, int fd, const char *key)
     unlinkat(parent_fd, key, AT_REMOVEDIR);
 }
 
-/* scry-UID, if nothing is left in it. */
+/* Removes scry-UID if it is empty. */
 static void remove_parent(const char *root)
 {
     char path[PATH_MAX];
@@ -238,7 +239,7 @@ void memory_dir_remove(struct memory_dir *dir)
     memory_dir_close(dir);
 }
 
-/* Whether the directory of a folder is surely gone. */
+/* Is the directory of a folder surely gone? */
 static bool is_orphan(int parent_fd, const char *key)
 {
     char name[48], of[PATH_MAX], now[40];
@@ -246,7 +247,7 @@ static bool is_orphan(int parent_fd, const char *key)
     name_of(key, name);
     ssize_t len = readlinkat(parent_fd, name, of, sizeof of - 1);
     if (len < 0)
-        return errno == ENOENT; /* whoever made it came no further */
+        return errno == ENOENT; /* its maker was interrupted */
     of[len] = 0;
     if (stat(of, &st) < 0)
         return errno == ENOENT || errno == ENOTDIR;
@@ -271,7 +272,7 @@ static void sweep_one(int parent_fd, const char *key, bool (*lives)(const char *
     _cleanup_(closep) int fd = -1;
     if (!is_orphan(parent_fd, key) || enter(parent_fd, key, &fd) < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return;
-    /* again, now that nobody can make it anew */
+    /* again, now that nobody can make it */
     if (fstat(fd, &st) == 0 && st.st_nlink && is_orphan(parent_fd, key) && !some_live(fd, lives))
         remove_locked(parent_fd, fd, key);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody meant who wrote a word that there is not. */
+/* Guesses what somebody meant by an unknown word. */
 #ifndef SCRY_BASE_NEAR_H
 #define SCRY_BASE_NEAR_H
 
@@ -8,16 +8,16 @@
 
 enum { NEAR_WORD_SIZE = 64, NEAR_NONE = INT_MAX };
 
-/* How many letters have to be changed, added, left out or swapped with their neighbour, whatever their case.
- * NEAR_NONE: `other` is too long. */
+/* The number of letters to change, add, leave out or swap with a neighbour, ignoring case. NEAR_NONE: `other` is too
+ * long. */
 unsigned near_distance(const char *word, size_t len, const char *other);
-/* Beyond that, a word of this length was hardly meant. */
+/* Beyond this distance, a word of this length was hardly meant. */
 unsigned near_limit(size_t len);
 
 /* The word that is nearest so far; start with {.distance = NEAR_NONE}. */
 struct near_word {
     unsigned distance;
-    char text[NEAR_WORD_SIZE]; /* "": none is near */
+    char text[NEAR_WORD_SIZE]; /* "": none is similar */
 };
 void near_take(struct near_word *best, const char *word, size_t len, const char *other);
 

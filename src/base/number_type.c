@@ -25,7 +25,7 @@ static const struct {
     {"uint64_t", ALONE, {64, false, false}},
 };
 
-/* Of the next word; -1: it is none of these. */
+/* The next word; -1: none of these. */
 static int word_at(const char **at)
 {
     size_t length = 0;
@@ -41,7 +41,7 @@ static int word_at(const char **at)
     return -1;
 }
 
-/* Whether C has that word beside those before. */
+/* Can the word stand beside those before it, in C? */
 static bool goes_with(enum word word, unsigned before, bool is_char)
 {
     switch (word) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of numbers as C writes them, for casts and sizes. */
+/* Number types as in C, for casts and sizes. */
 #ifndef SCRY_BASE_NUMBER_TYPE_H
 #define SCRY_BASE_NUMBER_TYPE_H
 
@@ -11,7 +11,8 @@ struct number_type {
     bool is_signed, is_floating;
 };
 
-/* Reads a type in parentheses, `(unsigned char)`, at the start of the text. Its length with them; 0: there is none. */
+/* Reads a type in parentheses, `(unsigned char)`, at the start of the text. Returns the length with the parentheses; 0:
+ * there is none. */
 size_t number_type_read(const char *text, struct number_type *ret_type);
 
 #endif

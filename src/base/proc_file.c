@@ -37,7 +37,7 @@ int proc_errno(pid_t pid, int number)
     case EPERM:
         return -EACCES;
     case ENOENT:
-        /* Gone, or it has no such thing (a kernel thread has no executable). */
+        /* Gone, or it has no such file (a kernel thread has no executable). */
         proc_path(path, pid, 0, "");
         return access(path, F_OK) < 0 ? -ESRCH : -ENOENT;
     default:
@@ -69,7 +69,7 @@ int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_
     return 0;
 }
 
-/* What stands behind "Name:" at the start of a line; NULL: there is no such line. */
+/* What follows "Name:" at the start of a line. NULL: no such line. */
 static const char *line_of(const char *text, const char *name)
 {
     size_t len = strlen(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of processes and threads in files of /proc, proc(5): stat, status, comm, maps. (Inside of the
- * target there are none of these: agent/.) A task that is gone is -ESRCH, whatever the kernel called it; a refusal is
- * -EACCES. Everywhere pid 0 is the caller, and tid 0 the process. But for maps nothing is allocated. Thread-safe.
+ * The kernel's files about processes in /proc, see proc(5): stat, status, comm, maps. (Code inside the target uses
+ * agent/.) A task that is gone is -ESRCH, whatever the kernel calls it; a refusal is -EACCES. pid 0 is the caller, and
+ * tid 0 the process. Only maps allocate. Thread-safe.
  */
 #ifndef SCRY_BASE_PROC_FILE_H
 #define SCRY_BASE_PROC_FILE_H
@@ -19,11 +19,11 @@ void proc_path(char path[PROC_PATH_SIZE], pid_t pid, pid_t tid, const char *name
 /* Reads at most size - 1 bytes of the file and ends them with a NUL. 0 or -errno. */
 int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size, size_t *ret_len);
 
-/* A thread that shows what all threads share (memory, program, directories), if the first one, which shows it
- * otherwise, has ended. 0: it has not, or nobody is left. */
+/* If the first thread has ended: another thread, for files that show what all threads share (memory, program,
+ * directories). 0: it has not ended, or no thread is left. */
 pid_t proc_deputy(pid_t pid);
 
-/* What an errno of an access to a process means; `pid` is looked at when ENOENT leaves it open. */
+/* What an errno of an access to a process means. ENOENT is ambiguous: then looks whether `pid` is there. */
 int proc_errno(pid_t pid, int number);
 
 /* The line in `stat`. Of a process it shows the first thread, which may have ended before the others (probe/proc.h). */
@@ -45,7 +45,7 @@ int proc_stat_of(pid_t pid, pid_t tid, struct proc_stat *ret_stat); /* 0 or -err
 int proc_stat_parse(const char *text, struct proc_stat *ret_stat);  /* 0 or -EBADMSG */
 char proc_letter(pid_t pid, pid_t tid);                             /* state; 0: not known */
 
-/* The number after "Name:" in `status`; -1: there is none, or it cannot be read. */
+/* The number after "Name:" in `status`. -1: none, or not readable. */
 int64_t proc_status_number(pid_t pid, pid_t tid, const char *name);
 /* Its name; "": not known. */
 void proc_comm(pid_t pid, pid_t tid, char *ret_comm, size_t size);

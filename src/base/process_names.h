@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ps shows of processes that are not to be called scry: `pkill -9 scry` ends the monitor, and a signal to all of
- * that name means scry run.
+ * Names that ps shows for processes that must not be called scry: `pkill -9 scry` kills the monitor, and a signal to
+ * all processes of that name is for scry run.
  */
 #ifndef SCRY_BASE_PROCESS_NAMES_H
 #define SCRY_BASE_PROCESS_NAMES_H
 
-/* scry-tracer, which has breakpoints in the job's programs, and its guard (tracer/guard.c): both undo what there
- * is to undo, and end by themselves. */
+/* scry-tracer, which has breakpoints in the job's programs, and its guard (tracer/guard.c). Both remove their
+ * breakpoints and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"
 /* Children of scry run (job/witness.h, job/scribe.h). */

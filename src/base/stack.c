@@ -19,7 +19,7 @@ static void run_it(void)
     run.result = run.fn(run.argc, run.argv);
 }
 
-/* The kernel lets only the stack that it made itself grow no further than the limit. */
+/* The kernel applies the limit only to the stack that it made itself. */
 int stack_run(int (*fn)(int argc, char **argv), int argc, char **argv)
 {
     static ucontext_t before, inside;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stack for programs of ours that is large enough where that of the user is limited to little (ulimit -s): the limit
- * is meant for the job, and stays as it is for what is started.
+ * Runs our programs on a stack that is large enough even if the user's limit is small (ulimit -s). The limit is for the
+ * job, and stays for the programs that are started.
  */
 #ifndef SCRY_BASE_STACK_H
 #define SCRY_BASE_STACK_H
 
-/* What fn returns. Threads get a stack of that size, too. */
+/* Returns fn's result. Threads get stacks of that size, too. */
 int stack_run(int (*fn)(int argc, char **argv), int argc, char **argv);
 
 #endif

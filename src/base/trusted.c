@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-enum { LINKS_MOST = 40 }; /* as the kernel follows */
+enum { LINKS_MOST = 40 }; /* as in the kernel */
 
 struct walk {
     char program[PATH_MAX]; /* the running one */
@@ -49,7 +49,7 @@ static int go_to_root(struct walk *walk, struct err *err)
     return judge(walk, &walk->st, "", walk->st.st_mode & S_ISVTX ? 022 : 0, err);
 }
 
-/* What a link says takes its place before the rest of the path. */
+/* Replaces a link by its target in the rest of the path. */
 static int follow(struct walk *walk, int link, const char *path, struct err *err)
 {
     char to[PATH_MAX], rest[PATH_MAX];
@@ -65,7 +65,7 @@ static int follow(struct walk *walk, int link, const char *path, struct err *err
     return to[0] == '/' ? go_to_root(walk, err) : 0;
 }
 
-/* One component of the path further. */
+/* Follows one component of the path. */
 static int step(struct walk *walk, const char *name, struct err *err)
 {
     bool up = strcmp(name, "..") == 0;
@@ -92,7 +92,7 @@ static int step(struct walk *walk, const char *name, struct err *err)
     return 0;
 }
 
-/* Absolute, to begin with. */
+/* Makes the path absolute. */
 static int begin(struct walk *walk, const char *path, struct err *err)
 {
     ssize_t len = readlink("/proc/self/exe", walk->program, sizeof walk->program - 1);

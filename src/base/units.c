@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The number at the start, and the unit behind it; false: there is none, or it is none that could be meant. */
+/* The number at the start, and the unit after it. false: no number, or not a sensible one. */
 static bool split(const char *text, double *ret_value, const char **ret_unit)
 {
     char *end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What whoever waits for another process sees of the world: the clock, the state of the other, whether it had a
- * processor, and the passing of time itself. shm/waits.h decides about it. It all comes from the kernel, unless a unit
- * test puts a world of its own into `wait_world`, in which no time passes. (The agent has agent/world.h.)
+ * What a process that waits for another one sees: the clock, the other's state, whether it had a processor, and the
+ * passing of time. shm/waits.h decides on it. All of it comes from the kernel, unless a unit test sets `wait_world` to
+ * a world in which no time passes. (The agent has agent/world.h.)
  *
  * No allocation of its own; not for signal handlers.
  */
@@ -21,7 +21,7 @@ struct wait_process {
 
 struct wait_thread {
     char state;      /* likewise */
-    bool timed;      /* ran_ns is known: where the kernel counts it */
+    bool timed;      /* ran_ns is known: the kernel counts it */
     uint64_t ran_ns; /* how long it was on a processor: schedstat, exact */
 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The x87's format: 64 bits of significand with an explicit integer bit, 15 bits of exponent, a sign. */
+/* The x87 format: 64 bits of significand with an explicit integer bit, 15 bits of exponent, a sign. */
 #define HAS_X87 (LDBL_MANT_DIG == 64)
 
 enum { DIGITS_SIZE = LDBL_DECIMAL_DIG + 4, TEXT_SIZE = DIGITS_SIZE + 32 };
@@ -39,7 +39,7 @@ static void decimal_round(struct decimal *decimal, long double number, int count
     decimal->exponent = *at == 'e' ? atoi(at + 1) : 0;
 }
 
-/* One more in the last place. */
+/* Adds one in the last place. */
 static void decimal_increment(struct decimal *decimal)
 {
     int i = decimal->count - 1;
@@ -266,7 +266,7 @@ static void literal_scan(struct literal *literal, struct span text)
     literal->exponent = exponent - (literal->hex ? 4 * fraction : fraction);
 }
 
-/* Quotient or product of two exact numbers: rounded correctly. False where that does not hold. */
+/* Quotient or product of two exact numbers, correctly rounded. False: not exact. */
 static bool read_simple(const struct literal *literal, struct value *value)
 {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -280,7 +280,7 @@ static bool read_simple(const struct literal *literal, struct value *value)
     return true;
 }
 
-/* Whether the value needs more than a double: a question of its shortest form, not of how the literal was spelled, so
+/* Does the value need more than a double? This is decided by its shortest form, not by the spelling of the literal, so
  * that the canonical form is read as it was printed. number and wide are not negative. */
 static bool needs_wide(const struct literal *literal, double number, long double wide)
 {

@@ -47,7 +47,7 @@ void lexer_init(struct lexer *lexer, struct arena *arena, struct span text, stru
 
 /* ---- errors ---- */
 
-/* The current symbol must not be used after this. */
+/* Do not use the current symbol after this. */
 static void __attribute__((format(printf, 4, 5)))
 fail(struct lexer *lexer, const char *where, int code, const char *format, ...)
 {
@@ -61,7 +61,7 @@ fail(struct lexer *lexer, const char *where, int code, const char *format, ...)
     lexer->at = lexer->end;
 }
 
-/* The source text from..to for a message: quoted, cut, without characters that a terminal would obey. */
+/* The source text from..to for a message: quoted, shortened, control characters replaced. */
 static const char *quoted(char text[64], const char *from, const char *to)
 {
     enum { LONGEST = 24 };
@@ -117,7 +117,8 @@ static size_t utf8_put(char *out, uint32_t code)
     return len;
 }
 
-/* \x with any number of digits, \u with 4, \U with 8; at: behind the letter. Returns what follows, or NULL. */
+/* \x with any number of digits, \u with 4, \U with 8. at: after the letter. Returns the position after the escape, or
+ * NULL. */
 static const char *read_hex_escape(struct lexer *lexer, const char *at, char **out)
 {
     char letter = at[-1];
@@ -149,8 +150,8 @@ static const char *read_hex_escape(struct lexer *lexer, const char *at, char **o
     return at;
 }
 
-/* at: behind the backslash, before the end. Returns what follows the escape, or NULL when reported. The bytes meant are
- * never more than those of the escape. */
+/* at: after the backslash, before the end. Returns the position after the escape, or NULL after reporting. The result
+ * is never longer than the escape. */
 static const char *read_escape(struct lexer *lexer, const char *at, char **out)
 {
     static const char letters[] = "abfnrtv\\'\"?", meanings[] = "\a\b\f\n\r\t\v\\'\"?";
@@ -180,7 +181,7 @@ static const char *read_escape(struct lexer *lexer, const char *at, char **out)
     return at;
 }
 
-/* The string from..to has escapes: copy it without. False when reported. */
+/* Copies the string from..to with its escapes resolved. False after reporting. */
 static bool resolve_escapes(struct lexer *lexer, const char *from, const char *to)
 {
     char *copy = arena_alloc(lexer->arena, (size_t)(to - from)), *out = copy;
@@ -231,7 +232,7 @@ static void read_string(struct lexer *lexer)
 
 /* ---- numbers ---- */
 
-/* Digits of the given base; false when they do not fit 64 bits. */
+/* Reads digits of the given base. False: more than 64 bits. */
 static bool read_digits(const char *at, const char *end, unsigned base, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -284,7 +285,7 @@ static void read_floating(struct lexer *lexer)
         fail(lexer, lexer->symbol, -ERANGE, "the number %s is out of range", quoted(text, lexer->symbol, lexer->at));
 }
 
-/* at: behind the '#' */
+/* at: after the '#'. */
 static void read_binary(struct lexer *lexer, const char *at)
 {
     uint64_t len;
@@ -300,8 +301,7 @@ static void read_binary(struct lexer *lexer, const char *at)
     lexer->at = at + len;
 }
 
-/* An exponent, if one is at `at`: e or p, sign, digits. Returns its end, `at` if there is none, NULL if it has no
- * digits. */
+/* Skips an exponent at `at`: e or p, sign, digits. Returns its end; `at` if there is none; NULL if it has no digits. */
 static const char *skip_exponent(const char *at, const char *end, char letter)
 {
     if (at >= end || (*at | 0x20) != letter)
@@ -313,7 +313,7 @@ static const char *skip_exponent(const char *at, const char *end, char letter)
     return after == at ? NULL : after;
 }
 
-/* C's suffixes, which say nothing here: u, l, ll and both of integers, f and l of floats. */
+/* C's suffixes mean nothing here: u, l, ll of integers, f and l of floats. */
 static const char *skip_suffix(const char *at, const char *end, bool floating)
 {
     if (floating)
@@ -394,7 +394,7 @@ void lexer_special_float(struct lexer *lexer)
     lexer->kind = SYMBOL_VALUE;
 }
 
-/* A sign that no digit follows: only "-inf" and "+inf" are left. */
+/* A sign without a digit: only "-inf" and "+inf" remain. */
 static bool read_signed_infinity(struct lexer *lexer)
 {
     const char *name = lexer->symbol + 1, *to = skip_class(name, lexer->end, CLASS_LETTER | CLASS_DIGIT);
@@ -455,8 +455,8 @@ void lexer_next(struct lexer *lexer)
 }
 
 /*
- * The same decisions as lexer_next, but only those that say where binary data is: it must not be seen inside strings
- * ("5#"), behind a sign (-5#) or in identifiers and other numbers (p_5#, 1.5#).
+ * Makes the same decisions as lexer_next, but only as needed to find binary data: "#" must not count inside strings
+ * ("5#"), after a sign (-5#), or in identifiers and other numbers (p_5#, 1.5#).
  */
 size_t lexer_length(const char *text, const char *end, size_t limit)
 {

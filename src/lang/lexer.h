@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols of the request language (specification 7.2.1), whose spelling is that of C: one at a time, with the value
- * of those that have one. Errors carry the byte offset, counted from 0.
+ * The symbols of the request language (specification 7.2.1), spelled as in C: one at a time, with their values. Errors
+ * have the byte offset, counted from 0.
  */
 #ifndef SCRY_LANG_LEXER_H
 #define SCRY_LANG_LEXER_H
@@ -18,7 +18,7 @@ enum symbol_kind {
 };
 
 struct lexer {
-    const char *start, *at, *end; /* at: behind the current symbol */
+    const char *start, *at, *end; /* at: after the current symbol */
     const char *symbol;           /* where the current symbol starts */
     enum symbol_kind kind;
     char character; /* SYMBOL_CHARACTER: which; else 0, so it can be compared without looking at the kind */
@@ -28,21 +28,21 @@ struct lexer {
     struct err *err;
 };
 
-/* Looks at nothing yet; call lexer_next for the first symbol. */
+/* Reads nothing yet: call lexer_next for the first symbol. */
 void lexer_init(struct lexer *lexer, struct arena *arena, struct span text, struct err *err);
 void lexer_next(struct lexer *lexer);
 
-/* With the identifier `inf` or `nan` as current symbol, makes it a floating value, taking in the ":0x..." of a NaN. For
- * places where a value is expected; elsewhere they are identifiers like any other. */
+/* If the current symbol is the identifier `inf` or `nan`, makes it a floating value, with the ":0x..." of a NaN. For
+ * places where a value is expected; elsewhere they are ordinary identifiers. */
 void lexer_special_float(struct lexer *lexer);
 
-/* Reports "at byte N: expected WHAT, found SYMBOL" at the current symbol and returns -EINVAL; at SYMBOL_ERROR, what was
- * reported before. */
+/* Reports "at byte N: expected WHAT, found SYMBOL" at the current symbol and returns -EINVAL. At SYMBOL_ERROR, returns
+ * the earlier error. */
 int lexer_expected(struct lexer *lexer, const char *what);
 
 /* The length of a request or result of which only the start is known: up to the first NUL outside binary data. Binary
- * data that would pass `limit` bytes counts as text. With an `end` (may be NULL) nothing from there on is read, and
- * data that would pass it gives SIZE_MAX. */
+ * data of more than `limit` bytes count as text. With an `end` (may be NULL), reads nothing from there on, and returns
+ * SIZE_MAX if data would pass it. */
 size_t lexer_length(const char *text, const char *end, size_t limit);
 
 #endif

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is returned when there is no memory for a reply that says so. Arrays, since a tool may write to a reply. */
+/* Returned if there is no memory for a reply. Arrays, since a tool may write to a reply. */
 static char no_memory_objects[] = "";
 static char no_memory_text[] = "out of memory: the tool has no memory left for the reply";
 static Omis_object_result no_memory_results[] = {{no_memory_objects, OMIS_NO_MEMORY, no_memory_text}, {NULL, 0, NULL}};
 static Omis_service_result no_memory_reply[] = {no_memory_results, NULL};
 
-/* One block, as reply_decode makes them, so that free() is the end of both. */
+/* One block, as from reply_decode, so that free() frees either. */
 struct local_reply {
     Omis_service_result services[2];
     Omis_object_result results[2];
@@ -42,7 +42,7 @@ void local_reply_free(Omis_reply reply)
         free(reply);
 }
 
-/* OMIS_DONT_RETURN_OK: nothing but the news that all went well. */
+/* OMIS_DONT_RETURN_OK: the reply has only OK statuses. */
 static bool only_ok(Omis_reply reply)
 {
     if (!reply[0] || (reply[0]->status != OMIS_OK && reply[0]->status != OMIS_CSR_TRIGGERED))
@@ -54,7 +54,7 @@ static bool only_ok(Omis_reply reply)
     return true;
 }
 
-/* OMIS_DONT_RETURN_EN_DIS: "enabled" or "disabled", and no error in it. */
+/* OMIS_DONT_RETURN_EN_DIS: the reply is "enabled" or "disabled", without an error. */
 static bool only_enabled_or_disabled(Omis_reply reply)
 {
     if (!reply[0] || (reply[0]->status != OMIS_CSR_ENABLED && reply[0]->status != OMIS_CSR_DISABLED))

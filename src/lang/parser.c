@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of requests: recursive descent, one symbol ahead. What belongs to a list is collected on a stack and moved
- * to the arena when the list ends, so each value is copied once, whatever the lengths of the lists are.
+ * The parser of requests: recursive descent, one symbol ahead. Elements of a list are collected on a stack and moved to
+ * the arena when the list ends. So each value is copied once, however long the lists are.
  */
 #include "lang/request.h"
 
@@ -45,7 +45,7 @@ static int out_of_memory(struct parser *parser)
     return err_set(parser->lexer.err, -ENOMEM, "out of memory");
 }
 
-/* Doubles a stack, which is on the heap from then on. NULL when out of memory; the old one is then still good. */
+/* Doubles a stack, which is then on the heap. NULL: out of memory; the old one is still valid. */
 static void *grow(void *items, const void *fixed, size_t size, size_t *cap)
 {
     void *more = realloc(items == fixed ? NULL : items, *cap * 2 * size);
@@ -93,7 +93,7 @@ static int pop_values(struct parser *parser, size_t mark, const struct value **r
 static int parse_values(struct parser *parser, char close, unsigned depth, const struct value **ret_values,
                         size_t *ret_count);
 
-/* The current symbol starts a value; afterwards it is the one behind it. */
+/* Parses the value at the current symbol, and moves to the symbol after it. */
 static int parse_value(struct parser *parser, unsigned depth, struct value *ret_value)
 {
     struct lexer *lexer = &parser->lexer;
@@ -129,7 +129,7 @@ static int parse_value(struct parser *parser, unsigned depth, struct value *ret_
     return 0;
 }
 
-/* `parameters` up to the closing character, which is left the current symbol (0: the end of the text). */
+/* Parses `parameters` up to the closing character, which stays the current symbol (0: the end of the text). */
 static int parse_values(struct parser *parser, char close, unsigned depth, const struct value **ret_values,
                         size_t *ret_count)
 {
@@ -212,7 +212,7 @@ static int parse_actions(struct parser *parser, bool locked)
         lexer_next(lexer);
     }
     if (lexer->kind != SYMBOL_END)
-        return lexer_expected(lexer, locked ? "the end behind '}'" : "another action, ';' or the end");
+        return lexer_expected(lexer, locked ? "the end after '}'" : "another action, ';' or the end");
     return 0;
 }
 

@@ -144,8 +144,8 @@ struct result {
     bool has_text;
 };
 
-/* In a result of an action, reply_result_length must find the end without leaving the text. (Element 0 and errors are
- * texts for people.) */
+/* In a result of an action, reply_result_length must find the end inside the text. (Element 0 and errors are texts for
+ * people.) */
 static bool is_scannable(const struct result *result, bool action)
 {
     return !action || result->status >= OMIS_FIRST_ERROR || !result->text.len ||

@@ -20,7 +20,7 @@ enum { REPLY_SIZE_LIMIT = 64 << 20 }; /* bytes of one reply: a frame takes no mo
 /* Building. Zero-initialised is ready; errors are sticky in bytes.failed. */
 struct reply_builder {
     struct buf bytes;
-    bool full; /* a result would have gone beyond REPLY_SIZE_LIMIT: it and all after it are not there */
+    bool full; /* a result would have exceeded REPLY_SIZE_LIMIT: it and all after it are missing */
     uint32_t service_count;
     size_t count_at; /* where the result count of the open service stands */
     size_t last_at;  /* where the last result starts, for merging; 0 when none */
@@ -33,19 +33,19 @@ void reply_begin(struct reply_builder *reply); /* clears, keeps its memory */
 /* Opens the next element; element 0 is the request as a whole. */
 void reply_service(struct reply_builder *reply);
 
-/* Adds a result to the open element. objects: one token, or "" . A result equal to the one before it (same status, same
- * text, both with objects) is merged with it by appending to its object list. `text` NULL: no result. */
+/* Adds a result to the open element. objects: one token, or "". A result equal to the one before (same status and text,
+ * both with objects) is merged: its object is appended to that list. `text` NULL: no result. */
 void reply_result(struct reply_builder *reply, struct span objects, Omis_status status, const struct span *text);
 
 void reply_done(struct reply_builder *reply); /* frees; the bytes are complete after every call before */
 
-/* Decoding. Foreign bytes: everything is checked. *ret_reply is one block from malloc, freed by free(); each string is
+/* Decodes foreign bytes, and checks everything. *ret_reply is one block from malloc, freed by free(). Strings are
  * NUL-terminated. 0, -EBADMSG or -ENOMEM. */
 int reply_decode(struct span bytes, Omis_reply *ret_reply);
 
-/* The length of a result that may hold NULs in binary data (LENGTH#BYTES), found by the language's rules. Only for
- * results of actions (element 1 and up) whose status is below OMIS_FIRST_ERROR: error texts are for people and end at
- * the first NUL. NULL has length 0. */
+/* The length of a result that may contain NULs in binary data (LENGTH#BYTES), by the language's rules. Only for results
+ * of actions (element 1 and up) with a status below OMIS_FIRST_ERROR: error texts end at the first NUL. NULL has length
+ * 0. */
 size_t reply_result_length(const char *result);
 
 #endif

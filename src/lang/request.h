@@ -4,7 +4,7 @@
  *
  *     request ::= [ event_definition ] ':' action_list
  *
- * The tree lives in the caller's arena; strings without escapes and tokens point into the text, which must outlive it.
+ * The tree is in the caller's arena. Tokens, and strings without escapes, point into the text, which must outlive it.
  * Pure and reentrant.
  */
 #ifndef SCRY_LANG_REQUEST_H
@@ -34,12 +34,12 @@ struct request {
     bool locked; /* the list is in braces */
 };
 
-/* 0, -EINVAL (syntax: err says at which byte, what was expected and what was found), -ERANGE (a number out of range:
+/* 0, -EINVAL (syntax: err says at which byte, what was expected and found), -ERANGE (a number out of range:
  * OMIS_PARAMETER_ERROR), -E2BIG (a limit above) or -ENOMEM. White space may stand between any two symbols. */
 int request_parse(struct arena *arena, struct span text, struct request *ret_request, struct err *err);
 
-/* The length of a request given as a C string that may hold binary data (LENGTH#BYTES with NULs in it): up to the NUL
- * that is not part of such data. Used by libomis, which is handed a char pointer only. */
+/* The length of a request in a C string that may contain binary data (LENGTH#BYTES with NULs): up to the first NUL
+ * outside of such data. For libomis, which gets only a char pointer. */
 size_t request_length(const char *text);
 
 /* Appends the request in its canonical form: reading it back gives the same tree. */

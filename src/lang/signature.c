@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures: reading them from the service rows, and bringing arguments into their shape. */
+/* Parses the signatures of service rows, and brings arguments into their form. */
 #include "lang/signature.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static int read_params(struct reader *reader, struct signature *signature)
     do {
         bool bracket = take_char(reader, '[');
         if (optional && !bracket)
-            return bad_signature(reader, "'[', as what stands before may be left out");
+            return bad_signature(reader, "'[', because the parameter before it may be left out");
         optional = bracket;
         if (signature->param_count == SIGNATURE_PARAMS)
             return err_set(reader->err, -EINVAL, "signature \"%s\": more than %d parameters", reader->text,
@@ -133,7 +133,7 @@ static bool skip_struct(struct reader *reader)
     return true;
 }
 
-/* One member between the braces; brackets say "only if asked for" and group nothing here. */
+/* One member between the braces. Brackets mean "only if requested" and group nothing here. */
 static int read_output(struct reader *reader, struct signature *signature)
 {
     struct param_type output = {.kind = TYPE_ANY};
@@ -155,7 +155,7 @@ static int read_output(struct reader *reader, struct signature *signature)
     }
     if (signature->output_count < SIGNATURE_OUTPUTS)
         signature->outputs[signature->output_count++] = output;
-    else /* an information service with many members; events have few */
+    else /* information services have many members, events have few */
         signature->open_outputs = true;
     return 0;
 }
@@ -295,7 +295,7 @@ static enum check_result no_memory(const struct checker *checker)
     return CHECK_NO_MEMORY;
 }
 
-/* The elements of a list argument; the list is copied only if an element must be converted. */
+/* Checks the elements of a list argument. Copies the list only if an element must be converted. */
 static enum check_result check_list(const struct checker *checker, size_t index, struct value *value)
 {
     const struct param_type *param = &checker->signature->params[index];
@@ -318,7 +318,7 @@ static enum check_result check_list(const struct checker *checker, size_t index,
     return CHECK_OK;
 }
 
-/* Checks one argument and changes it, which is a copy, into the declared shape. */
+/* Checks one argument, a copy, and changes it to the declared form. */
 static enum check_result check_argument(const struct checker *checker, size_t index, struct value *value)
 {
     const struct param_type *param = &checker->signature->params[index];
@@ -363,7 +363,7 @@ static enum check_result wrong_count(const struct checker *checker, size_t argc)
     return CHECK_TYPE_MISMATCH;
 }
 
-/* What an argument is that was left out. */
+/* The value of an argument that was left out. */
 static struct value absent(const struct param_type *param)
 {
     if (param->list)

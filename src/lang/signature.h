@@ -6,15 +6,14 @@
  *     "token<n>* node_list, string exec -> token"
  *     "token<p> proc, integer<bytes> size -> floating<s>"                           (with the units of numbers)
  *     "token<p>* proc_list, integer flags -> { [integer global_id]; [string* argv] }"
- *     "token<e> user_event -> void ! OMIS_NO_PERMISSION"    (a status that its shape does not say it may answer with)
- *     "token<t>* thread_list, integer* sig_list -> { integer sig }"      (an event: what follows are its
- * parameters)
+ *     "token<e> user_event -> void ! OMIS_NO_PERMISSION"    (with a status that does not follow from its form)
+ *     "token<t>* thread_list, integer* sig_list -> { integer sig }"      (an event, with its parameters)
  *
- * token<C> names the class the argument is converted to by localisation and expansion (C is a token prefix without its
- * last underscore: p, t, n, c, e, pa_c ...); plain `token` takes any and converts nothing. What stands after "->" is
- * kept as text for reference pages; only "void" matters to the engine, and for events the names in { } which are the
- * event's context parameters ("..." at the end: any further parN). Parameters in brackets at the end may be left out:
- * "token<p>* proc_list, [string condition] -> void"; they are empty strings and lists, and 0, then.
+ * token<C> names the class to which localisation and expansion convert the argument. C is a token prefix without its
+ * last underscore: p, t, n, c, e, pa_c ... Plain `token` takes any token and converts nothing. The text after "->" is
+ * for reference pages. The engine uses only "void" and, for events, the names in { }: the event's context parameters
+ * ("..." at the end: any further parN). Parameters in brackets at the end may be left out, "token<p>* proc_list,
+ * [string condition] -> void"; then they are empty strings, empty lists, and 0.
  */
 #ifndef SCRY_LANG_SIGNATURE_H
 #define SCRY_LANG_SIGNATURE_H
@@ -37,11 +36,11 @@ struct signature {
     struct param_type params[SIGNATURE_PARAMS];
     size_t param_count, required_count;
     bool returns_void;
-    bool open_outputs; /* "...": the names of the outputs are not all known before */
+    bool open_outputs; /* "...": not all names of the outputs are known before */
     struct param_type outputs[SIGNATURE_OUTPUTS];
     size_t output_count;  /* members of { }, in order */
     struct span result;   /* the text after "->", */
-    struct span statuses; /* and that after the "!" behind it, names with spaces between them; "" without */
+    struct span statuses; /* and after the "!" that follows: names with spaces between them; or "" */
 };
 
 /* text is borrowed for the life of the signature. 0 or -EINVAL with err. */
@@ -50,11 +49,11 @@ int signature_parse(const char *text, struct signature *ret_signature, struct er
 enum check_result { CHECK_OK, CHECK_TYPE_MISMATCH, CHECK_NO_MEMORY };
 
 /*
- * Checks arguments against a signature and brings them into its shape: a single value where a list is declared becomes
- * a list of one; a list of one where a token is declared becomes the token; an integer where a floating is declared
- * becomes one; what was left out is added. Event context parameters ($x, VALUE_PARAM) pass unchecked: they are checked
- * again when they have values. The result has exactly param_count values, in the arena. On CHECK_TYPE_MISMATCH err says
- * which argument of which service and what was expected.
+ * Checks arguments against a signature and brings them into its form. For a declared list, a single value becomes a
+ * list of one; for a declared token, a list of one becomes the token; for a declared floating, an integer becomes one;
+ * missing arguments are added. Event context parameters ($x, VALUE_PARAM) pass: they are checked when they have values.
+ * The result has exactly param_count values, in the arena. On CHECK_TYPE_MISMATCH, err has the service, the argument,
+ * and what was expected.
  */
 enum check_result signature_check(const struct signature *signature, struct span service, const struct value *args,
                                   size_t argc, struct arena *arena, const struct value **ret_args, struct err *err);

@@ -145,7 +145,7 @@ static void syntax_errors_say_where_and_what(void **state)
         {":f(),g()", -EINVAL, "at byte 4: expected another action, ';' or the end, found ','"},
         {":f()}", -EINVAL, "at byte 4: expected another action, ';' or the end, found '}'"},
         {":{f()", -EINVAL, "at byte 5: expected another action, ';' or '}', found the end"},
-        {":{f()}g()", -EINVAL, "at byte 6: expected the end behind '}', found 'g'"},
+        {":{f()}g()", -EINVAL, "at byte 6: expected the end after '}', found 'g'"},
         {":{{f()}}", -EINVAL, "at byte 2: expected an action, found '{'"},
         {":f", -EINVAL, "at byte 2: expected '(' after the name of the service, found the end"},
         {":f(", -EINVAL, "at byte 3: expected a value, found the end"},

@@ -13,7 +13,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Takes "_NUMBER" off the end of *text: at most `most`, without leading zeros, so that a token has one spelling. */
+/* Takes "_NUMBER" off the end of *text: at most `most`, without leading zeros, so that each token has one spelling. */
 static bool take_number(struct span *text, uint64_t most, uint64_t *ret_number)
 {
     size_t from = text->len;

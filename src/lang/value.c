@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and copying values, and printing all of them but floats (floating.c). */
+/* Makes, copies and prints values, but for floats (floating.c). */
 #include "lang/value.h"
 
 struct value value_int(int64_t number)
@@ -78,7 +78,7 @@ void value_print_int(struct buf *out, int64_t number)
 
 /*
  * The length of a valid UTF-8 sequence of at least two bytes at the start of text, or 0. The control characters U+0080
- * to U+009F count as invalid: some terminals obey them, so they are printed as escapes.
+ * to U+009F count as invalid, because some terminals obey them: they are printed as escapes.
  */
 static size_t utf8_length(const unsigned char *text, size_t len)
 {

@@ -54,13 +54,13 @@ struct value value_token(struct span text);
 struct value value_binary(struct span bytes);
 struct value value_list(const struct value *items, size_t count);
 
-/* Appends the value as the language writes it: reading it back gives the same value. Floats in the shortest form that
- * reads back the same, always recognisable as a float ("1.0", "1e+30", "inf", "-inf", "nan:0x7ff8000000000000";
- * a NaN of the x87 as its 80 bits, 20 digits: "nan:0x7fffc000000000000000"). Strings with C escapes; bytes >= 0x80 that
- * are valid UTF-8 are left as they are. */
+/* Appends the value in the language's form; reading it returns the same value. Floats have the shortest form that does
+ * so, and always look like floats ("1.0", "1e+30", "inf", "-inf", "nan:0x7ff8000000000000"; an x87 NaN has the 20
+ * digits of its 80 bits, "nan:0x7fffc000000000000000"). Strings have C escapes; bytes >= 0x80 that are valid UTF-8
+ * stay. */
 void value_print(struct buf *out, const struct value *value);
 
-/* The pieces of value_print, for services that build their results without a tree. */
+/* The parts of value_print, for services that print results without a tree. */
 void value_print_int(struct buf *out, int64_t number);
 void value_print_uint(struct buf *out, uint64_t number);
 void value_print_floating(struct buf *out, double number);
