@@ -381,7 +381,7 @@ class Names(mpitest.MpiCase):
         shutil.copy2(self.target("ending.c"), self.program)
         self.assertEqual(self.named()["MPI_Send"], (None, ""))
         text = self.box.run(self.box.scry("report", self.box.path("work", "job"))).stdout
-        self.assertRegex(text, r"call sites have no names: \S+/program was replaced since it ran")
+        self.assertRegex(text, r"call sites have no names: \S+/program has been replaced since it ran")
         self.assertRegex(text, r"MPI_Send +10 .* program\+0x[0-9a-f]+")
         shutil.copy2(self.target("sender.c"), self.program)  # here it is again
         self.assertEqual(self.named()["MPI_Send"], ("run", "sender.c"))

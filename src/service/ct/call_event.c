@@ -51,13 +51,13 @@ void call_event_rearm(struct csr *csr, struct process *process)
     int code = ops->arm(csr, process, &err);
     if (code >= 0)
         return;
-    ops->disarm(csr, process); /* the former program may not run on: its cells may be another counter's now */
+    ops->disarm(csr, process); /* stop the old program: another counter may own its cells now */
     csr_target_ready(csr, process, code, &err);
 }
 
 /* ---- raising ---- */
 
-/* The thread as the area names it; that memory is the program's. */
+/* The thread that the area names. That memory is the program's: do not trust it. */
 static struct thread *thread_of(struct process *process, const struct agent_event *seen)
 {
     pid_t tid = (pid_t)seen->thread->tid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the events that agents detect have in common, be they on functions (ct/event.c) or on calls of MPI (lib_call.c):
- * the condition that is checked where the call happens, the raising, and the processes of jobs that come.
+ * What all events of agents share, on functions (ct/event.c) and on MPI calls (lib_call.c): the condition that is
+ * checked in the call, raising, and new processes of jobs.
  */
 #ifndef SCRY_SERVICE_CT_CALL_EVENT_H
 #define SCRY_SERVICE_CT_CALL_EVENT_H
@@ -30,20 +30,20 @@ struct agent *call_event_agent(const struct process *process);
 /* For event_ops.lower: the condition holds. */
 int call_event_lower(const struct ct_condition *condition, struct scry_code *code);
 
-/* For event_ops.match, of a request that is not lowered: it is enabled, and the condition holds for the call. */
+/* For event_ops.match, for a request that is not lowered: it is enabled, and the condition holds for the call. */
 bool call_event_holds(const struct csr *csr, const struct ct_condition *condition, const struct event *event);
 
-/* event_ops.relowered: arms the request anew; where that fails, it is disarmed, and its tool told. */
+/* For event_ops.relowered: arms the request again. If that fails, disarms it and reports that to its tool. */
 void call_event_rearm(struct csr *csr, struct process *process);
 
-/* Begins an event: its service, process and time. False: nobody waits for it. Then call_event_raise, with what of the
- * call tools may ask for: runs the lists, and those of user events that they raise, for the thread waits for these,
+/* Begins an event: its service, process and time. False: nobody waits for it. Set the call's parameters, then call
+ * call_event_raise: it runs the lists, and those of user events that they raise, because the thread waits for these,
  * too. */
 bool call_event_begin(struct monitor *monitor, const struct agent_event *seen, const char *service,
                       struct event *ret_event);
 void call_event_raise(struct monitor *monitor, struct event *event, const struct value *outputs, size_t output_count);
 
-/* A process of a job comes: it is attached to the tool that follows the job. */
+/* A new process of a job: attaches it to the tool that follows the job. */
 void call_event_attach(struct tool *tool, pid_t pid, const char *job);
 
 #endif

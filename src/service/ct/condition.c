@@ -13,7 +13,7 @@ struct operand {
     int64_t value;
 };
 
-enum { DEPTH_LIMIT = 64, STRONGEST = 10 /* level: nothing is joined */ };
+enum { DEPTH_LIMIT = 64, STRONGEST = 10 /* level of single operands */ };
 enum { NODE = CODE_OPERAND_COUNT }; /* kind of an operand: value is the number of an operation */
 
 struct operation {
@@ -75,7 +75,7 @@ static bool take_name(struct reader *reader)
     return true;
 }
 
-/* From a bracket to the one that closes it: an index, or what sizeof is of. scry-symbols reads what is in them. */
+/* Takes text from a bracket to its counterpart: an index, or the operand of sizeof. scry-symbols parses it. */
 static int take_brackets(struct reader *reader)
 {
     char opens = *reader->at, closes = opens == '[' ? ']' : ')';
@@ -90,7 +90,7 @@ static int take_brackets(struct reader *reader)
     return 0;
 }
 
-/* What follows a name: members, elements, scopes. */
+/* Takes what follows a name: members, elements, scopes. */
 static int take_rest(struct reader *reader)
 {
     for (;;) {
@@ -109,7 +109,7 @@ static int take_rest(struct reader *reader)
     }
 }
 
-/* The number of the parameter that an expression is; a new one if it was not there. -errno. */
+/* The number of the parameter for an expression, which is added if new. -errno. */
 static int param_of(struct reader *reader, struct span text)
 {
     struct ct_condition *condition = reader->condition;
@@ -125,7 +125,7 @@ static int param_of(struct reader *reader, struct span text)
     return (int)condition->param_count++;
 }
 
-/* What is behind `sizeof`. Types of numbers have their sizes here; *ret_is_type tells. */
+/* Takes what follows `sizeof`. The size of a number type is known here; *ret_is_type is set then. */
 static int take_sizeof(struct reader *reader, bool *ret_is_type, struct operand *ret_operand)
 {
     struct number_type type;
@@ -197,7 +197,7 @@ static int read_number(struct reader *reader, struct operand *ret_operand)
         *ret_operand = (struct operand){negative ? CODE_IMMEDIATE : CODE_IMMEDIATE_UNSIGNED,
                                         (int64_t)(negative ? -number : number)};
     }
-    while (*end && strchr("uUlLfF", *end)) /* as C allows them */
+    while (*end && strchr("uUlLfF", *end)) /* suffixes as in C */
         end++;
     if (end == digits || is_name_start(*end) || isdigit((unsigned char)*end))
         return expected(reader, "a number");
@@ -289,7 +289,7 @@ static int read_signed(struct reader *reader, struct operand *ret_operand)
     return code < 0 || take(reader, ")") ? code : expected(reader, "an operator or ')'");
 }
 
-/* C's operators, the weakest on level 0. NULL: there is none here. */
+/* The operator of C at this point; level 0 binds weakest. NULL: none. */
 static const struct joint *joint_here(struct reader *reader)
 {
     static const struct joint joints[] = {
@@ -307,14 +307,13 @@ static const struct joint *joint_here(struct reader *reader)
     return NULL;
 }
 
-/* What operators of that level or stronger ones join. */
+/* Reads operands joined by operators of this level or stronger ones. */
 static int read_value(struct reader *reader, unsigned level, struct operand *ret_operand)
 {
     const struct joint *joint;
     struct operand right;
     if (reader->depth == DEPTH_LIMIT)
-        return err_set(reader->err, -EINVAL, "condition: more than %d parentheses and signs in each other",
-                       DEPTH_LIMIT);
+        return err_set(reader->err, -EINVAL, "condition: more than %d nested parentheses and signs", DEPTH_LIMIT);
     reader->depth++;
     skip_space(reader);
     int code = read_signed(reader, ret_operand);
@@ -341,7 +340,7 @@ static int read_more_params(struct reader *reader)
 
 /* ---- instructions ---- */
 
-/* Leaves it where an instruction finds it; what has to be calculated in the temporary number `temp`. */
+/* Puts the operand where an instruction finds it; calculates it into the temporary number `temp` if needed. */
 static int emit_operand(const struct reader *reader, struct code_program *program, struct operand operand,
                         unsigned temp, uint8_t *ret_kind, int64_t *ret_value)
 {
@@ -362,7 +361,7 @@ static int emit_operand(const struct reader *reader, struct code_program *progra
     return code;
 }
 
-/* The program ends unless it holds. What && joins is looked at from left to right, and the rest no more. */
+/* Ends the program unless the value holds. The operands of && are checked from left to right, as far as needed. */
 static int emit_check(const struct reader *reader, struct code_program *program, struct operand value)
 {
     struct operation operation = {value, {CODE_IMMEDIATE, 0}, CODE_NE};

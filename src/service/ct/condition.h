@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions of ct_function_called and ct_function_returned: compiled to instructions (shm/code.h) that run where the
- * event happens.
+ * Conditions of ct_function_called and ct_function_returned, compiled to instructions (shm/code.h) that run where the
+ * event occurs.
  *
  *     condition  ::= [ value ] [ ';' expression { ',' expression } ]
  *     value      ::= operand | '!' value | '~' value | '-' value | '+' value | '(' type ')' value | '(' value ')' |
@@ -11,11 +11,11 @@
  *                    'sizeof' '(' type ')'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name } | 'sizeof' '(' ... ')'
  *
- * A type is one of a number (base/number_type.h). What is in brackets, and enumerators: symbols/capture/numbers.c.
- * 'duration', how long the call took, in seconds, is there at returns.
+ * A type is a number type (base/number_type.h). symbols/capture/numbers.c reads what is in brackets, and enumerators.
+ * 'duration' is the time of the call in seconds; only returns have it.
  *
- * The expressions, each once, in the order in which they first stand there, are the parameters par0, par1, ...; those
- * behind the semicolon are only parameters.
+ * The expressions, each once, in the order of their first use, are the parameters par0, par1, ... Those after the
+ * semicolon are only parameters.
  */
 #ifndef SCRY_SERVICE_CT_CONDITION_H
 #define SCRY_SERVICE_CT_CONDITION_H
@@ -33,7 +33,7 @@ struct ct_condition {
     unsigned param_count;
 };
 
-/* 0, -EINVAL with err (where, and what was expected), or -ENOMEM. The expressions lie in the arena. */
+/* 0, -EINVAL with err (where, and what was expected), or -ENOMEM. The expressions are in the arena. */
 int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, struct ct_condition *ret_condition,
                          struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in extension `ct`: what is known of the functions of traced processes, and what is recorded of them. */
+/* The built-in extension `ct`: information on functions of traced processes, and what is recorded of them. */
 #include "service/ct/ct.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void put_place(struct buf *text, struct agent *agent, uint32_t function)
 
 typedef int process_fn(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err);
 
-/* Answers for each process with what `fn` writes, or OK if that is nothing. */
+/* Answers for each process with what `fn` writes; OK if that is nothing. */
 static void for_each(struct scry_call *call, process_fn *fn)
 {
     for (size_t i = 0; i < call->object_count; i++) {
@@ -175,7 +175,7 @@ static void put_row(struct buf *text, struct agent *agent, const struct profile_
         whole_ns(agent, row->max));
 }
 
-/* Functions that are only counted have no records: what is in their slots is all that is known. */
+/* Functions that are only counted have no records: their slots have all that is known. */
 static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uint64_t *inout_room)
 {
     const struct area_view *view = agent_view(agent);
@@ -341,7 +341,7 @@ static void ct_flush(struct scry_call *call)
     for_each(call, flush);
 }
 
-/* What the threads that live say of themselves. */
+/* Reads what living threads report about themselves. */
 static void count_threads(const struct agent *agent, unsigned *ret_threads, uint64_t *ret_faults)
 {
     const struct area_view *view = agent_view(agent);
@@ -395,7 +395,7 @@ static void ct_get_info(struct scry_call *call)
 const struct scry_service ct_services[] = {
     {"ct_list_functions", SCRY_INFORMATION, PROCESSES ", string selection -> any* functions ! OMIS_UNSPECIFIED_ERROR",
      SCRY_OPTIONAL, ct_list_functions,
-     "The functions of traced processes that a selection chooses: " PLACE ", address, module, mode."},
+     "The functions of traced processes that match a selection: " PLACE ", address, module, mode."},
     {"ct_select", SCRY_MANIPULATION, PROCESSES ", string selection, string mode -> void ! OMIS_UNSPECIFIED_ERROR",
      SCRY_OPTIONAL, ct_select, "What is recorded of functions from now on: off, count, record, or values."},
     {"ct_get_profile", SCRY_INFORMATION, PROCESSES ", integer limit -> " CT_PROFILE_ROW "* rows", SCRY_OPTIONAL,
@@ -407,41 +407,39 @@ const struct scry_service ct_services[] = {
     {"ct_call_tree", SCRY_INFORMATION, PROCESSES " -> any* nodes", SCRY_OPTIONAL, ct_call_tree,
      "The tree of recorded calls, callers first: depth, name, calls, total time in ns."},
     {"ct_get_callers", SCRY_INFORMATION, PROCESSES ", [string function] -> any* edges", SCRY_OPTIONAL, ct_get_callers,
-     "Who called what: " PLACE " of the function, the same of the caller, calls, total time in ns."},
+     "Calls from function to function: " PLACE " of the function, the same of its caller, calls, total time in ns."},
     {"ct_get_info", SCRY_INFORMATION,
      PROCESSES
      " -> { string state; integer threads; integer events; integer discarded; integer<bytes> bytes; floating cost; "
      "integer bad_addresses; integer "
      "omitted; integer too_deep; integer overwritten; string job; string trace; string problem }",
      SCRY_OPTIONAL, ct_get_info,
-     "How the tracing of processes stands; cost: seconds that recording took the program; problem: why nothing comes, "
-     "and "
-     "what to do."},
+     "The state of tracing in processes. cost: seconds that recording took from the program. problem: why nothing is "
+     "recorded, and what to do."},
     {"ct_flush", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, ct_flush,
-     "Write to the trace what was recorded so far."},
+     "Write the records so far to the trace."},
     {"ct_read_variable", SCRY_INFORMATION,
      "token* object_list, string name, [integer depth] -> { string type; string value; integer address; integer<bytes> "
      "size }",
      SCRY_OPTIONAL, ct_read_variable,
-     "The value of a variable: global or static of a process, of any scope of a thread (which stops while it is "
-     "read)."},
+     "Read a variable: a global or static one of a process, or one in any scope of a thread, which stops meanwhile."},
     {"ct_write_variable", SCRY_MANIPULATION,
      "token* object_list, string name, any value -> { string type; string before; string after }", SCRY_OPTIONAL,
      ct_write_variable, "Change a variable of processes or threads."},
     {"ct_snapshot", SCRY_MANIPULATION, PROCESSES ", [any* what] -> string path", SCRY_OPTIONAL, ct_snapshot,
-     "Write stacks with variables, open calls and the call tree to a file of the job directory; what: \"calls\", "
+     "Write stacks with variables, open calls and the call tree to a file of the job directory. what: \"calls\", "
      "\"stacks\", \"variables\", \"tree\" (all if none is given), \"memory\", address, length."},
     {"ct_function_called", SCRY_EVENT, PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "... }",
      SCRY_OPTIONAL, NULL,
-     "A function of the selection was called, and the condition on its arguments and on static variables, as in C, "
-     "holds; par0, par1 ... are the condition's variables.",
+     "A function that matches the selection was called, and the condition holds. The condition is on arguments and "
+     "static variables, as in C; par0, par1 ... are its variables.",
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
      PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS
                "floating<s> duration; string result; string statics; any* static_list; ... }",
      SCRY_OPTIONAL, NULL,
-     "A function of the selection returns; duration in seconds, also in the condition; args and statics as they are "
-     "then.",
+     "A function that matches the selection returns. duration: in seconds, also in the condition. args and statics "
+     "have their values at the return.",
      .event = &ct_returned_ops},
     SERVICE_END,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The built-in extension `ct`: calls of functions in processes that have an agent (monitor/recorder/agents.h), as tools
- * see them. ct.c has the services that ask and choose, ct/event.c the events, ct/variable.c variables by name,
- * ct/snapshot.c snapshots.
+ * The built-in extension `ct`: function calls in processes that have an agent (monitor/recorder/agents.h), as tools see
+ * them. ct.c has information and selection, ct/event.c the events, ct/variable.c variables by name, ct/snapshot.c
+ * snapshots.
  */
 #ifndef SCRY_SERVICE_CT_CT_H
 #define SCRY_SERVICE_CT_CT_H
@@ -26,26 +26,26 @@ struct tool;
 
 /* ---- for the rest of the room ---- */
 
-/* A tool follows a new job: the processes of it whose agents are there are attached to the tool, as are those that come
- * later, before their main starts. */
+/* A tool follows a new job: attaches the job's processes that have agents to the tool; later ones follow, before their
+ * main starts. */
 void ct_job_created(struct monitor *monitor, struct tool *tool, const char *dir);
 
 /* ---- inside of ct ---- */
 
 extern const struct event_ops ct_called_ops, ct_returned_ops;
 
-/* The agent of a process, or NULL and why there is none, with the remedy. */
+/* The agent of a process. NULL: err says why there is none, and what to do. */
 struct agent *ct_agent(const struct process *process, struct err *err);
 
 void ct_read_variable(struct scry_call *call);
 void ct_write_variable(struct scry_call *call);
 void ct_snapshot(struct scry_call *call);
 
-/* Ticks of the agents' clock as time of this machine's monotonic clock, and a duration. */
+/* Converts ticks of the agents' clock to this machine's monotonic clock, and a duration. */
 uint64_t ct_time_ns(const struct agent *agent, uint64_t ticks);
 double ct_duration_ns(const struct agent *agent, uint64_t ticks);
 
-/* The place of a function, by its slot; the name is its address where nothing else is known. */
+/* The place of a function, by its slot. The name is its address if it has no other. */
 struct ct_place {
     char address_name[24];
     const char *name, *file, *module;

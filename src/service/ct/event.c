@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events ct_function_called and ct_function_returned. Agents detect them: where the whole request can be lowered,
- * they run it, too; else they check the condition, hold the thread, and hand it over, and it goes on when all lists are
- * done, unless one of them stopped it: then it is stopped before it is let go.
+ * The events ct_function_called and ct_function_returned, which agents detect. If a whole request can be lowered, the
+ * agent runs it. Else it checks the condition, holds the thread and hands the event over. The thread goes on when all
+ * lists are done. If one of them stopped it, it is stopped before it is released.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static const char *const value_names[] = {"args",   "locals",  "arg_list",   "lo
                                           "result", "statics", "static_list"};
 enum { FIRST_STATICS = 5, VALUE_NAMES = sizeof value_names / sizeof *value_names };
 
-/* Whether some of the outputs from the first-th on are used. */
+/* Does the list use an output from number `first` on? */
 static bool shows_values(const struct value *values, size_t count, size_t first)
 {
     for (size_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ struct agent *ct_agent(const struct process *process, struct err *err)
 struct waiting { /* for a demand that is being compiled; in the request's arena */
     struct csr *csr;
     pid_t pid;
-    bool later; /* told after agent_demand has returned */
+    bool later; /* answered after agent_demand has returned */
     bool done;
     int code;
     struct err err;
@@ -226,7 +226,7 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
     return true;
 }
 
-/* The two differ in what they define only. */
+/* The two events differ only in their definition. */
 #define CALL_EVENT(define_) \
     { \
         .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .match = match, \
@@ -303,7 +303,7 @@ static size_t build_outputs(struct arena *arena, const struct agent_event *seen,
         return 0;
     if (has_layout && layout_parse(&values.layout, layout_text.data, NULL) < 0)
         values.layout = NULL;
-    /* at entries what the caller has is what there is */
+    /* at entries there are only the caller's */
     enum layout_part locals = values.layout && layout_has(values.layout, LAYOUT_LOCALS) ? LAYOUT_LOCALS : LAYOUT_CALLER;
     ct_place(seen->agent, seen->raise.slot, place);
     outputs[OUT_FUNCTION] = value_string(span_str(place->name));
@@ -325,7 +325,7 @@ static size_t build_outputs(struct arena *arena, const struct agent_event *seen,
     return seen->raise.exit ? OUTPUTS : OUT_DURATION;
 }
 
-/* ---- agents tell ---- */
+/* ---- events from agents ---- */
 
 static void raise_seen(struct monitor *monitor, const struct agent_event *seen)
 {

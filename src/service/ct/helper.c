@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper scry-symbols, for services that look at variables: its requests; and started, given one and waited for by
- * those that cannot go on without, but not longer than CT_HELPER_NS, as the monitor does nothing else meanwhile.
+ * The helper scry-symbols for services that look at variables: the requests; and a run that waits for the answer, for
+ * services that need it at once. It waits at most CT_HELPER_NS, because the monitor does nothing else meanwhile.
  */
 #include "service/ct/helper.h"
 
@@ -136,7 +136,7 @@ int ct_request_begin(struct buf *request, const struct process *process, unsigne
     return 0;
 }
 
-/* The registers of a frame that is the innermost, by DWARF numbers. */
+/* The registers of the innermost frame, by DWARF numbers. */
 static void registers_text(const struct user_regs_struct *regs, char text[REGISTERS][32])
 {
     const unsigned long long values[REGISTERS] = {regs->rax, regs->rdx, regs->rcx, regs->rbx, regs->rsi, regs->rdi,
@@ -172,7 +172,7 @@ int ct_request_frames(struct buf *request, struct thread *thread, struct tracer_
     return 0;
 }
 
-/* ---- threads that are looked at ---- */
+/* ---- threads under inspection ---- */
 
 int ct_threads_stop(struct thread *const *threads, size_t count, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of MPI calls. Where the whole request can be lowered, the agent runs it inside the call; else it checks the
- * condition, holds the thread and hands the event over with all that was told of the call (shm/mpi_told.h). A process
- * tells of its calls only while some request is armed in it.
+ * Events of MPI calls. If the whole request can be lowered, the agent runs it inside the call. Else it checks the
+ * condition, holds the thread, and hands the event over with all that is known of the call (shm/mpi_told.h). A process
+ * reports its calls only while a request is armed in it.
  */
 #include "service/ct/lib_call.h"
 
@@ -26,7 +26,7 @@
 #include "service/omis/message.h"
 #include "service/omis/service.h"
 
-struct wanted { /* a process that tells of its calls because of this request */
+struct wanted { /* a process that reports its calls for this request */
     pid_t pid;
     struct wanted *next;
 };
@@ -34,10 +34,10 @@ struct wanted { /* a process that tells of its calls because of this request */
 struct definition { /* csr->event_data */
     uint64_t calls[MPI_CALL_WORDS];
     uint32_t first;                /* of them, for messages */
-    struct ct_condition condition; /* and what actions that are lowered use, behind its own parameters */
+    struct ct_condition condition; /* with the parameters of lowered actions after its own */
     bool ended;
-    bool messages;         /* some action wants their tokens: they have to be numbered */
-    struct wanted *wanted; /* in the request's arena, as those not used any more */
+    bool messages;         /* an action uses their tokens: number them */
+    struct wanted *wanted; /* in the request's arena, also unused ones */
     struct wanted *unused;
 };
 
@@ -48,7 +48,7 @@ static bool has_call(const struct definition *definition, uint32_t call)
     return definition->calls[call / 64] >> call % 64 & 1;
 }
 
-/* Some of the calls has it. */
+/* Does any of the calls have it? */
 static bool is_param(const struct definition *definition, struct span name)
 {
     for (uint32_t call = 1; call < CALL_COUNT; call++)
@@ -79,7 +79,7 @@ static int no_param(const struct definition *definition, const char *where, stru
     return code;
 }
 
-/* $msg comes last, and is only made when it is asked for. */
+/* $msg comes last, and is made only if it is used. */
 static const char *const fixed[] = {"msg", "call", "comm", "peer", "tag", "bytes", "received", "result", "duration"};
 
 static bool is_fixed(struct span name, bool ended)
@@ -97,7 +97,7 @@ static bool is_standard(struct span name)
            span_is(name, "csr");
 }
 
-/* Some of the calls has a message by this name. */
+/* Does any of the calls have a message of this name? */
 static bool is_message(const struct definition *definition, struct span name)
 {
     bool found = span_is(name, "msg");
@@ -106,7 +106,7 @@ static bool is_message(const struct definition *definition, struct span name)
     return found;
 }
 
-/* The actions use only what the calls have. */
+/* Checks that actions use only what the calls have. */
 static int check_used(struct definition *definition, const struct value *values, size_t count, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +177,7 @@ static int lower_condition(struct csr *csr, struct scry_code *code)
     return call_event_lower(&definition->condition, code);
 }
 
-/* Numbers only; each has one place in all programs of the request. */
+/* For numbers only. Each has one place in all programs of the request. */
 static int lower_param(struct csr *csr, struct span name)
 {
     struct definition *definition = csr->event_data;
@@ -190,7 +190,7 @@ static int lower_param(struct csr *csr, struct span name)
         if (has_call(definition, call))
             kind = mpi_param_named(call, definition->ended, name).kind;
         if (kind < MPI_PARAM_SIGNED || kind > MPI_PARAM_FLOATING)
-            return -1; /* the monitor says so when it happens */
+            return -1; /* the monitor reports it when it occurs */
     }
     const char *copy = condition->param_count < CODE_PARAMS ? arena_dup(&csr->arena, name.ptr, name.len) : NULL;
     if (!copy)
@@ -205,7 +205,7 @@ static bool runs_there(const struct csr *csr)
     return csr->program && !csr_names_threads(csr);
 }
 
-/* ---- which processes tell ---- */
+/* ---- which processes report calls ---- */
 
 static bool tells(const struct definition *definition, pid_t pid)
 {
@@ -233,7 +233,7 @@ static int want(struct csr *csr, struct mpi_process *process)
     return 0;
 }
 
-/* `process` NULL: it is gone, and what was wanted of it, too. */
+/* `process` NULL: it is gone, with its settings. */
 static void unwant(struct csr *csr, pid_t pid, struct mpi_process *process)
 {
     struct definition *definition = csr->event_data;
@@ -302,12 +302,12 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
         code = err_set(err, -ENOMEM, "out of memory");
     if (code < 0)
         return code;
-    if (!atomic_load(&mpi_process_head(mpi)->on)) /* in force, but it has to be said */
+    if (!atomic_load(&mpi_process_head(mpi)->on)) /* in force, but warn */
         err_set(
             err, 0,
             "MPI is switched off in process %d: its calls are reported when it is on again (`scry set JOB mpi=stats`)",
             process->pid);
-    return agent ? 0 : 1; /* it comes with the next call, which waits for it */
+    return agent ? 0 : 1; /* the agent comes with the next call, which waits for it */
 }
 
 static void disarm(struct csr *csr, struct process *process)
@@ -339,7 +339,7 @@ static unsigned param_count(const struct csr *csr)
     return ((const struct definition *)csr->event_data)->condition.param_count;
 }
 
-/* A message that is not counted has no token. `message` NULL: there is none. */
+/* A message that is not counted has no token. `message` NULL: there is no message. */
 static struct value message_value(const struct event *event, const struct mpi_told_message *message)
 {
     struct monitor *monitor = event->process->object.monitor;
@@ -397,7 +397,7 @@ static bool named(const struct csr *csr, const struct event *event, struct span 
     return value_of(event, mpi_param_named(call, event->seen->raise.exit, name), &told, ret_value);
 }
 
-/* Some call has an argument of this name. */
+/* Does any call have an argument of this name? */
 static bool knows(struct span name)
 {
     for (uint32_t call = 1; call < CALL_COUNT; call++)
@@ -414,7 +414,7 @@ static bool knows(struct span name)
     }
 static const struct event_ops started_ops = LIB_CALL_EVENT(define_started), ended_ops = LIB_CALL_EVENT(define_ended);
 
-/* ---- agents tell ---- */
+/* ---- events from agents ---- */
 
 enum { OUTPUTS = 8 };
 
@@ -465,7 +465,7 @@ static void forget(const struct service *service, pid_t pid)
         unwant(csr, pid, NULL);
 }
 
-/* A process with MPI, or the same with another program: what was wanted of the former one is gone with it. */
+/* A process with MPI, or the same with another program, which has none of the settings of the first. */
 static void on_change(void *ctx, struct mpi_process *mpi, enum mpi_change change)
 {
     struct monitor *monitor = ctx;

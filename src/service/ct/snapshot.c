@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ct_snapshot: what a process was doing, as one JSON file JOBDIR/snapshots/NNNN.json. Open calls come from the agent's
- * shadow stacks, which needs no stopping; stacks by the machine's frames, with their variables, stop the threads while
- * they are read.
+ * ct_snapshot: what a process does now, as one JSON file JOBDIR/snapshots/NNNN.json. Open calls come from the agent's
+ * shadow stacks, which needs no stop. For stacks with variables, the threads are stopped while they are read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +44,7 @@ struct snapshot {
 
 /* ---- JSON ---- */
 
-/* The length of the valid UTF-8 sequence of more than one byte that starts here; 0: none does. */
+/* The length of a valid UTF-8 sequence of more than one byte; 0: none starts here. */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
     size_t len = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
@@ -105,7 +104,7 @@ static void member_uint(struct buf *json, const char *name, uint64_t number)
     buf_printf(json, "%llu", (unsigned long long)number);
 }
 
-/* Addresses are text: readers of JSON have doubles. */
+/* Addresses are text, because readers of JSON have doubles. */
 static void member_address(struct buf *json, const char *name, uint64_t address)
 {
     member(json, name);
@@ -123,7 +122,7 @@ static void member_place(struct buf *json, struct agent *agent, uint32_t slot)
 
 /* ---- parts ---- */
 
-/* What made the snapshot be taken: the event's own parameters. */
+/* The parameters of the event that caused the snapshot. */
 static void put_event(struct snapshot *snapshot)
 {
     const struct event *event = snapshot->call->event;
@@ -140,7 +139,7 @@ static void put_event(struct snapshot *snapshot)
         const struct value *value = &event->outputs[i];
         struct span name = signature->outputs[i].name;
         if (value->kind == VALUE_LIST)
-            continue; /* the same as the text beside it */
+            continue; /* the text beside it says the same */
         buf_printf(json, ",\"%.*s\":", SPAN_ARG(name));
         struct buf text = BUF_INIT;
         if (value->kind == VALUE_STRING)
@@ -202,8 +201,8 @@ static void put_threads(struct snapshot *snapshot)
     buf_putc(json, ']');
 }
 
-/* One frame of a machine stack; its variables are asked for afterwards. `innermost`: it runs at its address, the others
- * return to it. */
+/* Puts one frame of a machine stack; its variables follow later. `innermost`: its address is the program counter, else
+ * a return address. */
 static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, bool innermost, uint32_t number)
 {
     struct buf *json = &snapshot->json, name = BUF_INIT;
@@ -230,7 +229,7 @@ static void put_variable(struct buf *json, const struct helper_answer *answer, u
     buf_putc(json, '}');
 }
 
-/* The frames of a thread that are the program's have numbers from 0 on; NOT_SHOWN: the agent's. */
+/* The program's own frames of a thread are numbered from 0; NOT_SHOWN marks the agent's. */
 #define NOT_SHOWN UINT32_MAX
 
 static void put_variables(struct snapshot *snapshot, struct buf *request, const uint32_t *numbers, size_t count)
@@ -314,7 +313,7 @@ static void put_stacks(struct snapshot *snapshot)
     buf_putc(json, ']');
     ct_threads_continue(threads, count);
     if (count == SNAPSHOT_THREADS)
-        member_string(json, "stacks_problem", "only of the first 256 threads");
+        member_string(json, "stacks_problem", "only the first 256 threads are shown");
 }
 
 static void put_tree(struct snapshot *snapshot)
@@ -381,7 +380,7 @@ static bool is_range(const struct value *items, size_t count)
            items[2].integer.bits <= SNAPSHOT_MEMORY;
 }
 
-/* The parts named in `what`, and with `snapshot` its memory ranges written. -1: it is not understood (answered). */
+/* Reads the parts named in `what`, and writes its memory ranges with `snapshot`. -1: wrong, which was answered. */
 static int read_what(struct scry_call *call, struct snapshot *snapshot)
 {
     static const char *const names[] = {"calls", "stacks", "variables", "tree"};
@@ -401,7 +400,7 @@ static int read_what(struct scry_call *call, struct snapshot *snapshot)
                 found = 1 << k;
         if (!found) {
             call_fail(call, NULL, OMIS_PARAMETER_ERROR,
-                      "what: element %zu: there are \"calls\", \"stacks\", \"variables\", \"tree\", and \"memory\" "
+                      "what: element %zu: expected \"calls\", \"stacks\", \"variables\", \"tree\", and \"memory\" "
                       "followed by an address and a length of at most %d",
                       i + 1, SNAPSHOT_MEMORY);
             return -1;
@@ -413,7 +412,7 @@ static int read_what(struct scry_call *call, struct snapshot *snapshot)
 
 /* ---- the file ---- */
 
-/* A file that was not there; its descriptor, or -errno with err. */
+/* Creates a file that does not exist. Returns its descriptor, or -errno with err. */
 static int new_file(const char *dir, char *ret_path, size_t size, struct err *err)
 {
     if (!*dir)

@@ -16,10 +16,10 @@
 #include "service/ct/helper.h"
 #include "symbols/client/helper.h"
 
-/* One ct_read_variable or ct_write_variable on its way over its objects. Everything is in the call's arena. */
+/* A ct_read_variable or ct_write_variable in progress over its objects. Everything is in the call's arena. */
 struct target {
     char token[TOKEN_TEXT_SIZE];
-    bool is_thread; /* threads stay threads, as their own variables are meant, too; everything else is a process */
+    bool is_thread; /* a thread, for its own variables, too; everything else becomes a process */
 };
 
 struct question {
@@ -30,13 +30,13 @@ struct question {
     struct target *targets;
     size_t count, at;
     struct later *later;
-    /* of the target that is asked for */
+    /* of the current target */
     struct helper_job *job;
     uint64_t began_ns;
     bool answered;
 };
 
-/* The helper's answer as the service's result: 1; 0: this was none; -EINVAL: it says why it has none. */
+/* Makes the service's result from the helper's answer: 1; 0: this was none; -EINVAL: it has an error. */
 static int print_answer(const struct helper_answer *answer, struct buf *text, struct err *err)
 {
     switch (answer->kind) {
@@ -146,7 +146,7 @@ static void said(void *ctx, const struct helper_answer *helper)
     call_later_end(question->later, question->at == question->count);
 }
 
-/* Starts the helper for a target. It waits for its end unless `call` could be answered here. */
+/* Starts the helper for a target. Waits for its end if the answer has to come at once. */
 static bool ask(struct question *question, struct scry_call *call, struct scry_object *object)
 {
     struct target *target = &question->targets[question->at];
@@ -176,7 +176,7 @@ static bool ask(struct question *question, struct scry_call *call, struct scry_o
     return false;
 }
 
-/* From here on, until one has to be waited for. */
+/* Goes on with the next targets, until one has to wait. */
 static void ask_next(struct question *question, struct scry_call *call)
 {
     for (; question->at < question->count; question->at++) {

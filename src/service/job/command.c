@@ -10,7 +10,7 @@
 #include "lang/put.h"
 #include "probe/proc.h"
 
-/* All that are kept: an answer of the monitor has room for them, escaped. */
+/* The limit for all command lines, so that an answer of the monitor has room for them, escaped. */
 enum { BYTES_MOST = 12 << 20 };
 static size_t bytes_kept;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line and the working directory of a process, as they were when its program began, or when they were
- * first looked at. Shared between a process and the children that have executed nothing else. */
+/* The command line and the working directory of a process, from when its program began, or was first looked at. A
+ * process shares them with children that have executed nothing else. */
 #ifndef SCRY_SERVICE_JOB_COMMAND_H
 #define SCRY_SERVICE_JOB_COMMAND_H
 
@@ -12,26 +12,26 @@
 #include "base/buf.h"
 #include "base/span.h"
 
-enum { JOB_COMMAND_BYTES = 16384 }; /* of arguments that are kept */
+enum { JOB_COMMAND_BYTES = 16384 }; /* bytes of arguments to keep */
 
 struct job_command {
     unsigned users;
-    uint64_t time_ns; /* when that was so */
-    bool said;        /* by the process itself */
+    uint64_t time_ns; /* when they were read */
+    bool said;        /* reported by the process itself */
     bool whole;       /* the arguments are all there */
     size_t args_size;
     const char *args; /* NUL-terminated, one after the other */
     char directory[]; /* "": not known */
 };
 
-/* NULL: out of memory, more than 12 MB of them are kept, or there are no arguments. */
+/* NULL: out of memory, more than 12 MB are kept, or there are no arguments. */
 struct job_command *job_command_new(struct span directory, struct span args, bool whole, uint64_t time_ns);
-/* What /proc says of a process that lives. */
+/* Reads it from /proc, for a living process. */
 struct job_command *job_command_read(pid_t pid);
-struct job_command *job_command_share(struct job_command *command); /* another user of it; NULL is fine */
-void job_command_drop(struct job_command *command);                 /* one less */
-/* In the request language: 1, or 0 if arguments are missing, and 2 more if the process has not said it itself; or -1 if
- * nothing is known (NULL); the directory; the list of arguments. */
+struct job_command *job_command_share(struct job_command *command); /* adds a reference; NULL is fine */
+void job_command_drop(struct job_command *command);                 /* removes one */
+/* Prints it in the request language: whole (1, or 0 if arguments are missing; plus 2 if the process has not reported it
+ * itself; -1: not known, NULL), the directory, the list of arguments. */
 void job_command_print(const struct job_command *command, struct buf *out);
 
 #endif

@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "probe/proc.h"
 
-/* From the news of an end until its status can be had; longer only where it is another user's zombie. */
+/* How long a status may take after the news of an end; it takes longer only for another user's zombie. */
 static const uint64_t ENDING_NS = NS_PER_SECOND;
-/* Until its event, less than scry run waits at the end: it comes some instructions later, for which a busy node may
- * have no processor. It will hardly come when events were dropped. */
+/* How long to wait for its event, less than scry run waits at the end. The event comes some instructions later, but a
+ * busy node may have no processor for them. If events were dropped, it will hardly come. */
 static const uint64_t EVENT_NS = NS_PER_SECOND * UINT64_C(3) / 2, EVENT_LOST_NS = NS_PER_SECOND / 5;
 
 static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
@@ -43,7 +43,7 @@ static void know(struct job_ended_list *list, struct job_ended *ended, int statu
     await_no_more(list, ended);
 }
 
-/* Asks for the status as long as it may come. */
+/* Asks for the status as long as it may still come. */
 static void settle(struct job_ended_list *list, struct job_ended *ended)
 {
     if (ended->pidfd < 0 && !ended->awaits)
@@ -68,7 +68,7 @@ static void leave(struct job_ended_list *list, struct job_ended *ended)
     ended->command = NULL;
 }
 
-/* false: there is no memory for another. */
+/* false: out of memory. */
 static bool make_room(struct job_ended_list *list)
 {
     size_t count = list->next - list->first;

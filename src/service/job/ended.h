@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ended processes of a job that wait to be asked for (service/job/follow.h), with their wait statuses. perf tells
- * an end while the process still goes through it, so its status may come a moment later: those from there on are told
- * the next time. Of one thread.
+ * The ended processes of a job, with their wait statuses, until a tool asks for them (service/job/follow.h). perf
+ * reports an end while the process is still ending, so its status may come a moment later: then this process and the
+ * later ones are reported the next time. For one thread.
  */
 #ifndef SCRY_SERVICE_JOB_ENDED_H
 #define SCRY_SERVICE_JOB_ENDED_H
@@ -20,17 +20,17 @@ enum { JOB_ENDED_KEPT = 16384, JOB_ENDED_STATUS_UNKNOWN = -1 };
 enum job_ended_source {
     JOB_ENDED_NOT_KNOWN,
     JOB_ENDED_BY_EVENT, /* the kernel's process events */
-    JOB_ENDED_BY_PIDFD, /* it was held on to */
+    JOB_ENDED_BY_PIDFD, /* a pidfd was open */
 };
 
 struct job_ended {
-    pid_t pid, ppid, parent; /* parent: who started it */
+    pid_t pid, ppid, parent; /* parent: the process that started it */
     uint64_t start_ns, end_ns, cpu_ns, threads, peak_rss;
-    int status; /* as from wait(2); JOB_ENDED_STATUS_UNKNOWN unless there is a source */
+    int status; /* as from wait(2); JOB_ENDED_STATUS_UNKNOWN without a source */
     enum job_ended_source source;
-    int pidfd;         /* to ask for the status; -1: there is nothing to be asked */
-    bool awaits;       /* an event will tell the status, */
-    uint64_t event_ns; /* not one before that time */
+    int pidfd;         /* to ask for the status; -1: none */
+    bool awaits;       /* an event will bring the status, */
+    uint64_t event_ns; /* not before this time */
     uint64_t exec_ns;  /* of its program; 0: none of its own */
     struct job_command *command;
     char name[64];
@@ -40,24 +40,24 @@ struct job_ended_list {
     struct job_ended *ring; /* sequence number s is in slot s % room */
     size_t room;
     uint64_t first, next; /* sequence numbers of those kept */
-    uint64_t forgotten;   /* that nobody asked for in time */
+    uint64_t forgotten;   /* dropped before anybody asked */
     size_t pidfds;        /* open ones */
     size_t awaiting;      /* events */
-    uint64_t in_vain;     /* events waited for that did not come */
-    uint64_t lost_ns;     /* when some were dropped; 0: never. The owner's to set */
+    uint64_t in_vain;     /* awaited events that did not come */
+    uint64_t lost_ns;     /* when events were dropped; 0: never. The owner sets it */
 };
 
-/* Adds a copy, and takes its pidfd and command over; unless there is a source, the status is asked for here. When there
- * are JOB_ENDED_KEPT, or no memory is left, the oldest, or this one, is forgotten. */
+/* Adds a copy, and takes its pidfd and command. Asks for the status if it has none. With JOB_ENDED_KEPT entries, or
+ * without memory, drops the oldest, or this one. */
 void job_ended_add(struct job_ended_list *list, const struct job_ended *ended);
-/* Those before `cursor` were told. Cursors that are none of the list change nothing. */
+/* Forgets the entries before `cursor`: they were reported. Ignores cursors outside of the list. */
 void job_ended_forget(struct job_ended_list *list, uint64_t cursor);
-/* Up to which sequence number they can be told: `next`, or that of one whose status is about to be known, by its pidfd
- * or by an event. */
+/* The sequence number up to which entries can be reported: `next`, or that of an entry whose status is about to come,
+ * by its pidfd or by an event. */
 uint64_t job_ended_known(struct job_ended_list *list);
-/* The status of one that waits for it. */
+/* Sets the status of an entry that waits for it. */
 void job_ended_event(struct job_ended_list *list, const struct exit_event *event);
-/* The last one with this number that lived at that time; NULL. Those of before the last `cursor` are gone. */
+/* The last entry with this pid that lived at that time; NULL. Entries before the last `cursor` are gone. */
 struct job_ended *job_ended_find(struct job_ended_list *list, pid_t pid, uint64_t time_ns);
 const struct job_ended *job_ended_at(const struct job_ended_list *list, uint64_t seq);
 void job_ended_done(struct job_ended_list *list);

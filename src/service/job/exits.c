@@ -51,7 +51,7 @@ void job_exits_hear(struct job_exits *exits)
     if (code < 0)
         exits->lost_ns = clock_now_ns();
     if (code < 0 && code != -ENOBUFS) {
-        err_errno(&exits->why, code, "ends of processes cannot be heard any more");
+        err_errno(&exits->why, code, "the kernel's process events cannot be read any more");
         exits->silent = true;
     }
 }
@@ -86,6 +86,6 @@ const struct exit_event *job_exits_find(const struct job_exits *exits, pid_t pid
 const char *job_exits_why(const struct job_exits *exits, uint64_t end_ns)
 {
     if (exits->lost_ns >= end_ns && exits->lost_ns)
-        return "so many processes ended at once that the kernel dropped what it told of some";
-    return exits->why.text[0] ? exits->why.text : "the kernel did not tell its end";
+        return "so many processes ended at once that the kernel dropped some of its events";
+    return exits->why.text[0] ? exits->why.text : "the kernel sent no event for its end";
 }

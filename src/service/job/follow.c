@@ -13,27 +13,27 @@
 #include "probe/proc.h"
 #include "service/job/tree.h"
 
-/* Ends, until it is looked whose they are: with what the kernel's buffer holds besides, fewer than there are numbers of
- * processes (32768 at least), so that none is another process's of that number. */
+/* Events kept until their processes are looked up. With the kernel's buffer, fewer than there are process numbers (at
+ * least 32768), so that no number is used twice among them. */
 enum { HEARD_MOST = 8192 };
-/* A process of the agent's names itself before anything else: one that is so old, or sleeps, has done so. */
+/* A process of the agent sets its name first of all: one that is this old, or sleeps, has done so. */
 static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
-/* Its start is known to a tick of /proc, and by perf: numbers are not given again within so short a time. */
+/* A start time is known to a tick of /proc, and from perf. A number is not used again within such a short time. */
 static const uint64_t SAME_START_NS = NS_PER_SECOND / 25;
 static const uint64_t EVENT_EARLY_NS = NS_PER_SECOND / 50000;
 
-/* With perf, threads come and go one by one. What /proc counts beside it may be told by perf only later, and would be
- * counted twice: it is the second choice. */
+/* perf reports threads one by one. /proc is the second choice, because perf may report later what /proc has counted
+ * already. */
 static bool counts_by_proc(const struct job_follow *follow)
 {
     return follow->polled || follow->lost;
 }
 
-/* A start time in ticks since boot, on the monotonic clock. */
+/* Converts a start time in ticks since boot to the monotonic clock. */
 static uint64_t ticks_to_ns(uint64_t ticks)
 {
     uint64_t since_boot = ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
-    uint64_t now = clock_now_ns(), booted = clock_ns(CLOCK_BOOTTIME); /* in this order: it is never behind */
+    uint64_t now = clock_now_ns(), booted = clock_ns(CLOCK_BOOTTIME); /* in this order, the result is never behind */
     uint64_t asleep = booted > now ? booted - now : 0;
     return since_boot > asleep ? since_boot - asleep : 0;
 }
@@ -94,7 +94,8 @@ static void hold_pidfd(struct job_follow *follow, struct tracked *process)
     follow->pidfds += process->pidfd >= 0;
 }
 
-/* Nobody held it while it lived. What has its number now may be another; perhaps nobody has waited for it yet. */
+/* The process was not held while it lived. Perhaps nobody has waited for it yet; else its number may be another's now.
+ */
 static void hold_late(struct job_follow *follow, struct tracked *process)
 {
     struct proc_stat stat;
@@ -119,8 +120,8 @@ static bool hears_exits(const struct job_follow *follow)
     return follow->exits.fd >= 0 && !follow->exits.silent;
 }
 
-/* Events of its threads that are older than this are not of its end. perf tells of that before the event comes, by a
- * clock that may be a little ahead; without perf it is found out only later. */
+/* Events of its threads before this time do not belong to its end. perf reports the end before the event comes, by a
+ * clock that may be a little ahead. Without perf the end is found only later. */
 static uint64_t least_event_ns(const struct job_follow *follow, const struct tracked *process, uint64_t end_ns)
 {
     return follow->polled ? process->start_ns : end_ns - EVENT_EARLY_NS;
@@ -184,7 +185,7 @@ static void on_fork(struct job_follow *follow, const struct follow_record *recor
 {
     struct tracked *process = job_follow_find(follow, record->pid), *parent = job_follow_find(follow, record->ppid);
     if (process && record->time_ns <= process->found_ns)
-        return; /* /proc was faster than perf's buffers */
+        return; /* /proc was faster than perf */
     if (process)
         end(follow, process, record->time_ns);
     process = add(follow, record->pid, record->ppid, record->time_ns);
@@ -196,7 +197,7 @@ static void on_fork(struct job_follow *follow, const struct follow_record *recor
     }
 }
 
-/* Another program: what is known of the one before is not of this one. */
+/* It runs another program: forgets what was known of the one before. */
 static void drop_command(struct tracked *process)
 {
     job_command_drop(process->command);
@@ -213,7 +214,7 @@ static void on_exec(struct tracked *process, const struct follow_record *record)
         drop_command(process);
 }
 
-/* The end of a process that nobody told of, or of one that was left out. */
+/* The end of a process that was not reported, or was left out. */
 static void on_other_exit(struct job_follow *follow, const struct follow_record *record)
 {
     if (record->unborn && !follow->polled) {
@@ -243,10 +244,10 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
         count_threads(follow, process, process->threads - 1);
 }
 
-/* Processes of the agent that traces functions (agent/outside.c, agent/victim.c): they are scry's, not the job's. */
+/* Processes of the agent (agent/outside.c, agent/victim.c) belong to scry, not to the job. */
 static const char AGENT_NAME[] = "scry-agent";
 
-/* What the most at once was without one of `count` that was there since the most was `before`. */
+/* The peak without one of `count`, which was there since the peak was `before`. */
 static uint64_t most_without(uint64_t most, uint64_t before, uint64_t count)
 {
     return most > before ? max_count(before, most > count ? most - count : 0) : most;
@@ -308,8 +309,8 @@ static void on_record(void *ctx, const struct follow_record *record)
     }
 }
 
-/* Events of processes that live, as far as perf has told: of a thread that is not the last one, or perf tells the end
- * later. And of those whose end perf told first. All others are not of this job. */
+/* Takes the events of living processes, as far as perf has reported: of a thread that is not the last, or of an end
+ * that perf reports later; and the events of ends that perf reported first. All others belong to other jobs. */
 static void take_exits(struct job_follow *follow)
 {
     for (size_t i = 0; i < follow->exits.count; i++) {
@@ -325,7 +326,7 @@ static void take_exits(struct job_follow *follow)
     follow->exits.count = 0;
 }
 
-/* In this order: who is told to have ended by an event has been told by perf, too. */
+/* In this order: when an event reports an end, perf has done so, too. */
 void job_follow_drain(struct job_follow *follow)
 {
     job_exits_read(&follow->exits);
@@ -350,23 +351,23 @@ void job_follow_seen(struct job_follow *follow, pid_t pid)
         hold_pidfd(follow, process);
 }
 
-/* Of its program: a process says it once. */
+/* A process reports its command once for each program. */
 static bool has_said(const struct job_command *command, uint64_t start_ns, uint64_t exec_ns)
 {
     return command && command->said && command->time_ns >= max_count(start_ns, exec_ns);
 }
 
-/* Another with its number, in a namespace of processes of its own, may say something, too. */
+/* Another process with its number, in another PID namespace, may report something, too. */
 void job_follow_command(struct job_follow *follow, pid_t pid, struct job_command *command)
 {
     struct tracked *process = job_follow_find(follow, pid);
     if (!process || has_said(process->command, process->start_ns, process->exec_ns)) {
-        job_follow_drain(follow); /* it is new, or its program is */
+        job_follow_drain(follow); /* the process or its program is new */
         process = job_follow_find(follow, pid);
     }
     struct job_ended *ended = process ? NULL : job_ended_find(&follow->ended, pid, command->time_ns);
     if (process && !process->over && !hears_exits(follow))
-        hold_pidfd(follow, process); /* it may live no longer than that */
+        hold_pidfd(follow, process); /* it may end at any moment */
     if (process && command->time_ns >= max_count(process->start_ns, process->exec_ns) &&
         (follow->polled || !has_said(process->command, process->start_ns, process->exec_ns))) {
         drop_command(process);
@@ -407,7 +408,7 @@ static void apply_stat(struct job_follow *follow, struct tracked *process, const
         process->counted_ns = clock_now_ns();
     }
     if (follow->polled && strcmp(process->name, stat->comm) != 0)
-        drop_command(process); /* it executes something else, it seems */
+        drop_command(process); /* it seems to execute something else */
     snprintf(process->name, sizeof process->name, "%s", stat->comm);
     if (!process->start_ticks)
         process->start_ticks = stat->start_ticks;
@@ -424,21 +425,21 @@ static void sample_one(struct job_follow *follow, struct tracked *process, uint6
     struct proc_stat stat;
     bool there = proc_stat_read(process->pid, 0, &stat) == 0;
     if (there && process->start_ticks && process->start_ticks != stat.start_ticks)
-        there = false; /* its pid is another's now */
+        there = false; /* another process has its pid now */
     if (!there) {
-        /* with perf, the record of its end is on its way, with the exact figures */
+        /* perf will report its end, with exact figures */
         if (follow->polled)
             end(follow, process, now);
         else
             process->state = 0;
         return;
     }
-    if (!process->over && strcmp(stat.comm, AGENT_NAME) == 0) { /* perf has not told its name yet */
+    if (!process->over && strcmp(stat.comm, AGENT_NAME) == 0) { /* perf has not reported its name yet */
         leave_out(follow, process);
         return;
     }
     if (!follow->polled && !process->settled && !strchr("STt", stat.state) && now < process->start_ns + NEWBORN_NS) {
-        process->state = 0; /* the next sample knows better whose it is */
+        process->state = 0; /* the next sample decides whose it is */
         return;
     }
     process->settled = true;
@@ -455,7 +456,7 @@ static bool is_known(const void *ctx, pid_t pid)
     return pid == follow->root || job_follow_find(follow, pid);
 }
 
-/* Adds what belongs to the job and is not known yet. */
+/* Adds what belongs to the job and is new. */
 static size_t scan_tree(struct job_follow *follow)
 {
     struct job_tree tree = {0};
@@ -489,7 +490,7 @@ void job_follow_sample(struct job_follow *follow)
     struct tracked *process, *next;
     HASH_ITER(hh, follow->alive, process, next)
     sample_one(follow, process, now);
-    if (follow->ended.in_vain && !follow->exits.heard) /* there was an end, and it was told nobody */
+    if (follow->ended.in_vain && !follow->exits.heard) /* there was an end, and no event */
         follow->exits.silent = true;
 }
 
@@ -526,10 +527,10 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, 
     }
     process->settled = true;
     apply_stat(follow, process, &stat);
-    process->rss = process->peak_rss = 0; /* held before its exec, it still has the size of who forked it */
+    process->rss = process->peak_rss = 0; /* held before its exec, it has the size of the process that forked it */
     if (scan_tree(follow) || stat.threads > 1) {
         follow->polled = true;
-        snprintf(follow->reason, sizeof follow->reason, "the job ran already when it came to be followed");
+        snprintf(follow->reason, sizeof follow->reason, "the job was running already");
     }
     *ret_follow = follow;
     return 0;

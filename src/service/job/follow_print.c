@@ -11,8 +11,8 @@ struct job_counts {
 static const char *const sources[] = {
     [JOB_ENDED_NOT_KNOWN] = "", [JOB_ENDED_BY_EVENT] = "event", [JOB_ENDED_BY_PIDFD] = "pidfd"};
 
-/* That of whoever started a process, which has executed nothing else since. What it told was perhaps read after the
- * process came. */
+/* The command of the process that started this one, which has executed nothing else since. The parent's report may have
+ * been read after the process came. */
 static struct job_command *of_parent(struct job_follow *follow, pid_t parent, uint64_t start_ns)
 {
     const struct tracked *process = job_follow_find(follow, parent);
@@ -32,7 +32,7 @@ static void print_ended(struct job_follow *follow, struct buf *out, const struct
     job_command_print(command, out);
 }
 
-/* What no agent told of: a static program, or the agent found no room. */
+/* Looks up a command that no agent reported: a static program, or the agent found no room. */
 static void look_for_command(struct job_follow *follow, struct tracked *process)
 {
     if (!process->command && !process->exec_ns)
@@ -42,7 +42,7 @@ static void look_for_command(struct job_follow *follow, struct tracked *process)
     process->command_sought = true;
 }
 
-/* The command only once. */
+/* Prints the command only once. */
 static void print_alive(struct job_follow *follow, struct buf *out, struct tracked *process)
 {
     PUT(out, process->pid, process->ppid, process->start_ns, max_count(process->cpu_ns, process->seen_cpu_ns),
@@ -57,7 +57,7 @@ static bool is_alive(const struct tracked *process)
     return !process->over && process->state && process->state != 'Z' && process->state != 'X';
 }
 
-/* The figures without the processes that may yet turn out to be none of the job's. */
+/* The figures without processes that may yet turn out not to belong to the job. */
 static void count_settled(const struct job_follow *follow, struct job_counts *ret_counts)
 {
     *ret_counts = (struct job_counts){follow->started, follow->peak_processes, follow->peak_threads};
@@ -72,7 +72,7 @@ static void count_settled(const struct job_follow *follow, struct job_counts *re
     }
 }
 
-/* The CPU time that the kernel counted for the job beyond that of the processes told: both are exact when all have
+/* The CPU time that the kernel counted for the job beyond that of the listed processes. Both are exact when all have
  * ended. */
 static uint64_t unclocked_ns(const struct job_follow *follow)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The built-in extension `job`: what scry run needs of the monitor. One request a sample tells it everything. Settings
- * of a job are changed by job_set, by any tool: those of tracing go to the job's agents, the others to scry run, as an
- * event.
+ * The built-in extension `job`: what scry run needs of the monitor; one request a sample returns everything. Any tool
+ * changes settings of a job by job_set: those of tracing go to the job's agents, the others as an event to scry run.
  */
 #include <sys/epoll.h>
 #include <errno.h>
@@ -62,12 +61,12 @@ static struct object_class *job_class(struct monitor *monitor)
     struct object_class *class = object_class_get(monitor, JOB_CLASS);
     if (class) {
         class->destroy = job_free;
-        class->doc = "a job that is followed";
+        class->doc = "a followed job";
     }
     return class;
 }
 
-/* Of any job: the others' do not know it. */
+/* Offers a process to all jobs: only its own one knows it. */
 static void process_seen(struct monitor *monitor, pid_t pid)
 {
     for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
@@ -165,7 +164,7 @@ static void job_get_info(struct scry_call *call)
             continue;
         struct buf text = BUF_INIT;
         job_follow_sample(job->follow);
-        if (call->monitor->agents) /* after it: of whoever is known to have ended, all that it said has come */
+        if (call->monitor->agents) /* afterwards: everything that ended processes sent has arrived */
             agent_commands_read(call->monitor->agents);
         job_follow_print(job->follow, call_unsigned(call, 1), &text);
         call_text(call, object, &text);
@@ -217,7 +216,7 @@ static bool match_setting(const struct csr *csr, const struct event *event)
 
 static const struct event_ops setting_ops = {.match = match_setting};
 
-/* Tells those who asked for it, scry run among them. false: nobody did. */
+/* Reports the change to tools that asked for it, such as scry run. false: nobody did. */
 static bool tell_setting(struct scry_call *call, const struct job *job)
 {
     struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->named.dir))};
@@ -333,8 +332,8 @@ const struct scry_service job_services[] = {
      "processes of which it is not known singly, once all have ended."},
     {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
-     "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, locals, "
-     "depth, min-time, ...) or of scry run (sample, ...). Any tool may."},
+     "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, "
+     "locals, depth, min-time, ...) or of scry run (sample, ...). Any tool may do this."},
     {"job_get_settings", SCRY_INFORMATION, "string job -> string* settings", SCRY_OPTIONAL, job_get_settings,
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
     {"job_trace_info", SCRY_INFORMATION, "string job -> " JOB_TRACE_INFO_RESULT, SCRY_OPTIONAL, job_trace_info,
@@ -343,6 +342,6 @@ const struct scry_service job_services[] = {
      "symbols are still read for the selection in force; unmatched: that it means no function of any that lives; "
      "notes and problems: the same as lists of a name and fields, for programs."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
-     "A setting of the job was changed by job_set.", .event = &setting_ops},
+     "job_set has changed a setting of the job.", .event = &setting_ops},
     SERVICE_END,
 };

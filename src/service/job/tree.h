@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of /proc at one moment, and which of them belong to a job: for job/follow.c, where perf is refused. */
+/* The processes of /proc at one moment, and which of them belong to a job: for job/follow.c, without perf. */
 #ifndef SCRY_SERVICE_JOB_TREE_H
 #define SCRY_SERVICE_JOB_TREE_H
 
@@ -13,7 +13,7 @@
 struct job_tree_process {
     pid_t pid;
     struct proc_stat stat;
-    bool ours; /* the job's */
+    bool ours; /* belongs to the job */
 };
 
 struct job_tree {
@@ -21,7 +21,7 @@ struct job_tree {
     size_t count;
 };
 
-/* Reads them all, but for those of this name. Out of memory: those that were read till then. */
+/* Reads all but those of this name. Out of memory: those read till then. */
 void job_tree_read(struct job_tree *ret_tree, const char *left_out);
 void job_tree_done(struct job_tree *tree);
 
@@ -31,8 +31,8 @@ struct job_tree_root {
     const char *dir; /* of the job; NULL or "": none */
 };
 
-/* Marks what belongs to the job: what `is_known` says, and what descends from that. And orphans, who have another
- * parent now: that started not before the root and have the job's directory as SCRY_JOB in their environment. */
+/* Marks the processes of the job: those that `is_known` names, and their descendants. Also orphans, which have another
+ * parent now: they started not before the root, and have the job's directory as SCRY_JOB in their environment. */
 void job_tree_mark(struct job_tree *tree, bool (*is_known)(const void *ctx, pid_t pid), const void *ctx,
                    const struct job_tree_root *root);
 

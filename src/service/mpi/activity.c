@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi_get_activity: what each rank of a job is in, cheap enough to be asked twice a second for a live view. */
+/* mpi_get_activity: what each rank of a job does; cheap enough to be asked twice a second. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct activity {
     struct buf *text;
 };
 
-/* The thread that called MPI_Init is the rank; before that, whoever calls it. */
+/* The rank's thread called MPI_Init; before that, it is the one that is calling it. */
 static const struct mpi_stats_thread *rank_thread(const struct mpi_stats *stats)
 {
     for (size_t i = 0; i < stats->thread_count; i++)

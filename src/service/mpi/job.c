@@ -55,7 +55,7 @@ static const char *library_name(uint32_t library)
     return library == MPIA_LIBRARY_OPENMPI ? "openmpi" : library == MPIA_LIBRARY_MPICH ? "mpich" : "";
 }
 
-/* One with an area. Its memory is the program's. */
+/* A process with an area. That memory is the program's: do not trust it. */
 static void tell_process(void *ctx, struct mpi_process *process)
 {
     struct rank_list *list = ctx;

@@ -13,7 +13,7 @@ struct target {
     char token[TOKEN_TEXT_SIZE];
 };
 
-/* One mpi_load on its way over its processes. In the call's arena. */
+/* An mpi_load in progress over its processes. In the call's arena. */
 struct loads {
     struct monitor *monitor;
     struct target *targets;
@@ -50,7 +50,7 @@ static void cancelled(void *ctx)
     mpi_late_forget_all(loads->monitor->mpi, loads);
 }
 
-/* From here on, until one has to be waited for. */
+/* Goes on with the next processes, until one has to wait. */
 static void load_next(struct loads *loads, struct scry_call *call)
 {
     for (; loads->at < loads->count; loads->at++) {
@@ -88,7 +88,7 @@ void mpi_load(struct scry_call *call)
     if (!loads->later) {
         if (loads->count)
             call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
-                      "it takes a while, so it cannot be done in braces or when an event happens");
+                      "it takes a while, so it cannot be used in braces or for an event");
         return;
     }
     struct scry_call *later = call_later_begin(loads->later);

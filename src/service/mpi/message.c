@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in extension `mpi`, messages: what message_queue_get_info cannot say of a queue, and the content of
- * messages that are held (monitor/engine/messages.h). */
+/* The built-in extension `mpi`, messages: what message_queue_get_info cannot express, and the content of held messages
+ * (monitor/engine/messages.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void note_queue(const struct mpi_queue *queue, struct buf *text)
                    queue->missing);
     if (queue->unfollowed)
         buf_printf(&note,
-                   "%s%llu messages went over communicators that are not followed (between groups, or to other jobs)",
+                   "%s%llu messages went over communicators that are not followed (intercommunicators, or other jobs)",
                    note.len ? "; " : "", (unsigned long long)queue->unfollowed);
     put_buf(text, &note);
     buf_done(&note);
@@ -86,8 +86,8 @@ static void get_content(struct scry_call *call, struct message *message)
     uint32_t comm = message->addressed && sender ? mpi_comm_number(sender, message->id.comm) : UINT32_MAX;
     if (!message->held) {
         call_fail(call, &message->object, OMIS_UNSUPPORTED_SERVICE,
-                  "%s is in a message queue, or was received: its content is in the MPI library; message_queue_remove "
-                  "takes it out",
+                  "%s is in a message queue, or was received: its content is in the MPI library; use "
+                  "message_queue_remove to get it",
                   message->object.token);
         return;
     }
@@ -111,7 +111,7 @@ static void mpi_message_get_content(struct scry_call *call)
 
 enum { ARG_SENDER = 1, ARG_RECEIVER, ARG_COMM, ARG_TAG, ARG_CONTENT };
 
-/* The rank that a token names; NULL: it is none, and that was answered. */
+/* The rank of a token. NULL: it is none, which was answered. */
 static struct mpi_process *rank_of(struct scry_call *call, size_t arg)
 {
     struct err err;

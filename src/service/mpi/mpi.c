@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in extension `mpi`: what is known of MPI processes. */
+/* The built-in extension `mpi`: information on MPI processes. */
 #include "service/mpi/mpi.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ const char *mpi_state_name(uint32_t state)
     return state < sizeof names / sizeof *names ? names[state] : "unknown";
 }
 
-/* An index of a communicator, a window or a file as tools see it: its number; -1: none. */
+/* Puts the number of a communicator, window or file by which tools know it; -1: none. */
 static void put_comm(struct buf *text, const struct mpi_stats *stats, uint32_t index)
 {
     PUT(text, index < stats->comm_count ? (int64_t)stats->comms[index].number : -1);
@@ -41,10 +41,11 @@ static struct mpi_process *process_at(struct scry_call *call, size_t index, stru
     pid_t pid = call_process(call, index)->pid;
     struct mpi_process *process = mpi_process_find(call->monitor->mpi, pid);
     if (!process)
-        err_set(err, -EOPNOTSUPP,
-                "process %d is no MPI process that is watched: start it with `scry run` or `scry exec`; then its calls "
-                "of MPI are counted",
-                pid);
+        err_set(
+            err, -EOPNOTSUPP,
+            "process %d is no MPI process that is watched: start it with `scry run` or `scry exec` to count its MPI "
+            "calls",
+            pid);
     return process;
 }
 
@@ -161,7 +162,7 @@ static size_t find_metric(struct span name)
     return i;
 }
 
-/* No list: all. */
+/* An empty list means all. */
 static bool is_wanted(struct scry_call *call, const char *name)
 {
     const struct value *list = &call->args[1];
@@ -184,7 +185,7 @@ static void put_line(struct scry_call *call, struct buf *text, const struct line
         put_metric(text, line, list->list.count ? find_metric(list->list.items[i].text) : i);
 }
 
-/* The computation at the end of it all has no communication behind it. */
+/* The last computation has no communication after it. */
 static void put_clock(struct scry_call *call, struct buf *text, const struct mpi_stats *stats,
                       const struct mpi_stats_clock *clock, const char *computation, const char *communication)
 {
@@ -246,7 +247,7 @@ static int get_stats(struct scry_call *call, const struct mpi_stats *stats, stru
     return 0;
 }
 
-/* One that is not there would look as if it had not been called. */
+/* Refuses unknown primitives: without an error they would look as if they had not been called. */
 static int check_primitives(struct scry_call *call, struct err *err)
 {
     static const char *const clocks[] = {"computation", "communication", "blocking.computation",
@@ -278,7 +279,7 @@ static void mpi_get_stats(struct scry_call *call)
     for (size_t i = 0; i < list->list.count; i++)
         if (find_metric(list->list.items[i].text) == METRICS) {
             call_fail(call, NULL, OMIS_PARAMETER_ERROR,
-                      "metrics: there are count, total, min, max, average, bytes, sent, received, and completions, "
+                      "metrics: expected count, total, min, max, average, bytes, sent, received, and completions, "
                       "completion_total, completion_min, completion_max, completion_average");
             return;
         }
@@ -327,7 +328,7 @@ static void mpi_get_distribution(struct scry_call *call)
         for_each(call, get_distribution);
     else
         call_fail(call, NULL, OMIS_PARAMETER_ERROR,
-                  "name: there are computation, communication, blocking.computation, blocking.communication, and "
+                  "name: expected computation, communication, blocking.computation, blocking.communication, and "
                   "CALL.latency, CALL.size, CALL.completion, such as MPI_Send.latency");
 }
 
@@ -353,7 +354,7 @@ static void mpi_get_sites(struct scry_call *call)
         for_each(call, get_sites);
 }
 
-/* ---- who exchanges with whom ---- */
+/* ---- who exchanges messages with whom ---- */
 
 static int get_matrix(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
@@ -377,7 +378,7 @@ static void mpi_get_matrix(struct scry_call *call)
     for_each(call, get_matrix);
 }
 
-/* ---- what goes on ---- */
+/* ---- what goes on now ---- */
 
 static int get_pending(struct scry_call *call, const struct mpi_stats *stats, struct buf *text, struct err *err)
 {
@@ -457,63 +458,52 @@ const struct scry_service mpi_services[] = {
      "compute_ns, communicate_ns: since MPI_Init. Costs little."},
     {"mpi_comm_get_info", SCRY_INFORMATION, PROCESSES " -> any* communicators", SCRY_OPTIONAL, mpi_comm_get_info,
      "The communicators, windows and files of MPI processes: number, kind (intra, inter, window, file), name, size, "
-     "own "
-     "rank, number of the one it was made from (-1: none), call that made it, 1 if it was freed, collective calls on "
-     "it, "
-     "world ranks of its group, and of the remote one."},
+     "own rank, number of the one it was made from (-1: none), call that made it, 1 if it was freed, number of "
+     "collective calls, world ranks of its group, and of the remote group."},
     {"mpi_get_stats", SCRY_INFORMATION,
      PROCESSES ", [string* primitives], [string* metrics] -> { string* metrics; any* rows }", SCRY_OPTIONAL,
      mpi_get_stats,
-     "What MPI processes did: for each primitive that occurred, and for computation, communication, "
-     "blocking.computation and blocking.communication of the rank's own thread, the name, then the metrics. "
-     "primitives: "
-     "names with wildcards; metrics: count, total, min, max, average (ns), bytes (as the arguments say), sent, "
-     "received "
-     "(transferred), and of non-blocking ones from post to completion completions, completion_total, completion_min, "
-     "completion_max, completion_average; all if none is given."},
+     "Statistics of MPI processes. Each row has a name, then the metrics: a primitive that occurred; or computation, "
+     "communication, blocking.computation and blocking.communication of the rank's own thread. primitives: names with "
+     "wildcards. metrics: count, total, min, max, average (ns), bytes (of the arguments), sent, received "
+     "(transferred); for non-blocking calls, from post to completion: completions, completion_total, completion_min, "
+     "completion_max, completion_average. Default: all."},
     {"mpi_get_distribution", SCRY_INFORMATION,
      PROCESSES ", string name -> { string unit; integer total; any* buckets }", SCRY_OPTIONAL, mpi_get_distribution,
-     "One distribution: from, to (not in it), count, in ns or bytes. name: computation, communication, "
-     "blocking.computation, blocking.communication, or MPI_Send.latency, MPI_Send.size, MPI_Isend.completion and so "
-     "on."},
+     "One distribution: from, to (exclusive), count, in ns or bytes. name: computation, communication, "
+     "blocking.computation, blocking.communication, MPI_Send.latency, MPI_Send.size, MPI_Isend.completion and so on."},
     {"mpi_get_sites", SCRY_INFORMATION, PROCESSES ", [integer limit] -> any* sites", SCRY_OPTIONAL, mpi_get_sites,
-     "Where MPI is called from, most time first, at most limit (0: all): call, file, address in it, calls, total, "
-     "shortest and longest time in ns, bytes."},
+     "Call sites of MPI, most time first, at most limit (0: all): call, file, address in it, calls, total, shortest "
+     "and longest time in ns, bytes."},
     {"mpi_get_matrix", SCRY_INFORMATION, PROCESSES " -> { integer rank; any* rows }", SCRY_OPTIONAL, mpi_get_matrix,
-     "Whom processes exchange messages with: world rank (-1: any, -2: nobody, -3: none, -4: root, -5: another MPI "
-     "job), "
-     "number of the communicator, call (\"\": messages of the user; else the collective with its root, or the "
-     "one-sided "
-     "operation with its target), messages and bytes sent, messages and bytes received, bytes as the arguments say."},
+     "With whom processes exchange messages: world rank (-1: any, -2: nobody, -3: none, -4: root, -5: another MPI "
+     "job), number of the communicator, call (\"\": point-to-point messages; else the collective with its root, or "
+     "the one-sided operation with its target), messages and bytes sent, messages and bytes received, bytes of the "
+     "arguments."},
     {"mpi_get_pending", SCRY_INFORMATION, PROCESSES " -> any* operations", SCRY_OPTIONAL, mpi_get_pending,
-     "Operations that were begun and are not completed: request, call, send, receive or other, active, inactive or "
-     "freed, world rank, tag, number of the communicator, bytes, age in ns."},
+     "Operations that are not completed: request, call, send, receive or other, active, inactive or freed, world "
+     "rank, tag, number of the communicator, bytes, age in ns."},
     {"mpi_get_state", SCRY_INFORMATION,
      PROCESSES " -> { string state; integer rank; integer<bytes> size; string library; string fault; any* threads }",
      SCRY_OPTIONAL, mpi_get_state,
-     "What the threads of MPI processes are in: thread id, 1 for the rank's own, call (\"\": it computes), since how "
-     "many "
+     "What the threads of MPI processes do: thread id, 1 for the rank's own, call (\"\": it computes), for how many "
      "ns, world rank, tag, rank and tag of the receiving half of a send-receive, number and name of the communicator, "
-     "window or file, bytes, requests waited for, file and address of the call, ns of computation and of "
+     "window or file, bytes, number of requests, file and address of the call, ns of computation and of "
      "communication."},
     {"mpi_get_wait_graph", SCRY_INFORMATION,
      "[string job], [integer record] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }",
      SCRY_OPTIONAL, mpi_get_wait_graph,
-     "Why the ranks of a job do not move (" JOB
-     "). It takes some tenths of a second, in which is seen who polls and who has no processor; not in braces and when "
-     "an event happens. record: 1 if what is seen is to be written to the job's directory. still: ns without a call "
-     "begun or ended; ranks: index, MPI job, rank, "
-     "pid, state, 1 if it can never move again, index of the rank it waits for in the end (-1); waits: index of the "
-     "rank, "
-     "thread id, reason (send, receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it "
-     "may have come "
-     "true "
-     "already, indices of the ranks any of which would do; findings, gravest first: kind (deadlock, mismatch, ...), "
-     "indices of the ranks, indices of those that wait for them, text; text: all of it for people."},
+     "Why the ranks of a job do not move (" JOB "). It takes some tenths of a second, to see who polls and who has no "
+     "processor; so it cannot be used in braces and for an event. record: 1 writes the findings to the job directory. "
+     "still: ns without the begin or end of a call. ranks: index, MPI job, rank, pid, state, 1 if it can never move "
+     "again, index of the rank that it waits for in the end (-1). waits: index of the rank, thread id, reason (send, "
+     "receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it may have come true "
+     "already, indices of the ranks any of which would do. findings, gravest first: kind (deadlock, mismatch, ...), "
+     "indices of the ranks, indices of those that wait for them, text. text: all of it for people."},
     {"mpi_flush", SCRY_MANIPULATION, "[string job] -> void", SCRY_OPTIONAL, mpi_flush,
      "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,
-     "Statistics of MPI processes begin anew, with each thread's next call."},
+     "Start the statistics of MPI processes again, with each thread's next call."},
     {"mpi_load", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_load,
      "Bring the interposer into MPI processes that were not started by scry: from then on their calls are counted, "
      "events of library calls happen, and they have message queues; it stays there when they are detached. One of a "
@@ -523,8 +513,8 @@ const struct scry_service mpi_services[] = {
      "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text; string "
      "finding }",
      SCRY_OPTIONAL, NULL,
-     "For that long no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Told once for "
-     "each stall; ranks: how many there are on this node; text: why they do not move, as mpi_get_wait_graph has it; "
+     "For this time no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Reported once "
+     "for each stall. ranks: the number of ranks on this node. text: why they do not move, from mpi_get_wait_graph. "
      "finding: its first finding, in a line.",
      .event = &mpi_stalled_ops},
     SERVICE_END,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi/mpi.h), as tools see
- * them. mpi.c has the table and the services on single processes, mpi/job.c, mpi_why.c and mpi/activity.c those on
- * jobs, mpi/stall.c the event, mpi/load.c brings the interposer into processes that run.
+ * them. mpi.c has the table and the services on single processes, mpi/job.c, mpi/why.c and mpi/activity.c those on
+ * jobs, mpi/stall.c the event, and mpi/load.c loads the interposer into running processes.
  */
 #ifndef SCRY_SERVICE_MPI_MPI_H
 #define SCRY_SERVICE_MPI_MPI_H
@@ -22,11 +22,11 @@ void mpi_flush(struct scry_call *call);
 void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
-/* Why the ranks of a job (directory; NULL: all) do not move, by looks at one moment: for who cannot wait; and its first
- * finding in a line. 0 or -ENOMEM. */
+/* Why the ranks of a job (directory; NULL: all) do not move, from one moment, for callers that cannot wait; and the
+ * first finding, in a line. 0 or -ENOMEM. */
 int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line);
 
-/* The directory of the job that the first argument names; "" for all; NULL: there is none, and the call has failed. */
+/* The directory of the job in the first argument; "" for all. NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);
 
 const char *mpi_state_name(uint32_t state); /* enum mpi_state */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event mpi_job_has_stalled: for so many seconds no rank of a job on this node has begun or ended a call of MPI,
- * and at least one is in a call. Told once for each stall. Nothing is looked at while no request asks for it.
+ * The event mpi_job_has_stalled: for some seconds no rank of a job on this node has begun or ended an MPI call, and at
+ * least one is in a call. Reported once for each stall. Without a request nothing is checked.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #include "service/mpi/stall.h"
 #include "service/omis/service.h"
 
-enum { LOOKS = 4 /* in the time that is asked for */, LONGEST_S = 1000000 };
+enum { LOOKS = 4 /* in the requested time */, LONGEST_S = 1000000 };
 static const double SHORTEST_S = 0.1;
 
 enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUTPUTS };
 
 struct stall { /* csr->event_data */
     struct mpi_stall judged;
-    bool telling; /* it is raised for this request now */
+    bool telling; /* the event is being raised for this request */
 };
 
 static void look_at(void *ctx, struct mpi_process *process)
@@ -57,14 +57,14 @@ static void tell(struct monitor *monitor, const char *dir, struct stall *stall, 
     buf_done(&finding);
 }
 
-/* The job as it is named now; "" for all; NULL: nobody follows it (yet). */
+/* The directory of the job; "" for all; NULL: nobody follows it (yet). */
 static const char *job_of(const struct csr *csr)
 {
     struct span name = csr->event_args[0].text;
     return name.len ? job_directory(csr->object.monitor, name) : "";
 }
 
-/* true: it was told, and the list of requests may be another one now. */
+/* true: the event was raised, and the list of requests may have changed. */
 static bool check(struct csr *csr)
 {
     struct monitor *monitor = csr->object.monitor;
@@ -80,7 +80,7 @@ static bool check(struct csr *csr)
     return true;
 }
 
-/* While there is a request, enabled or not. */
+/* Is there a request, enabled or not? */
 static bool is_asked(struct monitor *monitor, const struct service *service)
 {
     for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
@@ -94,7 +94,7 @@ static bool look_around(void *ctx)
     struct monitor *monitor = ctx;
     struct service *service = registry_find(monitor->registry, span_str("mpi_job_has_stalled"));
     for (struct csr *csr = service->enabled; csr; csr = csr->next_enabled)
-        if (check(csr)) /* the others have their turn the next time */
+        if (check(csr)) /* go on with the others the next time */
             break;
     return is_asked(monitor, service);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a job stands still: for so many seconds no rank has begun or ended a call of MPI, and at least one is in a
- * call. Said once for each stall. Pure: mpi/stall.c looks and reads the clock.
+ * Does a job stand still? For some seconds no rank has begun or ended an MPI call, and at least one is in a call. Each
+ * stall is reported once. Pure: mpi/stall.c takes the samples and reads the clock.
  */
 #ifndef SCRY_SERVICE_MPI_STALL_H
 #define SCRY_SERVICE_MPI_STALL_H
@@ -16,11 +16,11 @@ struct mpi_stall_look {
 
 struct mpi_stall {
     uint64_t limit_ns;
-    uint64_t mark, since_ns; /* since when nothing changes, CLOCK_MONOTONIC; of its first look: 0 */
-    bool said;               /* of this stall */
+    uint64_t mark, since_ns; /* since when nothing has changed, CLOCK_MONOTONIC; at first 0 */
+    bool said;               /* this stall was reported */
 };
 
-/* true: it stands still for limit_ns by now, and this was not said yet. */
+/* true: it has stood still for limit_ns, and that was not reported yet. */
 static inline bool mpi_stall_begins(struct mpi_stall *stall, const struct mpi_stall_look *look, uint64_t now_ns)
 {
     if (look->mark != stall->mark || !look->in_call || !stall->since_ns) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi_get_wait_graph: why the ranks of a job do not move. Two looks at them, with some time between
- * (jobdir/mpi/look.h), then the analysis (jobdir/analysis/why.h). `scry why` has what was seen from the record, and the
- * same analysis.
+ * mpi_get_wait_graph: why the ranks of a job do not move. It samples them twice, with some time between
+ * (jobdir/mpi/look.h), then analyses (jobdir/analysis/why.h). `scry why` runs the same analysis on the record of the
+ * samples.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@
 #include "service/omis/service.h"
 #include "shm/waits.h"
 
-enum { LOOKS = 3 /* at most, until it is known of all stopped threads who stopped them */ };
+enum { LOOKS = 3 /* at most, until it is known who stopped each stopped thread */ };
 
 struct question {
     struct monitor *monitor;
     const char *dir;                  /* NULL: all jobs */
-    bool record;                      /* what is seen is written */
-    struct mpi_stats_set before, set; /* as the ranks were at the first look and at the second */
+    bool record;                      /* write what is seen */
+    struct mpi_stats_set before, set; /* the ranks in the first and the second sample */
     struct mpi_look *look;
     unsigned looks;
     bool failed; /* out of memory */
@@ -48,7 +48,7 @@ static void gather_past(void *ctx, const struct mpi_past *past)
 {
     struct question *question = ctx;
     struct mpi_stats_set *set = &question->set;
-    for (size_t i = 0; i < set->count; i++) /* it executed another program, and goes on */
+    for (size_t i = 0; i < set->count; i++) /* it has executed another program, and goes on */
         if (set->ranks[i].rank == past->rank && strcmp(set->ranks[i].namespace, past->namespace) == 0)
             return;
     struct mpi_stats *stats = mpi_stats_set_next(set);
@@ -73,7 +73,7 @@ static void gather_past(void *ctx, const struct mpi_past *past)
     set->count++;
 }
 
-/* The first look, at the ranks as they are now. */
+/* The first sample. */
 static void look_begin(struct question *question)
 {
     if (!question->looks++)
@@ -84,7 +84,7 @@ static void look_begin(struct question *question)
     question->failed |= mpi_look_begin(&question->look, &question->before) < 0;
 }
 
-/* The second one. true: a further one may say more. */
+/* The second sample. true: another one may show more. */
 static bool look_end(struct question *question, bool at_once)
 {
     mpi_process_each(question->monitor->mpi, question->dir, gather_living, question);
@@ -106,7 +106,7 @@ static int record(struct question *question, struct err *err)
     for (size_t i = 0; i < question->set.count && code == 0; i++) {
         struct mpi_stats *stats = &question->set.ranks[i];
         struct mpi_process *process = mpi_process_find(question->monitor->mpi, stats->pid);
-        stats->distribution_count = 0; /* they say nothing of waiting */
+        stats->distribution_count = 0; /* not needed for waiting */
         if (process && *mpi_process_job(process))
             code = mpi_process_record(process, stats, err);
     }

@@ -29,7 +29,7 @@ static void run_delete(struct scry_call *call)
     for_each(call, csr_delete);
 }
 
-/* Lowered, the gates of the requests are turned. */
+/* Lowered: turns the gates of the requests. */
 static int lower_for_each(struct scry_call *call, struct scry_code *code, bool enabled)
 {
     for (size_t i = 0; i < call->object_count; i++) {
@@ -52,7 +52,7 @@ static int lower_disable(struct scry_call *call, struct scry_code *code)
 
 const struct scry_service csr_services[] = {
     {"csr_enable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_enable,
-     "Enable conditional service requests that were defined before.", .lower = lower_enable},
+     "Enable defined conditional service requests.", .lower = lower_enable},
     {"csr_disable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_disable,
      "Disable conditional service requests.", .lower = lower_disable},
     {"csr_delete", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_delete,

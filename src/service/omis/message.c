@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services on messages and message queues (specification 8.1.4), for MPI processes: each has one queue, of what any
- * rank of its MPI job has sent to it and no receive of it has matched. What changes queues is done by the processes
- * themselves, at their next MPI call (monitor/mpi/messages.h): the request waits for that. Where it cannot wait,
- * nothing is done, for it would be done after the answer (specification 7.2.3).
+ * Services on messages and message queues (specification 8.1.4), for MPI processes. Each has one queue: what any rank
+ * of its MPI job has sent to it and none of its receives has matched. The processes change queues themselves, at their
+ * next MPI call (monitor/mpi/messages.h), and the request waits for that. Where it cannot wait, nothing is done, for it
+ * would be done after the answer (specification 7.2.3).
  */
 #include "service/omis/message.h"
 
@@ -119,14 +119,14 @@ static void message_tag(struct scry_call *call)
         struct err err = {.text = ""};
         int code = 0;
         if (message->held)
-            message->monitor_tag = tag; /* it goes with the message when that is inserted */
+            message->monitor_tag = tag; /* the message keeps it when it is inserted */
         else
             code = mpi_message_tag(call->monitor->mpi, &message->id, tag, &err);
         call_done(call, &message->object, code, &err);
     }
 }
 
-/* ---- messages that are held ---- */
+/* ---- held messages ---- */
 
 static void message_create(struct scry_call *call)
 {
@@ -147,8 +147,8 @@ static bool check_held(struct scry_call *call, const struct message *message)
         return true;
     call_fail(
         call, call->objects ? call->objects[0] : NULL, OMIS_UNSUPPORTED_SERVICE,
-        "%s is in a message queue, or was received: its content is in the MPI library; message_queue_remove takes "
-        "it out",
+        "%s is in a message queue, or was received: its content is in the MPI library; use message_queue_remove to get "
+        "it",
         message->object.token);
     return false;
 }
@@ -186,7 +186,7 @@ static void message_destroy(struct scry_call *call)
             call_fail(call, &message->object, OMIS_NO_PERMISSION, "%s belongs to another tool", message->object.token);
         } else if (state == MESSAGE_IS_QUEUED || state == MESSAGE_IS_TO_COME || state == MESSAGE_IS_MATCHED) {
             call_fail(call, &message->object, OMIS_UNSUPPORTED_SERVICE,
-                      "%s is in a message queue: take it out with message_queue_remove first", message->object.token);
+                      "%s is in a message queue: use message_queue_remove first", message->object.token);
         } else {
             call_ok(call, &message->object);
             message_end(message);
@@ -194,13 +194,13 @@ static void message_destroy(struct scry_call *call)
     }
 }
 
-/* ---- queues are changed: by the processes, so the answer takes a while ---- */
+/* ---- changes of queues: made by the processes, so the answer takes a while ---- */
 
-struct doing { /* of one action, on one or more queues */
+struct doing { /* an action on one or more queues */
     struct monitor *monitor;
     struct later *later; /* NULL: answered already, or there is nobody to answer */
     unsigned left;
-    bool begun; /* all are put */
+    bool begun; /* all requests are out */
 };
 
 struct one {
@@ -216,7 +216,7 @@ static void canceled(void *ctx)
     doing->later = NULL;
 }
 
-/* `at_once`: nobody can tell the difference between now and the next MPI call. */
+/* `at_once`: there is no difference between now and the next MPI call. */
 static struct doing *begin(struct scry_call *call, bool at_once)
 {
     struct doing *doing = calloc(1, sizeof *doing);
@@ -225,7 +225,7 @@ static struct doing *begin(struct scry_call *call, bool at_once)
         return NULL;
     }
     doing->monitor = call->monitor;
-    doing->left = 1; /* us */
+    doing->left = 1; /* this function */
     doing->later = call_later(call, canceled, doing);
     if (doing->later || at_once)
         return doing;
@@ -261,7 +261,7 @@ static struct one *one_new(struct doing *doing, struct scry_call *call, const st
     return one;
 }
 
-/* The result of one queue: answered if somebody waits for it, else it goes to the log where it failed. */
+/* The result of one queue: the answer, or if nobody waits for it, a log entry for an error. */
 static void one_answer(struct one *one, const struct mpi_message_result *result)
 {
     struct doing *doing = one->doing;
@@ -286,7 +286,7 @@ static void one_fails(struct one *one, struct scry_call *call, struct scry_objec
     free(one);
 }
 
-/* Everything is put: what could not be is answered; and if nothing can be waited for here, the rest is, too. */
+/* All requests are out: answers those that failed; answers the rest, too, if nothing can wait here. */
 static void begun(struct doing *doing, struct scry_call *call)
 {
     bool waits = doing->left > 1;
@@ -315,15 +315,14 @@ static void removed(void *ctx, struct mpi_message_result *result)
     one_answer(one, result);
 }
 
-/* The queue has just become longer by this message: its process receives nothing before it has done what it is asked
- * for. */
+/* This message has just entered the queue: its process receives nothing before it has done what it was asked. */
 static bool is_new(const struct scry_call *call, const struct message_queue *queue, const struct message *message)
 {
     return call->event && event_ops_of(call->event->service) == &message_extended_ops &&
            call->event->object == &queue->object && span_is(call->event->outputs[1].text, message->object.token);
 }
 
-/* MPI hands out what one rank has sent with one tag in its order. */
+/* MPI delivers messages of one rank with one tag in order. */
 static int check_first(struct scry_call *call, const struct message_queue *queue, const struct message_id *id,
                        struct err *err)
 {
@@ -333,8 +332,8 @@ static int check_first(struct scry_call *call, const struct message_queue *queue
         const struct message_id *other = &info.items[i].id;
         if (other->comm == id->comm && other->from == id->from && other->tag == id->tag && other->k < id->k)
             code = err_set(err, -EOPNOTSUPP,
-                           "another message of its sender with the same tag is before it, and MPI hands them out in "
-                           "their order");
+                           "another message of its sender with the same tag is before it, and MPI delivers them in "
+                           "order");
     }
     return code;
 }
@@ -432,16 +431,16 @@ static void inserted(void *ctx, struct mpi_message_result *result)
     one_answer(one, result);
 }
 
-/* What stands against it; NULL: nothing. */
+/* What prevents it; NULL: nothing. */
 static const char *check_insert(const struct message *message, const struct mpi_process *process, int64_t pos)
 {
     if (pos != -1)
-        return "MPI delivers the messages of a sender in their order: one can only be inserted at the end (pos -1)";
+        return "MPI delivers the messages of a sender in order: insert at the end (pos -1)";
     if (!message->held)
         return "the message is in a queue, or was received: message_copy or message_create make one that can be "
                "inserted";
     if (!message->addressed)
-        return "the message has no sender, receiver, communicator and tag: mpi_message_set_content gives it those";
+        return "the message has no sender, receiver, communicator and tag: mpi_message_set_content sets them";
     if (message->id.world != mpi_process_world(process) || message->id.to != mpi_process_head(process)->rank)
         return "the message is addressed to another process: mpi_message_set_content changes that";
     if (message->bytes > (uint64_t)(message->id.from == message->id.to ? MPIM_INSERT_SELF_MOST : MPIM_INSERT_MOST))

@@ -7,8 +7,8 @@
 #include "monitor/mpi/messages.h"
 #include "shm/mpi_told.h"
 
-/* The token of a message that a call has told of. false: messages are not counted there, or which one it is, is not
- * certain. */
+/* The token of a message that a call reported. false: messages are not counted there, or it is not certain which one it
+ * is. */
 bool message_token(struct monitor *monitor, struct process *process, const struct mpi_told_message *message,
                    char ret_token[TOKEN_TEXT_SIZE]);
 

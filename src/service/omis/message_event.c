@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events on messages (specification 8.1.3, 8.1.4): processes tell of them (monitor/mpi/messages.h). */
+/* Events on messages (specification 8.1.3, 8.1.4), reported by processes (monitor/mpi/messages.h). */
 #include <errno.h>
 
 #include "monitor/engine/csr.h"

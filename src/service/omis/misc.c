@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services without an object (specification 8.2.3), and the extension `scry`: what the monitor says about itself. */
+/* Services without an object (specification 8.2.3), and the extension `scry`: the monitor about itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ static void describe(const struct service *service, struct buf *text)
         row->missing ? row->missing() : "");
 }
 
-/* With "": the names of all services, also of extensions and of those that do not work here. */
+/* With "": the names of all services, with those of extensions and those that do not work here. */
 static void service_get_info(struct scry_call *call)
 {
     struct registry *registry = call->monitor->registry;

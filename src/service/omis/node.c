@@ -32,7 +32,7 @@ static void node_attach2(struct scry_call *call)
     call->tool->node_attached = true;
     struct buf text = BUF_INIT;
     buf_puts(&text, node->object.token);
-    call_text(call, NULL, &text); /* a constructor: it works on no node */
+    call_text(call, NULL, &text); /* a constructor: it has no node */
     buf_done(&text);
 }
 
@@ -64,7 +64,7 @@ static void print_info(struct scry_call *call)
     }
 }
 
-/* A request for rates that nobody has asked for before: they need a moment. */
+/* A first request for rates needs a moment. */
 struct question {
     struct later *later;
     struct loop_source *timer;

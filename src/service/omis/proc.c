@@ -87,7 +87,7 @@ static int create_one(struct scry_call *call, const struct tracer_spawn *spawn, 
             code = process_attach(call->session, process, err);
         *ret_process = process;
     }
-    if (code < 0) { /* it has not executed an instruction: there is nothing to lose */
+    if (code < 0) { /* it has not executed an instruction: nothing is lost */
         kill(pid, SIGKILL);
         tracer_release(call->monitor->tracer, pid);
         if (process)
@@ -148,7 +148,7 @@ static bool same_file(const char *wanted, pid_t pid)
 {
     char exe[PATH_MAX], real[PATH_MAX];
     if (proc_exe(pid, exe, sizeof exe) < 0)
-        return true; /* not ours to look at: the kernel will say so when it matters */
+        return true; /* we may not look at it: the kernel will refuse what matters */
     return strcmp(exe, wanted) == 0 || (realpath(wanted, real) && strcmp(exe, real) == 0);
 }
 
@@ -246,7 +246,7 @@ static void proc_get_loader_info(struct scry_call *call)
     }
 }
 
-/* ---- what Linux cannot do without a checkpointer ---- */
+/* ---- what Linux cannot do by itself ---- */
 
 static const char *no_checkpoint(void)
 {

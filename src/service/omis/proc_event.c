@@ -5,8 +5,8 @@
 #include "probe/switches.h"
 #include "service/omis/service.h"
 
-/* A traced process is reported while its memory can still be read; others by their pidfd. Asking for it does not start
- * tracing. */
+/* A traced process is reported while its memory can still be read, others by their pidfd. The event alone does not
+ * start tracing. */
 static void wish_thread_exit(struct trace_need *need)
 {
     need->watch.thread_exit = true;
@@ -14,7 +14,7 @@ static void wish_thread_exit(struct trace_need *need)
 
 static const struct event_ops terminated_ops = {.object_class = "p", .wish = wish_thread_exit};
 
-/* Raised where the run states are decided (monitor/engine/runstate.c). */
+/* Raised by monitor/engine/runstate.c, which decides run states. */
 static const struct event_ops runstate_ops = {.object_class = "p"};
 
 static const struct event_ops switching_ops = {

@@ -11,7 +11,7 @@
 #include "monitor/engine/node.h"
 #include "probe/proc.h"
 
-/* What the members need from /proc; each source is read at most once. */
+/* What the members need from /proc. Each file is read at most once. */
 enum { NEED_STAT = 1, NEED_STATUS = 2, NEED_IO = 4, NEED_SWITCHES = 8 };
 
 struct info {

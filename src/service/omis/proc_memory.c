@@ -9,16 +9,15 @@
 #include "probe/proc.h"
 #include "service/omis/service.h"
 
-/* Of one call. The monitor serves nobody else meanwhile: separate blocks cost a system call each, writing them a
- * message to the tracer. */
+/* Limits of one call, because the monitor serves nobody else meanwhile. A separate block costs a system call to read,
+ * and a message to the tracer to write. */
 enum { MEMORY_BYTES_LIMIT = 16 << 20, MEMORY_BLOCKS_LIMIT = 1 << 16 };
 
 struct blocks {
     uint64_t addr, block, stride, count, total;
 };
 
-/* Checks addr, blocklength, stride and the number of bytes; answers the call and returns false if they make no sense.
- */
+/* Checks addr, blocklength, stride and the number of bytes. Answers the call and returns false if they are wrong. */
 static bool check_blocks(struct scry_call *call, struct blocks *blocks)
 {
     uint64_t span;
@@ -62,7 +61,7 @@ static void fail_memory(struct scry_call *call, struct process *process, const c
 
 /* ---- reading ---- */
 
-/* Reads all blocks of one process into bytes; *ret_at is where it failed. */
+/* Reads all blocks of a process. *ret_at is where it failed. */
 static int read_blocks(struct process *process, const struct blocks *blocks, char *bytes, uint64_t *ret_at)
 {
     for (uint64_t i = 0; i < blocks->count; i++) {
@@ -142,7 +141,7 @@ static void proc_read_memory_bin(struct scry_call *call)
 
 /* ---- writing ---- */
 
-/* A traced process is written by the tracer, which knows where its breakpoints are. */
+/* The tracer writes to traced processes: it knows where its breakpoints are. */
 static int write_piece(struct process *process, uint64_t addr, const char *bytes, size_t len)
 {
     if (process->trace.seized)
@@ -150,7 +149,7 @@ static int write_piece(struct process *process, uint64_t addr, const char *bytes
     return proc_memory_write(process->pid, addr, bytes, len, NULL);
 }
 
-/* Writes all blocks, or puts back what was there: one service on one object is a transaction (7.2.3). */
+/* Writes all blocks, or restores what was there: one service on one object is a transaction (7.2.3). */
 static void write_process(struct scry_call *call, struct process *process, const struct blocks *blocks,
                           const char *bytes, char *saved)
 {
@@ -173,7 +172,7 @@ static void write_process(struct scry_call *call, struct process *process, const
     for (uint64_t i = 0; i < written; i++)
         undone &=
             write_piece(process, blocks->addr + i * blocks->stride, saved + i * blocks->block, blocks->block) == 0 ||
-            i + 1 == written; /* where it failed nothing changed; what stands before that is put back */
+            i + 1 == written; /* the failed block did not change; restore those before it */
     fail_memory(call, process, "write to", at, code, !undone);
 }
 

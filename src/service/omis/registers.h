@@ -18,7 +18,7 @@
 
 enum { REGISTERS_PC = 16 };
 
-/* How many defined numbers follow each other from reg on; 0: reg itself is undefined. */
+/* The number of defined registers in sequence from reg on; 0: reg is undefined. */
 size_t registers_integer_run(uint64_t reg);
 size_t registers_floating_run(uint64_t reg);
 

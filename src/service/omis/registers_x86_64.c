@@ -75,7 +75,7 @@ static uint64_t components(const unsigned char *state, size_t size)
     return bv;
 }
 
-/* A component that is not marked as present is in its initial state, whatever its bytes say. */
+/* A component not marked as present is in its initial state, whatever its bytes are. */
 static void make_present(unsigned char *state, size_t size, uint64_t bit)
 {
     uint64_t bv = components(state, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The families of services, one file each. A family is a table of rows ended by an empty one; adding a service is a row
- * and its handler there, and a test.
+ * The families of services, one file each. A family is a table of rows that ends with an empty one. To add a service,
+ * add a row, its handler and a test.
  */
 #ifndef SCRY_SERVICE_OMIS_SERVICE_H
 #define SCRY_SERVICE_OMIS_SERVICE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services on threads that manipulate and inform (specification 8.1.3); registers are in thread_regs.c. */
+/* Services that manipulate and describe threads (specification 8.1.3). Registers are in thread_regs.c. */
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ static void thread_set_priority(struct scry_call *call)
     }
 }
 
-/* Runs a tracer call on each thread; the process is given back when the execution is over. */
+/* Runs a tracer call on each thread. The process is released when the execution is over. */
 static void with_tracer(struct scry_call *call, int (*act)(struct tracer *, struct thread *, uint64_t, struct err *))
 {
     for (size_t i = 0; i < call->object_count; i++) {

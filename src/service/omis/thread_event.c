@@ -32,12 +32,12 @@ static void need_thread_exit(struct csr *csr, struct process *process, struct tr
     need->watch.thread_exit = true;
 }
 
-/* What MPI_Comm_spawn starts has the launcher as its parent. */
+/* Processes that MPI_Comm_spawn starts are children of the launcher. */
 static int arm_new_process(struct csr *csr, struct process *process, struct err *err)
 {
     const struct mpi_process *mpi = mpi_process_find(csr->object.monitor->mpi, process->pid);
     if (mpi && mpi_process_head(mpi)->library == MPIA_LIBRARY_MPICH)
-        err_set(err, 0, "unsupported: processes that MPI_Comm_spawn starts: MPICH does not tell who has started them");
+        err_set(err, 0, "unsupported: processes that MPI_Comm_spawn starts: MPICH does not say who started them");
     return 0;
 }
 
@@ -49,7 +49,7 @@ static const struct event_ops terminated_ops = {.object_class = "t", .need = nee
 
 /* ---- signals ---- */
 
-/* The second argument as a set: bit signo - 1. */
+/* Makes a set of the second argument: bit signo - 1. */
 static Omis_status define_signals(struct csr *csr, struct err *err)
 {
     const struct value *list = &csr->event_args[1];
@@ -88,7 +88,7 @@ static void need_address(struct csr *csr, struct process *process, struct trace_
     trace_need_break(need, process, csr->event_args[1].integer.bits, csr);
 }
 
-/* A lowered request was served by the tracer already. */
+/* The tracer has already served a lowered request. */
 static bool match_address(const struct csr *csr, const struct event *event)
 {
     uint64_t addr = csr->event_args[1].integer.bits;
@@ -114,14 +114,14 @@ static const struct event_ops address_ops = {
 
 static void need_steps(struct csr *csr, struct process *process, struct trace_need *need)
 {
-    need->watch.new_thread = true; /* which may be meant, too */
+    need->watch.new_thread = true; /* an object of the request, perhaps */
 }
 
 static const struct event_ops step_ops = {.object_class = "t", .need = need_steps};
 
 /* ---- programs ---- */
 
-/* Executing is always told of what is traced. */
+/* The tracer always reports exec. */
 static void need_exec(struct csr *csr, struct process *process, struct trace_need *need)
 {
 }

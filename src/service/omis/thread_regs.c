@@ -8,7 +8,7 @@
 #include "service/omis/registers.h"
 #include "service/omis/service.h"
 
-/* Stops what is running for the moment: the process is given back when the execution is over. */
+/* Stops a running thread for a moment: the process is released when the execution is over. */
 static int regs_of(struct scry_call *call, const struct thread *thread, struct user_regs_struct *ret_regs,
                    struct err *err)
 {
@@ -24,7 +24,7 @@ static int xstate_of(struct scry_call *call, const struct thread *thread, void *
     return code < 0 ? code : tracer_get_xstate(call->monitor->tracer, thread->tid, ret_bytes, ret_size);
 }
 
-/* Checks reg and the number of registers; *ret_count is where the run of defined numbers ends. */
+/* Checks reg and the number of registers. *ret_count is the length of the run of defined numbers. */
 static bool check_run(struct scry_call *call, bool floating, uint64_t wanted, size_t *ret_count)
 {
     uint64_t reg = call_unsigned(call, 1);
@@ -39,7 +39,7 @@ static bool check_run(struct scry_call *call, bool floating, uint64_t wanted, si
     return true;
 }
 
-/* All values to be written must have their registers. */
+/* Checks that every value has its register. */
 static bool check_values(struct scry_call *call, bool floating, size_t *ret_count)
 {
     size_t wanted = call->args[2].list.count;
@@ -48,7 +48,7 @@ static bool check_values(struct scry_call *call, bool floating, size_t *ret_coun
     if (*ret_count == wanted)
         return true;
     uint64_t reg = call_unsigned(call, 1);
-    call_fail(call, NULL, OMIS_PARAMETER_ERROR, "val has %zu values, but only registers %llu to %llu follow each other",
+    call_fail(call, NULL, OMIS_PARAMETER_ERROR, "val has %zu values, but only registers %llu to %llu are in sequence",
               wanted, (unsigned long long)reg, (unsigned long long)(reg + *ret_count - 1));
     return false;
 }

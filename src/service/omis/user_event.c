@@ -19,19 +19,19 @@ static void user_event_create(struct scry_call *call)
     object_init(event, call->monitor, object_class_get(call->monitor, "e"), call->tool);
     struct buf text = BUF_INIT;
     buf_puts(&text, event->token);
-    call_text(call, NULL, &text); /* it works on no object (7.3.1) */
+    call_text(call, NULL, &text); /* it has no object (7.3.1) */
     buf_done(&text);
 }
 
 /*
- * The lists that wait for the event run when the raising list has ended. With resume 0 the object of the event that the
- * raising list belongs to is the source, and waits for them, too.
+ * The lists that wait for the event run when the raising list has ended. With resume 0, the source waits for them, too:
+ * the object of the event that started the raising list.
  */
 static void user_event_raise(struct scry_call *call)
 {
     struct scry_object *object = call->objects ? call->objects[0] : NULL;
     if (!object || !call->object_count)
-        return; /* the conversion has answered */
+        return; /* already answered */
     const struct value *params = &call->args[1];
     bool resume = call_integer(call, 2) != 0;
     struct event event = {.service = registry_find(call->monitor->registry, span_str("user_event_has_been_raised")),
@@ -71,7 +71,7 @@ static bool has_param(const struct value *values, size_t count)
     return false;
 }
 
-/* Lowered, the event is posted to the monitor, and nothing waits: only with resume, and constant parameters. */
+/* Lowered, the event is posted to the monitor and nothing waits. So only with resume, and with constant parameters. */
 static int user_event_raise_lower(struct scry_call *call, struct scry_code *code)
 {
     const struct value *params = &call->args[1], *resume = &call->args[2];
