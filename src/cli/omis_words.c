@@ -7,6 +7,7 @@
 
 #include <uthash.h>
 
+#include "base/hash.h"
 #include "lang/reply.h"
 #include "lang/token.h"
 
@@ -103,11 +104,6 @@ struct omis_match omis_words_match(const struct omis_words *words, struct span p
 
 void omis_words_done(struct omis_words *words)
 {
-    struct omis_word *word, *after;
-    HASH_ITER(hh, words->set, word, after)
-    {
-        HASH_DEL(words->set, word);
-        free(word);
-    }
+    HASH_FREE_ALL(words->set);
     *words = (struct omis_words){0};
 }

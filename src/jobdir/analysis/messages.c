@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/mpi/trace.h"
@@ -358,21 +359,8 @@ void mpi_messages_free(struct mpi_messages *messages)
         free(messages->ranks[i].waited);
     }
     free(messages->ranks);
-    struct mpi_place *place, *next_place;
-    HASH_ITER(hh, messages->places, place, next_place)
-    {
-        HASH_DEL(messages->places, place);
-        free(place->where);
-        free(place);
-    }
-    struct mpi_message_comm *comm, *next_comm;
-    HASH_ITER(hh, messages->comms, comm, next_comm)
-    {
-        HASH_DEL(messages->comms, comm);
-        free(comm->name);
-        free(comm->others);
-        free(comm);
-    }
+    HASH_FREE_ALL(messages->places, free(each->where));
+    HASH_FREE_ALL(messages->comms, free(each->name); free(each->others));
     free(messages->place_list);
     free(messages->comm_list);
     mpi_messages_waits_free(messages);

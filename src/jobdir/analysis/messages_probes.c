@@ -3,6 +3,7 @@
  * message that the receive got which was posted next on that channel. */
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 
 /* ---- posts ---- */
@@ -45,12 +46,7 @@ bool mpi_posted_take(struct mpi_posted **list, uint64_t order, struct mpi_post *
 
 void mpi_posted_free(struct mpi_posted **list)
 {
-    struct mpi_posted *posted, *next;
-    HASH_ITER(hh, *list, posted, next)
-    {
-        HASH_DEL(*list, posted);
-        free(posted);
-    }
+    HASH_FREE_ALL(*list);
 }
 
 /* ---- probes ---- */

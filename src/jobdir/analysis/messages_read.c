@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/trace.h"
 #include "shm/mpi_told.h"
@@ -429,13 +430,7 @@ static void take_event(struct reader *reader, const struct trace_event *event)
 
 static void reader_done(struct reader *reader)
 {
-    struct track *track, *next_track;
-    HASH_ITER(hh, reader->tracks, track, next_track)
-    {
-        HASH_DEL(reader->tracks, track);
-        free(track->pending);
-        free(track);
-    }
+    HASH_FREE_ALL(reader->tracks, free(each->pending));
     mpi_layout_sites_free(&reader->sites);
     mpi_posted_free(&reader->posted);
     free(reader->calls);

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/analysis/messages_waits.h"
 
 const char *mpi_wait_name(enum mpi_wait_kind kind)
@@ -418,11 +419,5 @@ int mpi_messages_waits(struct mpi_messages *messages)
 
 void mpi_messages_waits_free(struct mpi_messages *messages)
 {
-    struct mpi_wait *wait, *next;
-    HASH_ITER(hh, messages->waits, wait, next)
-    {
-        HASH_DEL(messages->waits, wait);
-        free(wait->by_rank);
-        free(wait);
-    }
+    HASH_FREE_ALL(messages->waits, free(each->by_rank));
 }

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 
 #define WINDOW_SHARE 10 /* the first and last part in so many of a pair's messages, by time */
@@ -393,11 +394,6 @@ int timeline_estimate(struct mpi_messages *messages)
         code = set_hosts(&estimate);
     if (code == 0)
         shift_ranks(messages);
-    struct between *pair, *next;
-    HASH_ITER(hh, estimate.pairs, pair, next)
-    {
-        HASH_DEL(estimate.pairs, pair);
-        free(pair);
-    }
+    HASH_FREE_ALL(estimate.pairs);
     return code;
 }

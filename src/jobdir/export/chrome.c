@@ -12,6 +12,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "jobdir/export/export.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
@@ -118,28 +119,18 @@ static int end(struct exporter *exporter)
 
 static void forget_threads(struct chrome *chrome)
 {
-    struct seen_thread *thread, *next;
-    HASH_ITER(hh, chrome->threads, thread, next)
-    {
-        HASH_DEL(chrome->threads, thread);
-        free(thread);
-    }
+    HASH_FREE_ALL(chrome->threads);
     chrome->last = NULL;
 }
 
 static void done(struct exporter *exporter)
 {
     struct chrome *chrome = exporter->state;
-    struct seen_process *process, *next;
     if (!chrome)
         return;
     forget_threads(chrome);
     free(chrome->arrows);
-    HASH_ITER(hh, chrome->processes, process, next)
-    {
-        HASH_DEL(chrome->processes, process);
-        free(process);
-    }
+    HASH_FREE_ALL(chrome->processes);
     free(chrome);
 }
 

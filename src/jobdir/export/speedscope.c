@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/export/export.h"
 
 enum { CHUNK = 16 << 10, COPY = 64 << 10 };
@@ -64,13 +65,7 @@ static int begin(struct exporter *exporter)
 
 static void forget_tracks(struct speedscope *scope)
 {
-    struct track *track, *next;
-    HASH_ITER(hh, scope->tracks, track, next)
-    {
-        HASH_DEL(scope->tracks, track);
-        buf_done(&track->events);
-        free(track);
-    }
+    HASH_FREE_ALL(scope->tracks, buf_done(&each->events));
     scope->latest = NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "jobdir/mpi/text.h"
 #include "shm/mpi_told.h"
 
@@ -165,12 +166,7 @@ uint64_t mpi_layout_site_of(struct mpi_layout_site **sites, const struct trace_e
 
 void mpi_layout_sites_free(struct mpi_layout_site **sites)
 {
-    struct mpi_layout_site *site, *next;
-    HASH_ITER(hh, *sites, site, next)
-    {
-        HASH_DEL(*sites, site);
-        free(site);
-    }
+    HASH_FREE_ALL(*sites);
 }
 
 struct mpi_trace {
@@ -217,14 +213,9 @@ int mpi_trace_new(struct mpi_trace **ret_mpi, const struct trace *trace, const s
 
 void mpi_trace_free(struct mpi_trace *mpi)
 {
-    struct place *place, *next_place;
     if (!mpi)
         return;
-    HASH_ITER(hh, mpi->places, place, next_place)
-    {
-        HASH_DEL(mpi->places, place);
-        free(place);
-    }
+    HASH_FREE_ALL(mpi->places);
     mpi_layout_sites_free(&mpi->layouts);
     free(mpi);
 }

@@ -8,6 +8,7 @@
 
 #include "base/grow.h"
 #include "jobdir/record/kinds.h"
+#include "base/hash.h"
 #include "jobdir/record/spool.h"
 
 /* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
@@ -38,27 +39,11 @@ static void let_go(const struct job_process *process)
 
 void job_model_done(struct job_model *model)
 {
-    struct job_process *process, *next_process;
-    HASH_ITER(hh, model->alive, process, next_process)
-    {
-        HASH_DEL(model->alive, process);
-        let_go(process);
-        free(process);
-    }
+    HASH_FREE_ALL(model->alive, let_go(each));
     for (size_t i = 0; i < model->ended_count; i++)
         let_go(&model->ended[i]);
-    struct job_why *why, *next_why;
-    HASH_ITER(hh, model->whys, why, next_why)
-    {
-        HASH_DEL(model->whys, why);
-        free(why);
-    }
-    struct job_command *command, *next_command;
-    HASH_ITER(hh, model->commands, command, next_command)
-    {
-        HASH_DEL(model->commands, command);
-        free(command);
-    }
+    HASH_FREE_ALL(model->whys);
+    HASH_FREE_ALL(model->commands);
     free(model->ended);
     json_decref(model->node);
     json_decref(model->node_sample);

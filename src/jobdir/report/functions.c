@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/record/model.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"
@@ -543,26 +544,10 @@ void job_functions_free(struct job_functions *functions)
     {
         function_drop(functions, function);
     }
-    struct job_edge *edge, *next_edge;
-    HASH_ITER(hh, functions->edges, edge, next_edge)
-    {
-        HASH_DEL(functions->edges, edge);
-        free(edge);
-    }
-    struct job_traced *traced, *next_traced;
-    HASH_ITER(hh, functions->traced, traced, next_traced)
-    {
-        HASH_DEL(functions->traced, traced);
-        free(traced->key);
-        free(traced);
-    }
+    HASH_FREE_ALL(functions->edges);
+    HASH_FREE_ALL(functions->traced, free(each->key));
     report_unwatched_free(functions);
-    struct job_function_rank *cell, *next_cell;
-    HASH_ITER(hh, functions->by_rank, cell, next_cell)
-    {
-        HASH_DEL(functions->by_rank, cell);
-        free(cell);
-    }
+    HASH_FREE_ALL(functions->by_rank);
     report_sites_free(functions);
     free(functions->ranks);
     mpi_programs_done(&functions->programs);

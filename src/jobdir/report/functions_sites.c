@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
 
@@ -117,13 +118,7 @@ void job_sites_join(struct job_functions *functions)
 
 void report_sites_free(struct job_functions *all)
 {
-    struct job_site *site, *next;
-    HASH_ITER(hh, all->sites, site, next)
-    {
-        HASH_DEL(all->sites, site);
-        free(site->key);
-        free(site);
-    }
+    HASH_FREE_ALL(all->sites, free(each->key));
     arena_done(&all->names);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
 
@@ -64,14 +65,7 @@ int report_unwatched_add(struct job_functions *all, const struct trace *trace)
 
 void report_unwatched_free(struct job_functions *all)
 {
-    struct job_unwatched *each, *next;
-    HASH_ITER(hh, all->unwatched_for, each, next)
-    {
-        HASH_DEL(all->unwatched_for, each);
-        free(each->why);
-        free(each->names);
-        free(each);
-    }
+    HASH_FREE_ALL(all->unwatched_for, free(each->why); free(each->names));
     json_decref(all->unwatched);
 }
 

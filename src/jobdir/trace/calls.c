@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/text/text.h"
 
 struct track {    /* one stack of calls */
@@ -73,13 +74,7 @@ void calls_free(struct calls *calls)
 {
     if (!calls)
         return;
-    struct track *track, *next;
-    HASH_ITER(hh, calls->tracks, track, next)
-    {
-        HASH_DEL(calls->tracks, track);
-        free_chain(track->innermost);
-        free(track);
-    }
+    HASH_FREE_ALL(calls->tracks, free_chain(each->innermost));
     free_chain(calls->spare);
     free(calls->matches);
     free(calls);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "jobdir/trace/internal.h"
 
 /* ---- the heap ---- */
@@ -166,13 +167,7 @@ static void free_threads(struct trace_cursor *cursor)
     struct trace_thread_state *thread, *next;
     HASH_ITER(hh, cursor->threads, thread, next)
     {
-        struct trace_stack *stack, *next_stack;
-        HASH_ITER(hh, thread->others, stack, next_stack)
-        {
-            HASH_DEL(thread->others, stack);
-            free(stack->calls);
-            free(stack);
-        }
+        HASH_FREE_ALL(thread->others, free(each->calls));
         HASH_DEL(cursor->threads, thread);
         free(thread->own.calls);
         free(thread);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hash.h"
 #include "jobdir/trace/switches.h"
 #include "base/grow.h"
 
@@ -73,15 +74,9 @@ static void close_file(struct trace_switches *switches)
 
 void trace_switches_free(struct trace_switches *switches)
 {
-    struct off_thread *thread, *next;
     if (!switches)
         return;
-    HASH_ITER(hh, switches->threads, thread, next)
-    {
-        HASH_DEL(switches->threads, thread);
-        free(thread->list);
-        free(thread);
-    }
+    HASH_FREE_ALL(switches->threads, free(each->list));
     free(switches->nobody.list);
     close_file(switches);
     free(switches);

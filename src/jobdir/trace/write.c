@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "jobdir/trace/trace.h"
 #include "jobdir/trace/write_internal.h"
 #include "symbols/layout/layout.h"
@@ -123,13 +124,7 @@ void trace_writer_free(struct trace_writer *writer)
         if (writer->streams[i].fd >= 0)
             close(writer->streams[i].fd);
     free(writer->streams);
-    struct function *function, *next;
-    HASH_ITER(hh, writer->functions, function, next)
-    {
-        HASH_DELETE(hh, writer->functions, function);
-        free(function->name);
-        free(function);
-    }
+    HASH_FREE_ALL(writer->functions, free(each->name));
     for (size_t i = 0; i < writer->layout_count; i++)
         free(writer->layouts[i].tsdl);
     free(writer->layouts);
