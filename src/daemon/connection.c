@@ -22,11 +22,11 @@
 
 enum {
     QUEUE_LIMIT = 16 << 20, /* bytes waiting for a tool to read them */
-    KEEP_BUFFER = 1 << 20,  /* a larger buffer is given back when it is empty */
-    TURN_FRAMES = 16,       /* handled of one tool before the others, and the job's processes, have their turn */
-    TURN_NS = 1000000,      /* or after so long */
-    /* Of one process: a tool needs one, or one for each of its threads. More of them are a mistake, which shall not
-     * keep the user's other tools out; nor where the monitor may have few open files. */
+    KEEP_BUFFER = 1 << 20,  /* a larger buffer is freed when it is empty */
+    TURN_FRAMES = 16,       /* frames of a tool before others, and the job's processes, have their turn */
+    TURN_NS = 1000000,      /* or after this time */
+    /* For one process. A tool needs one connection, or one for each thread. More are a mistake, which must not lock out
+     * the user's other tools, also where the monitor may have few open files. */
     PEER_CONNECTIONS = 1024,
     PEER_SHARE = 4, /* at most a fourth of the open files */
 };
@@ -35,15 +35,15 @@ struct connection {
     struct session session; /* first: the engine knows only this */
     struct server *server;
     int fd;
-    struct loop_source *source, *flush_source; /* flush_source: output waits for the end of what the loop does now */
-    struct loop_source *ready_source;          /* requests that came or had to wait have their turn */
+    struct loop_source *source, *flush_source; /* flush_source: output waits for the end of the loop's step */
+    struct loop_source *ready_source;          /* requests that came or waited have their turn */
     struct frame_reader reader;
     struct buf out;
     size_t out_sent;
     uint32_t events;
     uint64_t dropped;
     bool closing; /* close when everything is sent */
-    bool broken;  /* the peer is gone, or speaks nonsense */
+    bool broken;  /* the peer is gone, or violates the protocol */
     unsigned busy;
     struct connection *next, *previous;
 };
@@ -51,11 +51,11 @@ struct connection {
 struct server {
     struct loop *loop;
     struct monitor *monitor;
-    int fd, reserve_fd; /* reserve: to say no when all descriptors are used */
+    int fd, reserve_fd; /* reserve: to refuse when all descriptors are used */
     struct loop_source *source;
     struct connection *connections;
     size_t count;
-    pid_t refused; /* whom the last one of too many was refused */
+    pid_t refused; /* the process that was last refused for too many */
     void (*idle)(void *ctx, bool stop);
     void *ctx;
     bool stop_wanted;
@@ -125,11 +125,11 @@ static void send_frame(struct connection *connection, uint8_t type, uint8_t flag
     if (connection->out.failed) {
         log_error("out of memory: a tool (pid %d) is disconnected", connection->session.peer_pid);
         connection->broken = true;
-        shutdown(connection->fd, SHUT_RDWR); /* the loop tells us, and we clear up */
+        shutdown(connection->fd, SHUT_RDWR); /* the loop reports it, and we clean up */
         return;
     }
-    /* Replies of one batch of requests leave together, when the batch is done. Those of events leave when the event is
-     * dealt with: the thread that waits for that goes on first, and the tool does not take its processor. */
+    /* Replies to a batch of requests leave together, when the batch is done. Replies of events leave when the event is
+     * handled: the waiting thread goes on first, and the tool does not take its processor. */
     if (!connection->busy && !connection->flush_source)
         connection->flush_source = loop_add_deferred(connection->server->loop, flush_later, connection);
     if (!connection->busy && !connection->flush_source) /* out of memory */
@@ -175,7 +175,7 @@ static void hello(struct connection *connection, const struct frame *frame)
         return;
     }
     if (connection->session.tool) {
-        say_goodbye(connection, "this connection has said hello before");
+        say_goodbye(connection, "this connection has already said hello");
         return;
     }
     connection->session.tool = tool_join(connection->server->monitor, id);
@@ -214,7 +214,7 @@ static void handle_frame(struct connection *connection, const struct frame *fram
         struct span text = span_of(frame->payload.ptr + 4, frame->payload.len - 4);
         execute_request(&connection->session, frame->id, get_u32(frame->payload.ptr), text);
     } else {
-        say_goodbye(connection, "this is not what a tool may send here");
+        say_goodbye(connection, "a tool must not send this here");
     }
 }
 
@@ -227,8 +227,8 @@ static void too_long(struct connection *connection, const struct frame *frame)
         connection->broken = true;
 }
 
-/* One turn. True if it stopped though there may be more: others have theirs, or the tool has to read its replies
- * first. Behind a request that waits for its answer the next ones wait, too. */
+/* One turn. True if it stopped with more to do: others have their turn, or the tool must read its replies first.
+ * Requests after one that waits for its answer wait, too. */
 static bool handle_frames(struct connection *connection)
 {
     struct frame frame;
@@ -300,7 +300,7 @@ static void receive(struct connection *connection)
         connection->broken = true;
 }
 
-/* It waits for what comes next, or is gone then. */
+/* Waits for its next input, or closes it. */
 static void settle(struct connection *connection)
 {
     tell_dropped(connection);
@@ -312,12 +312,12 @@ static void settle(struct connection *connection)
 
 static void requests_ready(void *ctx);
 
-/* Its next turn comes when all others have had theirs. */
+/* Its next turn comes after all others. */
 static void queue_turn(struct connection *connection)
 {
     if (!connection->ready_source)
         connection->ready_source = loop_add_deferred(connection->server->loop, requests_ready, connection);
-    if (!connection->ready_source) { /* out of memory: nothing would ever read what it says */
+    if (!connection->ready_source) { /* out of memory: nobody would ever read its requests */
         connection->broken = true;
         shutdown(connection->fd, SHUT_RDWR);
     }
@@ -348,7 +348,7 @@ static void connection_ready(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
     struct connection *connection = ctx;
-    if (connection->ready_source) { /* what it said is handled before its end is seen */
+    if (connection->ready_source) { /* handle its requests before its end */
         flush(connection);
         settle(connection);
         return;
@@ -371,7 +371,7 @@ static void refuse(int fd, const char *why)
     log_debug("connection state=refused why=%s", LOG_TEXT(why));
     frame_append(&frame, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
     if (!frame.failed && send(fd, frame.data, frame.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_info("a refused connection could not be told why");
+        log_info("a refused connection did not get the reason");
     buf_done(&frame);
     close(fd);
 }
@@ -391,8 +391,7 @@ static bool peer_has_enough(struct server *server, pid_t pid, char *ret_why, siz
     if (count < limit)
         return false;
     snprintf(ret_why, size,
-             "process %d has %zu connections to this monitor, as many as one may have: it has to close some", pid,
-             count);
+             "process %d has %zu connections to this monitor, as many as one may have: it must close some", pid, count);
     if (server->refused != pid)
         log_warning("refused: %s", ret_why);
     server->refused = pid;
@@ -451,11 +450,11 @@ static void accept_ready(void *ctx, int fd, uint32_t events)
             continue;
         if (errno != EMFILE && errno != ENFILE)
             return;
-        /* all descriptors are used: take the connection with the reserve, to say so instead of leaving it hanging */
+        /* all descriptors are used: accept the connection with the reserve, and refuse it */
         close(server->reserve_fd);
         peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (peer >= 0)
-            refuse(peer, "the monitor has as many connections as it may have open files (ulimit -n)");
+            refuse(peer, "the monitor has no more open files for connections (ulimit -n)");
         server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (peer < 0)
             return;

@@ -30,7 +30,7 @@ static void load(struct monitor *monitor, const char *name, const char *prefix)
         return;
     }
     pause_at("extensions.trusted");
-    /* By its real name and not by a descriptor's in /proc, from which it could not find what lies beside it. */
+    /* By its real name: by a descriptor's name in /proc it could not find files beside it. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         log_error("extension %s is left out: %s", name, dlerror());
@@ -47,9 +47,9 @@ static void load(struct monitor *monitor, const char *name, const char *prefix)
     registry->registering_tool = NULL;
     if (ok)
         return;
-    if (tool) /* what it requested refers to its services */
+    if (tool) /* its requests refer to its services */
         tool_end(tool);
-    /* it stays mapped: its rows may be referred to by classes */
+    /* it stays mapped: classes may refer to its rows */
     log_error("extension %s is left out: %s", name,
               start ? "its register function failed" : "it exports no register function");
     registry_remove_extension(registry, prefix);

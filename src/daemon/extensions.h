@@ -5,10 +5,10 @@
 
 struct monitor;
 
-/* Loads all; what cannot be loaded, or could be changed by others (base/trusted.h), is logged and left out. */
+/* Loads all extensions. Logs and omits those that cannot be loaded, or that others could change (base/trusted.h). */
 void extensions_load(struct monitor *monitor);
 
-/* Those that are tools themselves end, when no other tool is there any more. */
+/* Ends extensions that are tools themselves, when there is no other tool. */
 void extensions_end(struct monitor *monitor);
 
 #endif

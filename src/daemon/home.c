@@ -24,10 +24,10 @@
 
 enum {
     TAKE_TRIES = 10,
-    SETTLE_NS = 50 * 1000 * 1000, /* after the last that was removed: who removes the directory does that first, and we
-                                   * would be in the way; */
-    SETTLE_MOST = 20,             /* no more often than that in a row */
-    AGAIN_NS = NS_PER_SECOND,     /* until it is looked again after something was missing */
+    SETTLE_NS = 50 * 1000 * 1000, /* after the last removal: whoever removes the directory empties it first, and we must
+                                   * not be in the way */
+    SETTLE_MOST = 20,             /* times in a row */
+    AGAIN_NS = NS_PER_SECOND,     /* until the next check after something was missing */
 };
 
 /* ---- owning it ---- */
@@ -41,13 +41,13 @@ static int is_busy(const struct home *home, struct err *err)
     return err_set(err, -EBUSY, "a monitor has %s already (pid %s)", home->dir, *pid ? pid : "unknown");
 }
 
-/* -EBUSY: another monitor has it; -EAGAIN: it has just been removed. */
+/* -EBUSY: another monitor owns it; -EAGAIN: it was removed meanwhile. */
 static int lock(const struct home *home, int *ret_fd, struct err *err)
 {
     _cleanup_(closep) int fd = open(home->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, errno == ENOENT ? -EAGAIN : -errno, "cannot open %s", home->dir);
-    /* some file systems lock no directories (NFS): there the lock of the pid file has to do */
+    /* some file systems cannot lock directories (NFS): there the pid file's lock must do */
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return is_busy(home, err);
     if (!file_is_at(home->dir, fd))
@@ -56,7 +56,7 @@ static int lock(const struct home *home, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Its lock is that of monitors which do not lock the directory. */
+/* Its lock is for monitors that do not lock the directory. */
 static int take_pid_file(struct home *home, struct err *err)
 {
     _cleanup_(closep) int fd = open(home->pid_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -64,7 +64,7 @@ static int take_pid_file(struct home *home, struct err *err)
         return err_errno(err, -errno, "cannot open %s", home->pid_path);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return is_busy(home, err);
-    /* a monitor that ended just now may have removed the file that we have locked */
+    /* a monitor that has just ended may have removed the file that we locked */
     if (!file_is_at(home->pid_path, fd))
         return take_pid_file(home, err);
     char pid[32];
@@ -102,7 +102,7 @@ int home_listen(struct home *home, struct err *err)
     return fd;
 }
 
-/* ---- looking after it ---- */
+/* ---- watching it ---- */
 
 static void look(void *ctx);
 
@@ -139,7 +139,7 @@ static bool can_be_notified(struct home *home)
     return home->notify != NULL;
 }
 
-/* What is missing in our directory is made anew, as much of it as can be. 1: something was; 0; or -errno. */
+/* Makes missing files of our directory again, as far as possible. 1: something was missing; 0; or -errno. */
 static int settle(struct home *home, bool moved, struct err *err)
 {
     bool listens = file_is_at(home->socket_path, home->socket_file);
@@ -193,11 +193,11 @@ static void look(void *ctx)
     home->taken |= !here && code == -EBUSY;
     home->lost = code < 0;
     if (home->lost && !was_lost) {
-        log_warning("%s: what was removed is still missing: %s", home->dir, err.text);
+        log_warning("removed files of %s are still missing: %s", home->dir, err.text);
         if (!here && home->agents)
             agents_unreachable(home->agents);
     } else if (!home->lost && (was_lost || code)) {
-        log_info("what was removed of %s was made anew", home->dir);
+        log_info("removed files of %s were made again", home->dir);
     }
     if (code > 0)
         can_be_notified(home);
@@ -211,11 +211,11 @@ void home_watch(struct home *home, struct loop *loop, struct server *server, str
     home->server = server;
     home->agents = agents;
     if (!can_be_notified(home))
-        log_info("no inotify: it is looked after %s once a second", home->dir);
+        log_info("no inotify: %s is checked once a second", home->dir);
     look_in(home, home->notify ? 1 : AGAIN_NS); /* it may have gone before */
 }
 
-/* ---- giving it back ---- */
+/* ---- releasing it ---- */
 
 void home_shut(struct home *home)
 {

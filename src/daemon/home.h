@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runtime directory of this monitor, which it owns by a lock on the directory itself: nobody takes it away by
- * removing or renaming files, and it goes with the process. So two monitors never serve one directory, nor wait at one
- * doorbell.
+ * The runtime directory of this monitor. A lock on the directory itself makes it ours: removing or renaming files does
+ * not end that, but the end of the process does. So two monitors never serve one directory, nor wait at one doorbell.
  *
- * Whoever tidies up there must not harm a job. What is missing (a socket, the folder of areas) is made anew. Where the
- * directory itself has gone, as systemd removes /run/user/UID at logout, it is made anew, too, as soon as the folder
- * that it lies in is there; a monitor that nobody needs ends instead. Where somebody was quicker and another monitor
- * owns the new directory, this one goes on with the tools and programs that it has, and ends with the last of them.
+ * Removing files there must not harm a job. Missing files (a socket, the folder of areas) are made again. So is the
+ * directory, which systemd removes with /run/user/UID at logout, as soon as the folder around it is there; a monitor
+ * that nobody needs ends instead. If another monitor was faster and owns the new directory, this one goes on with the
+ * tools and programs that it has, and ends with the last of them.
  */
 #ifndef SCRY_DAEMON_HOME_H
 #define SCRY_DAEMON_HOME_H
@@ -24,9 +23,9 @@ struct server;
 
 struct home {
     char dir[PATH_MAX - 32], socket_path[PATH_MAX], pid_path[PATH_MAX];
-    int dir_fd, pid_fd, socket_file; /* to know them again at their paths; the first two hold the locks */
+    int dir_fd, pid_fd, socket_file; /* to recognise them at their paths; the first two hold the locks */
     int notify_fd;
-    bool lost, taken; /* lost: nobody finds us; taken: nor ever will, for the directory is another monitor's */
+    bool lost, taken; /* lost: nobody finds us; taken: another monitor owns the directory, so nobody will */
     struct loop *loop;
     struct server *server;
     struct agents *agents; /* NULL: tracing is not possible */
@@ -38,13 +37,13 @@ struct home {
 /* Finds and locks the directory. 0, -EBUSY (a monitor has it) or -errno, with err. */
 int home_take(struct home *home, struct err *err);
 
-/* The socket for tools: a descriptor that listens, the caller's, or -errno with err. */
+/* The socket for tools: a listening descriptor, the caller's, or -errno with err. */
 int home_listen(struct home *home, struct err *err);
 
-/* From here on it is looked after. */
+/* Watches the directory from here on. */
 void home_watch(struct home *home, struct loop *loop, struct server *server, struct agents *agents);
 
-/* First nobody new comes, then, when everything is released, another monitor may. Only what is ours is removed. */
+/* First lets nobody new in. Then, when everything is released, lets another monitor in. Removes only our own files. */
 void home_shut(struct home *home);
 void home_leave(struct home *home);
 

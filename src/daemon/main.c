@@ -67,16 +67,16 @@ static void stop_signal(void *ctx, int fd, uint32_t signo)
     loop_stop(((struct daemon *)ctx)->loop);
 }
 
-/* The last tool has gone. The timer is armed only now: a monitor with tools has no wake-up of this kind. */
+/* The last tool has gone. Only now the timer is armed: a monitor with tools does not wake up for it. */
 static void became_idle(void *ctx, bool stop)
 {
     struct daemon *daemon = ctx;
-    malloc_trim(0); /* what thousands of requests took */
+    malloc_trim(0); /* memory of thousands of requests */
     loop_remove(daemon->idle_timer);
     daemon->idle_timer = loop_add_timer(daemon->loop, stop ? 1 : daemon->idle_ns, 0, stop_loop, daemon);
 }
 
-/* Room for a pidfd of each of a thousand processes, and for the log. Children get the old limits back
+/* Raises limits: a pidfd for each of a thousand processes, and the log. Children get the old limits back
  * (monitor/engine/tracing.c). */
 static void raise_limit(int resource, rlim_t most, const char *variable)
 {
@@ -137,7 +137,7 @@ static int daemon_start(struct daemon *daemon, struct err *err)
 static void daemon_end(struct daemon *daemon)
 {
     log_debug("monitor state=ended pid=%d", (int)getpid());
-    /* first nobody new, then everything released */
+    /* first let nobody new in, then release everything */
     home_shut(&daemon->home);
     server_free(daemon->server);
     extensions_end(daemon->monitor);
@@ -168,8 +168,8 @@ static void redirect_streams(void)
         close(null);
 }
 
-/* The parent waits until the child is ready, so that whoever started us can connect, and ends with the status that it
- * is told. Returns the descriptor to tell it on, in the child. */
+/* The parent waits until the child is ready, so that its own parent can connect, and ends with the status that it gets.
+ * In the child, returns the descriptor for that status. */
 static int detach(void)
 {
     int ready[2];
@@ -196,7 +196,7 @@ static int detach(void)
 static void tell(int ready, char status)
 {
     if (write(ready, &status, 1) != 1)
-        log_warning("whoever started the monitor is gone");
+        log_warning("the process that started the monitor is gone");
     close(ready);
 }
 
@@ -205,7 +205,7 @@ static void close_descriptors(void)
     close_range(3, ~0u, 0);
 }
 
-/* Prints a page of the reference ("": that of services), without serving anybody. */
+/* Prints a page of the reference ("": services), and serves nobody. */
 static int print_reference(const char *page)
 {
     if (*page) {
@@ -227,7 +227,7 @@ static int print_reference(const char *page)
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* False: it is over, with this status. */
+/* False: end with this status. */
 static bool read_options(int argc, char **argv, uint64_t *ret_idle_ns, bool *ret_daemon, int *ret_status)
 {
     struct options options;
@@ -281,7 +281,7 @@ static int run(int argc, char **argv)
             tell(ready, LOCAL_BUSY);
         return EXIT_FAILURE;
     }
-    if (as_daemon) { /* from here on what goes wrong is in the log; before, whoever started us was told */
+    if (as_daemon) { /* from here on, errors go to the log; before, to whoever started us */
         redirect_streams();
         log_open("scry-monitor", 1);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference pages of services, of MPI calls and of notes, printed from the tables themselves. */
+/* Prints the reference pages of services, MPI calls and notes from the tables. */
 #ifndef SCRY_DAEMON_REFERENCE_H
 #define SCRY_DAEMON_REFERENCE_H
 
@@ -7,13 +7,13 @@
 
 struct monitor;
 
-/* Markdown: a table per extension with name, kind, class, signature, state on this machine, description. */
+/* Markdown: a table for each extension, with name, kind, class, signature, state on this machine, description. */
 void reference_print(const struct monitor *monitor, FILE *out);
 
-/* The page of MPI calls: what the events of each have for parameters. */
+/* The page of MPI calls: the parameters of their events. */
 void reference_print_mpi_calls(FILE *out);
 
-/* The page of notes: what warnings and problems of a job have as "note" and "fields". */
+/* The page of notes: "note" and "fields" of a job's warnings and problems. */
 void reference_print_notes(FILE *out);
 
 #endif

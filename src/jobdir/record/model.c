@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "jobdir/record/kinds.h"
 #include "base/hash.h"
+#include "jobdir/record/kinds.h"
 #include "jobdir/record/spool.h"
 
 /* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
