@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What scry's own tools need of libomis beyond <omis.h> and <scry/omis.h>. Present in the static form only
- * (client_dep); the shared library exports omis_* and nothing else. The same rule as for <omis.h> holds: one thread at
- * a time.
+ * What scry's own tools need from libomis beyond <omis.h> and <scry/omis.h>. Only in the static library (client_dep);
+ * the shared one exports nothing but omis_*. As with <omis.h>: one thread at a time.
  */
 #ifndef SCRY_CLIENT_CLIENT_H
 #define SCRY_CLIENT_CLIENT_H
@@ -17,7 +16,7 @@
 
 typedef void client_callback_fn(Omis_reply reply, void *param);
 
-/* omis_request for a text whose length is known: it may hold anything, also binary data that is cut short. */
+/* omis_request for a text of known length: it may contain anything, also incomplete binary data. */
 Omis_reply client_request(struct span text, client_callback_fn *callback, void *param, Omis_flags flags);
 
 /* Sends a request that was put together (lang/put.h), frees it, and waits for the answer. NULL: out of memory. */
@@ -29,45 +28,42 @@ static inline void omis_reader_freep(struct omis_reader **reader)
     omis_reader_free(*reader);
 }
 
-/* omis_init for a tool that needs a monitor only where one runs: one that must be started now knows of no job. Whether
- * there is a connection; if not, client_error() says why. */
+/* omis_init for a tool that needs a running monitor: a new one would know no jobs. Returns whether there is a
+ * connection; if not, client_error() says why. */
 bool client_join(void);
 
-/* Why the last omis_init of this process failed, for people; "" when it did not. Valid until the next omis_init. */
+/* Why the last omis_init of this process failed, for people; "" if it did not. Valid until the next omis_init. */
 const char *client_error(void);
 
-/* For the next omis_init: a monitor that does not greet is given up after so long (10 s), or soon when it is stopped.
- */
+/* For the next omis_init: how long to wait for a monitor's greeting (default 10 s); less if it is stopped. */
 void client_set_patience(unsigned limit_ms);
 
-/* NULL, or why no answer is to be expected, for people: the monitor, asked at `since_ns` (CLOCK_MONOTONIC), is stopped,
- * or could have answered within `limit_ms`. Valid until the next call. */
+/* Why no answer can be expected from the monitor, asked at `since_ns` (CLOCK_MONOTONIC), for people: it is stopped, or
+ * could have answered within `limit_ms`. NULL: wait on. Valid until the next call. */
 const char *client_hangs(uint64_t since_ns, unsigned limit_ms);
 
-/* Whether it failed because a monitor gave no answer in time; client_error() says which. */
+/* Did it fail because a monitor did not answer in time? client_error() has the monitor. */
 bool client_timed_out(void);
-/* Whether it failed because no monitor runs, and none was to be started. */
+/* Did it fail because no monitor runs, and none should be started? */
 bool client_found_none(void);
 
-/* The identifier that the monitor gave this tool, 0 when there is no connection. */
+/* The monitor's identifier for this tool; 0 without a connection. */
 int client_tool_id(void);
 
-/* false before omis_init, after omis_finalize and as soon as the library has noticed that the connection is lost. */
+/* false before omis_init, after omis_finalize, and when the library has noticed that the connection is lost. */
 bool client_connected(void);
 
-/* true while callbacks of requests that were not answered for the last time (FRAME_LAST) are registered: answers to
- * requests under way, and conditional requests that are defined. */
+/* true while callbacks wait for replies: of requests under way, and of conditional requests. */
 bool client_pending(void);
 
-/* How many requests with a callback have not had their first reply, sent or kept back (OMIS_BUFFER_REQUEST). One that
- * was suppressed, or whose time was over, counts as had. */
+/* The number of requests with a callback that wait for their first reply, sent or buffered (OMIS_BUFFER_REQUEST).
+ * Suppressed replies and expired requests do not count. */
 size_t client_unanswered(void);
 
-/* Sends what OMIS_BUFFER_REQUEST keeps back. */
+/* Sends the requests that OMIS_BUFFER_REQUEST has buffered. */
 void client_send(void);
 
-/* A reply made here, with one element: the form in which the library reports what never reached the monitor. Freed by
- * omis_reply_free; never NULL. */
+/* Makes a reply with one element, for errors that never reached the monitor. omis_reply_free frees it; never NULL. */
 Omis_reply client_reply(Omis_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

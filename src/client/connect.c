@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting to the monitor: greeting it, and starting it where none runs. A tool may have threads, handlers for
- * SIGCHLD and descriptors open, none of which may get into the monitor or be disturbed. */
+/* Connects to the monitor: greets it, and starts it if none runs. A tool may have threads, handlers for SIGCHLD and
+ * open descriptors; none of them may reach the monitor or be disturbed. */
 #include "client/session.h"
 
 #include <endian.h>
@@ -26,16 +26,15 @@
 extern char **environ;
 
 enum {
-    CONNECT_TRIES = 4,        /* a monitor that ends while we greet it is asked for again */
-    OLD_MONITOR_WAIT_MS = 20, /* between two looks at a monitor that is ending */
-    OLD_MONITOR_WAITS = 250,  /* looks, altogether 5 s */
+    CONNECT_TRIES = 4,        /* again if the monitor ends during the greeting */
+    OLD_MONITOR_WAIT_MS = 20, /* between two checks of a monitor that is ending */
+    OLD_MONITOR_WAITS = 250,  /* checks, altogether 5 s */
 };
 
 /* ---- starting ---- */
 
-/* Waits until the child has ended; false if it did not within the time. The status is 0 when somebody else in the tool
- * has taken it (a SIGCHLD handler that waits for everybody, SIGCHLD ignored): whether the monitor runs is then seen by
- * connecting. */
+/* Waits until the child has ended; false if it did not in time. The status is 0 if something else in the tool has taken
+ * it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows whether the monitor runs. */
 static bool wait_for_child(pid_t pid, int *ret_status)
 {
     *ret_status = 0;
@@ -54,11 +53,11 @@ static bool wait_for_child(pid_t pid, int *ret_status)
     }
     while (waitpid(pid, ret_status, 0) < 0)
         if (errno != EINTR)
-            break; /* ECHILD: taken by somebody else */
+            break; /* ECHILD: somebody else has taken it */
     return true;
 }
 
-/* What the child said on its standard error, as one line. */
+/* Reads the child's standard error as one line. */
 static void read_message(int fd, char *text, size_t size)
 {
     size_t len = 0;
@@ -78,7 +77,8 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
-/* It is none of the job in which it happens to be started. malloc'ed list of borrowed strings; NULL: out of memory. */
+/* The monitor does not belong to the job in which it is started. malloc'ed list of borrowed strings; NULL: out of
+ * memory. */
 static char **environment_without_job(void)
 {
     size_t count = 0, kept = 0;
@@ -139,7 +139,7 @@ static int run_monitor(struct err *err)
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "cannot start the monitor");
     _cleanup_(closep) int message = ends[0];
-    /* Not waited for: whoever keeps the other end open must not keep us. */
+    /* Do not block: whoever keeps the other end open must not stop us. */
     fcntl(message, F_SETFL, O_NONBLOCK);
     /* A tool without standard streams gets low numbers, which the child needs for its own. */
     int other_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
@@ -170,9 +170,9 @@ static int run_monitor(struct err *err)
     return err_set(err, -ECANCELED, "the monitor could not start: %s ended with status %d", path, WEXITSTATUS(status));
 }
 
-/* Several tools may find no monitor at the same moment: one starts it, the others wait for the lock and then connect.
- * A monitor that is ending does not let a new one in before it has released what it held; nor does one whose socket
- * somebody has removed, which makes it anew. */
+/* Several tools may find no monitor at the same time: one starts it, the others wait for the lock and then connect. A
+ * monitor that is ending lets no other in before it has released everything; nor does one whose socket somebody has
+ * removed, which makes it again. */
 static int start_and_connect(const char *runtime, const char *socket_path, struct err *err)
 {
     char path[PATH_MAX + 16];

@@ -4,8 +4,8 @@
  *
  * The library serves one thread at a time; the lock only keeps a program that breaks this rule from corrupting memory.
  * It is never held while a callback or the error handler runs, so these may call any of the six procedures, also
- * omis_request that blocks, and omis_finalize. A child made by fork does not own its parent's connection: it is told so
- * (found by comparing process ids, since a raw clone escapes pthread_atfork) until it calls omis_init for itself.
+ * a blocking omis_request, and omis_finalize. A child made by fork does not own its parent's connection. Calls fail
+ * there until it calls omis_init. (Process ids are compared, since a raw clone escapes pthread_atfork.)
  */
 #pragma GCC visibility push(default)
 #include <scry/omis.h>
@@ -29,7 +29,7 @@ static int init_code;
 static unsigned patience_ms = ANSWER_TIMEOUT_MS;
 static unsigned timeout_ms; /* of requests; 0: none */
 
-/* In a child made by fork, where the lock may have been held by a thread that does not exist here. */
+/* In a child made by fork, a thread that does not exist there may have held the lock. */
 static bool is_foreign(void)
 {
     return the.open && the.pid != getpid();
@@ -101,7 +101,7 @@ Omis_status omis_init(int *argc, char ***argv, void (*error_handler)(Omis_reply 
     pthread_mutex_unlock(&lock);
     if (code == 0)
         return OMIS_OK;
-    /* The status alone tells nobody what to do. */
+    /* The status alone says too little. */
     if (error_handler)
         error_handler(local_reply_new(status_of(code), err.text));
     return status_of(code);
@@ -121,7 +121,7 @@ static const char not_initialised[] = "omis_init was not called";
 static const char not_ours[] =
     "this process was forked from the one that called omis_init: it must call omis_init itself";
 
-/* A reply without the monitor: returned by a call that waits, else handed to the callback like any other. */
+/* A reply without the monitor: returned by a blocking call, else given to the callback. */
 static Omis_reply answer(bool waits, client_callback_fn *callback, void *param, Omis_reply reply)
 {
     if (waits)
@@ -135,7 +135,7 @@ static Omis_reply request_locked(struct span text, client_callback_fn *callback,
     bool waits = !callback || (flags & OMIS_WAIT_FOR_FIRST_REPLY);
     if (!callback) /* these are about callbacks; a call that waits must get its reply */
         flags &= ~(Omis_flags)(OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS);
-    if (waits) /* what is kept back is never answered */
+    if (waits) /* a buffered request is never answered */
         flags &= ~(Omis_flags)OMIS_BUFFER_REQUEST;
     if (text.len > FRAME_PAYLOAD_LIMIT - sizeof(uint32_t))
         return answer(waits, callback, param,
@@ -202,7 +202,8 @@ int omis_fd(void)
     return fd;
 }
 
-/* Hands out what was queued when it was called; what callbacks add waits for the next call, which omis_fd shows. */
+/* Delivers what was queued at the time of the call. What callbacks add waits for the next call, and omis_fd shows it.
+ */
 void omis_handler(void)
 {
     if (is_foreign())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What omis_init is told on the command line and by the environment (7.1.3 leaves it to the implementation):
+/* Options of omis_init on the command line and in the environment (7.1.3 leaves it to the implementation):
  *
  *     --omis-connect=URL        unix:PATH, the socket of a running monitor; also in the environment as SCRY_CONNECT
  *     --omis-start              start this user's monitor on this node if none runs (the default without a URL)
@@ -29,7 +29,7 @@ static int parse_url(struct client_options *options, const char *from, const cha
     return 0;
 }
 
-/* Seconds, also parts of them, as milliseconds. */
+/* Parses seconds, also fractions, as milliseconds. */
 static int parse_timeout(struct client_options *options, const char *text, struct err *err)
 {
     char *end;
@@ -37,7 +37,7 @@ static int parse_timeout(struct client_options *options, const char *text, struc
     if ((*text < '0' || *text > '9') && *text != '.')
         end = NULL;
     if (!end || end == text || *end || !(seconds >= 0 && seconds <= 1e6))
-        return err_set(err, -EINVAL, "--omis-timeout takes seconds (0 to 1000000; 0: no limit), not \"%s\"", text);
+        return err_set(err, -EINVAL, "--omis-timeout expects seconds (0 to 1000000; 0: no limit), not \"%s\"", text);
     options->timeout_given = true;
     options->timeout_ms = (unsigned)(seconds * 1000 + (seconds > 0 && seconds < 0.001 ? 1 : 0.5));
     return 0;
@@ -60,7 +60,7 @@ static int parse_option(struct client_options *options, bool *start_asked, const
         options->stop_at_finalize = true;
     } else {
         return err_set(err, -EINVAL,
-                       "unknown option %s: there are --omis-connect=unix:PATH, --omis-start, --omis-no-start, "
+                       "unknown option %s: expected --omis-connect=unix:PATH, --omis-start, --omis-no-start, "
                        "--omis-stop-at-finalize and --omis-timeout=SECONDS",
                        option);
     }

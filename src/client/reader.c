@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader of replies, <scry/omis.h>. A result is copied once and parsed by the language's own parser; texts end with
- * a NUL because the byte behind each (a quotation mark, a comma, a bracket) is overwritten in that copy. The reader's
+ * The reader of replies, <scry/omis.h>. A result is copied once and parsed by the language's parser. Texts end with a
+ * NUL, because the byte after each (a quotation mark, a comma, a bracket) is overwritten in that copy. The reader's
  * arena holds everything until its end.
  */
 #pragma GCC visibility push(default)
@@ -16,7 +16,7 @@
 #include "lang/reply.h"
 #include "lang/request.h"
 
-/* Only ever the first member: a value of the language and nothing more. */
+/* Has only this member: a value of the language. */
 struct omis_value {
     struct value value;
 };
@@ -25,10 +25,10 @@ struct omis_reader {
     Omis_reply reply;
     bool owned;
     size_t action;                     /* of the current result */
-    const Omis_object_result *current; /* NULL: before the first, or behind the last */
+    const Omis_object_result *current; /* NULL: before the first, or after the last */
     bool begun, missed;                /* missed: omis_reader_find did not find it */
     struct arena arena;
-    /* of the current result, made when they are asked for */
+    /* of the current result, made on demand */
     const struct omis_value *values;
     const char *error;
     const char **objects; /* NULL: not made */
@@ -72,7 +72,7 @@ void omis_reader_free(struct omis_reader *reader)
     free(reader);
 }
 
-/* ---- where it stands ---- */
+/* ---- the current result ---- */
 
 static bool stand_at(struct omis_reader *reader, const Omis_object_result *result)
 {
@@ -156,7 +156,7 @@ const char *omis_reader_object(struct omis_reader *reader, size_t index)
 
 /* ---- its values ---- */
 
-/* The byte behind every text is a separator of the language, or room that resolving escapes left. */
+/* The byte after every text is a separator of the language, or was freed by resolving escapes. */
 static void end_texts(const struct value *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -17,7 +17,7 @@
 #include "lang/reply.h"
 #include "shm/waits.h"
 
-enum { KEEP_BUFFER_SIZE = 1 << 20 }; /* a larger send buffer is given back when it is empty */
+enum { KEEP_BUFFER_SIZE = 1 << 20 }; /* a larger send buffer is freed when it is empty */
 
 /* ---- the queue of deliveries, and the descriptor that shows it ---- */
 
@@ -70,7 +70,7 @@ struct delivery *session_next(struct session *session)
     return delivery;
 }
 
-/* Whether a pass of omis_handler also waits for room in the kernel's buffer. */
+/* Does a pass of omis_handler also wait for room in the kernel's buffer? */
 static void watch_output(struct session *session)
 {
     bool wanted = session->flushing && session->sent < session->out.len;
@@ -246,7 +246,7 @@ void session_send(struct session *session)
         if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
             break;
         if (put < 0) {
-            /* It may have said why before it went away. */
+            /* It may have sent the reason before. */
             const char *reason = strerrordesc_np(errno);
             session_take_in(session, HANDLER_READ_LIMIT);
             session_lose(session, reason ? reason : "sending failed");
@@ -288,7 +288,7 @@ static void take_reply(struct session *session, uint32_t id, bool last, Omis_rep
     struct pending *pending = find_pending(session, id);
     struct waiter *waiter = session->waiter;
     if (waiter && id != 0 && waiter->id == id && !waiter->reply)
-        /* An empty last frame: the monitor kept back what was only an OK. Whoever waits is told so. */
+        /* An empty last frame: the monitor suppressed a mere OK, which is the answer for a caller that waits. */
         waiter->reply = reply ? reply : local_reply_new(OMIS_OK, NULL);
     else if (reply && pending && !local_reply_unwanted(reply, pending->flags))
         session_queue(session, pending->callback, pending->param, reply);
@@ -301,7 +301,7 @@ static void take_reply(struct session *session, uint32_t id, bool last, Omis_rep
     }
 }
 
-/* The answer to FINALIZE, or the monitor's last word. */
+/* The answer to FINALIZE, or the monitor's last message. */
 static void take_goodbye(struct session *session, struct span text)
 {
     if (session->waiter && session->waiter->id == 0) {
@@ -358,7 +358,7 @@ static void take_frames(struct session *session)
     }
 }
 
-/* One recv. >0: bytes were taken; 0: nothing there, or the connection is lost. */
+/* One recv. >0: bytes were read; 0: nothing there, or the connection is lost. */
 static size_t receive(struct session *session, int flags)
 {
     size_t room;
@@ -397,7 +397,7 @@ void session_take_in(struct session *session, size_t limit)
     }
 }
 
-/* Waits for input, and for room if something is unsent; for ever if timeout_ms is -1. false: nothing happened. */
+/* Waits for input, and for room if something is unsent; timeout_ms -1: no limit. false: nothing happened. */
 static bool wait_for_socket(struct session *session, int timeout_ms)
 {
     bool unsent = session->sent < session->out.len;

@@ -6,7 +6,7 @@
  *     omis.c         the six procedures: locking, the state a call is allowed in
  *     options.c      what omis_init takes out of argv and the environment
  *     connect.c      connecting, greeting and starting the monitor
- *     patience.c     whether a monitor that says nothing may yet answer
+ *     patience.c     may a silent monitor still answer?
  *     timeout.c      the time limit of requests
  *     reader.c       <scry/omis.h>: reading replies
  *     session.c      sending, receiving, the queue, the loss of the connection
@@ -34,21 +34,21 @@
 #include "wire/frame.h"
 
 enum {
-    BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes kept back for OMIS_BUFFER_REQUEST before they are sent anyway */
+    BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
     UNSENT_LIMIT = 4 << 20,            /* bytes the kernel did not take yet; above it, requests wait for the monitor */
-    HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler takes in, so that it always comes back */
+    HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler reads, so that it always returns */
     ANSWER_TIMEOUT_MS = 10000,         /* for WELCOME and GOODBYE, which a living monitor sends at once */
     START_TIMEOUT_MS = 30000,          /* for a monitor being started */
 };
 
-/* A request with a callback that was not answered for the last time. */
+/* A request with a callback that waits for replies. */
 struct pending {
     uint32_t id;
     client_callback_fn *callback;
     void *param;
     Omis_flags flags;
     bool answered;        /* the first reply has come */
-    bool overdue;         /* the callback was told that the time for it is over */
+    bool overdue;         /* the callback got an error: its time was over */
     unsigned timeout_ms;  /* 0: no limit */
     uint64_t deadline_ns; /* for the first reply; 0: none */
     UT_hash_handle hh;
@@ -86,7 +86,7 @@ struct session {
 
     struct buf out; /* frames to send */
     size_t sent;    /* bytes of out that the kernel has taken */
-    bool flushing;  /* out is more than OMIS_BUFFER_REQUEST kept back: send as soon as the kernel takes it */
+    bool flushing;  /* out has more than buffered requests: send as soon as possible */
 
     uint32_t last_id;
     struct pending *pending; /* by id */
@@ -116,35 +116,34 @@ struct client_options {
     bool timeout_given;
 };
 
-/* Takes --omis-... out of argv (both may be NULL). 0 or -EINVAL; argv is then as before. */
+/* Takes --omis-... out of argv (both may be NULL). 0, or -EINVAL with argv unchanged. */
 int client_options_take(struct client_options *ret_options, int *argc, char ***argv, struct err *err);
 
 /* ---- connect.c ---- */
 
-/* Connects and exchanges HELLO and WELCOME, starting the monitor where that is allowed. 0 or -errno: -EPROTO for a
- * refusal or an answer that makes no sense, -ETIMEDOUT for none. *tool_id is in and out. */
+/* Connects and exchanges HELLO and WELCOME; starts the monitor if that is allowed. 0 or -errno: -EPROTO for a refusal
+ * or a wrong answer, -ETIMEDOUT for none. *tool_id is in and out. */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);
 
 /* ---- session.c ---- */
 
-void session_init(struct session *session);                      /* to the closed state, whatever was there before */
+void session_init(struct session *session);                      /* sets the closed state, whatever was there before */
 void session_open(struct session *session, int fd, int tool_id); /* the reader was filled by client_connect */
 void session_close(struct session *session);                     /* frees everything; undelivered replies too */
 
-/* Appends a request's frame to what is to be sent and registers the callback. Returns its id, or 0 when out of memory.
- */
+/* Appends a request's frame to the send buffer and registers the callback. Returns its id; 0: out of memory. */
 uint32_t session_add_request(struct session *session, struct span text, client_callback_fn *callback, void *param,
                              Omis_flags flags, unsigned timeout_ms);
 
-/* Sends what the kernel takes without waiting. A connection that turns out to be lost is handled here. */
+/* Sends what the kernel takes without blocking. Handles the loss of the connection. */
 void session_send(struct session *session);
 
-/* Takes in at most `limit` bytes that have arrived, never waits. */
+/* Reads at most `limit` bytes that have arrived; never blocks. */
 void session_take_in(struct session *session, size_t limit);
 
-/* Sends and receives until the first reply to waiter->id is there, the connection is lost or its deadline is over (the
- * reply says so), or, for id 0, GOODBYE has come or the time is over. */
+/* Sends and receives until the first reply to waiter->id, the loss of the connection, or its deadline (the reply says
+ * so). With id 0, until GOODBYE or the time-out. */
 void session_wait(struct session *session, struct waiter *waiter, int timeout_ms);
 
 /* Waits until no more than UNSENT_LIMIT bytes are unsent, or the deadline (0: none) is over. */
@@ -156,7 +155,7 @@ struct delivery *session_next(struct session *session);
 /* Queues a reply for a callback, or for the error handler (callback NULL). */
 void session_queue(struct session *session, client_callback_fn *callback, void *param, Omis_reply reply);
 
-/* Closes a connection that is of no use any more and tells everyone who waits for something from it. */
+/* Closes a useless connection, and answers everyone who waits for something from it. */
 void session_lose(struct session *session, const char *why);
 
 /* The descriptor of omis_fd, or -1. */
@@ -164,7 +163,7 @@ int session_descriptor(struct session *session);
 
 /* ---- timeout.c ---- */
 
-uint64_t timeout_deadline_ns(unsigned timeout_ms); /* from now on; 0 for 0 */
+uint64_t timeout_deadline_ns(unsigned timeout_ms); /* from now; 0 for 0 */
 int timeout_left_ms(uint64_t deadline_ns);         /* for poll; 0: it is over */
 Omis_reply timeout_reply(const struct session *session, unsigned timeout_ms);
 void timeout_watch(struct session *session, uint64_t deadline_ns); /* omis_fd becomes readable by then */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time limit of requests: what is answered in place of a monitor that does not, and the timer that wakes a tool
- * which sits in its main loop. */
+/* The time limit of requests: the answer in place of a silent monitor, and the timer that wakes a tool in its main
+ * loop. */
 #include "client/session.h"
 
 #include <limits.h>
@@ -33,7 +33,7 @@ Omis_reply timeout_reply(const struct session *session, unsigned timeout_ms)
     return client_reply(OMIS_OS_ERROR, "no answer within %g s; the request may still be carried out", seconds);
 }
 
-/* Arms the timer for session->deadline_ns, or switches it off. Without one the tool is told when it next comes to
+/* Arms the timer for session->deadline_ns, or switches it off. Without a timer the tool gets the answer in its next
  * omis_handler. */
 static void arm(struct session *session)
 {
