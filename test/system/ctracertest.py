@@ -61,7 +61,7 @@ class TracerCase(JobCase):
         return done.stdout.splitlines()
 
     def lines_said(self, text, *words):
-        """The lines in which all these words stand."""
+        """The lines that contain all these words."""
         return [line for line in text.splitlines() if all(word in line for word in words)]
 
 

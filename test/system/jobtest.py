@@ -43,7 +43,7 @@ def trace_process(path):
 
 
 def flush(box, *jobs):
-    """What processes of these jobs (otherwise, of all) have recorded comes to the disk now, and not within a second."""
+    """Flushes the records of these jobs (default: all) to the disk now, not within a second."""
     for path in [path for job in jobs or glob.glob(box.path("jobs", "2*")) for path in traces_of(job)]:
         pid = os.path.basename(path).partition("-")[0]
         box.run(box.scry("omis", "-c", f': node_attach2("localhost") proc_attach3([n_1], {pid}, "") ct_flush([])'))

@@ -54,7 +54,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def can_read_kernel_log():
-    """Whether it tells of this machine's processes by the numbers that they have here."""
+    """Does it name this machine's processes by the numbers that they have here?"""
     try:
         os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
     except OSError:
@@ -196,7 +196,7 @@ open_boxes = []
 
 
 def _abandon_all(sig=None, _frame=None):
-    """When the test itself is ended (its time is over, Ctrl-C): quickly and by force, but nothing is left behind."""
+    """If the test itself is ended (time-out, Ctrl-C): quickly and by force, but completely."""
     for box in list(open_boxes):
         box.abandon()
     if sig:

@@ -208,7 +208,7 @@ class ServiceTest(scrytest.TestCase):
         return self.ask(f': proc_attach3([n_1], {pid}, "")', omis).result()
 
     def wait_for_attached(self, *processes):
-        """Until exactly these are attached: one that is told to have terminated may need a moment to be gone."""
+        """Waits until exactly these are attached: one reported as terminated may need a moment to be gone."""
         scrytest.wait_until(lambda: self.ask(": proc_get_info([], 0)").objects() == list(processes))
 
     def threads(self, process, omis=None):

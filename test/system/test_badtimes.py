@@ -134,7 +134,7 @@ class MonitorDies(ServiceTest):
 
 class MonitorIsStopped(ServiceTest):
     def test_while_it_should_let_go(self):
-        """Nobody waits for it any longer than for an agent's; it goes on to watch when it runs again."""
+        """Threads do not wait longer for it than for an agent's; when it runs again, it watches again."""
         target = self.target()
         self.attach(target)
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
@@ -345,7 +345,7 @@ class OtherTracers(ServiceTest):
         return self.box.run(["gdb", "-nx", "-batch", "-p", str(target.pid), *options])
 
     def test_gdb_with_a_watched_process(self):
-        """gdb comes and goes; with no ptrace service in use nobody notices anybody."""
+        """gdb comes and goes. With no ptrace service in use, neither disturbs the other."""
         target = self.target("puppet", 2)
         process = self.attach(target)
         gone, _ = self.enable("proc_has_terminated([]) : print([1])")
@@ -367,7 +367,7 @@ class OtherTracers(ServiceTest):
         self.triggered(gone)
 
     def test_traced_by_gdb(self):
-        """What needs tracing says who is there; what does not works. When gdb has gone, everything does."""
+        """Services that need tracing name the tracer; the others work. When gdb has gone, all work."""
         target = self.target("puppet", 1)
         gdb = self.box.start(["gdb", "-nx", "-q", "-p", str(target.pid)], stdin=subprocess.PIPE,
                              stderr=subprocess.STDOUT)
@@ -409,7 +409,7 @@ class OtherTracers(ServiceTest):
         target.quit()
 
     def test_our_tracing_refuses_gdb(self):
-        """While a breakpoint is set gdb is told that somebody traces; it does no harm."""
+        """While a breakpoint is set, gdb learns that somebody traces; nothing else happens."""
         target = self.target()
         self.attach(target)
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")

@@ -164,7 +164,7 @@ class Breakpoints(ServiceTest):
         target.quit()
 
     def test_short_threads(self):
-        """Each of many threads that live for one call comes by once."""
+        """Each of many threads that live for one call hits it once."""
         target, process = self.start()
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([$thread])")
         for _ in range(100):
@@ -187,7 +187,7 @@ class Breakpoints(ServiceTest):
         target.quit()
 
     def test_exec_clears(self):
-        """Addresses mean nothing in another program: the tool is told, the new program runs."""
+        """Addresses mean nothing in another program: the tool gets an error, the new program runs."""
         target, process = self.start(2)
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
         target.do("hit 1")
@@ -231,7 +231,7 @@ class Breakpoints(ServiceTest):
         target.do("hit 1")
 
     def test_stop_at_breakpoint(self):
-        """As a debugger does it: the thread stays there, and goes on from there."""
+        """As a debugger does it: the thread stops there, and continues from there."""
         target, process = self.start()
         number, csr = self.enable(f"thread_reached_addr([], {target.hit}) : thread_stop([$proc])")
         target.send("hit 3")
@@ -262,7 +262,7 @@ class Breakpoints(ServiceTest):
 
 
 class Actions(ServiceTest):
-    """What may stand in the action list of a thread that is held at a breakpoint."""
+    """What is allowed in the action list of a thread that is held at a breakpoint."""
 
     def setUp(self):
         super().setUp()
@@ -301,7 +301,7 @@ class Actions(ServiceTest):
         self.finish()
 
     def test_goto(self):
-        """The function is left at once: its return instruction, behind the one that counts, is gone to."""
+        """Leaves the function at once, by jumping to its return instruction after the one that counts."""
         code = bytes(numbers(self.ask(f": proc_read_memory([{self.process}], {self.target_.hit}, 32, 32, 1)").result()))
         number, csr = self.at_hit(f"thread_goto([$thread], {self.target_.hit + code.index(0xc3)})")
         self.assertEqual(self.target_.do("hit 5"), "0")

@@ -133,7 +133,7 @@ class Births(ServiceTest):
         self.ask(f": csr_delete([{csr}])")
 
     def test_initial_thread_of_a_process(self):
-        """First the process is told, then its thread; the parent is the thread that forked."""
+        """The process is reported first, then its thread; the parent is the thread that forked."""
         order = [self.enable("thread_creates_proc([]) : proc_attach([$new_proc])")[0],
                  self.enable("thread_creates_thread([]) : thread_get_info([$new_thread], 9)")[0]]
         creator = self.threads(self.process)[self.target_.pid]
@@ -264,7 +264,7 @@ class Ends(ServiceTest):
         os.waitpid(child, 0)
 
     def test_exec_by_another_thread(self):
-        """Its id becomes the process's; what watches the process goes on."""
+        """The thread gets the process's id; watches of the process continue."""
         gone = self.start(2)
         for watch in ("thread_creates_proc([])", 'thread_has_started_sys_call([], "pwrite64")'):
             number, csr = self.enable(f"{watch} : print([$proc])")

@@ -12,7 +12,7 @@ class Requests(ServiceTest):
         return (event, *self.enable(f"user_event_has_been_raised([{event}]) : {actions}"))
 
     def test_life(self):
-        """Every change of state is told once, to the request it belongs to."""
+        """Every change of state is reported once, to the request it belongs to."""
         event = self.ask(": user_event_create()").result()
         number, csr = self.define(f"user_event_has_been_raised({event}) : print([$par1, $csr])")
         self.ask(f": user_event_raise({event}, [1], 0)")  # still disabled
@@ -220,7 +220,7 @@ class UserEvents(ServiceTest):
         self.ask(f": csr_delete([])")
 
     def test_run_states_that_raise_each_other(self):
-        """Stop on continue, and continue on stop: that ends, too, and the monitor goes on."""
+        """Stop on continue, and continue on stop: this ends, too, and the monitor works on."""
         target = self.target()
         process = self.attach(target)
         self.enable("thread_has_been_stopped([]) : thread_continue([$thread])")

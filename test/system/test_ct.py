@@ -344,7 +344,7 @@ class Events(CalledTest):
         target.quit()
 
     def test_variables_of_a_thread_that_waits(self):
-        """It waits in the agent, whose frames and variables are not those that are meant."""
+        """The thread waits in the agent, whose frames and variables are not shown."""
         target, process = self.start()
         number = self.rule(process, f'ct_function_called([{process}], "walk") : ct_read_variable([$thread], "depth") '
                                     'ct_read_variable([$thread], "agent_hot")')

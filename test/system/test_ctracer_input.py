@@ -55,7 +55,7 @@ class Programs(TracerCase):
         return done.stderr, replay
 
     def test_hooks_of_its_own(self):
-        """A program that defines the hooks gets its calls itself; it is not said to be compiled without."""
+        """A program that defines the hooks gets its calls itself; it is not reported as compiled without."""
         source = self.box.path("work", "own.c")
         with open(source, "w", encoding="ascii") as file:
             file.write("#define HOOK __attribute__((no_instrument_function)) void\n"
@@ -81,7 +81,7 @@ class Programs(TracerCase):
         self.assertEqual(replay.returncode, 1)
 
     def test_without_debug_information(self):
-        """Names, and no values: the remedy is said once."""
+        """Names, but no values: the remedy is printed once."""
         program = self.build("plain", "-g0")
         summary, replay = self.run_calls(program, "--trace", "fn:leaf", "--args", "--locals")
         self.assertEqual(len(self.lines_said(summary, "compile it with -g")), 1, summary)
@@ -89,7 +89,7 @@ class Programs(TracerCase):
         self.assertNotIn("n = ", replay.stdout)
 
     def test_split(self):
-        """-gsplit-dwarf: without the .dwo file its name is told once, and nothing is guessed; with it all is as ever."""
+        """-gsplit-dwarf: without the .dwo file its name is reported once, and nothing is guessed; with it all is normal."""
         program = self.build("split", "-gsplit-dwarf", "-dumpdir", self.box.path("work", ""))
         found = glob.glob(self.box.path("work", "*.dwo"))
         self.assertEqual(len(found), 1)
@@ -105,7 +105,7 @@ class Programs(TracerCase):
         self.assertEqual(replay.stdout.count("leaf(n = "), 6, replay.stdout)
 
     def test_lines_only(self):
-        """-g1: names and places, and no values: the remedy is said once, to those who asked for values."""
+        """-g1: names and places, but no values: the remedy is printed once, if values were requested."""
         for compiler in ("gcc", "clang"):
             with self.subTest(compiler=compiler):
                 if not shutil.which(compiler):
@@ -149,7 +149,7 @@ class Programs(TracerCase):
         return copy
 
     def test_destroyed_debug_information(self):
-        """Nothing of it makes sense any more: the functions' names are the symbol table's, and it is said."""
+        """The debug information makes no sense: functions have the symbol table's names, and a warning says so."""
         program = self.build("whole")
 
         def destroy(content):
@@ -161,7 +161,7 @@ class Programs(TracerCase):
                 self.assertTrue(self.lines_said(summary, "debug information"), summary)
 
     def test_damaged_debug_information(self):
-        """Some bytes of it are others: whatever comes of it, all calls are there."""
+        """Some bytes of it are changed: whatever follows, all calls are there."""
         program = self.build("whole")
         for seed, name in enumerate((".debug_info", ".debug_info", ".debug_info", ".debug_abbrev", ".debug_line", ".debug_str")):
             dice = random.Random(seed)
@@ -219,7 +219,7 @@ class Programs(TracerCase):
 
 
 class Listener:
-    """Somebody else behind a socket that an agent is told to use. `answer` is called with each connection."""
+    """A false monitor behind the agent's socket. `answer` is called with each connection."""
 
     def __init__(self, path, answer, kind=socket.SOCK_SEQPACKET):
         self.socket = socket.socket(socket.AF_UNIX, kind)
@@ -232,7 +232,7 @@ class Listener:
         self.thread.start()
 
     def asked(self):
-        """The hellos, once there is one: it may still lie in the socket when who sent it has gone."""
+        """The hellos, once there is one: it may still lie in the socket when its sender has gone."""
         return wait_until(lambda: self.hellos)
 
     def serve(self):
@@ -262,7 +262,7 @@ class SocketCase(TracerCase):
         self.path = self.box.path("run", "other.sock")
 
     def run_traced(self, path):
-        """A traced program whose agent is told of a socket; no matter what is there, it does what it does."""
+        """Runs a traced program whose agent gets this socket; whatever is there, the program is not disturbed."""
         done = self.box.run([self.box.program(scrytest.built("test", "system", "targets", "traced")), "calls", 3],
                             env={"LD_PRELOAD": self.box.path("lib", "libscry-agent.so"), "SCRY_AGENT_SOCKET": path,
                                  "SCRY_JOB": self.box.path("jobs", "none"), "SCRY_TRACE_WANTED": "1"}, timeout=20)
@@ -331,7 +331,7 @@ class Sockets(SocketCase):
                 self.check_answer(answer)
 
     def check_answer(self, answer):
-        """Whoever answers like that is no monitor: it is asked once, and not told what is wrong."""
+        """A process that answers like this is no monitor: it is asked once, and gets no explanation."""
         listener = Listener(self.path, answer)
         try:
             self.run_traced(self.path)
@@ -367,7 +367,7 @@ class Sockets(SocketCase):
         return struct.pack("<III", magic, version, size or 12 + len(rest)) + rest
 
     def test_agents_of_other_versions(self):
-        """The monitor refuses them in words and goes on."""
+        """The monitor refuses them with a reason and works on."""
         with self.box.omis() as omis:
             self.assertTrue(omis.request(": version()").ok())
             for message, word in ((self.hello(version=VERSION + 1), b"version"), (self.hello(version=0), b"version"),
@@ -497,7 +497,7 @@ class Ends(TracerCase):
 @unittest.skipUnless(os.getuid() == 0, "only root can make a file system")
 class FullDisk(TracerCase):
     def test_full(self):
-        """The disk with the jobs fills up while the program is traced: it goes on, and it is said what is missing."""
+        """The disk with the jobs fills up while the program is traced: it runs on, and the gap is reported."""
         place = self.box.path("jobs")
         if self.box.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "none", place]).returncode:
             self.skipTest("mount(2) is not permitted here")

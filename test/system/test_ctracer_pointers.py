@@ -36,7 +36,7 @@ EVERYTHING = ["--args", "--locals", "--depth", "5"]
 
 class Pointers(TracerCase):
     def check_values(self, pointers):
-        """What can be read is shown, and what cannot is said to be so by its address."""
+        """Readable memory is shown; what cannot be read is shown as invalid, with its address."""
         calls = {}
         for call in self.replayed():
             calls.setdefault(call["function"], []).append(call)

@@ -16,7 +16,7 @@ from test_values import Comparison, parse  # how a printed line is taken apart, 
 
 
 def text(value):
-    """A value of replay --json as it stands in the tree."""
+    """A value of replay --json as in the tree."""
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else value
 
 
@@ -279,7 +279,7 @@ class Values(TracerCase):
         return right, missing
 
     def test_results(self):
-        """Results that the compiler changes behind the exit hook: shown as they become, or not at all."""
+        """Results that the compiler changes after the exit hook: shown as returned, or not at all."""
         for name in ("gcc", "clang-14", "g++", "clang++-14"):
             for level in ("-O0", "-O1", "-O2", "-Os"):
                 with self.subTest(compiler=name, level=level):
@@ -292,7 +292,7 @@ class Values(TracerCase):
                         self.assertEqual(missing, 0)
 
     def check_unusual(self, source, compiler, *options, complete=False):
-        """What was not certain is said to be missing; names stand once in the arguments of a call."""
+        """Uncertain values are shown as missing; names occur once in the arguments of a call."""
         program = self.compile(source, *options, "-w", "-Wno-psabi",
                                *(["-std=c++17"] if source.endswith(".cc") else []), compiler=compiler)
         done = self.scry_run("-q", "--args", "--depth", "1", "--", program)

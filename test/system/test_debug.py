@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody gets who looks for a mistake in scry itself: the log at level debug, and the monitor's state."""
+"""What a person finds who debugs scry itself: the log at level debug, and the monitor's state."""
 
 import os
 import re

@@ -114,7 +114,7 @@ class Ends(EndsCase):
             self.assertIn(process["argv"], [None, [program], [program, "1", "2"]])
 
     def test_long_command_line(self):
-        """Whole if it fits into 16 KB; where a part is missing, that is said."""
+        """Complete if it fits into 16 KB; if a part is missing, that is reported."""
         words = [str(i) * 400 for i in range(10)]
         done = self.scry_run("-q", "sh", "-c", "sleep 0.2; exit 0", *words)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -29,7 +29,7 @@ class Extensions(ServiceTest):
         self.assertEqual(self.ask(": null_box_get([])").objects(), [boxes[1]])
 
     def test_events_that_raise_each_other(self):
-        """They end; the monitor goes on."""
+        """They end; the monitor works on."""
         box = self.ask(": null_box_create()").result()
         number, csr = self.enable(f"null_box_changed([{box}]) : null_box_set([{box}], $number)")
         self.ask(f": null_box_set([{box}], 1)")

@@ -49,7 +49,7 @@ class Held:
         return min(calls for calls, _ in self.counted())
 
     def goes_on(self, count, timeout=100):  # ranks that spin take turns where processors are wanted
-        """The program makes so many more calls."""
+        """Makes the program do so many more calls."""
         before = self.calls()
         wait_until(lambda: self.calls() >= before + count, timeout, lambda: f"stays at {self.counted()}")
 
@@ -60,7 +60,7 @@ class Held:
         return pid
 
     def end(self):
-        """The requests that were run by what was said of them at the end."""
+        """The requests that ran, by what was printed at the end."""
         with open(self.go, "w", encoding="ascii"):
             pass
         self.assertEqual(self.run_.wait(30 * scrytest.SCALE), 0)

@@ -66,7 +66,7 @@ class Home:
             wait_until(lambda name=name, inode=inode: self.inode(name) not in (None, inode), 10, f"{name} is made anew")
 
     def remove_directory(self):
-        """As `rm -rf`, and again where the monitor did not wait long enough and has begun to make files anew."""
+        """Like `rm -rf`, and again if the monitor was too early and has begun to make files again."""
         while os.path.exists(self.runtime):
             shutil.rmtree(self.runtime, ignore_errors=True)
 
@@ -76,7 +76,7 @@ class Home:
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def other_job(self):
-        """A job of somebody who comes now; its calls are recorded."""
+        """A job that starts now; its calls are recorded."""
         done = self.scry_run("--trace", "--", target(), "calls", 3)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("calls leaf", done.stdout)
@@ -104,7 +104,7 @@ class Home:
         self.end()
 
     def test_removed(self):
-        """The monitor makes the directory anew; who comes later is served by it."""
+        """The monitor makes the directory again, and serves later tools."""
         self.remove_directory()
         wait_until(lambda: self.inode("monitor.sock"), 10, "the monitor serves the new directory")
         self.tool()
@@ -114,7 +114,7 @@ class Home:
         self.end()
 
     def test_taken(self):
-        """Another monitor was quicker: the first goes on with its job, and takes nothing away from the other."""
+        """Another monitor was faster: the first goes on with its job, and disturbs nothing of the other."""
         with self.box.pause("home.look") as pause:
             self.remove_directory()
             self.assertEqual(pause.reached(), self.monitor)
@@ -152,7 +152,7 @@ class InMemory(Home, JobCase):
         self.end()
 
     def test_again_and_again(self):
-        """A tool comes each time before anybody had time to notice."""
+        """A tool comes each time before anybody could notice."""
         for _ in range(6):
             for name in ("monitor.sock", "monitor.pid", "starter.lock"):
                 with contextlib.suppress(FileNotFoundError):  # it may not have been made anew yet
@@ -171,7 +171,7 @@ class InMemory(Home, JobCase):
         self.end()
 
     def test_replaced(self):
-        """Somebody else makes the directory anew and starts a job at once: whoever serves it, both jobs go well."""
+        """Somebody else makes the directory again and starts a job at once: whoever serves it, both jobs succeed."""
         self.remove_directory()
         os.makedirs(self.runtime, 0o700, exist_ok=True)
         self.other_job()
@@ -181,7 +181,7 @@ class InMemory(Home, JobCase):
         self.end()
 
     def test_gone_for_a_while(self):
-        """Nobody can make the directory: the job goes on; as soon as it is possible, the monitor is found again."""
+        """Nobody can make the directory: the job goes on. When it becomes possible, the monitor is found again."""
         with self.box.pause("home.look") as pause:
             self.remove_directory()
             pause.reached()
@@ -196,7 +196,7 @@ class InMemory(Home, JobCase):
         self.end_job()
 
     def test_idle(self):
-        """A monitor that nobody needs any more makes nothing anew."""
+        """A monitor that nobody needs makes nothing again."""
         with open(self.go, "w", encoding="ascii"):
             pass
         self.assertEqual(self.run_.wait(30 * scrytest.SCALE), 0)

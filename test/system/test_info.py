@@ -140,7 +140,7 @@ class Processes(ServiceTest):
         self.assertEqual(values[9], self.target_.pid)
 
     def test_loader_info(self):
-        """Against what dl_iterate_phdr tells the program."""
+        """Compares with what dl_iterate_phdr reports to the program."""
         segments = {}
         for entry in self.target_.do("modules").split():
             path, address, file_size, memory_size, flags = entry.split("|")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of jobs: following process trees, `scry report`, `scry ps`, `scry top --once`, their schemas."""
+"""Reports about jobs: following process trees, `scry report`, `scry ps`, `scry top --once`, their schemas."""
 
 import json
 import os

@@ -16,7 +16,7 @@ HELLO, WELCOME, REQUEST, REPLY, ERROR, FINALIZE, GOODBYE = range(1, 8)
 
 
 class Raw:
-    """A connection that says what it likes."""
+    """A connection that sends anything."""
 
     def __init__(self, box, hello=True, another=False):
         """another: by a process of its own, as the monitor sees it."""
@@ -168,7 +168,7 @@ class Input(ServiceTest):
         self.alive()
 
     def test_too_long(self):
-        """More than 64 MB: skipped, told, and the connection goes on."""
+        """More than 64 MB: skipped with an error, and the connection goes on."""
         raw = self.raw()
         length = (64 << 20) + 1
         raw.socket.sendall(struct.pack("<IBBHI", length, REQUEST, 0, 0, 5))
@@ -232,7 +232,7 @@ class Input(ServiceTest):
         connections = []
 
         def connect(another):
-            """Until it is told why not."""
+            """Waits for the refusal."""
             while len(connections) < 200:
                 raw = Raw(self.box, hello=False, another=another)
                 connections.append(raw)

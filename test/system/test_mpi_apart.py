@@ -27,14 +27,14 @@ class Apart(mpitest.MpiCase):
         return done.stdout if status == 0 else done.stderr
 
     def test_merged(self):
-        """One communicator, whichever group a rank comes from."""
+        """One communicator, whatever group a rank comes from."""
         job = self.run_part(4, "merged")
         comms = [comm for comm in self.mpi_report(job)["communicators"] if comm["name"] == "merged"]
         self.assertEqual([(comm["size"], comm["seen_by"], comm["collectives"]) for comm in comms], [(4, 4, 2)])  # the barrier, and freeing it
         self.assertEqual(len(re.findall(r"(?m)^  merged ", self.shown("report", job))), 1)
 
     def test_persistent(self):
-        """What they send and receive stands with the call that starts them."""
+        """What they send and receive belongs to the call that starts them."""
         job = self.run_part(2, "persistent")
         rows = {row["name"]: row for row in self.mpi_report(job)["calls"]}
         self.assertEqual([rows["MPI_Startall"][name] for name in ("bytes", "sent_bytes", "received_bytes")],
@@ -57,7 +57,7 @@ class Apart(mpitest.MpiCase):
                          r"\n  counting began anew on 2 ranks \(MPI_Pcontrol\(2\), or a tool\), [\d.]+ \w+ after MPI_Init: ")
 
     def test_off(self):
-        """How long nothing was counted is said; of others, nothing."""
+        """The time without counting is reported, only where there was one."""
         mpi = self.mpi_report(self.run_part(2, "off"))
         for rank in mpi["ranks"]:
             self.assertGreaterEqual(rank["paused_ns"], 50_000_000)
@@ -185,7 +185,7 @@ class Apart(mpitest.MpiCase):
         self.assertNotIn("by rank", text)
 
     def test_not_traced(self):
-        """What to do about it is said."""
+        """The remedy is printed."""
         job = self.run_part(2, "merged")
         self.assertIn("for its MPI calls, run it with `scry run --mpi trace`", self.shown("replay", job, status=1))
 

@@ -146,7 +146,7 @@ class Events(EachMpiTest):
         self.assertGreater(seconds, SLOWEST if waits else SHARE_OF_TIME * own)
 
     def test_performance_analysis(self):
-        """5.3.1 as printed: the lists run in the monitor, and a reply tells of each."""
+        """5.3.1 as printed: the lists run in the monitor, and each run has a reply."""
         tokens = self.start(3)
         counter = self.ask(": pa_counter_create()").result()
         timer = self.ask(": pa_timer_create()").result()
@@ -408,7 +408,7 @@ class Events(EachMpiTest):
         self.assertEqual((counted[0]["sends"], counted[0]["barriers"]), (ROUNDS, 3))
 
     def test_the_monitor_dies(self):
-        """The calls go on, and nobody is told of them any more."""
+        """The calls go on, and are no longer reported."""
         self.start(2)
         number, _ = self.define_enabled('thread_has_started_lib_call([], "MPI_Send,MPI_Recv") : print([$call])')
         with open(self.go, "w", encoding="ascii"):

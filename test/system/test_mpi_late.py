@@ -133,7 +133,7 @@ class Late(EachMpiTest):
         return len(rows) == len(tokens) and all(row["state"] == "running" for row in rows) and rows
 
     def test_inside_of_mpi(self):
-        """A rank that waits in MPI all the time is left alone, and goes on; when it is out of it, it is not."""
+        """A rank that waits in MPI is not touched, and goes on; once it leaves MPI, it is loaded."""
         tokens, (zero, one), outs = self.messengers()
         self.tell(zero, "recv 1 5")
         receiver = self.pid_of_rank(tokens, 0)

@@ -23,7 +23,7 @@ def printed(reply, action=1):
 
 
 class Rank:
-    """One process: what it is told to do, and what it said."""
+    """One process: its commands, and what it prints."""
 
     def __init__(self, case, folder, number, row):
         self.case, self.number, self.row = case, number, row
@@ -628,7 +628,7 @@ class Changes(Messages):
         self.finish()
 
     def test_who_makes_no_call(self):
-        """Then nothing is done, and that is said."""
+        """Nothing is done, and the answer says so."""
         zero, one = self.launch(2)
         one.do("send 0 5 10 1")
         (first,) = self.tokens(zero)
@@ -657,7 +657,7 @@ class Conversions(Messages):
         self.one.do("recv 0 8")
 
     def tagged(self, *tokens):
-        """Which of the messages the list stands for: those that have the tag afterwards."""
+        """The messages that the list stands for: those that have the tag afterwards."""
         self.number = getattr(self, "number", 0) + 1
         self.ask(f": message_tag([{', '.join(tokens)}], {self.number})")
         return [row[0] for rank in self.ranks for row in self.info(rank, TOKEN | TAG) if row[1] == str(self.number)]
@@ -691,7 +691,7 @@ class Conversions(Messages):
         self.finish()
 
     def test_events(self):
-        """An event on queues names nodes, processes, or messages; what it tells is converted in its actions."""
+        """An event on queues names nodes, processes, or messages; its actions convert what it reports."""
         zero, (first, *_), _ = self.zero, *self.inside
         numbers = [self.enable(f"message_queue_has_been_extended([{name}]): proc_get_info([$msg], 0) "
                                "message_queue_get_info([$msg], 0) print([$queue, $proc])")[0]
@@ -769,11 +769,11 @@ class Conversions(Messages):
 
 
 class Spawning(Messages):
-    """thread_creates_proc of MPI_Comm_spawn: the launcher starts the processes, but who has asked for them?"""
+    """thread_creates_proc of MPI_Comm_spawn: the launcher starts the processes, but which rank asked for them?"""
     setting = None
 
     @mpitest.both
-    def test_who_has_created_whom(self):
+    def test_who_created_whom(self):
         ranks = self.launch(2)
         number, csr = self.define("thread_creates_proc([]): proc_attach([$new_proc]) proc_get_info([$new_proc], 512) "
                                   "print([$new_proc, $proc, $thread])")

@@ -135,7 +135,7 @@ class Programs(mpitest.MpiCase):
         self.assertEqual([(rank["rank"], rank["world"]) for rank in self.mpi_report()["ranks"]], [(0, 0), (0, 1)])
 
     def test_own_tool(self):
-        """A person's tool by the profiling interface goes on counting, and each call is counted once here, too."""
+        """A tool of the user's, by the profiling interface, counts as before, and each call counts once here, too."""
         tool = self.target("tool.c", "-shared", "-fPIC")
         # (scry itself has the tool in its environment as well, which a sanitized one would not like)
         lenient = f"{self.box.env.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
@@ -264,7 +264,7 @@ class Ends(mpitest.MpiCase):
         self.check_first(1, "was killed by SIGKILL", text)
 
     def check_first(self, rank, words, text):
-        """The one that began it stands out, in the report, and in what scry why says of the job."""
+        """The one that began it stands out, in the report and in scry why."""
         line = rf"(?m)^ *rank {rank} {words}(, the first of \d ranks that ended without MPI_Finalize)?$"
         self.assertRegex(text, line)
         self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, line)

@@ -111,7 +111,7 @@ class Report(scrytest.TestCase):
         self.assertLess(len(text.splitlines()), 200)
 
     def test_damaged(self):
-        """A file that is cut is said, and the other ranks are reported."""
+        """A truncated file is reported, and so are the other ranks."""
         path = self.make(2, 2, 10)
         node = os.path.join(path, "stats", "node0")
         with open(os.path.join(node, "1001-0.json"), "r+b") as file:

@@ -314,7 +314,7 @@ class Services(RanksTest):
         self.assertGreater(communicated, files[0]["threads"][0]["now"]["age_ns"])
 
     def test_monitor_killed(self):
-        """Another monitor goes on with what the first one left, and loses nothing."""
+        """Another monitor continues with what the first one left, and loses nothing."""
         process, ranks, release = self.blocked()
         monitor = self.box.monitor_pid()
         os.kill(monitor, signal.SIGKILL)
@@ -330,7 +330,7 @@ class Services(RanksTest):
         for stats in files.values():
             self.assertEqual((stats["state"], calls_of(stats)["MPI_Sendrecv"]["count"]), ("ended", MESSAGES))
 
-    def test_directory_made_anew(self):
+    def test_directory_made_again(self):
         """Ranks of a job whose directory was removed are not those of the next one that has it."""
         process, ranks, release = self.blocked()
         self.ask(f': mpi_flush("{self.jobdir}")')  # it is written every few seconds, too, if there is more
@@ -351,7 +351,7 @@ class Services(RanksTest):
         self.assertEqual({rank: stats["pid"] for rank, stats in self.written().items()}, pids)
 
     def test_reset(self):
-        """Each thread begins anew with its next call: what ranks 0 and 2 wait in now is not counted any more."""
+        """Each thread starts again with its next call: the current waits of ranks 0 and 2 are not counted."""
         process, ranks, release = self.blocked()
         tokens = ", ".join(row["token"] for row in ranks.values())
         self.ask(f": mpi_reset([{tokens}])")

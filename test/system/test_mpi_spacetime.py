@@ -188,7 +188,7 @@ class Late(Traced):
 
 
 class Family(Traced):
-    """Programs that start others: whose communicators are which, nobody is told."""
+    """Programs that start others: nobody says which of their communicators are the same."""
 
     @mpitest.only("openmpi")
     def test_spawned(self):
@@ -377,7 +377,7 @@ class Switched(Traced):
 
 class Nothing(scrytest.TestCase):
     def test_no_mpi(self):
-        """A job without MPI has no such picture, and it is said what to do."""
+        """A job without MPI has no such picture, and the error says what to do."""
         self.assertEqual(self.box.run(self.box.scry("run", "-q", "--", "true")).returncode, 0)
         for form in ("spacetime", "messages"):
             target = self.box.path("work", "none")

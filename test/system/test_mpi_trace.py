@@ -146,7 +146,7 @@ class Trace(mpitest.MpiCase):
         self.assertEqual([message for message in self.messages(self.traces()[0]) if message[0] == "sent"], [])
 
     def test_jump(self):
-        """Calls left by longjmp are ended, as those of functions are, and the next ones stand where they should."""
+        """Calls left by longjmp are ended, like functions, and the next ones have the right depth."""
         for hooks in (False, True):
             shutil.rmtree(self.box.path("work", "job"), ignore_errors=True)
             self.traced(1, "jump", hooks=hooks)
@@ -255,7 +255,7 @@ class Trace(mpitest.MpiCase):
         self.assertTrue({"MPI_Sendrecv(", "MPI_Barrier(", "MPI_Finalize("} <= found, found)
 
     def test_calls_left_out(self):
-        """By --min-time, --rate and --max-depth: no message is, and nothing is said to be missing."""
+        """Neither --min-time, --rate nor --max-depth leaves out messages, and nothing is reported as missing."""
         for options in (["--min-time", "1s"], ["--rate", "5"], ["--max-depth", "1"]):
             done = self.job(2, self.target("ending.c"), options=["--mpi", "trace", *options])
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -268,7 +268,7 @@ class Trace(mpitest.MpiCase):
             self.assertEqual("but those of MPI that have messages are not" in text, options[0] == "--min-time")
 
     def test_killed_monitor(self):
-        """The next one goes on with the values of calls that come, and knows the names of those that came."""
+        """The next monitor records the values of later calls, and knows the names of earlier ones."""
         job, _ = self.waiting("--mpi", "trace")
         self.box.stop_monitor(signal.SIGKILL)
         scrytest.wait_until(self.box.monitor_pid, 20, "scry run starts the next one")

@@ -156,7 +156,7 @@ class Why(mpitest.MpiCase):
                                r"tag 1 on MPI_COMM_SELF, at main \(stuck.c:\d+\)")
 
     def test_lock(self):
-        """Who wants a lock waits for who holds it, not for the target, which may itself be among those who want it."""
+        """Who wants a lock waits for its holder, not for the target, which may itself want it."""
         answer, status, _ = self.stuck("lock", self.only("straggler", [0], [1, 2], "which sleeps"))
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((finding["ranks"], finding["victims"], status), ([0], [1, 2], 0))
@@ -190,7 +190,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"MPI_Win_wait on .*; waits for rank 2 to call MPI_Win_complete, at epochs ")
 
     def test_stopped(self):
-        """What it waits for lies there, and as soon as it goes on it takes it: no deadlock."""
+        """Its message has arrived, and is received as soon as the rank goes on: no deadlock."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "answer", stdout=subprocess.DEVNULL)
         path, answers = self.box.path("work", "job"), []
 
@@ -238,13 +238,13 @@ class Why(mpitest.MpiCase):
         self.end(job)
 
     def test_without_the_monitor(self):
-        """What it saw last is answered from the record: also who polls, and for whom."""
+        """The record answers with what was seen last: also who polls, and for whom."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "test", stdout=subprocess.DEVNULL)
         path, answers = self.box.path("work", "job"), []
         polls = self.only("polls", [0, 1], [2])
 
         def seen():
-            """And the monitor, stopped then, has not written anew what it writes now and then."""
+            """And the monitor, stopped then, has not written its periodic record again."""
             answers.append(self.why(path)[0])
             if not polls(answers[-1]):
                 return False
@@ -471,7 +471,7 @@ class Why(mpitest.MpiCase):
         self.assertIn("sleeps", text)
 
     def test_without_counting(self):
-        """Nothing is known of calls then; that is said, and what each thread is blocked in."""
+        """Then nothing is known of calls: a note says so, and shows what blocks each thread."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", options=["--mpi", "off"],
                              stdout=subprocess.DEVNULL)
         path, answers = self.box.path("work", "job"), []
@@ -488,7 +488,7 @@ class Why(mpitest.MpiCase):
         self.end(job)
 
     def test_stall(self):
-        """Without being asked: a record of who waits for whom, and a warning."""
+        """By default: a record of who waits for whom, and a warning."""
         path = self.box.path("work", "job")
         job = self.start_job(4, example("mpi_deadlock", self.mpi), options=["--mpi-stall", "1", "--sample", "0.1"], stdout=subprocess.DEVNULL)
         spool = os.path.join(path, "spool", "records.jsonl")

@@ -69,7 +69,7 @@ class Places(TracerCase):
         return program, [tuple(line.split()) for line in done.stdout.splitlines()]
 
     def check(self, name, *options, compiler="gcc", arguments=()):
-        """The program says itself from which line each call comes."""
+        """The program itself prints from which line each call comes."""
         program, said = self.run_program(PROGRAM, name, *MACROS, *options, compiler=compiler, arguments=arguments)
         calls = [call for call in self.replayed() if call["function"].partition("(")[0] not in ("main", "compare")]
         calls.sort(key=lambda call: call["start_seconds"])

@@ -104,7 +104,7 @@ class Registers(ServiceTest):
         self.check({})
 
     def test_goto(self):
-        """Out of the loop by setting the program counter behind its jump."""
+        """Leaves the loop by setting the program counter after its jump."""
         self.ask(f": thread_goto([{self.process}], {self.target_.loop_jump + 2})")
         found = self.target_.introduction()
         self.assertEqual(found, {name: value for name, value in self.expected.items() if name in found})
@@ -144,7 +144,7 @@ class Calls(ServiceTest):
         target.quit()
 
     def test_in_a_system_call(self):
-        """The program waits in read(); the call is made, and read() goes on waiting."""
+        """The program waits in read(); the function is called, and read() waits on."""
         puppet = self.target()
         process = self.attach(puppet)
         for i in range(5):

@@ -39,7 +39,7 @@ class TraceCase(JobCase):
 
 class Replay(TraceCase):
     def test_tree(self):
-        """Two calls of leaf stand inside each work, one line each; work has two lines."""
+        """Two calls of leaf are inside each work, one line each; work has two lines."""
         self.trace("calls", 3)
         lines = self.replay().splitlines()
         self.assertRegex(lines[0], r"^process \d+  /.*traced  on \S+$")
@@ -99,7 +99,7 @@ class Replay(TraceCase):
         self.assertIn("-finstrument-functions", done.stderr)
 
     def test_nothing_to_record(self):
-        """Where there was no program to compile with hooks, nobody is told to do so."""
+        """If there was no program to compile with hooks, nobody is told to do so."""
         script = self.box.path("work", "script")
         with open(script, "w", encoding="ascii") as file:
             file.write("#!/bin/sh\nexit 3\n")
@@ -338,7 +338,7 @@ class Report(TraceCase):
                       "1 ns are left out (--min-time); calls more than 5 deep are left out (--max-depth)", text)
 
     def in_nested(self):
-        """A job with a call open that is in the trace, name and all: its scry run, and the pipe by which it goes on."""
+        """A job with an open call in the trace, with its name; its scry run, and the pipe that continues it."""
         read, write = os.pipe()
         job = self.box.start(self.box.scry("run", "-q", "--", target(), "nested"), stdin=read)
         os.close(read)
@@ -398,7 +398,7 @@ class Report(TraceCase):
             return "\tstep\t" in file.read()
 
     def one_each(self, said, nested_ns):
-        """Each call that was made stands once in replay and in all exports, with its whole time and what it called."""
+        """Each call occurs once in replay and in all exports, with its whole time and its callees."""
         calls = self.objects()
         self.assertEqual({(call["how"], call["beginning_recorded"]) for call in calls}, {("returned", True)})
         self.assertEqual(collections.Counter(call["function"] for call in calls), said)

@@ -16,7 +16,7 @@ class Remove(JobCase):
         return [job["id"] for job in json.loads(self.scry("ps", "--all", "--json").stdout)["jobs"]][::-1]
 
     def ended(self, name, age_seconds=0, size=0):
-        """A job that ended so long ago, with so many bytes more in its directory. Its id."""
+        """A job that ended this long ago, with this many extra bytes in its directory. Returns its id."""
         before = set(self.jobs())
         self.assertEqual(self.scry_run("-q", "--name", name, "true").returncode, 0)
         job, = set(self.jobs()) - before
@@ -139,7 +139,7 @@ class Remove(JobCase):
         self.assertRegex(said, r"(?m)^1 job takes 2\.\d MB of the disk: scry rm --older-than 30d$")
 
     def test_setting(self):
-        """scry run removes old jobs if it is told to, and the job that has just ended never."""
+        """scry run removes old jobs if that is set, and never the job that has just ended."""
         old, young = self.ended("old", 40 * 86400), self.ended("young")
         self.scry_run("-q", "--name", "none", "true")
         self.assertEqual(self.jobs()[:2], [old, young])

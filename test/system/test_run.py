@@ -350,7 +350,7 @@ while signal.sigwait({40, 41}) == 40:
 print(count)
 """
 
-    def test_group_is_told_once(self):
+    def test_group_gets_signal_once(self):
         """What is sent to the process group has reached the command; what is sent to scry run, has not."""
         for apart in (False, True):
             leave = "import os; os.setpgid(0, 0)\n" if apart else ""
@@ -380,7 +380,7 @@ while True:
         return run
 
     def check_said(self, run, send, number):
-        """Sent to scry run or to its group, it comes to the command, and comes once."""
+        """Sent to scry run or to its group, it reaches the command, and only once."""
         send(run.pid, number)
         said = [run.stdout.readline()] if send is os.killpg else []  # a second one can be told when the first is taken
         os.kill(run.pid, self.END)
@@ -402,7 +402,7 @@ while True:
         self.end_saying(run)
 
     def test_group_stopped_and_scry_run_continued(self):
-        """What tells whether the group had a signal is stopped, too, then."""
+        """The witness of signals to the group is stopped, too."""
         run = self.start_saying()
         os.killpg(run.pid, signal.SIGSTOP)
         for pid in (run.pid, *children(run.pid)):

@@ -47,7 +47,7 @@ class FaultCase(JobCase):
 
     @contextlib.contextmanager
     def silent_monitor(self):
-        """Instead of a monitor somebody listens who never says a word."""
+        """A process that listens in place of a monitor and never answers."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(self.box.path("run", "monitor.sock"))
             listener.listen(100)
@@ -60,7 +60,7 @@ class FaultCase(JobCase):
         return self.box.path("work", "stop")
 
     def waiter(self, status=5):
-        """A command that ends when told so."""
+        """A command that ends on request."""
         return ["sh", "-c", f"echo ready; while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; echo over; exit {status}"]
 
     def stop_it(self):
@@ -75,7 +75,7 @@ class FaultCase(JobCase):
 
 class Deaths(FaultCase):
     def test_scry_run_killed(self):
-        """kill -9 of scry run: the job goes on to its end, and is shown as what it is: unwatched, then lost."""
+        """kill -9 of scry run: the job runs to its end, and is listed as unwatched, then lost."""
         run = self.start_run("-q", *self.waiter())
         self.assertEqual(run.stdout.readline(), "ready\n")
         command = children(run.pid)[0]
@@ -161,7 +161,7 @@ class Deaths(FaultCase):
                                                         f"stopped: `kill -CONT {monitor}` lets it go on$")
 
     def test_monitor_killed(self):
-        """kill -9 of the monitor: another one is started, goes on following, and the gap is recorded."""
+        """kill -9 of the monitor: another one is started and follows the job, and the gap is recorded."""
         run = self.start_run("-q", "--sample", "0.05", "sh", "-c", f"sleep 0.3; sleep 100 & echo $!; "
                              f"while ! [ -e {self.stop_file()} ]; do sleep 0.02; done; kill $!; wait; exit 5")
         long = int(run.stdout.readline())
@@ -205,7 +205,7 @@ class Wanting(FaultCase):
     """Something that is needed is not there."""
 
     def test_few_open_files(self):
-        """However few are allowed, the command runs; what cannot be is said."""
+        """However few are allowed, the command runs, and what is missing is reported."""
         seen = set()
         for count in (4, 7, 10, 11, 12, 13, 14, 16, 31, 32):
             for options in ((), ("--mpi", "off", "--trace", "off")):
@@ -253,7 +253,7 @@ class Wanting(FaultCase):
             self.assertLessEqual(len(done.stderr.splitlines()), 1)
 
     def test_job_of_exec(self):
-        """The program runs, and it is said that nobody watches it."""
+        """The program runs, and a line says that nobody watches it."""
         done = self.box.run(self.box.scry("exec", "sh", "-c", "echo ran"), env={"SCRY_JOB": "/nonexistent/job"})
         self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
         self.assertIn("the program runs untraced: there is no job /nonexistent/job (SCRY_JOB)", done.stderr)
@@ -262,7 +262,7 @@ class Wanting(FaultCase):
 class FullDisk(FaultCase):
     @staticmethod
     def until_stopped(most):
-        """A script that goes on until the records, of which so many bytes are let be, become no more."""
+        """A script that runs until the records, limited to this many bytes, stop growing."""
         return (f"before=0; while sleep 0.5; now=$(wc -c <$SCRY_JOB/spool/records.jsonl); "
                 f"[ $now -lt {most // 2} ] || [ $now != $before ]; do before=$now; done")
 
@@ -348,7 +348,7 @@ class FullDisk(FaultCase):
         self.assertIn("recording stopped", done.stderr)
 
     def test_unwritable_quietly(self):
-        """That nothing is recorded is said even if nothing else is."""
+        """That nothing is recorded is printed even if nothing else is."""
         done = self.box.run(self.box.scry("run", "-q", "sh", "-c", "exit 4"), env={"SCRY_STATE_DIR": "/proc/nowhere"})
         self.assertEqual(done.returncode, 4)
         self.assertRegex(done.stderr, r"\Ascry: job \S+ is not recorded: .*/proc/nowhere.*\n\Z")
@@ -374,7 +374,7 @@ class HangingDisk(FaultCase):
         return run, pause.reached()
 
     def test_signals_reach_the_command(self):
-        """The job ends when it is told to, scry run soon after; what it has recorded comes when the disk goes on."""
+        """The job ends on request, scry run soon after; its records are written when the disk works again."""
         pause = self.box.pause("scribe.before-write")
         run, writer = self.start(pause)
         os.kill(run.pid, signal.SIGTERM)
@@ -390,7 +390,7 @@ class HangingDisk(FaultCase):
         self.assertIn("disk_hangs", [warning["kind"] for warning in report["warnings"]])
 
     def test_in_time(self):
-        """One that goes on before the end leaves no trace."""
+        """A disk that works again before the end leaves no trace."""
         pause = self.box.pause("scribe.before-write")
         run, _ = self.start(pause)
         pause.__exit__(None, None, None)
@@ -426,7 +426,7 @@ class Crashes(FaultCase):
         self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGABRT))
 
     def test_advice_once(self):
-        """What would give backtraces is said once, however many crash."""
+        """How to get backtraces is printed once, however many processes crash."""
         crash = f"{scrytest.example('crash')} abort main 1"
         done = self.box.run(self.box.scry("run", "sh", "-c", f"ulimit -c 0; {crash} & {crash} & wait"))
         self.assertEqual(len(self.report()["crashes"]), 2)
@@ -473,7 +473,7 @@ class Crashes(FaultCase):
         self.assertEqual((done.returncode, done.stdout), (143, "1\n2\n3\n"))
 
     def test_crash_stack_takes_privileges(self):
-        """Linux gives traced programs none, setuid, setgid or capabilities: it is said, once."""
+        """Linux gives traced programs none, setuid, setgid or capabilities: one warning says so."""
         user = scrytest.Sandbox.ordinary_user()
         if not user:
             self.skipTest("needs root, to make such programs")

@@ -137,7 +137,7 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.expect(r"\ninner> ")
 
     def stop_and_go(self, script, stopped="Stopped"):
-        """The command stops itself; the shell's prompt comes, `fg` goes on, `bg` too."""
+        """The command stops itself; the shell prints its prompt, and `fg` and `bg` continue it."""
         for go in ("fg", "bg; wait %1"):
             self.terminal.run(f"scry run -q {script}")
             self.terminal.expect(rf"{stopped}.*scry run")
@@ -362,7 +362,7 @@ class TerminalCloses(scrytest.TestCase):
     def test_job_ends(self):
         self.assertEqual(self.close("echo started >said; sleep 1000"), ("started\n", 128 + signal.SIGHUP))
 
-    def test_job_is_told(self):
+    def test_job_gets_hangup(self):
         said, status = self.close("trap 'echo HUP >>said; exit 5' HUP; echo started >said; "
                                   "while :; do sleep 0.01; done")
         self.assertEqual((said, status), ("started\nHUP\n", 5))
@@ -383,7 +383,7 @@ class Tools(scrytest.TestCase):
         return terminal
 
     def test_pager(self):
-        """scry replay goes through a pager on a terminal, and is told when the person has seen enough."""
+        """scry replay uses a pager on a terminal, and notices when the person has seen enough."""
         terminal = self.terminal()
 
         def shown(command):
@@ -473,7 +473,7 @@ class Tools(scrytest.TestCase):
         self.assertRegex(picture, rf" {made} +step")
 
     def test_top_finds_a_monitor_that_comes_later(self):
-        """It may be looked at before scry run has a monitor, or while that is started anew."""
+        """It may be read before scry run has a monitor, or while that is started again."""
         target = scrytest.built("test", "system", "targets", "traced")
         run = self.box.start(self.box.scry("run", "-q", "--", target, "step"), stdin=subprocess.PIPE)
         once = self.box.scry("top", "--once", "--json", "@last")

@@ -152,7 +152,7 @@ class Scope(ServiceTest):
         self.assertEqual(self.target_.line(), "1")
 
     def test_continue_by_another_tool(self):
-        """Stopping is one switch, whoever turns it, and everybody is told."""
+        """Stopping is one switch, whoever turns it, and everybody gets the report."""
         self.attach_both()
         stopped, _ = self.enable("proc_has_been_stopped([]) : print([$proc])")
         continued, _ = self.enable("proc_has_been_continued([]) : print([$proc])")

@@ -63,7 +63,7 @@ class Steps(ServiceTest):
         self.assertEqual(self.target_.line(), "6")
 
     def test_breakpoint_while_stepping(self):
-        """Both events are raised where both are meant."""
+        """Both events are raised where both match."""
         names = self.target_.names
         inner, _ = self.enable(f"thread_reached_addr([], {names['recurse']}) : print([1])")
         found = self.walk("thread_executed_insn", 2, 200)
@@ -82,7 +82,7 @@ class Steps(ServiceTest):
         self.omis.quiet(inner, 0)
 
     def test_both_kinds(self):
-        """Also of two tools; each goes on when the other's request ends, and begins again."""
+        """Also with two tools; each continues when the other's request ends, and steps again."""
         names, other, action = self.target_.names, self.tool(), "thread_read_int_regs([$thread], 16, 1)"
         self.attach(self.target_, other)
         self.target_.send("1")

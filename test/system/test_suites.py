@@ -80,7 +80,7 @@ class Suites(JobCase):
         return text
 
     def outcomes(self, name, tree, tests, level=None):
-        """{test: what it said}, without scry if there is no level."""
+        """{test: its output}, without scry if there is no level."""
         out, job = self.box.path("work", "out"), self.box.path("work", "job")
         shutil.rmtree(out, ignore_errors=True)
         os.mkdir(out)

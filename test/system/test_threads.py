@@ -193,7 +193,7 @@ class RunStates(ServiceTest):
         self.assertEqual(set(found), {f"1,[{token}]" for token in self.workers[1:]})
         self.omis.quiet(number, 0)
 
-    def test_thread_detach_is_told(self):
+    def test_thread_detach_is_reported(self):
         """7.3.1: to the requests that watched it."""
         hit = self.target_.hit
         concerned = [self.enable(f"thread_reached_addr({objects}, {hit}) : print([$thread])")[0]

@@ -67,7 +67,7 @@ class Flags(ServiceTest):
                 self.c.ask(f": csr_{service}([{csr}])")
             self.assertEqual(self.c.statuses(number), expected)
 
-    def test_errors_of_enabling_are_told(self):
+    def test_errors_of_enabling_are_reported(self):
         """Also with OMIS_DONT_RETURN_EN_DIS."""
         target = self.target()
         process = self.c.ask(f': node_attach2("localhost") proc_attach3([n_1], {target.pid}, "")')[2][0][2]
@@ -113,7 +113,7 @@ class Flags(ServiceTest):
 
 class Distributed(ServiceTest):
     def test_of_a_tool_that_is_not_there(self):
-        """An id that was never given, or whose tool has ended: said in words, and nothing else happens."""
+        """An id that was never given, or whose tool has ended: refused with a reason, and nothing else happens."""
         ended = Flagged(self.box)
         ended.process.stdin.close()
         self.assertEqual(ended.process.wait(timeout=20 * scrytest.SCALE), 0)
@@ -126,7 +126,7 @@ class Distributed(ServiceTest):
                              "0 (tool_id of omis_init)\n")
 
     def test_two_processes_are_one_tool(self):
-        """7.1.3: they share the scope; their requests are answered to who sent them."""
+        """7.1.3: they share the scope; each gets the answers to its own requests."""
         target = self.target()
         master = Flagged(self.box)
         slave = Flagged(self.box, f"--id={master.id}")
@@ -225,7 +225,7 @@ class Lowered(ServiceTest):
         self.assertEqual((self.count(), self.count(later)), (7, 4))
 
     def test_deleted_counter(self):
-        """It is not another one that counts on in its place; the error is told."""
+        """No other one counts in its place, and the error is reported."""
         number, csr = self.enable(f"thread_reached_addr([], {self.target_.hit}) : pa_counter_add([{self.counter}], 1)")
         self.target_.do("hit 3")
         self.c.ask(f": pa_counter_delete([{self.counter}])")

@@ -50,7 +50,7 @@ class Counts(TraceCase):
                 self.assertEqual(self.calls(), {name: said[name] for name in names})
 
     def test_wrong_selection(self):
-        """One line of error, wherever it comes from, and nothing is run."""
+        """One line of error, whatever its source, and nothing is run."""
         for selection, said in (("fn:[", "'fn:[' at character 1 has a [ that is not closed"),
                                 ("main fn:[a-", "'fn:[a-' at character 6 has a ["), ("fnn:x", "'fnn:' at character 1")):
             with self.subTest(selection=selection):
@@ -61,7 +61,7 @@ class Counts(TraceCase):
                 self.assertFalse(os.path.exists(self.box.path("work", "ran")))
 
     def test_removed_meanwhile(self):
-        """Who removes the trace while the job runs is told so, and not to compile the program in another way."""
+        """Whoever removes the trace while the job runs learns that, and no advice on compiling."""
         job = self.box.path("work", "job")
         done = self.scry_run("--trace", "fn:leaf", "-o", job, "--", "sh", "-c",
                              f"{target()} calls 5; until grep -q '^state.exited' {job}/trace/*/*/.process; do :; done; "
@@ -387,7 +387,7 @@ class Refused(TraceCase):
         self.assertNotIn("statically", done.stderr)
 
     def test_without_hooks(self):
-        """Said in one line, with the remedy; nothing is said when nobody asked."""
+        """One line with the remedy, and nothing unless it was requested."""
         done = self.scry_run("--trace", "all", "--", target("untraced"), "calls", "1")
         self.assertEqual((done.returncode, done.stdout), (0, "calls work 1\ncalls leaf 2\n"))
         lines = [line for line in done.stderr.splitlines() if "-finstrument-functions" in line]
@@ -568,7 +568,7 @@ class Rules(TraceCase):
         self.assertIn("nothing: no such variable", warnings[0])
 
     def test_rules_of_children(self):
-        """Processes that come later are meant, too."""
+        """Later processes match, too."""
         rule = 'ct_function_called([], "work", "i == 1") : print([$proc])'
         script = f"{target()} calls 3; {target()} calls 3 & wait"
         done = self.scry_run("--rule", rule, "--", "sh", "-c", script)
@@ -615,8 +615,8 @@ class Set(TraceCase):
         self.assertLess(counted, steps)
         self.assertIn("on=no", self.scry_set())  # of an ended job: as it was recorded
 
-    def test_former_selection(self):
-        """What was wrong with a selection is not said when there is another."""
+    def test_earlier_selection(self):
+        """A new selection ends the warning about the earlier one."""
         run = self.start_steps("--sample", "0.1", "--trace", "fn:nothing")
         wait_until(lambda: "'fn:nothing'" in str(self.report()["trace"]["problems"]), 20)
         self.scry_set("trace=fn:step")
@@ -635,7 +635,7 @@ class Set(TraceCase):
             return file.read().count('"type":"setting"')
 
     def test_off_for_a_while(self):
-        """The time in which nothing was recorded is said by summary, report and replay."""
+        """Summary, report and replay show the time in which nothing was recorded."""
         run = self.start_steps("--trace", "fn:step", "--sample", "0.05")
         for changes, pairs in enumerate((["on=no"], ["on=yes"], ["trace=off"], ["on=off", "trace=fn:step"]), 1):
             wait_until(lambda: self.top().get("step", 0) > 10, 20)
@@ -697,7 +697,7 @@ class Set(TraceCase):
                 self.end(run)
 
     def test_numbered_messages(self):
-        """Only of ranks that begin later: said, not refused."""
+        """Only for ranks that start later: a warning, not a refusal."""
         run = self.start_steps()
         done = self.box.run(self.box.scry("set", "@last", "mpi=messages"))
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (0, 1))

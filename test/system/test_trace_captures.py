@@ -35,7 +35,7 @@ class CompiledOnce(JobCase):
         return glob.glob(os.path.join(self.box.path("home", ".cache", "scry", "symbols"), "*.captures"))
 
     def traced(self, processes, *options):
-        """Runs so many of them, one after the other; their values as scry replay shows them."""
+        """Runs this many of them, one after the other; their values as scry replay shows them."""
         program = f"{target('traced')} calls 2"
         done = self.scry_run("--trace", "fn:leaf", *options, "--", "sh", "-c", "; ".join([program] * processes))
         self.assertEqual((done.returncode, done.stdout), (0, "calls work 2\ncalls leaf 4\n" * processes), done.stderr)
@@ -53,7 +53,7 @@ class CompiledOnce(JobCase):
             self.assertEqual(self.compilations(), 1)
 
     def test_end_of_job(self):
-        """What is compiled for a job stops with it: nobody waits for it any more. It is not put behind the job that waits."""
+        """Compilation for a job stops with the job. It does not delay the job that waits."""
         with self.box.omis(), self.box.pause("symbols.compile") as pause:
             run = self.start_run("-q", "--args", "--", target("traced"), "calls", 2)
             helper = pause.reached()
@@ -89,7 +89,7 @@ class CompiledOnce(JobCase):
         self.assertEqual(self.compilations(), 1)
 
     def test_metadata(self):
-        """Other readers are told of the values that there are, and not of all that could have been."""
+        """Other readers get the values that exist, not all that could have been."""
         self.scry_run("--trace", "all", "--args", "--", target("traced"), "calls", 2)
         [trace] = traces_of(glob.glob(self.box.path("jobs", "2*"))[0])
         with open(os.path.join(trace, ".layouts"), encoding="utf-8") as file:

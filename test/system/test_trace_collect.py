@@ -64,7 +64,7 @@ class Whole(CollectCase):
         self.assertEqual(set(os.listdir(self.box.path("run", "rings"))), SHARED_FILES)
 
     def test_drops_are_counted(self):
-        """The monitor stands still while the program runs: what is missing is told exactly, by babeltrace2, too."""
+        """The monitor is stopped while the program runs: the exact losses are reported, by babeltrace2, too."""
         count = 3000000
         run = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--buffer", "1M", "--trace", "fn:hot", "--",
                                            "sh", "-c", f'read go; exec {target()} storm {count}'), stdin=subprocess.PIPE)
@@ -164,7 +164,7 @@ class Change(CollectCase):
         self.assertEqual(self.exits(lines), sum(self.entries(lines).values()))
 
     def test_monitor_killed(self):
-        """Nothing is lost with the monitor: the next one goes on with the same memory."""
+        """Nothing is lost with the monitor: the next one continues with the same memory."""
         run = self.start("--", target(), "step", 0)
         wait_until(lambda: self.found("step") > 50)
         self.box.stop_monitor(signal.SIGKILL)
@@ -181,7 +181,7 @@ class Change(CollectCase):
         self.assertEqual([trace_process(path)["state"][0] for path in self.traces()], ["continued", "exited"])
 
     def test_monitor_killed_at_the_end(self):
-        """Nobody asked anything of it since: the end of the job comes first. What is in the program's area is not lost."""
+        """No request has come since, and the job ends first. The content of the program's area is not lost."""
         run = self.start("--sample", 1000, "--", target(), "step", 0)
         wait_until(lambda: self.found("step") > 50)
         self.box.stop_monitor(signal.SIGKILL)

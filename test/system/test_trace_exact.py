@@ -85,7 +85,7 @@ class ExactCase(scrytest.TestCase):
         return set(states) & {"exited", "crashed"} and "running" not in states
 
     def on_disk(self):
-        """Entries and exits, and how many are told to be missing, as another program reads the traces."""
+        """The numbers of entries, exits, and missing records, as another program reads the traces."""
         if not BABELTRACE:
             return None
         done = subprocess.run([BABELTRACE, *self.traces()], capture_output=True, text=True, check=False)
@@ -225,7 +225,7 @@ class Killed(ExactCase):
         self.assertEqual(states.count("continued"), len(states) - 1, states)
 
     def test_monitor_that_is_stopped(self):
-        """Waits run out, a few, and the program goes on: how many, and what was dropped, is told to the record."""
+        """Some waits run out, and the program goes on: the record has their number, and what was dropped."""
         run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
         monitor = self.box.monitor_pid()
         os.kill(monitor, signal.SIGSTOP)

@@ -108,7 +108,7 @@ class Reused(TracerCase):
                 self.assertEqual(name.replace("mark", "plugin"), following)
 
     def test_constructors_of_one_that_comes_again(self):
-        """More often than there is room for it anew. Of chosen functions, those of the first time cannot be known."""
+        """More often than there is room for. With a selection by name, those of the first time are not known."""
         self.make("__attribute__((constructor))", kinds=1)
         for trace in ("all", "fn:mark*"):
             with self.subTest(trace=trace):

@@ -342,7 +342,7 @@ class SilentMonitor(LimitsCase):
 
 
 class ManyFunctions(LimitsCase):
-    """The values of so many functions have no room, and less where the address space is limited."""
+    """The values of this many functions have no room, and less if the address space is limited."""
 
     FUNCTIONS = 3000
 
@@ -358,7 +358,7 @@ class ManyFunctions(LimitsCase):
         return self.compile(source, name="values")
 
     def test_values(self):
-        """What there is of them is right, and of how many functions some are missing is said."""
+        """Recorded values are right, and the number of functions with missing ones is reported."""
         done = self.run_target("sh", "-c", f"ulimit -v 60000; exec {self.program()}", options=["--args"])
         missing = re.search(r"tracing +pid \d+: the values of (\d+) of its functions cannot be had, or not all of them: "
                             r"there is no room for so many; select fewer \(--trace\)", done.stderr)

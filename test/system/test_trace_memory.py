@@ -135,7 +135,7 @@ class Memory(CollectCase):
         self.box.stop_monitor()
         self.check_gone(folder)
 
-    def test_former_on_disk(self):
+    def test_earlier_areas_on_disk(self):
         """Areas of a monitor that had them in the runtime directory: it stays so for this one."""
         os.mkdir(self.rings, 0o700)
         with open(os.path.join(self.rings, "1-1-1"), "wb"):
@@ -148,7 +148,7 @@ class Memory(CollectCase):
         self.assertTrue(os.path.islink(self.rings))
 
     def in_small(self, used, *arguments):
-        """Runs a job where /dev/shm has 600 MB, and so many of them are used."""
+        """Runs a job where /dev/shm has 600 MB, with this many of them used."""
         script = f"mount -t tmpfs -o size=600m none {SHARED} && fallocate -l {used}M {SHARED}/others && exec \"$@\""
         done = self.box.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh",
                              *self.box.scry("run", "-q", "-o", self.job, "--", *arguments)])
