@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question to the monitor on its socket for agents, and its answer: the one conversation there is (the handshakes of
- * shm/area.h and shm/mpi_area.h). Only system calls, bounded waits, and no descriptor that stays. The MPI interposer
- * asks in the same way, by mpi_host.ask.
+ * A question to the monitor on its socket for agents, and its answer: the one conversation there is (the handshake of
+ * shm/area.h). Only system calls, bounded waits, and no descriptor that stays.
  */
 #ifndef SCRY_AGENT_ASK_H
 #define SCRY_AGENT_ASK_H

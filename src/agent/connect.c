@@ -12,6 +12,7 @@
 #include "agent/early.h"
 #include "agent/imports.h"
 #include "agent/large.h"
+#include "agent/mpi_host.h"
 #include "agent/mpi_short.h"
 #include "agent/read.h"
 #include "agent/signals.h"
@@ -67,6 +68,9 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
 {
+    static uint64_t image; /* programs that a process executes one after the other begin at different times */
+    if (!image)
+        image = agent_ticks();
     hello->magic = AREA_MAGIC;
     hello->version = AREA_VERSION;
     hello->pid = (int32_t)sys_call0(SYS_getpid);
@@ -76,6 +80,7 @@ static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
     hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
     hello->load_address = (uint64_t)__ehdr_start;
     hello->room = agent_address_room();
+    hello->image = image;
     size_t at = raw_length(connect_settings.job, AREA_PATH - 1);
     raw_copy(hello->texts, connect_settings.job, at);
     hello->texts[at++] = '\0';
@@ -109,8 +114,9 @@ static void unmap(void *at, uint64_t size)
         sys_call2(SYS_munmap, (long)at, (long)size);
 }
 
-static bool take_over(const int fds[FDS], uint32_t *trouble)
+static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *unused)
 {
+    (void)unused;
     uint64_t area_size = 0, bell_size = 0, cells_size = 0;
     struct area_view view;
     uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size, trouble);
@@ -144,6 +150,21 @@ static bool take_over(const int fds[FDS], uint32_t *trouble)
     unmap(area, area_size);
     unmap(bell, bell_size);
     unmap(cells, cells_size);
+    return false;
+}
+
+static bool take_mpi(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared)
+{
+    uint64_t bell_size = 0;
+    void *area = map_shared(fds[FD_AREA], AREA_PAGE, &ret_shared->size, trouble);
+    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size, trouble);
+    if (area && bell && bell->magic == DOORBELL_MAGIC && bell->version == AREA_VERSION) {
+        ret_shared->area = area;
+        ret_shared->bell = bell;
+        return true;
+    }
+    unmap(area, ret_shared->size);
+    unmap(bell, bell_size);
     return false;
 }
 
@@ -297,43 +318,50 @@ extern char __libc_single_threaded __attribute__((weak)); /* of glibc 2.32 and l
 /* A monitor that takes connections but does not answer was waited for, once; a program may open dozens of libraries. */
 static _Atomic bool unanswered;
 
-static bool converse(int how, uint32_t flags, uint64_t *ret_hold_ms)
+typedef bool take_function(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared);
+
+/* Asks for what `take` then maps. */
+static bool converse(struct agent_hello *hello, enum wait_kind wait, take_function *take,
+                     struct mpi_shared *ret_shared, uint64_t *ret_hold_ms)
 {
-    /* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; nobody else is here */
-    static struct agent_hello hello AGENT_LARGE;
     struct agent_welcome welcome = {.status = -1};
     int fds[FDS] = {-1, -1, -1};
     struct agent_question question = {.socket = connect_settings.socket,
-                                      .hello = &hello,
+                                      .hello = hello,
+                                      .hello_size = hello->size,
                                       .welcome = &welcome,
+                                      .welcome_size = sizeof welcome,
                                       .fds = fds,
-                                      .wait = how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO};
-    hello_fill(&hello, how, flags);
-    question.hello_size = hello.size;
-    if (!(flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
-        question.alone = &__libc_single_threaded && __libc_single_threaded;
-        agent_ask(&question);
-        return false;
-    }
-    question.welcome_size = sizeof welcome;
-    question.fd_count = FDS;
+                                      .fd_count = FDS,
+                                      .wait = wait};
     int code = agent_ask(&question);
     if (code == -ETIMEDOUT)
         atomic_store(&unanswered, true);
     bool welcomed = welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION && welcome.status == 0;
     uint32_t trouble = welcomed && code == -EMFILE ? AGENT_NO_FILES : 0;
-    bool done = welcomed && code == 0 && fds[FDS - 1] >= 0 && take_over(fds, &trouble);
+    bool done = welcomed && code == 0 && fds[FDS - 1] >= 0 && take(fds, &trouble, ret_shared);
     for (unsigned i = 0; i < FDS; i++)
         if (fds[i] >= 0)
             sys_call2(SYS_close, fds[i], 0);
     if (trouble) { /* so that somebody hears why nothing is traced */
-        hello.flags |= trouble;
+        hello->flags |= trouble;
         question.welcome_size = question.fd_count = 0;
         agent_ask(&question);
     }
-    if (done)
-        *ret_hold_ms = welcome.hold_ms;
+    *ret_hold_ms = welcome.hold_ms;
     return done;
+}
+
+/* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; one thread at a time */
+static struct agent_hello hello_own AGENT_LARGE;
+
+bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_shared)
+{
+    static struct agent_hello hello AGENT_LARGE; /* the interposer is loaded once */
+    uint64_t hold_ms;
+    hello.mpi = *mpi;
+    hello_fill(&hello, CONNECT_START, AGENT_COUNTS_MPI);
+    return converse(&hello, WAIT_HELLO, take_mpi, ret_shared, &hold_ms);
 }
 
 /* What crtbeginS.o, which we are linked without, has: pthread_atfork says with it whose the function is. */
@@ -368,13 +396,30 @@ static bool busy_take(int32_t pid)
     return was != pid && atomic_compare_exchange_strong(&busy, &was, pid);
 }
 
+/* What needs no answer. */
+static void say(int how, uint32_t flags)
+{
+    struct agent_question question = {.socket = connect_settings.socket,
+                                      .hello = &hello_own,
+                                      .wait = how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO,
+                                      .alone = &__libc_single_threaded && __libc_single_threaded};
+    hello_fill(&hello_own, how, flags);
+    question.hello_size = hello_own.size;
+    agent_ask(&question);
+}
+
 void agent_say(uint32_t flags)
 {
-    uint64_t hold_ms;
     if (connect_settings.socket[0] && busy_take((int32_t)sys_call0(SYS_getpid))) {
-        converse(CONNECT_START, flags, &hold_ms);
+        say(CONNECT_START, flags);
         atomic_store(&busy, 0);
     }
+}
+
+static bool ask(int how, uint32_t flags, uint64_t *ret_hold_ms)
+{
+    hello_fill(&hello_own, how, flags);
+    return converse(&hello_own, how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO, take_over, NULL, ret_hold_ms);
 }
 
 void agent_connect(int how)
@@ -403,7 +448,9 @@ void agent_connect(int how)
     unsigned constructed = flags && behind ? agent_constructed(NULL) : 0;
     if (constructed)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
-    if (converse(how, flags | (flags && by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
+    if (!flags) {
+        say(how, 0);
+    } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);

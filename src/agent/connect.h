@@ -7,6 +7,8 @@
 
 #include "shm/area.h"
 
+struct mpi_shared; /* agent/mpi_host.h */
+
 struct connect_settings {
     char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
     const char *job;  /* SCRY_JOB; "" */
@@ -18,6 +20,8 @@ extern struct connect_settings connect_settings;
 uint64_t agent_address_room(void);
 /* Tells the monitor something that needs no answer: bits of enum agent_hello_flag. */
 void agent_say(uint32_t flags);
+/* Asks for the MPI area, for the interposer; once. false: nothing may be counted. */
+bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_shared);
 extern bool agent_was_connected; /* in this process or one that it was forked from */
 
 #endif

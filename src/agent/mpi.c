@@ -161,12 +161,10 @@ static void load(const struct found *found)
     host.library = found->library;
     host.library_name = found->name;
     host.library_address = found->dynamic;
-    host.socket = connect_settings.socket;
-    host.job = connect_settings.job;
     host.why_not = found->count > 1 ? "there are two MPI libraries in the process" : NULL;
     host.late = connect_settings.late;
     host.dlsym = next_dlsym;
-    host.ask = agent_ask;
+    host.connect = agent_connect_mpi;
     host.tell = agent_mpi_tell;
     host.call_begins = agent_mpi_begins;
     host.call_ends = agent_mpi_ends;

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/ask.h"
 #include "agent/patience.h"
+#include "shm/area.h"
 #include "shm/record.h"
 
 /* Telling: while MPIA_METRIC_TELL is set, each outermost call is a function's call for the agent. Between call_begins
@@ -23,7 +23,7 @@
  * interrupted one of these functions. */
 struct mpi_told;
 
-enum { MPI_HOST_VERSION = 8, MPI_MESSAGES = 4 };
+enum { MPI_HOST_VERSION = 9, MPI_MESSAGES = 4 };
 
 /* A struct record_message as it is written and read again at once. */
 struct mpi_message {
@@ -52,17 +52,22 @@ struct mpi_messages {
     struct mpi_message list[MPI_MESSAGES];
 };
 
+/* What the monitor gave: mappings that no child of fork gets. */
+struct mpi_shared {
+    void *area;
+    uint64_t size;
+    struct doorbell *bell;
+};
+
 struct mpi_host {
     uint32_t version;
     uint32_t library;         /* enum mpi_library */
     const char *library_name; /* of the MPI library, as the dynamic linker has it */
     uint64_t library_address; /* an address inside of it (its dynamic section) */
-    const char *socket;       /* the agent's socket of the monitor */
-    const char *job;          /* SCRY_JOB, "": none */
     const char *why_not;      /* not NULL: nothing may be counted; this is to be told to the monitor */
     bool late;                /* brought into a running program: MPI may run already */
     void *(*dlsym)(void *handle, const char *name); /* the C library's own */
-    agent_ask_function *ask;                        /* the monitor */
+    bool (*connect)(const struct hello_mpi *hello, struct mpi_shared *ret_shared); /* asks the monitor for the area */
     /* From here on calls are told (or no longer): there will be an area, and MPI's functions have their slots, when it
      * returns. false: the monitor took too long, or there is none; it is not asked again. */
     bool (*tell)(bool on);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the monitor and taking over the MPI area; see "the handshake" in shm/mpi_area.h. Whatever goes wrong, nothing
- * is noted at all, and nobody is told. Takes at most a second, no descriptor stays.
+ * What the interposer has the agent say to the monitor, and taking over the MPI area that comes back. Whatever goes
+ * wrong, nothing is counted at all.
  */
 #ifndef SCRY_MPI_CONNECT_H
 #define SCRY_MPI_CONNECT_H

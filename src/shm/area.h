@@ -20,7 +20,9 @@
  *
  * The handshake: the agent connects to the monitor's agent socket (SOCK_SEQPACKET), sends struct agent_hello, and gets
  * struct agent_welcome with three descriptors (SCM_RIGHTS): area, doorbell, cells. It maps them and closes all: no
- * descriptor stays in the program. From then on both sides only meet in this memory. Ringing: area_ring().
+ * descriptor stays in the program. From then on both sides only meet in this memory. Ringing: area_ring(). A program
+ * with MPI has a second area (shm/mpi_area.h): the agent asks for it with the same hello, for the interposer. The two
+ * may come in any order, at any time; the monitor knows by pid and `image` that they are of one life of a process.
  */
 #ifndef SCRY_SHM_AREA_H
 #define SCRY_SHM_AREA_H
@@ -36,7 +38,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 8,
+    AREA_VERSION = 9,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 2 * AREA_PAGE,
@@ -73,11 +75,23 @@ enum agent_hello_flag {
     AGENT_BY_MPI = 16,            /* there is an MPI library, which maps much later: little of `room` may be taken */
     AGENT_MPI_NO_ROOM = 32,       /* calls of MPI are not counted, which would take too much of `room`; no answer */
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
+    AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* Of its address space that a program with a limit (RLIMIT_AS) gives, as 1/PART: for the area; and where there is MPI,
  * whose libraries, segments and threads come to be mapped when a first look at the room is long done. */
 enum { AREA_ROOM_PART = 8, AREA_ROOM_PART_MPI = 32 };
+
+/* What the interposer says of a process with MPI. */
+struct hello_mpi {
+    uint32_t version;    /* MPIA_AREA_VERSION */
+    uint32_t calls_hash; /* CALLS_HASH: both sides have the same table */
+    uint32_t library;    /* enum mpi_library */
+    int32_t hint_rank;   /* from the launcher's environment, -1: not said */
+    int32_t hint_size;
+    uint32_t metrics;    /* what the process itself asks for besides: MPIA_METRIC_MESSAGES (SCRY_MPI=messages) */
+    char namespace[128]; /* PMIX_NAMESPACE, PMI_JOBID ...: tells jobs apart that one scry run started; "" */
+};
 
 struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each process of a job says it */
     uint32_t magic, version;
@@ -88,6 +102,8 @@ struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each
     uint64_t fork_of;          /* serial of the area of the parent that was forked, 0: started by exec */
     uint64_t load_address;     /* of the agent library */
     uint64_t room;             /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
+    uint64_t image;            /* the same in all hellos of one program that a process executes, another in the next's */
+    struct hello_mpi mpi;      /* with AGENT_COUNTS_MPI; else zeroes */
     char texts[2 * AREA_PATH]; /* SCRY_JOB: the job directory, or ""; NUL; readlink of /proc/self/exe; NUL */
 };
 enum { AGENT_HELLO_HEAD = offsetof(struct agent_hello, texts) };

@@ -18,8 +18,8 @@
  * under a sequence number. Everything a reader takes from here is checked against the geometry, which is fixed: a
  * program that scribbles over this memory may lose its statistics, nothing else. Freestanding.
  *
- * The handshake is that of shm/area.h on the same socket, with structs mpi_hello and mpi_welcome: two descriptors come,
- * area and doorbell. The interposer rings after MPI_Init, MPI_Finalize and when asked to report.
+ * The handshake is that of shm/area.h, with AGENT_COUNTS_MPI: the agent has it for the interposer, which gets the two
+ * mappings. The interposer rings after MPI_Init, MPI_Finalize and when asked to report.
  *
  * Definitions are those of J. Fernandez et al., "Monitoring and Debugging Parallel Software with BCS-MPI" (the Main
  * MDS).
@@ -35,14 +35,13 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 8,
+    MPIA_AREA_VERSION = 9,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
     MPIA_REQUESTS = 8192, /* a power of two */
     MPIA_REQUEST_PROBES = 64,
     MPIA_MODULES = 64,
-    MPIA_PATH = 4096,
     MPIA_NAME = 64,         /* bytes of an object's name, with its end */
     MPIA_SITES_FIRST = 256, /* rows of a thread's first table of call sites; doubled when 3/4 full, up to .._MOST */
     MPIA_SITES_MOST = 8192,
@@ -53,8 +52,7 @@ enum {
     MPIA_WAITS = 8,
     MPIA_OCTAVES = 48, /* larger values are counted in the last bucket */
 };
-#define MPIA_HELLO_MAGIC UINT32_C(0x4c49504d) /* "MPIL" */
-#define MPIA_AREA_MAGIC UINT32_C(0x4149504d)  /* "MPIA" */
+#define MPIA_AREA_MAGIC UINT32_C(0x4149504d) /* "MPIA" */
 
 /* World ranks as they stand in rows; 0 and above: a rank of MPI_COMM_WORLD. */
 enum {
@@ -74,31 +72,7 @@ static inline int32_t mpi_rank_shown(int32_t rank)
     return rank <= MPIA_RANK_OTHERS ? MPIA_RANK_FOREIGN : rank;
 }
 
-/* ---- the handshake ---- */
-
 enum mpi_library { MPIA_LIBRARY_OPENMPI = 1, MPIA_LIBRARY_MPICH = 2 };
-
-struct mpi_hello { /* interposer to monitor */
-    uint32_t magic, version;
-    uint32_t size;       /* of this struct */
-    uint32_t calls_hash; /* CALLS_HASH: both sides have the same table */
-    int32_t pid, ppid;
-    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
-    uint32_t library;     /* enum mpi_library */
-    int32_t hint_rank;    /* from the launcher's environment, -1: not said */
-    int32_t hint_size;
-    uint32_t metrics;    /* what the process itself asks for besides: MPIA_METRIC_MESSAGES (SCRY_MPI=messages) */
-    char namespace[128]; /* PMIX_NAMESPACE, PMI_JOBID ...: tells jobs apart that one scry run started; "" */
-    char job[MPIA_PATH]; /* SCRY_JOB */
-    char exe[MPIA_PATH];
-};
-
-struct mpi_welcome {
-    uint32_t magic, version; /* MPIA_HELLO_MAGIC */
-    int32_t status;          /* 0, or -errno: do nothing at all. -ENOTSUP also for `--mpi off` */
-    uint32_t reserved;
-    char reason[200];
-};
 
 /* ---- rows ---- */
 

@@ -21,7 +21,7 @@ from ctracertest import TracerCase
 from scrytest import wait_until
 
 SAID = "calls work 3\ncalls leaf 6\n"
-HELLO_MAGIC, HELLO_HEAD = 0x59524353, 56  # of struct agent_hello (shm/area.h): two texts follow
+HELLO_MAGIC, HELLO_HEAD = 0x59524353, 216  # of struct agent_hello (shm/area.h): two texts follow
 HAS_HOOKS = 1
 with open(os.path.join(scrytest.SOURCE, "src", "shm", "area.h"), encoding="utf-8") as header:
     VERSION = int(re.search(r"AREA_VERSION = (\d+)", header.read())[1])

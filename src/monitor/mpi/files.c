@@ -30,11 +30,11 @@ struct mapping {
 static int map_whole(const struct mpi_process *process, struct mapping *ret_mapping)
 {
     struct stat st;
-    if (fstat(process->fd, &st) < 0)
+    if (fstat(mpi_process_fd(process), &st) < 0)
         return -errno;
     if (st.st_size != MPIA_AREA_SIZE)
         return -EBADMSG;
-    void *base = mmap(NULL, MPIA_AREA_SIZE, PROT_READ, MAP_SHARED, process->fd, 0);
+    void *base = mmap(NULL, MPIA_AREA_SIZE, PROT_READ, MAP_SHARED, mpi_process_fd(process), 0);
     if (base == MAP_FAILED)
         return -errno;
     ret_mapping->base = base;
@@ -68,8 +68,8 @@ uint64_t mpi_process_mark(const struct mpi_process *process, bool *ret_in_call)
 static void mark_ended(const struct mpi_process *process, struct mpi_stats *stats)
 {
     char path[64];
-    for (size_t i = 0; i < stats->thread_count && !process->ended; i++) {
-        snprintf(path, sizeof path, "/proc/%d/task/%d", process->pid, stats->threads[i].tid);
+    for (size_t i = 0; i < stats->thread_count && !process->agent->ended; i++) {
+        snprintf(path, sizeof path, "/proc/%d/task/%d", process->agent->pid, stats->threads[i].tid);
         stats->threads[i].ended = access(path, F_OK) < 0 && errno == ENOENT;
     }
 }
@@ -77,8 +77,8 @@ static void mark_ended(const struct mpi_process *process, struct mpi_stats *stat
 /* Threads that tools have stopped say so. */
 static void mark_held(const struct mpi_process *process, struct mpi_stats *stats, struct arena *arena)
 {
-    struct process *known = process_find(process->registry->agents->monitor, process->pid);
-    for (size_t i = 0; i < stats->thread_count && known && !process->ended; i++) {
+    struct process *known = process_find(process->registry->agents->monitor, process->agent->pid);
+    for (size_t i = 0; i < stats->thread_count && known && !process->agent->ended; i++) {
         struct thread *thread;
         HASH_FIND_INT(known->threads, &stats->threads[i].tid, thread);
         const char *by = thread ? runstate_held_by(thread) : NULL;
@@ -96,11 +96,11 @@ static void find_modules(const struct mpi_process *process, struct mpi_stats *st
     struct proc_module *modules = NULL;
     size_t count = 0;
     bool looked = false;
-    for (size_t i = 0; i < stats->thread_count && !process->ended; i++) {
+    for (size_t i = 0; i < stats->thread_count && !process->agent->ended; i++) {
         struct mpi_stats_site *site = &stats->threads[i].now.site;
         if (*site->module || !site->offset)
             continue;
-        if (!looked && proc_modules(process->pid, &modules, &count) < 0)
+        if (!looked && proc_modules(process->agent->pid, &modules, &count) < 0)
             return;
         looked = true;
         for (size_t k = 0; k < count; k++) {
@@ -133,20 +133,20 @@ static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats 
     struct mapping mapping;
     int code = map_whole(process, &mapping);
     if (code == 0) {
-        uint64_t now = process->ended ? process->end_ticks : agent_clock_ticks();
+        uint64_t now = process->agent->ended ? process->agent->ended_ticks : agent_clock_ticks();
         code = take(ret_stats, mapping.base, now, arena);
         unmap(&mapping);
     }
     if (code < 0)
-        return err_errno(err, code, "the statistics of MPI of pid %d cannot be read", process->pid);
-    ret_stats->pid = process->pid;
+        return err_errno(err, code, "the statistics of MPI of pid %d cannot be read", process->agent->pid);
+    ret_stats->pid = process->agent->pid;
     ret_stats->node = arena_dup(arena, node_name(process), strlen(node_name(process)));
-    ret_stats->exe = arena_dup(arena, process->exe, strlen(process->exe));
-    ret_stats->running = !process->ended;
+    ret_stats->exe = arena_dup(arena, process->agent->exe, strlen(process->agent->exe));
+    ret_stats->running = !process->agent->ended;
     ret_stats->taken_wall_ns = clock_wall_ns();
-    if (ret_stats->rank < 0 && process->hint_rank >= 0) {
-        ret_stats->rank = process->hint_rank;
-        ret_stats->world_size = process->hint_size;
+    if (ret_stats->rank < 0 && process->agent->rank.hint >= 0) {
+        ret_stats->rank = process->agent->rank.hint;
+        ret_stats->world_size = process->agent->rank.hint_size;
     }
     mark_ended(process, ret_stats);
     mark_held(process, ret_stats, arena);
@@ -171,36 +171,35 @@ int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, s
 /* N of its trace, if it has one, else the first that is free. */
 static void choose_incarnation(struct mpi_process *process, const char *dir)
 {
-    struct agent *agent = agents_find(process->registry->agents, process->pid);
-    const char *trace = agent ? agent_trace_path(agent) : "";
+    const char *trace = agent_trace_path(process->agent);
     const char *last = strrchr(trace, '-');
     char path[PATH_MAX + 64];
     int32_t n = last ? (int32_t)strtol(last + 1, NULL, 10) : 0;
     for (; n >= 0 && n < INCARNATIONS; n++) {
-        snprintf(path, sizeof path, "%s/%d-%" PRId32 ".json", dir, process->pid, n);
+        snprintf(path, sizeof path, "%s/%d-%" PRId32 ".json", dir, process->agent->pid, n);
         if (access(path, F_OK) < 0)
             break;
     }
-    process->incarnation = n < 0 ? 0 : n;
-    mpi_area_note(process);
+    process->agent->rank.incarnation = n < 0 ? 0 : n;
+    agent_note(process->agent);
 }
 
 static int directory_of(const struct mpi_process *process, char ret_dir[PATH_MAX], struct err *err)
 {
     struct stat st;
     char node[256];
-    if (!process->job)
-        return err_set(err, -ENOENT, "pid %d belongs to no job", process->pid);
-    if (stat(process->job->dir, &st) < 0)
-        return err_errno(err, -errno, "cannot write statistics to the job directory %s", process->job->dir);
+    if (!mpi_job(process))
+        return err_set(err, -ENOENT, "pid %d belongs to no job", process->agent->pid);
+    if (stat(mpi_process_job(process), &st) < 0)
+        return err_errno(err, -errno, "cannot write statistics to the job directory %s", mpi_process_job(process));
     snprintf(node, sizeof node, "%s", node_name(process));
     for (char *c = node; *c; c++)
         if (*c == '/')
             *c = '_';
     if (node[0] == '.')
         node[0] = '_';
-    if (snprintf(ret_dir, PATH_MAX - 64, "%s/stats/%s", process->job->dir, node) >= PATH_MAX - 64)
-        return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s", process->job->dir);
+    if (snprintf(ret_dir, PATH_MAX - 64, "%s/stats/%s", mpi_process_job(process), node) >= PATH_MAX - 64)
+        return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s", mpi_process_job(process));
     return 0;
 }
 
@@ -216,9 +215,9 @@ int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stat
     int code = directory_of(process, dir, err);
     if (code < 0 || is_nothing(stats))
         return code;
-    if (process->incarnation < 0)
+    if (process->agent->rank.incarnation < 0)
         choose_incarnation(process, dir);
-    return mpi_stats_write(stats, dir, (uint32_t)process->incarnation, err);
+    return mpi_stats_write(stats, dir, (uint32_t)process->agent->rank.incarnation, err);
 }
 
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the monitor's side of MPI share (mpi.c: registry; mpi/files.c: statistics, to disk; mpi/area.c: the
- * shared memory; mpi/hello.c: handshake, jobs; mpi_settings.c: what is counted; mpi/find.c, mpi/table.c: ranks from
+ * shared memory; mpi/life.c: from hello to end; mpi_settings.c: what is counted; mpi/find.c, mpi/table.c: ranks from
  * outside). What the services use needs no other file of the agents' side but their clock and memory.
  */
 #ifndef SCRY_MONITOR_MPI_INTERNAL_H
 #define SCRY_MONITOR_MPI_INTERNAL_H
-
-#include <sys/socket.h>
-#include <uthash.h>
 
 #include "base/loop.h"
 #include "monitor/recorder/agents_internal.h"
@@ -16,24 +13,12 @@
 #include "monitor/recorder/mpi_settings.h"
 #include "shm/mpi_area.h"
 
-enum { MPI_LIMIT = 16384 /* processes at once */ };
-
 struct mpi_process {
     struct mpi_registry *registry;
-    struct trace_job *job; /* NULL: of none, nothing is written */
+    struct agent *agent; /* whose part this is */
     struct mpi_process *next, *previous;
-    UT_hash_handle hh; /* living ones, by pid */
-    pid_t pid;
-    uint64_t start_ticks, serial;
-    char *exe, *path;
-    int pidfd, fd;
-    struct mpi_area *head; /* a page */
-    struct loop_source *exit_source;
-    int32_t incarnation;          /* N of its files; -1: not chosen yet */
-    int32_t hint_rank, hint_size; /* as the launcher said; -1: did not */
-    bool ended, announced;
-    uint64_t end_ticks;              /* 0: when it ended is not known */
-    uint64_t memory_taken;           /* of the file, bytes */
+    bool announced;
+    struct mpi_area *head;           /* a page */
     uint32_t told_state;             /* enum mpi_state that was told */
     uint32_t told_reports;           /* reports that the program asked for, and got */
     uint64_t looked_ns;              /* when it was looked whether there is something new */
@@ -48,7 +33,7 @@ struct mpi_process {
 
 struct mpi_registry {
     struct agents *agents;
-    struct mpi_process *by_pid, *list, *last;
+    struct mpi_process *list, *last; /* in the order in which they came */
     unsigned count;
     struct mpi_past *past;
     struct mpi_late *lates; /* mpi/late.c */
@@ -58,18 +43,32 @@ struct mpi_registry {
     void *watch_ctx;
     void (*on_change)(void *ctx, struct mpi_process *process, enum mpi_change change);
     void *change_ctx;
-    void (*job_free)(struct agents *agents, struct trace_job *job); /* its last process is gone */
-    void (*known)(const struct mpi_process *process);               /* its rank is; may be called again */
 };
+
+/* NULL: of none, nothing is written; its directory may have been replaced by another job's. */
+static inline struct trace_job *mpi_job(const struct mpi_process *process)
+{
+    struct trace_job *job = process->agent->job;
+    return job && !job->replaced ? job : NULL;
+}
+
+static inline int mpi_process_fd(const struct mpi_process *process)
+{
+    return process->agent->files[AREA_MPI].fd;
+}
 
 /* mpi.c */
 int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents);
-void mpi_registry_free(struct mpi_registry *registry); /* living ones keep their areas, for the next monitor */
+void mpi_registry_free(struct mpi_registry *registry); /* NULL or empty */
 void mpi_registry_rung(struct mpi_registry *registry); /* the doorbell was */
-struct mpi_process *mpi_process_new(struct mpi_registry *registry, pid_t pid, const char *exe);
+struct mpi_process *mpi_process_new(struct agent *agent); /* and its part */
 void mpi_process_came(struct mpi_process *process); /* from here on it is watched */
 void mpi_process_ended(struct mpi_process *process);
-void mpi_process_free(struct mpi_process *process);
+void mpi_process_leave(struct mpi_process *process); /* writes what there is, and frees it; a living one's area stays */
+void mpi_process_free(struct mpi_process *process);  /* with its area */
+/* Nothing is counted there; why: an area's fault. */
+void mpi_process_off(struct mpi_process *process, const char *why);
+void mpi_process_describe(const struct mpi_process *process); /* in the trace of its functions, if its rank is known */
 void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job; NULL: all */
 
 /* mpi_tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
@@ -80,13 +79,8 @@ void mpi_tell_calls(const struct mpi_process *process); /* which calls are told;
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);
 
 /* mpi/area.c */
-int mpi_area_make(struct mpi_process *process, const struct mpi_hello *hello, struct err *err);
-void mpi_area_note(const struct mpi_process *process); /* whose it is, for a monitor that is started later */
-void mpi_area_remove(struct mpi_process *process);
-bool mpi_same_exe(const struct mpi_process *process, const char *exe);
-void mpi_area_close(struct mpi_process *process);
-/* Those of a monitor before this one: calls fn with what is known of each, its area mapped; -1 removes it. */
-void mpi_area_adopt_all(struct mpi_registry *registry, int (*fn)(struct mpi_process *process, const char *job));
+int mpi_area_make(struct mpi_process *process, const struct hello_mpi *hello, struct err *err);
+int mpi_area_adopt(struct mpi_process *process, uint64_t size);
 
 /* mpi/find.c: what tells MPI jobs apart where the launcher set nothing: unchanged if there already is something. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);

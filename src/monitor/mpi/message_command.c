@@ -112,7 +112,7 @@ static void fail_unheard(struct mpi_message_job *job)
     snprintf(text, sizeof text,
              "process %d (rank %d) did not come to another MPI call in time, which is where it could be done: nothing "
              "was done",
-             process->pid, process->head->rank);
+             process->agent->pid, process->head->rank);
     fail(job, -ETIMEDOUT, text);
 }
 
@@ -219,13 +219,13 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
     if (code < 0)
         return code;
     if (mpi_comm_number(process, command->comm) == UINT32_MAX && command->kind != MPIM_CLEAR)
-        return err_set(err, -ESRCH, "process %d does not have that communicator (any more)", process->pid);
+        return err_set(err, -ESRCH, "process %d does not have that communicator (any more)", process->agent->pid);
     struct mpi_message_job *job = calloc(1, sizeof *job);
     if (!job)
         return err_set(err, -ENOMEM, "out of memory");
     *job = (struct mpi_message_job){.process = process, .command = *command, .done = done, .ctx = ctx};
     if (command->wants_content || command->kind == MPIM_INSERT) {
-        int length = snprintf(job->path, sizeof job->path, "%s/" FILE_PREFIX "%d-%llu", agents->rings, process->pid,
+        int length = snprintf(job->path, sizeof job->path, "%s/" FILE_PREFIX "%d-%llu", agents->rings, process->agent->pid,
                               (unsigned long long)++agents->last_serial);
         code = length >= (int)sizeof job->path
                    ? -ENAMETOOLONG

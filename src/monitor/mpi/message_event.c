@@ -43,7 +43,7 @@ static void raise_now(struct mpi_process *told_by, struct mpi_process *owner, co
                       const struct message_id *id)
 {
     struct monitor *monitor = told_by->registry->agents->monitor;
-    struct process *process = process_find(monitor, owner->pid);
+    struct process *process = process_find(monitor, owner->agent->pid);
     struct message *message = process ? message_named(monitor, id) : NULL;
     struct message_queue *queue = process ? message_queue_of(process) : NULL;
     struct mpi_queued sent;
@@ -63,7 +63,7 @@ static void raise_now(struct mpi_process *told_by, struct mpi_process *owner, co
     outputs[count++] = value_int(tagged ? about->monitor_tag : sent.monitor_tag);
     struct event event = {.service = service_of(monitor, about->event),
                           .process = process,
-                          .thread = process_thread(process, tagged ? (pid_t)about->tid : owner->pid),
+                          .thread = process_thread(process, tagged ? (pid_t)about->tid : owner->agent->pid),
                           .object = tagged ? NULL : &queue->object,
                           .time_ns = time_of(told_by, about->time),
                           .outputs = outputs,
@@ -142,7 +142,7 @@ static void watch_one(struct mpi_process *process, struct mpim *block)
     uint64_t world = mpi_process_world(process);
     uint32_t count = 0;
     for (struct mpi_process *other = registry->list; other; other = other->next) {
-        bool watched = !other->ended && other->messages && other->messages->extended && other->head->rank >= 0 &&
+        bool watched = !other->agent->ended && other->messages && other->messages->extended && other->head->rank >= 0 &&
                        mpi_process_world(other) == world;
         if (watched && count < MPIM_WATCHED)
             atomic_store(&block->watched[count], other->head->rank);
@@ -176,7 +176,7 @@ void mpi_message_watch_all(struct mpi_process *process)
     uint64_t world = mpi_process_world(process);
     for (struct mpi_process *other = process->registry->list; other; other = other->next) {
         struct err ignored = {.text = ""};
-        if (other->ended || mpi_process_world(other) != world || mpi_messages_want(other, &ignored) < 0)
+        if (other->agent->ended || mpi_process_world(other) != world || mpi_messages_want(other, &ignored) < 0)
             continue;
         watch_one(other, mpi_messages_of(other));
     }
@@ -201,7 +201,7 @@ void mpi_messages_started(struct mpi_process *process)
 {
     uint64_t world = mpi_process_world(process);
     for (struct mpi_process *other = process->registry->list; other; other = other->next)
-        if (!other->ended && other->messages && other->messages->extended && mpi_process_world(other) == world) {
+        if (!other->agent->ended && other->messages && other->messages->extended && mpi_process_world(other) == world) {
             mpi_message_watch_all(process);
             return;
         }

@@ -29,7 +29,7 @@ struct mpim *mpi_messages_of(struct mpi_process *process)
     if (!messages)
         return NULL;
     if (!messages->area) {
-        void *area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, process->fd, 0);
+        void *area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, mpi_process_fd(process), 0);
         messages->area = area == MAP_FAILED ? NULL : area;
     }
     return messages->area ? mpim_of(messages->area, at) : NULL;
@@ -61,7 +61,7 @@ int mpi_messages_want(struct mpi_process *process, struct err *err)
     return err_set(err, -EOPNOTSUPP,
                    "messages of process %d were not counted so far: from its next MPI call on they are, but those that "
                    "are under way then are not known (run the job with --mpi messages)",
-                   process->pid);
+                   process->agent->pid);
 }
 
 /* ---- jobs and ranks ---- */
@@ -80,7 +80,7 @@ uint64_t mpi_process_world(const struct mpi_process *process)
 struct mpi_process *mpi_world_rank(struct mpi_registry *registry, uint64_t world, int32_t rank)
 {
     for (struct mpi_process *process = registry ? registry->list : NULL; process; process = process->next)
-        if (!process->ended && process->head->rank == rank && mpi_process_world(process) == world)
+        if (!process->agent->ended && process->head->rank == rank && mpi_process_world(process) == world)
             return process;
     return NULL;
 }
@@ -89,7 +89,7 @@ struct process *mpi_rank_process(struct mpi_registry *registry, uint64_t world, 
 {
     struct err err;
     struct mpi_process *found = mpi_world_rank(registry, world, rank);
-    return found ? process_get(registry->agents->monitor, found->pid, &err) : NULL;
+    return found ? process_get(registry->agents->monitor, found->agent->pid, &err) : NULL;
 }
 
 static struct mpi_comm *comm_at(struct mpi_messages *messages, uint32_t number)
@@ -192,7 +192,7 @@ enum message_state mpi_message_look(struct mpi_registry *registry, const struct 
     struct counts counts = counts_of(from, to, id);
     struct mpim_sent sent;
     ret_about->doubts = counts.doubts;
-    ret_about->pid = sender ? sender->pid : 0;
+    ret_about->pid = sender ? sender->agent->pid : 0;
     ret_about->monitor_tag = mpi_message_get_tag(registry, id);
     if (from && id->k <= counts.sent && log_find(from, counts.last, id->k, &sent))
         fill(ret_about, sender, &sent);
@@ -313,7 +313,7 @@ static void queue_add(struct mpi_queue *queue, struct mpi_process *receiver, con
         struct mpi_queued *about = &queue->items[queue->count++];
         struct mpim_sent sent;
         *about = (struct mpi_queued){.id = line->id,
-                                     .pid = line->sender->pid,
+                                     .pid = line->sender->agent->pid,
                                      .bytes = UINT64_MAX,
                                      .comm = mpi_comm_number(receiver, line->id.comm),
                                      .doubts = line->counts.doubts};
@@ -347,7 +347,7 @@ static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, 
     if (atomic_load(&process->head->state) != MPIA_RUNNING)
         return err_set(err, -EOPNOTSUPP,
                        "process %d is not between MPI_Init and MPI_Finalize, or has not called MPI since it is watched",
-                       process->pid);
+                       process->agent->pid);
     struct lines lines = {.arena = arena};
     uint64_t world = mpi_process_world(process);
     if (mpi_messages_want(process, err) < 0)
@@ -355,7 +355,7 @@ static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, 
     struct mpim *receiver = mpi_messages_of(process);
     for (struct mpi_process *other = registry->list; other; other = other->next) {
         struct err ignored = {.text = ""};
-        if (other->ended || mpi_process_world(other) != world || other->head->rank < 0)
+        if (other->agent->ended || mpi_process_world(other) != world || other->head->rank < 0)
             continue;
         struct mpim *block = mpi_messages_want(other, &ignored) == 0 ? mpi_messages_of(other) : NULL;
         if (!block || !receiver)
@@ -411,7 +411,7 @@ void mpi_message_sender(struct mpi_registry *registry, const struct message_id *
 {
     struct err err;
     struct mpi_process *sender = mpi_world_rank(registry, id->world, id->from);
-    struct process *process = sender && tid > 0 ? process_get(registry->agents->monitor, sender->pid, &err) : NULL;
+    struct process *process = sender && tid > 0 ? process_get(registry->agents->monitor, sender->agent->pid, &err) : NULL;
     struct thread *thread = process ? process_thread(process, tid) : NULL;
     snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", thread ? thread->object.token : TOKEN_UNDEFINED);
 }

@@ -3,12 +3,10 @@
 #include "monitor/mpi/mpi.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,7 +14,6 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/messages.h"
-#include "probe/proc.h"
 
 enum {
     WRITE_EVERY_MS = 10000, /* each process, if there is something new */
@@ -70,7 +67,7 @@ void mpi_process_reset(struct mpi_process *process)
 
 static void note_problem(struct mpi_process *process, const struct err *err)
 {
-    struct trace_job *job = process->job;
+    struct trace_job *job = mpi_job(process);
     log_warning("%s", err->text);
     if (job && !*job->problem)
         snprintf(job->problem, sizeof job->problem, "%s", err->text);
@@ -82,14 +79,15 @@ static void remember(struct mpi_process *process)
 {
     struct mpi_registry *registry = process->registry;
     const struct mpi_area *area = process->head;
-    struct mpi_past *past = process->job ? calloc(1, sizeof *past) : NULL;
+    const struct trace_job *job = mpi_job(process);
+    struct mpi_past *past = job ? calloc(1, sizeof *past) : NULL;
     if (!past)
         return;
-    *past = (struct mpi_past){.job = strdup(process->job->dir),
+    *past = (struct mpi_past){.job = strdup(job->dir),
                               .next = registry->past,
-                              .pid = process->pid,
-                              .rank = area->rank >= 0 ? area->rank : process->hint_rank,
-                              .size = area->rank >= 0 ? area->world_size : process->hint_size,
+                              .pid = process->agent->pid,
+                              .rank = area->rank >= 0 ? area->rank : process->agent->rank.hint,
+                              .size = area->rank >= 0 ? area->world_size : process->agent->rank.hint_size,
                               .state = atomic_load(&area->state),
                               .aborted = atomic_load(&area->aborted) != 0,
                               .abort_code = area->abort_code};
@@ -129,36 +127,44 @@ void mpi_past_each(struct mpi_registry *registry, const char *dir, void (*fn)(vo
 static void find_alone(struct mpi_process *process)
 {
     struct mpi_area *area = process->head;
-    if (area->world_size == 1 && process->hint_size > 1)
-        snprintf(area->namespace, sizeof area->namespace, "pid %d", process->pid);
+    if (area->world_size == 1 && process->agent->rank.hint_size > 1)
+        snprintf(area->namespace, sizeof area->namespace, "pid %d", process->agent->pid);
+}
+
+void mpi_process_off(struct mpi_process *process, const char *why)
+{
+    struct mpi_area *area = process->head;
+    snprintf(area->fault, sizeof area->fault, "%s: nothing was counted",
+             why ? why : "the monitor did not answer in time on this busy node");
+    atomic_store(&area->state, MPIA_OFF);
 }
 
 /* Of one that has ended. false: try again later. */
 static bool finish(struct mpi_process *process)
 {
     struct err err = {.text = ""};
-    struct mpi_area *area = process->head;
+    const struct mpi_area *area = process->head;
     if (process->finished)
         return true;
-    if (atomic_load(&area->state) == MPIA_LOADED && !atomic_load(&area->taken)) {
-        atomic_store(&area->state, MPIA_OFF);
-        snprintf(area->fault, sizeof area->fault,
-                 "the monitor did not answer in time on this busy node: nothing was counted");
-    }
-    int code = process->job ? mpi_process_write(process, true, &err) : 0;
+    if (atomic_load(&area->state) == MPIA_LOADED && !atomic_load(&area->taken))
+        mpi_process_off(process, NULL);
+    int code = mpi_job(process) ? mpi_process_write(process, true, &err) : 0;
     process->finished = code == 0;
     if (code == 0)
         return true;
     if (!process->write_failed)
         note_problem(process, &err);
     process->write_failed = true;
-    return process->job->ended || (code != -ENOSPC && code != -EDQUOT);
+    return mpi_job(process)->ended || (code != -ENOSPC && code != -EDQUOT);
 }
 
 static void end(struct mpi_process *process)
 {
-    if (finish(process))
-        mpi_process_free(process);
+    struct agent *agent = process->agent;
+    if (!finish(process))
+        return;
+    mpi_process_free(process);
+    agent_mpi_done(agent);
 }
 
 /* ---- turns ---- */
@@ -177,7 +183,7 @@ static void on_deferred(void *ctx)
     struct mpi_registry *registry = ctx;
     registry->deferred = NULL;
     for (struct mpi_process *process = registry->list; process; process = process->next) {
-        if (!process->ended || process->write_failed)
+        if (!process->agent->ended || process->write_failed)
             continue;
         end(process);
         finish_soon(registry);
@@ -190,11 +196,11 @@ int mpi_job_flush(struct mpi_registry *registry, const char *dir, struct err *er
     int code = 0;
     for (struct mpi_process *process = registry->list, *next; process; process = next) {
         next = process->next;
-        if (!process->job || (dir && strcmp(process->job->dir, dir) != 0))
+        if (!mpi_job(process) || (dir && strcmp(mpi_process_job(process), dir) != 0))
             continue;
         struct err why = {.text = ""};
         /* the files of one that has ended are not written again at its turn */
-        int result = process->ended && finish(process) ? 0 : mpi_process_write(process, true, &why);
+        int result = process->agent->ended && finish(process) ? 0 : mpi_process_write(process, true, &why);
         if (result < 0 && code == 0) {
             code = result;
             err_set(err, code, "%s", why.text);
@@ -224,10 +230,10 @@ static void on_timer(void *ctx)
     }
     oldest->looked_ns = clock_now_ns();
     struct err err = {.text = ""};
-    if (oldest->ended) {
+    if (oldest->agent->ended) {
         if (oldest->write_failed)
             end(oldest);
-    } else if (oldest->job && mark_of(oldest) != oldest->written_mark && mpi_process_write(oldest, false, &err) < 0) {
+    } else if (mpi_job(oldest) && mark_of(oldest) != oldest->written_mark && mpi_process_write(oldest, false, &err) < 0) {
         note_problem(oldest, &err);
     }
     loop_set_timer(registry->timer, turn_ns(registry), 0);
@@ -235,17 +241,14 @@ static void on_timer(void *ctx)
 
 /* ---- processes ---- */
 
-struct mpi_process *mpi_process_new(struct mpi_registry *registry, pid_t pid, const char *exe)
+struct mpi_process *mpi_process_new(struct agent *agent)
 {
     struct mpi_process *process = calloc(1, sizeof *process);
-    if (!process || !(process->exe = strdup(exe))) {
-        free(process);
+    if (!process)
         return NULL;
-    }
-    process->registry = registry;
-    process->pid = pid;
-    process->pidfd = process->fd = -1;
-    process->incarnation = process->hint_rank = process->hint_size = -1;
+    process->registry = agent->agents->monitor->mpi;
+    process->agent = agent;
+    agent->mpi = process;
     return process;
 }
 
@@ -262,46 +265,23 @@ void mpi_process_free(struct mpi_process *process)
         else
             registry->last = process->previous;
         registry->count--;
-        if (!process->ended)
-            HASH_DELETE(hh, registry->by_pid, process);
     }
-    loop_remove(process->exit_source);
-    if (process->pidfd >= 0)
-        close(process->pidfd);
     mpi_messages_free(process);
-    mpi_area_remove(process);
-    mpi_area_close(process);
-    if (process->job)
-        registry->job_free(registry->agents, process->job);
-    free(process->path);
+    if (process->head)
+        munmap(process->head, AREA_PAGE);
+    area_file_end(registry->agents, &process->agent->files[AREA_MPI]);
+    process->agent->mpi = NULL;
     free(process->call_wishes);
-    free(process->exe);
     free(process);
 }
 
 void mpi_process_ended(struct mpi_process *process)
 {
-    struct mpi_registry *registry = process->registry;
-    if (process->ended)
-        return;
-    if (registry->known)
-        registry->known(process);
-    process->ended = true;
-    log_debug("rank pid=%d rank=%d state=ended", process->pid, process->head->rank);
-    process->end_ticks = agent_clock_ticks();
+    mpi_process_describe(process);
+    log_debug("rank pid=%d rank=%d state=ended", process->agent->pid, process->head->rank);
     find_alone(process);
     remember(process);
-    HASH_DELETE(hh, registry->by_pid, process);
-    loop_remove(process->exit_source);
-    process->exit_source = NULL;
-    finish_soon(registry);
-}
-
-static void process_exited(void *ctx, int fd, uint32_t events)
-{
-    (void)fd;
-    (void)events;
-    mpi_process_ended(ctx);
+    finish_soon(process->registry);
 }
 
 void mpi_process_came(struct mpi_process *process)
@@ -317,33 +297,22 @@ void mpi_process_came(struct mpi_process *process)
     registry->count++;
     process->announced = true;
     process->looked_ns = clock_now_ns();
-    if (process->ended) {
-        find_alone(process);
-        remember(process);
-        finish_soon(registry);
+    if (process->agent->ended) {
+        mpi_process_ended(process);
         return;
     }
-    HASH_ADD(hh, registry->by_pid, pid, sizeof process->pid, process);
-    if (process->pidfd < 0)
-        process->pidfd = proc_pidfd(process->pid);
-    if (process->pidfd < 0)
-        mpi_process_ended(process);
-    else
-        process->exit_source = loop_add_fd(loop, process->pidfd, EPOLLIN, process_exited, process);
     if (!registry->timer)
         registry->timer = loop_add_timer(loop, turn_ns(registry), 0, on_timer, registry);
     else
         loop_set_timer(registry->timer, turn_ns(registry), 0);
-    if (registry->on_change && !process->ended)
+    if (registry->on_change)
         registry->on_change(registry->change_ctx, process, MPI_CAME);
 }
 
 struct mpi_process *mpi_process_find(struct mpi_registry *registry, pid_t pid)
 {
-    struct mpi_process *process = NULL;
-    if (registry)
-        HASH_FIND(hh, registry->by_pid, &pid, sizeof pid, process);
-    return process;
+    const struct agent *agent = registry ? agents_known(registry->agents, pid) : NULL;
+    return agent ? agent->mpi : NULL;
 }
 
 void mpi_process_each(struct mpi_registry *registry, const char *dir,
@@ -353,24 +322,24 @@ void mpi_process_each(struct mpi_registry *registry, const char *dir,
         return;
     for (struct mpi_process *process = registry->list, *next; process; process = next) {
         next = process->next;
-        if (!process->ended && (!dir || strcmp(mpi_process_job(process), dir) == 0))
+        if (!process->agent->ended && (!dir || strcmp(mpi_process_job(process), dir) == 0))
             fn(ctx, process);
     }
 }
 
 pid_t mpi_process_pid(const struct mpi_process *process)
 {
-    return process->pid;
+    return process->agent->pid;
 }
 
 const char *mpi_process_job(const struct mpi_process *process)
 {
-    return process->job ? process->job->dir : "";
+    return mpi_job(process) ? mpi_job(process)->dir : "";
 }
 
 const char *mpi_process_exe(const struct mpi_process *process)
 {
-    return process->exe;
+    return process->agent->exe;
 }
 
 const struct mpi_area *mpi_process_head(const struct mpi_process *process)
@@ -394,11 +363,11 @@ static void look_at(struct mpi_process *process)
     if (reports != process->told_reports) {
         struct err err = {.text = ""};
         process->told_reports = reports;
-        if (process->job && mpi_process_write(process, true, &err) < 0)
+        if (mpi_job(process) && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
     }
     mpi_messages_look(process);
-    if (process->ended || state == process->told_state)
+    if (process->agent->ended || state == process->told_state)
         return;
     process->told_state = state;
     find_alone(process);
@@ -412,7 +381,7 @@ void mpi_registry_rung(struct mpi_registry *registry)
 {
     for (struct mpi_process *process = registry->list, *next; process; process = next) {
         next = process->next;
-        if (!process->ended)
+        if (!process->agent->ended)
             look_at(process);
     }
 }
@@ -427,17 +396,15 @@ int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents)
     return 0;
 }
 
-/* The programs live on with their areas; what is in them now is written. */
-static void leave(struct mpi_process *process)
+void mpi_process_leave(struct mpi_process *process)
 {
     struct err err = {.text = ""};
-    if (process->ended) {
+    if (process->agent->ended) {
         finish(process);
     } else {
-        if (process->job && mpi_process_write(process, true, &err) < 0)
+        if (mpi_job(process) && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
-        free(process->path); /* stays */
-        process->path = NULL;
+        area_file_leave(process->registry->agents, &process->agent->files[AREA_MPI]);
     }
     mpi_process_free(process);
 }
@@ -448,8 +415,6 @@ void mpi_registry_free(struct mpi_registry *registry)
         return;
     registry->on_change = NULL;
     mpi_late_forget_all(registry, NULL);
-    while (registry->list)
-        leave(registry->list);
     mpi_past_free(registry, NULL);
     loop_remove(registry->deferred);
     loop_remove(registry->timer);

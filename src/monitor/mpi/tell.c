@@ -8,12 +8,13 @@
 
 static bool is_traced(const struct mpi_process *process)
 {
-    return process->job && process->job->settings.mpi == TRACE_MPI_TRACE;
+    const struct trace_job *job = mpi_job(process);
+    return job && job->settings.mpi == TRACE_MPI_TRACE;
 }
 
 uint32_t mpi_tell_bits(const struct mpi_process *process)
 {
-    const struct trace_settings *settings = process->job ? &process->job->settings : NULL;
+    const struct trace_settings *settings = mpi_job(process) ? &mpi_job(process)->settings : NULL;
     bool numbered = settings && (settings->mpi == TRACE_MPI_MESSAGES || settings->mpi_metrics & MPIA_METRIC_MESSAGES);
     return (is_traced(process) || process->tell_wishes > 0 ? MPIA_METRIC_TELL : 0u) |
            (numbered || process->message_wishes > 0 ? MPIA_METRIC_MESSAGES : 0u);
@@ -37,7 +38,7 @@ void mpi_process_want(struct mpi_process *process, uint32_t bit, int change)
         process->tell_wishes += change;
     if (bit & MPIA_METRIC_MESSAGES)
         process->message_wishes += change;
-    if (process->ended || !process->head)
+    if (process->agent->ended || !process->head)
         return;
     mpi_tell_calls(process);
     const uint32_t ours = MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES;

@@ -18,30 +18,28 @@ struct fake {
     struct doorbell *bell;
 };
 
-static void fill_hello(struct mpi_hello *hello)
+static uint64_t image = 1;
+
+static size_t fill_hello(struct agent_hello *hello)
 {
-    memset(hello, 0, sizeof *hello);
-    *hello = (struct mpi_hello){.magic = MPIA_HELLO_MAGIC,
-                                .version = MPIA_AREA_VERSION,
-                                .size = sizeof *hello,
-                                .calls_hash = CALLS_HASH,
-                                .pid = getpid(),
-                                .library = MPIA_LIBRARY_MPICH,
-                                .hint_rank = 1,
-                                .hint_size = 2};
-    strcpy(hello->namespace, "some job");
-    strcpy(hello->job, job);
-    ssize_t len = readlink("/proc/self/exe", hello->exe, sizeof hello->exe - 1);
-    hello->exe[len > 0 ? len : 0] = 0;
+    size_t size = hello_fill(hello, AGENT_COUNTS_MPI, NULL);
+    hello->image = image;
+    hello->mpi = (struct hello_mpi){.version = MPIA_AREA_VERSION,
+                                    .calls_hash = CALLS_HASH,
+                                    .library = MPIA_LIBRARY_MPICH,
+                                    .hint_rank = 1,
+                                    .hint_size = 2};
+    strcpy(hello->mpi.namespace, "some job");
+    return size;
 }
 
 /* The status of the answer; its descriptors, or -1. */
-static int greet(const struct mpi_hello *hello, size_t size, int ret_fds[2])
+static int greet(const struct agent_hello *hello, size_t size, int ret_fds[3])
 {
-    struct mpi_welcome welcome;
+    struct agent_welcome welcome;
     int fd = hello_dial();
-    ret_fds[0] = ret_fds[1] = -1;
-    if (fd < 0 || send(fd, hello, size, 0) != (ssize_t)size || !hello_hear(fd, &welcome, sizeof welcome, ret_fds, 2))
+    ret_fds[0] = ret_fds[1] = ret_fds[2] = -1;
+    if (fd < 0 || send(fd, hello, size, 0) != (ssize_t)size || !hello_hear(fd, &welcome, sizeof welcome, ret_fds, 3))
         return 1;
     close(fd);
     return welcome.status;
@@ -49,17 +47,18 @@ static int greet(const struct mpi_hello *hello, size_t size, int ret_fds[2])
 
 static bool fake_connect(struct fake *fake)
 {
-    static struct mpi_hello hello;
-    int fds[2];
+    static struct agent_hello hello;
+    int fds[3];
     struct stat st;
-    fill_hello(&hello);
-    if (greet(&hello, sizeof hello, fds) != 0 || fstat(fds[0], &st) < 0 || st.st_size != MPIA_AREA_SIZE ||
+    size_t size = fill_hello(&hello);
+    if (greet(&hello, size, fds) != 0 || fstat(fds[0], &st) < 0 || st.st_size != MPIA_AREA_SIZE ||
         st.st_blocks * 512 < MPIA_AREA_SIZE)
         return false;
     void *area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     void *bell = mmap(NULL, AREA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     close(fds[0]);
     close(fds[1]);
+    close(fds[2]);
     if (area == MAP_FAILED || bell == MAP_FAILED)
         return false;
     fake->area = area;
@@ -71,26 +70,19 @@ static bool fake_connect(struct fake *fake)
 /* What must be refused. */
 static bool fake_refused(void)
 {
-    static struct mpi_hello hello;
-    int fds[2];
+    static struct agent_hello hello;
+    int fds[3];
     bool ok = true;
-    for (unsigned i = 0; i < 7; i++) {
-        size_t size = sizeof hello;
-        fill_hello(&hello);
+    for (unsigned i = 0; i < 4; i++) {
+        size_t size = fill_hello(&hello);
         if (i == 0)
-            hello.version++;
+            hello.mpi.version++;
         else if (i == 1)
-            hello.calls_hash++;
+            hello.mpi.calls_hash++;
         else if (i == 2)
-            memset(hello.job, 'x', sizeof hello.job);
-        else if (i == 3)
-            strcpy(hello.job, "relative");
-        else if (i == 4)
-            strcpy(hello.exe, "two\nlines");
-        else if (i == 5)
-            hello.library = 7;
+            memset(hello.mpi.namespace, 'x', sizeof hello.mpi.namespace);
         else
-            size = 20;
+            hello.mpi.library = 7;
         ok = greet(&hello, size, fds) == -EPROTO && fds[0] == -1 && ok;
     }
     return ok;
@@ -98,16 +90,26 @@ static bool fake_refused(void)
 
 static bool fake_without_memory(void)
 {
-    static struct mpi_hello hello;
-    int fds[2];
-    fill_hello(&hello);
-    return greet(&hello, sizeof hello, fds) == -ENOMEM && fds[0] == -1;
+    static struct agent_hello hello;
+    int fds[3];
+    size_t size = fill_hello(&hello);
+    return greet(&hello, size, fds) == -ENOMEM && fds[0] == -1;
 }
 
-static bool fake_agent_hello(bool other_program)
+static bool fake_functions(void)
 {
     static struct agent_hello hello;
-    size_t size = hello_fill(&hello, 0, other_program ? "/bin/other" : NULL);
+    int fds[3];
+    size_t size = fill_hello(&hello);
+    hello.flags = AGENT_HAS_HOOKS;
+    return greet(&hello, size, fds) == 0 && fds[2] >= 0 && close(fds[0]) + close(fds[1]) + close(fds[2]) == 0;
+}
+
+static bool fake_say(uint32_t flags)
+{
+    static struct agent_hello hello;
+    size_t size = fill_hello(&hello);
+    hello.flags = flags;
     int fd = hello_dial();
     bool sent = send(fd, &hello, size, 0) == (ssize_t)size;
     close(fd);
@@ -171,7 +173,14 @@ static bool fake_serve(void *ctx, const struct child_command *command)
         area_ring(fake->bell);
         return true;
     case 'a': /* as an agent without hooks, of this program or of another one */
-        return fake_agent_hello(command->number);
+        image += command->number;
+        return fake_say(0);
+    case 'x': /* it found no room for the descriptors */
+        return fake_say(AGENT_COUNTS_MPI | AGENT_NO_FILES);
+    case 'f': /* its functions are to be traced, too */
+        return fake_functions();
+    case 'y': /* but it found no room for their area */
+        return fake_say(AGENT_HAS_HOOKS | AGENT_NO_ROOM);
     case 'q':
         fake_area_finalize(fake->area, __rdtsc(), __rdtsc());
         _exit(0);

@@ -234,7 +234,7 @@ static ino_t file_of(pid_t pid)
     struct stat st;
     const struct mpi_process *process = monitor->mpi->list;
     assert_non_null(process);
-    snprintf(path, sizeof path, "%s/stats/%s/%d-%d.json", job, monitor->node->name, (int)pid, process->incarnation);
+    snprintf(path, sizeof path, "%s/stats/%s/%d-%d.json", job, monitor->node->name, (int)pid, process->agent->rank.incarnation);
     assert_int_equal(stat(path, &st), 0);
     return st.st_ino;
 }
@@ -406,6 +406,74 @@ static void test_exec_of_other_program(void **state)
     child_end(&child, SIGKILL);
 }
 
+/* Its functions are traced, too: one process, in any order, with one monitor or two. */
+static void test_with_functions(void **state)
+{
+    struct child before = child_new(fake_interposer), behind = child_new(fake_interposer);
+    struct mpi_stats_set set;
+    unsigned living;
+    (void)state;
+    child_tell(&before, 'f', 0);
+    assert_null(mpi_process_find(monitor->mpi, before.pid));
+    child_tell(&before, 'c', 0);
+    begin_counting(&behind, 3);
+    assert_null(agents_find(agents, behind.pid));
+    child_tell(&behind, 'f', 0);
+    for (unsigned monitors = 0; monitors < 2; monitors++) {
+        assert_int_equal(agents_count(agents), 2);
+        assert_non_null(mpi_process_find(monitor->mpi, before.pid));
+        assert_non_null(mpi_process_find(monitor->mpi, behind.pid));
+        assert_non_null(agents_find(agents, before.pid));
+        assert_non_null(agents_find(agents, behind.pid));
+        draining(&living);
+        assert_int_equal(living, 2);
+        agents_free(agents);
+        fixture_agents();
+    }
+    child_end(&before, SIGKILL);
+    child_end(&behind, 0);
+    step_until(draining(&living) == 0 && living == 0);
+    step_until(agents_count(agents) == 0);
+    assert_int_equal(read_all(&set), 2);
+    for (size_t i = 0; i < 2; i++)
+        if (set.ranks[i].pid == behind.pid)
+            check_counts(&set.ranks[i], 3);
+    mpi_stats_set_done(&set);
+    assert_int_equal(fixture_rings("[m0-9]"), 0);
+}
+
+/* It has no room for the area of functions: it is counted all the same. */
+static void test_functions_refused(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    (void)state;
+    begin_counting(&child, 4);
+    child_tell(&child, 'f', 0);
+    child_tell(&child, 'y', 0);
+    step_until(!agents_find(agents, child.pid));
+    assert_non_null(mpi_process_find(monitor->mpi, child.pid));
+    child_tell(&child, 'n', 5);
+    child_end(&child, 0);
+    check_ended(9);
+}
+
+/* It says why its calls are not counted. */
+static void test_no_files(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    struct mpi_stats_set set;
+    (void)state;
+    child_tell(&child, 'l', 0);
+    child_tell(&child, 'x', 0);
+    step_until(atomic_load(&mpi_process_head(mpi_process_find(monitor->mpi, child.pid))->state) == MPIA_OFF);
+    child_end(&child, SIGKILL);
+    step_until(draining(NULL) == 0);
+    assert_int_equal(read_all(&set), 1);
+    assert_int_equal(set.ranks[0].state, MPIA_OFF);
+    assert_non_null(strstr(set.ranks[0].fault, "open files"));
+    mpi_stats_set_done(&set);
+}
+
 /* As in a job whose limit is nearly reached: it runs on without statistics, and that is said. */
 static void test_no_memory(void **state)
 {
@@ -473,6 +541,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_restart, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_exec, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_exec_of_other_program, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_with_functions, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_functions_refused, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_no_files, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_no_memory, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_garbage, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_no_room_on_disk, start, fixture_stop),

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The areas (shm/area.h) as files PID-STARTTICKS-SERIAL of the folder of areas (agent_rings.c), each with a small one
- * beside it that says whose it is, for a monitor that is started later. The files are sparse, but what the program may
- * touch has memory before: writing to a mapped page for which a full tmpfs has none left is SIGBUS, and that must never
- * meet a program. So packets are handed out as the load grows, each after its memory was had.
+ * Areas of functions (shm/area.h). The files are sparse, but what the program may touch has memory before
+ * (agent_files.c). So packets are handed out as the load grows, each after its memory was had.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,19 +43,7 @@ enum {
 
 static int reserve(struct agent *agent, uint64_t from, uint64_t size)
 {
-    uint64_t start = from & ~(uint64_t)(AREA_PAGE - 1);
-    uint64_t bytes = from + size - start;
-    if (!agent_memory_take(agent, bytes))
-        return -ENOMEM;
-    if (agent->in_memory && !memory_dir_has_room(&agent->agents->memory, bytes)) {
-        agent_memory_give_back(agent, bytes);
-        return -ENOSPC;
-    }
-    int code = fallocate(agent->area_fd, 0, (off_t)start, (off_t)bytes) < 0 ? -errno : 0;
-    if (code == 0 || code == -EOPNOTSUPP) /* such a file system has no holes to fall into */
-        return 0;
-    agent_memory_give_back(agent, bytes);
-    return code;
+    return area_file_reserve(agent->agents, &agent->files[AREA_FUNCTIONS], from, size);
 }
 
 static uint64_t packet_at(const struct area_view *view, uint32_t index)
@@ -93,9 +79,9 @@ static void release_packets(struct agent *agent, uint32_t count)
                           kilobytes);
     else
         agent_set_problem(agent, "%s %s %s: the buffer of pid %d stays at %" PRIu64 " KB",
-                          agent->in_memory ? "half of" : "the runtime directory",
-                          agent->in_memory ? MEMORY_DIR_ROOT : agent->agents->runtime,
-                          agent->in_memory ? "is in use" : "is full", agent->pid, kilobytes);
+                          agent->files[AREA_FUNCTIONS].in_memory ? "half of" : "the runtime directory",
+                          agent->files[AREA_FUNCTIONS].in_memory ? MEMORY_DIR_ROOT : agent->agents->runtime,
+                          agent->files[AREA_FUNCTIONS].in_memory ? "is in use" : "is full", agent->pid, kilobytes);
 }
 
 /* A program whose last process ended soon and recorded little begins with little: what it could have filled would take
@@ -224,14 +210,14 @@ static uint32_t slots_for_fork(const struct agent *agent, const struct agent *pa
 void agent_area_check(struct agent *agent)
 {
     struct stat st;
-    if (agent->view.base && fstat(agent->area_fd, &st) == 0 && (uint64_t)st.st_size < agent->view.size)
+    if (agent->view.base && fstat(agent->files[AREA_FUNCTIONS].fd, &st) == 0 && (uint64_t)st.st_size < agent->view.size)
         agent_set_problem(agent, "pid %d has cut the memory that it shares with the monitor: records of it are missing",
                           agent->pid);
 }
 
 static int map_area(struct agent *agent, uint64_t size)
 {
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->area_fd, 0);
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->files[AREA_FUNCTIONS].fd, 0);
     if (base == MAP_FAILED)
         return -errno;
     if (area_take(&agent->view, base, size))
@@ -243,7 +229,7 @@ static int map_area(struct agent *agent, uint64_t size)
 
 static int fill_area(struct agent *agent, struct area *plan, bool small)
 {
-    int code = ftruncate(agent->area_fd, (off_t)plan->size) < 0 ? -errno : 0;
+    int code = ftruncate(agent->files[AREA_FUNCTIONS].fd, (off_t)plan->size) < 0 ? -errno : 0;
     uint32_t threads = small ? FORK_THREADS : THREADS_RESERVED;
     agent->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
     if (code == 0)
@@ -252,7 +238,7 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
         code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE);
     if (code == 0)
         code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
-    if (code == 0 && pwrite(agent->area_fd, plan, sizeof *plan, 0) != sizeof *plan)
+    if (code == 0 && pwrite(agent->files[AREA_FUNCTIONS].fd, plan, sizeof *plan, 0) != sizeof *plan)
         code = -errno;
     if (code == 0)
         code = map_area(agent, plan->size);
@@ -267,54 +253,39 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     return agent->released ? 0 : -ENOSPC;
 }
 
-static void note(const struct agent *agent, const struct buf *text)
-{
-    if (file_is_at(agent->area_path, agent->area_fd)) /* else nobody finds it any more */
-        agent_sidecar_write(agent->area_path, text);
-}
+struct making {
+    const struct agent *parent;
+    bool again; /* there was no room in memory for it */
+};
 
-void agent_area_note(const struct agent *agent)
+static int make(struct agent *agent, void *ctx)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_printf(&text, "%s\n%s\n%s\n", agent->job ? agent->job->dir : "", agent->exe,
-               agent->writer ? trace_writer_path(agent->writer) : "");
-    note(agent, &text);
-}
-
-/* The trace before is still the one to go on from; the new one, should we be killed over it, is none. */
-static void note_begun(const struct agent *agent, const char *former)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_printf(&text, "%s\n%s\n%s\n%s\n", agent->job->dir, agent->exe, former, trace_writer_path(agent->writer));
-    note(agent, &text);
-}
-
-static int make_in(struct agent *agent, const struct agent *parent, bool on_disk)
-{
+    struct making *making = ctx;
     struct agents *agents = agent->agents;
-    char name[64];
-    struct area plan;
-    snprintf(name, sizeof name, "%d-%" PRIu64 "-%" PRIu64, agent->pid, agent->start_ticks, agent->serial);
-    agent->area_fd = agent_rings_make(agents, on_disk, name, &agent->area_path);
-    if (agent->area_fd < 0)
-        return agent->area_fd;
-    agent->in_memory = agents->spill && !on_disk;
+    struct area_file *file = &agent->files[AREA_FUNCTIONS];
     uint64_t buffer = agent->job ? agent->job->settings.buffer_bytes : AREA_BUFFER_MIN;
-    uint32_t slots = agent->forked ? slots_for_fork(agent, parent) : slots_for(agent->exe);
+    uint32_t slots = agent->forked ? slots_for_fork(agent, making->parent) : slots_for(agent->exe);
+    struct area plan;
     int code = -ENOSPC;
+    if (making->again) {
+        agent->released = 0;
+        agent->grow_failed = false;
+        *agent->problem = 0;
+    }
+    making->again = true;
     for (unsigned attempt = 0; attempt < 2 && (code == -ENOSPC || code == -ENOMEM); attempt++) {
         agent_area_unmap(agent);
-        agent_memory_give_back(agent, agent->memory_taken);
+        area_file_give_back(agents, file);
         area_plan(&plan, attempt ? AREA_BUFFER_MIN : buffer, attempt ? 1024 : slots,
                   attempt ? THREADS_RESERVED : AREA_THREADS);
         if (plan.size > agent->room)
             area_plan_within(&plan, agent->room);
-        if (agent->in_memory && !memory_dir_has_room(&agents->memory, plan.size))
+        if (file->in_memory && !memory_dir_has_room(&agents->memory, plan.size))
             return -ENOSPC; /* on disk it can grow */
         plan.pid = agent->pid;
-        plan.serial = agent->serial;
+        plan.serial = file->serial;
         plan.bell = agents->bell->id;
-        if (attempt && ftruncate(agent->area_fd, 0) < 0) /* gives back what was had so far */
+        if (attempt && ftruncate(file->fd, 0) < 0) /* gives back what was had so far */
             break;
         code = fill_area(agent, &plan, agent->forked);
     }
@@ -324,19 +295,11 @@ static int make_in(struct agent *agent, const struct agent *parent, bool on_disk
 int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err)
 {
     struct agents *agents = agent->agents;
-    agent->serial = ++agents->last_serial;
-    int code = make_in(agent, parent, false);
-    if (code < 0 && code != -ENOMEM && agents->spill) {
+    struct making making = {.parent = parent};
+    int code = area_file_make(agent, AREA_FUNCTIONS, make, &making);
+    if (code < 0) { /* it may ask again */
         agent_area_unmap(agent);
-        agent_area_remove(agent);
-        agent_memory_give_back(agent, agent->memory_taken);
-        if (agent->area_fd >= 0)
-            close(agent->area_fd);
-        free(agent->area_path);
         agent->released = 0;
-        agent->in_memory = agent->grow_failed = false;
-        *agent->problem = 0;
-        code = make_in(agent, parent, true);
     }
     if (code == -ENOMEM)
         return err_set(err, code, "the limit of memory leaves no room for the trace buffer of pid %d", agent->pid);
@@ -353,29 +316,18 @@ void agent_area_unmap(struct agent *agent)
     agent->view = (struct area_view){0};
 }
 
-void agent_area_remove(struct agent *agent)
-{
-    if (!agent->area_path || !file_is_at(agent->area_path, agent->area_fd))
-        return;
-    unlink(agent->area_path);
-    agent_sidecar_remove(agent->area_path);
-}
+/* ---- one of a monitor before this one ---- */
 
-/* ---- those of a monitor before this one ---- */
-
-static int take_over(struct agent *agent, const char *path)
+int agent_area_adopt(struct agent *agent, uint64_t size)
 {
-    uint64_t size;
-    int code = agent_area_open(path, &agent->area_path, &agent->area_fd, &size);
-    if (code == 0)
-        code = map_area(agent, size);
+    int fd = agent->files[AREA_FUNCTIONS].fd, code = map_area(agent, size);
     if (code < 0)
         return code;
     /* what the other monitor kept for itself cannot be told from what it was just reading: the tail stays unused */
     while (agent->released < agent->view.packet_count) {
         uint64_t word = atomic_load(&agent->view.states[agent->released]);
         uint64_t at = packet_at(&agent->view, agent->released);
-        if ((word & 0xff) == AREA_PACKET_READ && lseek(agent->area_fd, (off_t)at, SEEK_DATA) != (off_t)at)
+        if ((word & 0xff) == AREA_PACKET_READ && lseek(fd, (off_t)at, SEEK_DATA) != (off_t)at)
             break;
         if ((word & 0xff) == AREA_PACKET_READ) /* it was at it when it ended: read again, or never used */
             atomic_store(&agent->view.states[agent->released], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
@@ -383,60 +335,7 @@ static int take_over(struct agent *agent, const char *path)
     }
     agent->threads_reserved = THREADS_RESERVED;
     agent_demands_adopt(agent);
-    return 0;
-}
-
-static void adopt(void *ctx, const char *folder, const char *name)
-{
-    struct agents *agents = ctx;
-    char path[PATH_MAX], text[SIDECAR_LIMIT], *lines[SIDECAR_LINES];
-    int pid, end = 0;
-    uint64_t ticks, serial;
-    struct proc_stat now;
-    struct err err = {0};
-    if (sscanf(name, "%d-%" SCNu64 "-%" SCNu64 "%n", &pid, &ticks, &serial, &end) != 3 || name[end])
-        return;
-    if (serial > agents->last_serial)
-        agents->last_serial = serial;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    bool known = agent_sidecar_read(path, text, lines); /* job directory, program, trace, begun */
-    struct agent *agent = known ? agent_new(agents, pid, lines[0], lines[1], &err) : NULL;
-    if (!agent || take_over(agent, path) < 0) {
-        log_warning("the trace buffer %s cannot be read: removed", path);
-        unlink(path);
-        agent_sidecar_remove(path);
-        if (agent)
-            agent_free(agent);
-        return;
-    }
-    agent->serial = serial;
-    agent->start_ticks = ticks;
     agent->adopted = true;
     agent->as_left = agent->job && atomic_load(&agent->view.area->go);
-    agent->in_memory = agent_rings_in_memory(agents, folder);
-    agent->ended = pid <= 0 || proc_stat_read(pid, 0, &now) < 0 || now.start_ticks != ticks || now.state == 'Z';
-    if (*lines[3])
-        collect_former_begun(lines[3]);
-    collect_former(agent, lines[2]);
-    if (agent->job && collect_open(agent, &err) < 0)
-        agent_set_problem(agent, "%s", err.text);
-    if (agent->writer)
-        note_begun(agent, lines[2]);
-    if (agent->view.area->bell != agents->bell->id)
-        agent_set_problem(agent,
-                          "pid %d had begun before the runtime directory %.200s was removed, and then its monitor was "
-                          "killed: from there on requests at its calls are not run",
-                          pid, agents->runtime);
-    pause_at("adopt.begun");
-    agent_layouts_write(agent);
-    if (agent->writer)
-        trace_writer_sync(agent->writer, true); /* before the other one is forgotten */
-    pause_at("adopt.written");
-    agent_area_note(agent);
-    agent_came(agent, NULL);
-}
-
-void agent_area_adopt_all(struct agents *agents)
-{
-    agent_rings_each(agents, adopt, agents);
+    return 0;
 }

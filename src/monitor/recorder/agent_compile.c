@@ -41,7 +41,7 @@ static uint32_t put_program(struct agent *agent, const void *head, size_t head_s
     if (at < 64 || at > view->programs_size || view->programs_size - at < head_size + size)
         return 0;
     off_t offset = (off_t)((uint64_t)(view->programs - view->base) + at);
-    if (fallocate(agent->area_fd, 0, offset, (off_t)(head_size + size)) < 0 && errno != EOPNOTSUPP)
+    if (fallocate(agent->files[AREA_FUNCTIONS].fd, 0, offset, (off_t)(head_size + size)) < 0 && errno != EOPNOTSUPP)
         return 0;
     memcpy(view->programs + at, head, head_size);
     memcpy(view->programs + at + head_size, bytes, size);
@@ -114,7 +114,7 @@ static uint64_t put_programs(struct agent *agent, const struct buf *programs, ui
     uint64_t size = programs->len < room ? programs->len : room;
     *ret_end = at;
     if (at >= 64 && !programs->failed &&
-        pwrite(agent->area_fd, programs->data, size, (off_t)((uint64_t)(view->programs - view->base) + at)) ==
+        pwrite(agent->files[AREA_FUNCTIONS].fd, programs->data, size, (off_t)((uint64_t)(view->programs - view->base) + at)) ==
             (ssize_t)size) {
         *ret_end = at + size;
         atomic_store_explicit(&view->area->programs_used, at + size, memory_order_release);
@@ -477,7 +477,7 @@ static bool copy_programs(struct agent *agent, const struct agent *parent)
     if (used > view->programs_size || used > from->programs_size)
         return false;
     /* so no page is first filled with zeros, and none met one by one */
-    if (pwrite(agent->area_fd, from->programs, used, view->programs - view->base) != (ssize_t)used)
+    if (pwrite(agent->files[AREA_FUNCTIONS].fd, from->programs, used, view->programs - view->base) != (ssize_t)used)
         return false;
     atomic_store(&view->area->programs_used, used);
     return true;
@@ -517,7 +517,7 @@ static bool is_still_wanted(const struct agent *agent)
 {
     for (const struct agent *other = agent->agents->list; other; other = other->next) {
         bool waits = other->compile_run && other->compile_run->set == agent->compile_run->set;
-        if (!other->ended && (waits || (agent->job && other->job == agent->job)))
+        if (!other->ended && other->view.area && (waits || (agent->job && other->job == agent->job)))
             return true;
     }
     return false;

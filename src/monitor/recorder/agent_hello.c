@@ -24,7 +24,6 @@
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
-#include "shm/mpi_area.h"
 
 enum { TURN_NS = 20 * 1000 * 1000 };
 
@@ -43,22 +42,31 @@ static void connection_free(struct agent_connection *connection)
     free(connection);
 }
 
-int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count)
+/* Answers; with a file, that and the other two descriptors go along. 0 or -errno. */
+static int send_welcome(const struct agents *agents, int fd, const struct area_file *file, int status,
+                        const char *reason)
 {
-    struct iovec part = {welcome, size};
+    struct agent_welcome welcome = {
+        .magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = wait_policies[WAIT_MAIN].limit_ms};
+    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
+    struct iovec part = {&welcome, sizeof welcome};
+    int fds[3];
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof fds)];
     } control = {0};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd_count) {
+    if (file) {
+        fds[0] = file->fd;
+        fds[1] = agents->bell_fd;
+        fds[2] = cells_fd(agents->monitor->cells);
         message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(fd_count * sizeof *fds);
+        message.msg_controllen = sizeof control.bytes;
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(fd_count * sizeof *fds);
-        memcpy(CMSG_DATA(head), fds, fd_count * sizeof *fds);
+        head->cmsg_len = CMSG_LEN(sizeof fds);
+        memcpy(CMSG_DATA(head), fds, sizeof fds);
     }
     ssize_t put;
     do
@@ -67,30 +75,17 @@ int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_
     return put < 0 ? -errno : 0;
 }
 
-/* Answers; with an agent, its three descriptors go along. */
-static int send_welcome(int fd, const struct agent *agent, int status, const char *reason)
-{
-    struct agent_welcome welcome = {
-        .magic = AREA_MAGIC, .version = AREA_VERSION, .status = status, .hold_ms = wait_policies[WAIT_MAIN].limit_ms};
-    snprintf(welcome.reason, sizeof welcome.reason, "%s", reason);
-    int fds[3] = {-1, -1, -1};
-    if (agent) {
-        fds[0] = agent->area_fd;
-        fds[1] = agent->agents->bell_fd;
-        fds[2] = cells_fd(agent->agents->monitor->cells);
-    }
-    return agent_hello_answer(fd, &welcome, sizeof welcome, fds, agent ? 3 : 0);
-}
-
 /* What an agent has said that is of use. */
 struct greeting {
     uint32_t flags; /* enum agent_hello_flag */
-    uint64_t fork_of, room;
+    uint64_t fork_of, room, image;
     const char *job, *exe;
+    const struct hello_mpi *mpi; /* NULL: it is for the functions */
 };
 
 /* What is wrong with a hello; NULL: nothing. */
-static const char *check_hello(const struct agent_hello *hello, size_t size, struct greeting *ret_greeting)
+static const char *check_hello(const struct agents *agents, const struct agent_hello *hello, size_t size,
+                               struct greeting *ret_greeting)
 {
     const char *job = hello->texts, *exe;
     if (size < 3 * sizeof(uint32_t) || hello->magic != AREA_MAGIC)
@@ -99,16 +94,21 @@ static const char *check_hello(const struct agent_hello *hello, size_t size, str
         return "agent and monitor are of different versions of scry";
     if (!agent_hello_whole(hello, size, &exe) || strchr(job, '\n') || strchr(exe, '\n') || (*job && *job != '/'))
         return "the agent's hello is malformed";
-    *ret_greeting = (struct greeting){
-        .flags = hello->flags, .fork_of = hello->fork_of, .room = hello->room, .job = job, .exe = exe};
-    return NULL;
+    *ret_greeting = (struct greeting){.flags = hello->flags,
+                                      .fork_of = hello->fork_of,
+                                      .room = hello->room,
+                                      .image = hello->image,
+                                      .job = job,
+                                      .exe = exe,
+                                      .mpi = hello->flags & AGENT_COUNTS_MPI ? &hello->mpi : NULL};
+    return ret_greeting->mpi ? agents->mpi->check(ret_greeting->mpi) : NULL;
 }
 
 /* The process that it was forked from, if the kernel says so, too. */
 static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct greeting *hello)
 {
     struct agent *parent = hello->fork_of ? agents_find(agents, ppid) : NULL;
-    bool same = parent && parent->serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
+    bool same = parent && parent->files[AREA_FUNCTIONS].serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
     return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
 }
 
@@ -119,57 +119,77 @@ static uint64_t room_to_take(const struct greeting *hello)
     return hello->room == UINT64_MAX ? UINT64_MAX : hello->room / part;
 }
 
-static struct agent *make_agent(struct agents *agents, pid_t pid, int pidfd, const struct greeting *hello,
-                                struct agent **ret_parent, struct err *err)
+/* Of a process that says hello: its entry, as it is known by now, or a new one that is not in the registry yet. */
+static struct agent *entry_of(struct agents *agents, pid_t pid, const struct greeting *hello, struct err *err)
 {
     struct proc_stat stat;
-    if (agents->count >= AGENT_LIMIT) {
-        err_set(err, -EAGAIN, "%d processes are traced already", AGENT_LIMIT);
-        return NULL;
-    }
+    struct agent *agent = agents_known(agents, pid);
     int code = proc_stat_read(pid, 0, &stat);
     if (code < 0) {
         err_errno(err, code, "pid %d", pid);
         return NULL;
     }
-    struct agent *before = agents_find(agents, pid);
-    if (before) /* it has executed another program */
-        agent_ended(before);
-    struct agent *agent = agent_new(agents, pid, hello->job, hello->exe, err);
+    bool has_it = agent && (hello->mpi ? agent->mpi != NULL : agent->view.area != NULL);
+    if (agent && !has_it && agent->start_ticks == stat.start_ticks)
+        return agent;
+    if (agent) /* another process, or an image of it that nobody could tell from this one */
+        agent_ended(agent);
+    if (agents->count >= AGENT_LIMIT) {
+        err_set(err, -EAGAIN, "%d processes are traced already", AGENT_LIMIT);
+        return NULL;
+    }
+    agent = agent_new(agents, pid, hello->job, hello->exe, err);
     if (!agent)
         return NULL;
-    agent->ppid = stat.ppid;
     agent->start_ticks = stat.start_ticks;
+    agent->image = hello->image;
+    agent->pidfd = proc_pidfd(pid);
+    if (agent->pidfd >= 0)
+        return agent;
+    agent_free(agent);
+    err_set(err, -ESRCH, "pid %d has ended", pid);
+    return NULL;
+}
+
+/* The functions of it. */
+static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent,
+                          struct err *err)
+{
+    struct proc_stat stat;
+    int code = proc_stat_read(agent->pid, 0, &stat);
+    if (code < 0)
+        return err_errno(err, code, "pid %d", agent->pid);
+    agent->ppid = stat.ppid;
     agent->room = room_to_take(hello);
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
-    *ret_parent = parent_of(agents, stat.ppid, hello);
+    *ret_parent = parent_of(agent->agents, stat.ppid, hello);
     code = agent_area_make(agent, *ret_parent, err);
-    if (code < 0) {
-        agent_free(agent);
-        return NULL;
-    }
+    if (code < 0)
+        return code;
     agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);
     if (hello->flags & AGENT_HAS_MPI)
         atomic_store(&agent->view.area->mpi, 1);
-    agent->pidfd = pidfd;
-    return agent;
+    return 0;
 }
 
 /* It could not take its area: mostly a limit of the batch system. */
 static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, const struct greeting *hello)
 {
-    struct agent *agent = agents_find(agents, pid);
+    struct agent *agent = hello->mpi ? agents_known(agents, pid) : agents_find(agents, pid);
     char why[128] = "there is not enough address space";
     if (hello->flags & AGENT_NO_FILES)
         snprintf(why, sizeof why, "its limit of open files (ulimit -n) leaves no room for three more");
     else if (hello->room != UINT64_MAX)
         snprintf(why, sizeof why, "its limit of address space (ulimit -v) leaves no more than %llu KB",
                  (unsigned long long)hello->room / 1024);
-    if (agent) {
+    if (hello->mpi) {
+        if (agent && agent->mpi)
+            agents->mpi->refused(agent, why);
+    } else if (agent) {
         agent_set_problem(agent, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
         atomic_store(&agent->view.area->agent_state, AREA_OFF);
-        agent_ended(agent);
+        agent_refused(agent);
     } else if (job) {
         job_set_problem(job, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
     }
@@ -189,31 +209,97 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
            ret_peer->pid > 0;
 }
 
+static void take_mpi(struct agents *agents, int fd, pid_t pid, const struct greeting *hello)
+{
+    struct err err = {.text = ""};
+    struct agent *agent = entry_of(agents, pid, hello, &err);
+    int code = agent ? agents->mpi->make(agent, hello->mpi, &err) : err.code;
+    if (code < 0) {
+        log_warning("%s", err.text);
+        send_welcome(agents, fd, NULL, code, err.text);
+        if (agent && !agent->announced)
+            agent_free(agent);
+        return;
+    }
+    if (!agent->announced)
+        agent_enter(agent);
+    agent_note(agent);
+    agents->mpi->came(agent);
+    if (agent->ended)
+        send_welcome(agents, fd, NULL, -ESRCH, "it has ended");
+    else if (send_welcome(agents, fd, &agent->files[AREA_MPI], 0, "") < 0)
+        agents->mpi->refused(agent, NULL);
+}
+
+static void take_functions(struct agents *agents, int fd, pid_t pid, const struct greeting *hello,
+                           struct trace_job *job)
+{
+    if (room_to_take(hello) < AREA_SMALLEST) {
+        no_room(agents, pid, job, hello);
+        send_welcome(agents, fd, NULL, -ENOMEM, "there is not enough address space");
+        return;
+    }
+    if (has_gone(fd)) { /* many came at once: those that still wait are to be answered in time */
+        job_note_late(job);
+        return;
+    }
+    struct err err = {.text = ""};
+    struct agent *parent = NULL, *agent = entry_of(agents, pid, hello, &err);
+    int code = agent ? make_functions(agent, hello, &parent, &err) : err.code;
+    if (code < 0) {
+        if (job && (code == -ESRCH || code == -ENOENT)) /* it did not wait, and is gone */
+            job_note_late(job);
+        else if (job)
+            job_note_refused(job, pid, err.text);
+        log_warning("pid %d is not traced: %s", pid, err.text);
+        send_welcome(agents, fd, NULL, code, err.text);
+        if (agent && !agent->announced)
+            agent_free(agent);
+        return;
+    }
+    if (!agent->announced)
+        agent_enter(agent);
+    agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
+    if (agent->ended)
+        send_welcome(agents, fd, NULL, -ESRCH, "it has ended");
+    else if (send_welcome(agents, fd, &agent->files[AREA_FUNCTIONS], 0, "") < 0) /* it did not wait */
+        agent_refused(agent);
+    else {
+        agent_open(agent);
+        agent_area_started(agent);
+    }
+    const struct area_file *file = &agent->files[AREA_FUNCTIONS];
+    log_debug("agent pid=%d state=%s area=%s bytes=%llu", pid, agent->ended ? "ended" : "traced",
+              LOG_TEXT(file->path ? file->path : ""), (unsigned long long)file->memory_taken);
+}
+
 /* peer NULL: it is none of ours. */
 static void take_hello(struct agents *agents, int fd, const struct agent_hello *from, size_t size,
                        const struct ucred *peer)
 {
     struct greeting greeting, *hello = &greeting;
-    const char *wrong = check_hello(from, size, &greeting);
+    const char *wrong = check_hello(agents, from, size, &greeting);
     if (!peer)
         wrong = "only processes of the monitor's own user that it can see are traced";
     if (wrong) {
         log_info("an agent was refused: %s", wrong);
         log_debug("hello pid=%d refused=%s", peer ? peer->pid : 0, LOG_TEXT(wrong));
-        send_welcome(fd, NULL, -EPROTO, wrong);
+        send_welcome(agents, fd, NULL, -EPROTO, wrong);
         return;
     }
-    log_debug("hello pid=%d hooks=%d mpi=%d fork=%d flags=%#x job=%s program=%s", peer->pid,
-              !!(hello->flags & AGENT_HAS_HOOKS), !!(hello->flags & AGENT_HAS_MPI), hello->fork_of != 0, hello->flags,
-              LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
-    agents->mpi->exec_seen(agents, peer->pid, hello->exe);
+    log_debug("hello pid=%d hooks=%d mpi=%d counts_mpi=%d fork=%d flags=%#x job=%s program=%s", peer->pid,
+              !!(hello->flags & AGENT_HAS_HOOKS), !!(hello->flags & AGENT_HAS_MPI), hello->mpi != NULL,
+              hello->fork_of != 0, hello->flags, LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
+    struct agent *before = agents_known(agents, peer->pid);
+    if (before && before->image != hello->image) /* it has executed another program */
+        agent_ended(before);
     struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
         if (job && !job->mpi_no_room++)
             job->mpi_room = hello->room;
         return;
     }
-    if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI))) {
+    if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI | AGENT_COUNTS_MPI))) {
         if (job)
             job_note_program(job, hello->exe);
         return;
@@ -222,70 +308,19 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)
         job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
-    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) {
+    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
         no_room(agents, peer->pid, job, hello);
-        return;
-    }
-    if (room_to_take(hello) < AREA_SMALLEST) {
-        no_room(agents, peer->pid, job, hello);
-        send_welcome(fd, NULL, -ENOMEM, "there is not enough address space");
-        return;
-    }
-    if (has_gone(fd)) { /* many came at once: those that still wait are to be answered in time */
-        job_note_late(job);
-        return;
-    }
-    struct err err = {.text = ""};
-    int pidfd = proc_pidfd(peer->pid);
-    struct agent *parent = NULL;
-    struct agent *agent = pidfd >= 0 ? make_agent(agents, peer->pid, pidfd, hello, &parent, &err) : NULL;
-    if (!agent) {
-        if (pidfd >= 0)
-            close(pidfd);
-        if (job && (pidfd < 0 || err.code == -ESRCH || err.code == -ENOENT)) /* it did not wait, and is gone */
-            job_note_late(job);
-        else if (job)
-            job_note_refused(job, peer->pid, err.text);
-        log_warning("pid %d is not traced: %s", peer->pid, *err.text ? err.text : "it has ended");
-        send_welcome(fd, NULL, err.code ? err.code : -ESRCH, err.text);
-        return;
-    }
-    agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
-    if (agent->ended)
-        send_welcome(fd, NULL, -ESRCH, "it has ended");
-    else if (send_welcome(fd, agent, 0, "") < 0) /* it did not wait */
-        agent_ended(agent);
-    else {
-        agent_open(agent);
-        agent_area_started(agent);
-    }
-    log_debug("agent pid=%d state=%s area=%s bytes=%llu", peer->pid, agent->ended ? "ended" : "traced",
-              LOG_TEXT(agent->area_path ? agent->area_path : ""), (unsigned long long)agent->memory_taken);
-}
-
-union any_hello { /* 8 KB */
-    uint32_t magic;
-    struct agent_hello agent;
-    struct mpi_hello mpi;
-};
-
-static void take_any(struct agents *agents, int fd, union any_hello *hello, ssize_t size)
-{
-    struct ucred credentials;
-    const struct ucred *peer = peer_is_ours(fd, &credentials) ? &credentials : NULL;
-    if (peer && agents->monitor->on_hello)
-        agents->monitor->on_hello(agents->monitor, peer->pid);
-    if (size >= (ssize_t)sizeof hello->magic && hello->magic == MPIA_HELLO_MAGIC)
-        agents->mpi->hello(agents, fd, &hello->mpi, size, peer);
+    else if (hello->mpi)
+        take_mpi(agents, fd, peer->pid, hello);
     else
-        take_hello(agents, fd, &hello->agent, (size_t)size, peer);
+        take_functions(agents, fd, peer->pid, hello, job);
 }
 
 static void connection_readable(void *ctx, int fd, uint32_t events)
 {
     struct agent_connection *connection = ctx;
     struct agents *agents = connection->agents;
-    static _Alignas(8) union any_hello hello; /* of this one thread */
+    static struct agent_hello hello; /* 8 KB; of this one thread */
     (void)events;
     struct iovec part = {&hello, sizeof hello};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
@@ -300,8 +335,13 @@ static void connection_readable(void *ctx, int fd, uint32_t events)
     connection->heard = true;
     if (message.msg_flags & MSG_TRUNC)
         got = 0; /* longer than a hello is none */
-    if (got > 0 || (message.msg_flags & MSG_TRUNC))
-        take_any(agents, fd, &hello, got);
+    if (got > 0 || (message.msg_flags & MSG_TRUNC)) {
+        struct ucred credentials;
+        const struct ucred *peer = peer_is_ours(fd, &credentials) ? &credentials : NULL;
+        if (peer && agents->monitor->on_hello)
+            agents->monitor->on_hello(agents->monitor, peer->pid);
+        take_hello(agents, fd, &hello, (size_t)got, peer);
+    }
     connection_free(connection);
 }
 

@@ -84,9 +84,10 @@ static void job_leave(struct agents *agents, struct trace_job *job)
 {
     HASH_DELETE(hh, agents->jobs, job);
     job->replaced = job->ended = true;
-    job->agents++;
-    agents->mpi->job_leave(agents, job);
-    job->agents--;
+    agents->mpi->job_end(agents, job->dir);
+    for (const struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->job == job)
+            agent_note(agent);
     job_put(agents, job);
 }
 
@@ -175,7 +176,9 @@ static int job_set_mpi(struct agents *agents, struct trace_job *job, bool tells)
         if (agent->job == job && !agent->ended && agent_mpi_tells(agent))
             agent_apply(agent);
     }
-    agents->mpi->apply(agents, job);
+    for (struct agent *agent = agents->list; agent; agent = agent->next)
+        if (agent->job == job && agent->mpi && !agent->ended)
+            agents->mpi->apply(agent);
     return 0;
 }
 
@@ -197,7 +200,7 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
-        if (agent->job != job || agent->ended)
+        if (agent->job != job || agent->ended || !agent->view.area)
             continue;
         if (strcmp(key, "trace") == 0)
             agent_overrides_free(agent);
@@ -358,6 +361,11 @@ static void describe_selected(struct agents *agents, const struct trace_job *job
         state->unmatched[0] = 0;
 }
 
+bool agent_drains(const struct agent *agent)
+{
+    return agent->ended && (agent->view.area || (agent->mpi && agent->agents->mpi->drains(agent)));
+}
+
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state)
 {
     struct trace_job *job;
@@ -372,11 +380,10 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
         if (!agent->ended && poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
             agent_exited(agent);
         ret_state->living += !agent->ended;
-        ret_state->draining += agent->ended;
+        ret_state->draining += agent_drains(agent);
         ret_state->events += agent->events;
         ret_state->discarded += agent->discarded;
     }
-    agents->mpi->job_state(agents, job, ret_state);
     if (agent_hello_waits(agents)) /* perhaps of this job; if it did not wait any longer, that is still to be counted */
         ret_state->living++;
     describe_problems(job, ret_state);

@@ -205,14 +205,9 @@ static const struct recipe *recipe_for(uint32_t call, unsigned side)
 
 /* ---- names ---- */
 
-static uint32_t library_of(const struct agent *agent)
-{
-    return agent->agents->mpi->library(agent);
-}
-
 const char *agent_mpi_library(const struct agent *agent)
 {
-    uint32_t library = library_of(agent);
+    uint32_t library = agent->rank.library;
     return library == MPIA_LIBRARY_OPENMPI ? "libmpi.so.40" : library == MPIA_LIBRARY_MPICH ? "libmpich.so.12" : "MPI";
 }
 
@@ -316,7 +311,7 @@ static void captures_place(struct agent *agent)
     if (!placing)
         return;
     placing->agent = agent;
-    uint32_t library = library_of(agent);
+    uint32_t library = agent->rank.library;
     for (uint32_t call = 1; call < CALL_COUNT; call++)
         for (unsigned side = 0; side < SIDES; side++)
             if (!library || call_infos[call].libraries >> (library - 1) & 1)
@@ -333,7 +328,7 @@ void agent_mpi_apply(struct agent *agent)
     agent->mpi_waits = agent_compiling(agent); /* layouts get numbers there */
     if (agent->mpi_waits)
         return;
-    uint32_t mode = mode_of(agent), library = library_of(agent);
+    uint32_t mode = mode_of(agent), library = agent->rank.library;
     if (mode & AREA_VALUES)
         captures_place(agent);
     agent->counts |= (mode & AREA_COUNT) != 0;

@@ -84,6 +84,8 @@ static void indexes_came(struct agents *agents)
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
+        if (!agent->view.area)
+            continue;
         if (!agent->ended)
             build_missing(agent);
         agent_names_again(agent);

@@ -432,7 +432,7 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
     atomic_store(&view->area->range_count, count);
     atomic_store(&view->area->unknown_mode, atomic_load(&from->area->unknown_mode));
     /* so no page is first filled with zeros */
-    if (pwrite(agent->area_fd, from->filter, AREA_FILTER, view->filter - view->base) != AREA_FILTER)
+    if (pwrite(agent->files[AREA_FUNCTIONS].fd, from->filter, AREA_FILTER, view->filter - view->base) != AREA_FILTER)
         memcpy(view->filter, from->filter, AREA_FILTER);
     atomic_fetch_add(&view->area->selection, 1);
     agent->counts = parent->counts;

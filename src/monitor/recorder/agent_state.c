@@ -17,7 +17,7 @@ static void print_job(const struct agents *agents, const struct trace_job *job, 
         if (agent->job != job)
             continue;
         living += !agent->ended;
-        draining += agent->ended;
+        draining += agent_drains(agent);
         records += agent->events;
         discarded += agent->discarded;
     }
@@ -40,7 +40,7 @@ static void print_agent(const struct agent *agent, struct buf *out)
                agent->ended     ? "draining"
                : agent->adopted ? "adopted"
                                 : "traced",
-               LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->memory_taken), agent->released,
+               LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->files[AREA_FUNCTIONS].memory_taken), agent->released,
                number(agent->events), number(agent->discarded), number(agent->skipped), number(agent->damaged),
                agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe), LOG_TEXT(agent->problem));
 }
@@ -48,17 +48,25 @@ static void print_agent(const struct agent *agent, struct buf *out)
 void agents_state_print(void *ctx, struct buf *out)
 {
     const struct agents *agents = ctx;
+    unsigned traced = 0, ranks = 0;
+    for (const struct agent *agent = agents->list; agent; agent = agent->next) {
+        traced += agent->view.area != NULL;
+        ranks += agent->mpi != NULL;
+    }
     buf_printf(out,
                "agents traced=%u ranks=%u hellos_waiting=%u areas=%s area_bytes=%llu area_bytes_left=%llu "
                "collect_ms=%llu\n",
-               agents->count, agents->mpi->count(agents), agents->connection_count, LOG_TEXT(agents->rings),
+               traced, ranks, agents->connection_count, LOG_TEXT(agents->rings),
                number(agents->memory_taken), number(agents->memory_left), number(agents->timer_ns / 1000000));
     buf_printf(out, "helpers running=%u waiting=%u started=%llu failed=%llu missing=%d\n", agents->helpers_running,
                helpers_waiting(agents), number(agents->helpers_started), number(agents->helpers_failed),
                agents->helper_missing);
     for (const struct trace_job *job = agents->jobs; job; job = job->hh.next)
         print_job(agents, job, out);
-    for (const struct agent *agent = agents->list; agent; agent = agent->next)
-        print_agent(agent, out);
-    agents->mpi->state_print(agents, out);
+    for (const struct agent *agent = agents->list; agent; agent = agent->next) {
+        if (agent->view.area)
+            print_agent(agent, out);
+        if (agent->mpi)
+            agents->mpi->state_print(agent, out);
+    }
 }

@@ -45,25 +45,54 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
     }
     agent->agents = agents;
     agent->pid = pid;
-    agent->pidfd = agent->area_fd = -1;
+    agent->pidfd = agent->files[AREA_FUNCTIONS].fd = agent->files[AREA_MPI].fd = -1;
+    agent->rank = (struct agent_rank){0, -1, -1, -1};
     agent->next_layout = RECORD_NO_LAYOUT + 1;
     agent->job = *dir == '/' ? job_get(agents, dir) : NULL;
+    if (agent->job && job_is_older(agent->job, pid))
+        agent->job = NULL;
     if (agent->job)
         agent->job->agents++;
     return agent;
 }
 
-void agent_free(struct agent *agent)
+/* Its functions, whose area goes. */
+static void functions_free(struct agent *agent)
 {
-    struct agents *agents = agent->agents;
+    if (agent->drained)
+        return;
+    agent->drained = true;
     log_debug("agent pid=%d state=forgotten records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
               (unsigned long long)agent->discarded);
-    if (agent->ended && !agent->adopted)
+    if (agent->ended && !agent->adopted && agent->view.area)
         agent_area_learn(agent);
     if (agent->writer) {
         agent_names_again(agent);
         collect_close(agent, "exited");
     }
+    agent->events = agent->discarded = 0; /* the job has them */
+    agent_compile_free(agent);
+    agent_demands_free(agent);
+    agent_select_free(agent);
+    agent_modules_free(agent);
+    agent_area_unmap(agent);
+    area_file_end(agent->agents, &agent->files[AREA_FUNCTIONS]);
+    struct collect_thread *thread, *next;
+    HASH_ITER(hh, agent->threads, thread, next)
+    {
+        HASH_DELETE(hh, agent->threads, thread);
+        free(thread);
+    }
+    profile_free(agent->profile);
+    free(agent->open_counted);
+    free(agent->known);
+    free(agent->named);
+}
+
+void agent_free(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    functions_free(agent);
     if (agent->announced) {
         if (agent->previous)
             agent->previous->next = agent->next;
@@ -76,32 +105,25 @@ void agent_free(struct agent *agent)
     loop_remove(agent->exit_source);
     if (agent->pidfd >= 0)
         close(agent->pidfd);
-    agent_compile_free(agent);
-    agent_demands_free(agent);
-    agent_select_free(agent);
-    agent_modules_free(agent);
-    agent_area_remove(agent);
-    agent_area_unmap(agent);
-    agent_memory_give_back(agent, agent->memory_taken);
-    if (agent->area_fd >= 0)
-        close(agent->area_fd);
-    struct collect_thread *thread, *next;
-    HASH_ITER(hh, agent->threads, thread, next)
-    {
-        HASH_DELETE(hh, agent->threads, thread);
-        free(thread);
-    }
-    profile_free(agent->profile);
-    free(agent->open_counted);
-    free(agent->known);
-    free(agent->named);
-    free(agent->area_path);
     free(agent->exe);
     if (agent->job) {
         agent->job->agents--;
         job_put(agents, agent->job);
     }
     free(agent);
+}
+
+void agent_drained(struct agent *agent)
+{
+    functions_free(agent);
+    if (!agent->mpi)
+        agent_free(agent);
+}
+
+void agent_mpi_done(struct agent *agent)
+{
+    if (agent->ended && !agent->view.area)
+        agent_free(agent);
 }
 
 /* It has not taken its area yet. */
@@ -130,9 +152,41 @@ void agent_ended(struct agent *agent)
     loop_remove(agent->hold_timer);
     agent->hold_timer = NULL;
     agent_compile_ended(agent);
-    if (agents->on_change)
+    if (agents->on_change && agent->view.area)
         agents->on_change(agents->change_ctx, agent, false);
+    if (agent->mpi)
+        agents->mpi->ended(agent);
     collect_soon(agents);
+}
+
+/* What is counted of MPI goes on, in an entry of its own. */
+static void mpi_part(struct agent *agent)
+{
+    struct agents *agents = agent->agents;
+    struct err err;
+    struct agent *rest = agent_new(agents, agent->pid, "", agent->exe, &err);
+    if (!rest)
+        return;
+    rest->job = agent->job;
+    if (rest->job)
+        rest->job->agents++;
+    rest->start_ticks = agent->start_ticks;
+    rest->image = agent->image;
+    rest->rank = agent->rank;
+    rest->mpi = agent->mpi;
+    rest->files[AREA_MPI] = agent->files[AREA_MPI];
+    agent->mpi = NULL;
+    agent->files[AREA_MPI] = (struct area_file){.fd = -1};
+    agents->mpi->moved(rest);
+    agent_ended(agent);
+    agent_enter(rest);
+}
+
+void agent_refused(struct agent *agent)
+{
+    if (agent->mpi)
+        mpi_part(agent);
+    agent_ended(agent);
 }
 
 void agent_exited(struct agent *agent)
@@ -164,10 +218,10 @@ void agent_open(struct agent *agent)
         atomic_store(&agent->view.area->on, 0);
     }
     agent_layouts_write(agent);
-    agent_area_note(agent);
+    agent_note(agent);
 }
 
-void agent_came(struct agent *agent, const struct agent *parent)
+void agent_enter(struct agent *agent)
 {
     struct agents *agents = agent->agents;
     agent->next = agents->list;
@@ -189,6 +243,11 @@ void agent_came(struct agent *agent, const struct agent *parent)
     else
         agent->exit_source = loop_add_fd(agents->monitor->loop, agent->pidfd, EPOLLIN, process_ended, agent);
     agent_bell_start(agents);
+}
+
+void agent_came(struct agent *agent, const struct agent *parent)
+{
+    struct agents *agents = agent->agents;
     collect_soon(agents);
     if (agent->ended)
         return;
@@ -221,14 +280,20 @@ void agent_came(struct agent *agent, const struct agent *parent)
 
 unsigned agents_count(const struct agents *agents)
 {
-    return agents->count + agents->mpi->count(agents);
+    return agents->count;
 }
 
-struct agent *agents_find(struct agents *agents, pid_t pid)
+struct agent *agents_known(struct agents *agents, pid_t pid)
 {
     struct agent *agent;
     HASH_FIND(hh, agents->by_pid, &pid, sizeof pid, agent);
     return agent;
+}
+
+struct agent *agents_find(struct agents *agents, pid_t pid)
+{
+    struct agent *agent = agents_known(agents, pid);
+    return agent && agent->view.area ? agent : NULL;
 }
 
 void agents_each(struct agents *agents, const char *dir, void (*fn)(void *ctx, struct agent *agent), void *ctx)
@@ -237,7 +302,7 @@ void agents_each(struct agents *agents, const char *dir, void (*fn)(void *ctx, s
     struct agent *agent, *next;
     HASH_ITER(hh, agents->by_pid, agent, next)
     {
-        if (!dir || (agent->job && strcmp(agent->job->dir, dir) == 0))
+        if (agent->view.area && (!dir || (agent->job && strcmp(agent->job->dir, dir) == 0)))
             fn(ctx, agent);
     }
     agents->collecting--;
@@ -315,12 +380,12 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
         agents_free(agents);
         return code;
     }
-    agent_area_adopt_all(agents);
     code = agents->mpi->start(agents, err);
     if (code < 0) {
         agents_free(agents);
         return code;
     }
+    agents_adopt_all(agents);
     monitor->traced = (struct state_part){agents_state_print, agents};
     *ret_agents = agents;
     return 0;
@@ -346,13 +411,14 @@ static void leave_agent(struct agent *agent)
 {
     struct agents *agents = agent->agents;
     collect_agent(agent, UINT64_MAX, true, false);
+    if (agent->mpi) /* first: its files have the number of the trace that is open */
+        agents->mpi->leave(agent);
     if (!agent->ended) {
         if (agents->by_pid)
             HASH_DELETE(hh, agents->by_pid, agent);
         agent_go(agent);
         collect_close(agent, "running");
-        free(agent->area_path); /* stays */
-        agent->area_path = NULL;
+        area_file_leave(agents, &agent->files[AREA_FUNCTIONS]);
     }
     agent_free(agent);
 }
@@ -366,10 +432,10 @@ void agents_free(struct agents *agents)
     agents->on_change = NULL;
     agents->on_ring = NULL;
     agent_hello_close(agents);
-    agents->mpi->stop(agents); /* first: files have the numbers of traces that are open */
     agents->collecting++;
     while (agents->list)
         leave_agent(agents->list);
+    agents->mpi->stop(agents);
     agents_switches_free(agents);
     agent_compiled_sets_free(agents);
     helpers_free(agents);

@@ -5,6 +5,9 @@
  * monitor collects its packets into the job's trace directory, keeps the live profile, and runs the requests of events
  * that the agent hands over. Areas of processes that live are found again after a restart of the monitor.
  *
+ * A traced process has one entry here from its first hello until it ends or executes another program. Its functions are
+ * one part of it, its MPI (monitor/mpi) the other one: each has an area, and either may be missing, or come later.
+ *
  * What a job wants traced is set once for the job (trace_settings) and holds for every process of it, those that come
  * later included; event services add what they need for single functions of single processes.
  */
@@ -70,28 +73,32 @@ void trace_settings_each(const struct trace_settings *settings,
 
 /* ---- MPI ---- */
 
-struct agents_job_state;
-struct mpi_hello;
+struct hello_mpi;
 struct trace_job;
 
-/* The MPI part of processes, as the agents need it (monitor/mpi/mpi.h has it: agents_mpi). Called from the loop. */
+/* The MPI parts of processes, as the agents need them (monitor/mpi/mpi.h has them: agents_mpi). Called from the loop.
+ * But for `make` and `adopt`, with agents that have such a part. */
 struct agents_mpi {
-    int (*start)(struct agents *agents, struct err *err); /* with what a monitor before this one has left */
-    void (*stop)(struct agents *agents);
-    unsigned (*count)(const struct agents *agents); /* of processes that are there */
-    void (*rung)(struct agents *agents);            /* the doorbell was: they may have something to tell */
-    /* What came over the socket of a new process; peer is NULL if that is not one of ours. */
-    void (*hello)(struct agents *agents, int fd, const struct mpi_hello *hello, ssize_t size, const struct ucred *peer);
-    /* A program that said hello as an agent: if it is another than that of the area, that one has ended. */
-    void (*exec_seen)(struct agents *agents, pid_t pid, const char *exe);
-    uint32_t (*library)(const struct agent *agent); /* MPIA_LIBRARY_...; 0: not known */
-    void (*describe)(struct agent *agent);          /* writes rank and world into its trace, if they are known */
-    void (*apply)(struct agents *agents, struct trace_job *job);     /* settings changed */
-    void (*job_leave)(struct agents *agents, struct trace_job *job); /* its processes belong to none */
-    void (*job_state)(struct agents *agents, const struct trace_job *job, struct agents_job_state *inout_state);
+    int (*start)(struct agents *agents, struct err *err);
+    void (*stop)(struct agents *agents); /* there are no parts any more */
+    void (*rung)(struct agents *agents); /* the doorbell was: they may have something to tell */
+    /* NULL, or what is wrong with it. */
+    const char *(*check)(const struct hello_mpi *hello);
+    /* Makes the part with its area, or takes over that of a monitor before this one, which has `size` bytes and is open
+     * in agent->files. 0 or -errno: then there is none. */
+    int (*make)(struct agent *agent, const struct hello_mpi *hello, struct err *err);
+    int (*adopt)(struct agent *agent, uint64_t size);
+    void (*came)(struct agent *agent); /* the process is in the registry, and may have ended */
+    /* The program runs on without what was made for it. */
+    void (*refused)(struct agent *agent, const char *why);
+    void (*moved)(struct agent *agent); /* it is this one's part now */
+    void (*ended)(struct agent *agent); /* the process; frees the part as soon as all is written, then agent_mpi_done */
+    bool (*drains)(const struct agent *agent); /* of one that has ended: that is still to be expected */
+    void (*leave)(struct agent *agent);        /* writes what there is, and frees the part; a living one keeps its area */
+    void (*describe)(struct agent *agent);     /* writes rank and world into its trace, if they are known */
+    void (*apply)(struct agent *agent);        /* settings changed */
     void (*job_end)(struct agents *agents, const char *dir);
-    void (*state_print)(const struct agents *agents,
-                        struct buf *out); /* lines for monitor/engine/state.h, one a rank */
+    void (*state_print)(const struct agent *agent, struct buf *out); /* a line for monitor/engine/state.h */
 };
 
 /* ---- the registry ---- */
@@ -137,9 +144,10 @@ struct agents_job_state {
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
 /* The same, shorter. */
 unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living);
-unsigned agents_count(const struct agents *agents); /* living ones and draining ones, and MPI processes */
+unsigned agents_count(const struct agents *agents); /* living ones and draining ones */
 
-struct agent *agents_find(struct agents *agents, pid_t pid); /* NULL: has none */
+/* Those whose functions are traced. NULL: it is none. */
+struct agent *agents_find(struct agents *agents, pid_t pid);
 void agents_each(struct agents *agents, const char *dir /* NULL: all */, void (*fn)(void *ctx, struct agent *agent),
                  void *ctx);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the agents' side of the monitor share (agents.c: registry; agent_hello.c: handshake;
- * agent_commands.c: commands of all processes; agent_area.c: the shared memory; agent_rings.c: where it is;
+ * agent_commands.c: commands of all processes; agent_files.c, agent_area.c: the shared memory; agent_rings.c: where it is;
  * agent_names.c: modules, indexes and names; agent_select.c: settings to slots; agent_former.c: libraries that are
  * gone; agent_compile.c: captures; compiled_set.c: those of all processes of a program; agent_demand.c: event services;
  * collect.c: packets to disk; collect_walk.c: what is in a packet; collect_former.c: the trace of a monitor that was
@@ -157,19 +157,39 @@ struct compile_run; /* agent_compile.c */
 struct compiled_set;
 struct helper_job;
 
-struct agent {
+/* What a process shares with us, each in a file of its own. */
+enum area_kind { AREA_FUNCTIONS, AREA_MPI, AREA_KINDS };
+#define AREA_MPI_PREFIX "mpi-"
+struct area_file {
+    char *path; /* NULL: there is none, or it stays for the next monitor */
+    int fd;     /* -1: there is none */
+    uint64_t serial;
+    uint64_t memory_taken; /* bytes */
+    bool in_memory;        /* in agents.memory */
+};
+
+struct mpi_process; /* monitor/mpi */
+
+struct agent { /* an entry of the registry: from its first hello until a process ends or executes another program */
     struct agents *agents;
     struct trace_job *job; /* NULL: of no job, nothing is recorded */
     struct agent *next, *previous;
     UT_hash_handle hh; /* living ones, by pid */
     pid_t pid, ppid;
-    uint64_t start_ticks, serial;
+    uint64_t start_ticks;
+    uint64_t image; /* as its hellos have it */
     char *exe;
-    char *area_path;
-    bool in_memory; /* in agents.memory */
-    int pidfd, area_fd;
+    int pidfd;
     struct loop_source *exit_source;
+    struct area_file files[AREA_KINDS];
+    struct mpi_process *mpi; /* NULL: has no MPI part */
+    struct agent_rank {
+        uint32_t library;        /* enum mpi_library; 0: not known */
+        int32_t incarnation;     /* N of its files of statistics; -1: not chosen yet */
+        int32_t hint, hint_size; /* as the launcher said; -1: did not */
+    } rank;
     bool ended, adopted, announced, orphans_taken;
+    bool drained;    /* of one that has ended: its functions are on disk and freed */
     bool as_left;    /* by the monitor before this one: nothing is changed until somebody says what is wanted */
     bool forked;     /* from a traced process */
     bool starting;   /* its buffer is as small as can be yet */
@@ -177,8 +197,7 @@ struct agent {
     uint64_t room;   /* of address space that the area may take */
     uint64_t ended_ns, ended_ticks; /* when that was seen; ticks 0: it was over before this monitor began */
 
-    struct area_view view;
-    uint64_t memory_taken;     /* of the file, bytes */
+    struct area_view view;     /* view.area NULL: its functions are not traced */
     uint32_t released;         /* packets that are the program's to use */
     uint32_t threads_reserved; /* blocks that have memory */
     bool grow_failed;
@@ -311,8 +330,16 @@ struct agents {
 
 /* agents.c */
 struct agent *agent_new(struct agents *agents, pid_t pid, const char *job, const char *exe, struct err *err);
-/* From here on it is collected. With a parent that it was forked from it is to do what that does. */
+struct agent *agents_known(struct agents *agents, pid_t pid); /* a living one, whatever is traced of it; NULL */
+void agent_enter(struct agent *agent);                         /* into the registry; one that has ended, too */
+/* Its area of functions is there: from here on it is collected. With a parent that it was forked from it is to do what
+ * that does. */
 void agent_came(struct agent *agent, const struct agent *parent);
+/* It runs on without its area of functions; what else is known of it stays. */
+void agent_refused(struct agent *agent);
+/* All of its functions is on disk, or there never was anything. */
+void agent_drained(struct agent *agent);
+void agent_mpi_done(struct agent *agent); /* its MPI part was freed: so is the entry, if it has ended */
 void agent_open(struct agent *agent); /* its trace, if that is still to be made */
 /* Says so if the program has cut its area. */
 void agent_area_check(struct agent *agent);
@@ -325,6 +352,7 @@ struct trace_job *job_get(struct agents *agents, const char *dir);
 /* The process was there before the directory, which replaces that of the job it belonged to. */
 bool job_is_older(const struct trace_job *job, pid_t pid);
 void job_put(struct agents *agents, struct trace_job *job); /* frees it if nobody needs it */
+bool agent_drains(const struct agent *agent); /* it has ended, and not all of it is on disk */
 void agent_ended(struct agent *agent);
 /* The same of one that is known to be gone: what it said before that is heard first. Perhaps it said why it takes no
  * area. */
@@ -340,8 +368,6 @@ int agent_hello_listen(struct agents *agents, struct err *err);
 void agent_hello_close(struct agents *agents);
 void agent_hello_hear(struct agents *agents);        /* whoever has said hello by now, within a turn's time */
 bool agent_hello_waits(const struct agents *agents); /* somebody whom nobody has listened to yet */
-/* Sends a welcome with at most three descriptors. 0 or -errno. */
-int agent_hello_answer(int fd, void *welcome, size_t size, const int *fds, size_t fd_count);
 
 /* agent_clock.c */
 void agent_clock_start(struct agents *agents);
@@ -373,18 +399,24 @@ bool agent_rings_in_memory(const struct agents *agents, const char *folder);
 
 /* agent_area.c; parent: that it was forked from, if that is known */
 int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err);
-void agent_area_note(const struct agent *agent);  /* whose it is, for a monitor that is started later */
+int agent_area_adopt(struct agent *agent, uint64_t size); /* of a file that is open */
 void agent_area_started(struct agent *agent);     /* it was let go: as much as it should have at first */
 void agent_area_learn(const struct agent *agent); /* it has ended: was it short, and its buffer too large? */
 void agent_area_grow(struct agent *agent);        /* more packets, if most are in use; more blocks of threads */
-void agent_area_remove(struct agent *agent);
-void agent_area_adopt_all(struct agents *agents); /* those of a monitor before this one */
 void agent_area_unmap(struct agent *agent);
 
-/* agent_memory.c */
-bool agents_memory_take(struct agents *agents, uint64_t bytes); /* given back by taking it off memory_taken */
-bool agent_memory_take(struct agent *agent, uint64_t bytes);    /* false: it is not to be had without harm to the job */
-void agent_memory_give_back(struct agent *agent, uint64_t bytes);
+/* agent_files.c */
+typedef int area_fill_fn(struct agent *agent, void *ctx);
+/* Makes the file and fills it; where there is no room in memory, once more on disk. 0 or -errno; -ENOMEM: the job's
+ * limit of memory leaves no room. */
+int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
+/* Memory for a part of it, which is not to be had (-ENOMEM, -ENOSPC) if that could harm the job. */
+int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
+void area_file_give_back(struct agents *agents, struct area_file *file); /* all memory, which is had no longer */
+void area_file_end(struct agents *agents, struct area_file *file);       /* removes and closes it */
+void area_file_leave(struct agents *agents, struct area_file *file);     /* closes it, for the next monitor to find */
+void agent_note(const struct agent *agent);  /* whose the areas are, for the next monitor; again when that changes */
+void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
 
 /* agent_names.c */
 int agent_modules_refresh(struct agent *agent);                              /* reads them again, asks for indexes */
@@ -435,17 +467,6 @@ void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
 void agent_layout_used(struct agent *agent, uint32_t id);
 void agent_layouts_walked(struct agent *agent); /* behind a packet: those that came up in it are in the trace */
 bool agent_layout_seen(void *ctx, uint32_t id); /* as walk_layout_fn, of an agent */
-
-/* agent_sidecar.c */
-enum { SIDECAR_LIMIT = 4 * 4096, SIDECAR_LINES = 4 };
-/* What stands beside an area, for the next monitor: the lines of AREA.job, of which the last may be missing. */
-void agent_sidecar_write(const char *area_path, const struct buf *text);
-void agent_sidecar_remove(const char *area_path);
-/* false: it is not whole. */
-bool agent_sidecar_read(const char *area_path, char text[SIDECAR_LIMIT], char *ret_lines[SIDECAR_LINES]);
-/* Opens a file of an area that an earlier monitor made, which must be ours. 0 or -errno; path and descriptor are the
- * caller's in any case. */
-int agent_area_open(const char *path, char **ret_path, int *ret_fd, uint64_t *ret_size);
 
 /* agent_select.c */
 void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */

@@ -95,7 +95,7 @@ void collect_limit(struct agents *agents, struct trace_job *job, const char *why
             continue;
         if (agent->writer)
             trace_writer_problem(agent->writer, job->problem);
-        if (!agent->ended)
+        if (!agent->ended && agent->view.area)
             atomic_store(&agent->view.area->policy, AREA_FLIGHT);
     }
 }

@@ -126,7 +126,8 @@ static void write_counts(struct agent *agent)
     struct area *area = agent->view.area;
     struct agent_counts counts;
     agent_counts(agent, &counts);
-    agent->agents->mpi->describe(agent);
+    if (agent->mpi)
+        agent->agents->mpi->describe(agent);
     trace_writer_set(writer, "events", "%" PRIu64, counts.events);
     trace_writer_set(writer, "discarded", "%" PRIu64, counts.discarded);
     trace_writer_set(writer, "bytes", "%" PRIu64, counts.bytes);

@@ -23,7 +23,7 @@ static bool needs_names(const struct agent *agent)
 static bool collect_done(struct agent *agent)
 {
     /* names are worth a little waiting for: the process was too short for its index to be built */
-    return agent->ended && !agent->more &&
+    return agent->ended && !agent->drained && !agent->more &&
            (!needs_names(agent) || agent_indexes_ready(agent) ||
             clock_now_ns() - agent->ended_ns > wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS);
 }
@@ -65,7 +65,7 @@ static uint64_t collect_turn(struct agents *agents)
         if (cut)
             agent_area_check(agent);
         if (collect_done(agent))
-            agent_free(agent);
+            agent_drained(agent);
     }
     if (left)
         collect_soon(agents);

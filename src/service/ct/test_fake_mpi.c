@@ -12,6 +12,38 @@
 int fake_tells, fake_numbers;
 bool fake_mpi_on = true;
 
+enum { RANKS = 16 };
+static struct agent ranks[RANKS];
+static unsigned rank_count;
+
+/* ---- of the agents' registry ---- */
+
+struct agent *agents_known(struct agents *agents, pid_t pid)
+{
+    for (unsigned i = 0; i < rank_count; i++)
+        if (ranks[i].pid == pid && ranks[i].mpi)
+            return &ranks[i];
+    return NULL;
+}
+
+void agent_mpi_done(struct agent *agent)
+{
+}
+
+void agent_note(const struct agent *agent)
+{
+}
+
+void area_file_end(struct agents *agents, struct area_file *file)
+{
+}
+
+void area_file_leave(struct agents *agents, struct area_file *file)
+{
+}
+
+/* ---- processes ---- */
+
 void fake_mpi_come(struct monitor *monitor, pid_t pid)
 {
     if (!monitor->mpi) {
@@ -19,7 +51,8 @@ void fake_mpi_come(struct monitor *monitor, pid_t pid)
         lib_call_start(monitor);
     }
     fake_tells = fake_numbers = 0;
-    struct mpi_process *process = mpi_process_new(monitor->mpi, pid, "program");
+    ranks[rank_count] = (struct agent){.agents = monitor->agents, .pid = pid};
+    struct mpi_process *process = mpi_process_new(&ranks[rank_count++]);
     process->head = mmap(NULL, sizeof *process->head, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     process->head->on = fake_mpi_on;
     mpi_process_came(process);
@@ -31,6 +64,7 @@ void fake_mpi_gone(struct monitor *monitor)
         mpi_process_free(monitor->mpi->list);
     mpi_registry_free(monitor->mpi);
     monitor->mpi = NULL;
+    rank_count = 0;
 }
 
 void mpi_process_want(struct mpi_process *process, uint32_t bit, int change)
@@ -45,7 +79,11 @@ int mpi_process_want_calls(struct mpi_process *process, const uint64_t *calls, i
     return 0;
 }
 
-/* of mpi/hello.c, which is not played */
+/* of mpi/life.c, which is not played */
+void mpi_process_describe(const struct mpi_process *process)
+{
+}
+
 void mpi_tell_calls(const struct mpi_process *process)
 {
 }
