@@ -321,8 +321,8 @@ static _Atomic bool unanswered;
 typedef bool take_function(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared);
 
 /* Asks for what `take` then maps. */
-static bool converse(struct agent_hello *hello, enum wait_kind wait, take_function *take,
-                     struct mpi_shared *ret_shared, uint64_t *ret_hold_ms)
+static bool converse(struct agent_hello *hello, enum wait_kind wait, take_function *take, struct mpi_shared *ret_shared,
+                     uint64_t *ret_hold_ms)
 {
     struct agent_welcome welcome = {.status = -1};
     int fds[FDS] = {-1, -1, -1};

@@ -66,7 +66,7 @@ struct mpi_host {
     uint64_t library_address; /* an address inside of it (its dynamic section) */
     const char *why_not;      /* not NULL: nothing may be counted; this is to be told to the monitor */
     bool late;                /* brought into a running program: MPI may run already */
-    void *(*dlsym)(void *handle, const char *name); /* the C library's own */
+    void *(*dlsym)(void *handle, const char *name);                                /* the C library's own */
     bool (*connect)(const struct hello_mpi *hello, struct mpi_shared *ret_shared); /* asks the monitor for the area */
     /* From here on calls are told (or no longer): there will be an area, and MPI's functions have their slots, when it
      * returns. false: the monitor took too long, or there is none; it is not asked again. */

@@ -97,13 +97,13 @@ struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each
     uint32_t magic, version;
     uint32_t size; /* up to the end of the second text */
     int32_t pid, ppid;
-    uint32_t flags;            /* enum agent_hello_flag */
-    int32_t incarnation;       /* counts execs and forks of this program image: 0 the first */
-    uint64_t fork_of;          /* serial of the area of the parent that was forked, 0: started by exec */
-    uint64_t load_address;     /* of the agent library */
-    uint64_t room;             /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
-    uint64_t image;            /* the same in all hellos of one program that a process executes, another in the next's */
-    struct hello_mpi mpi;      /* with AGENT_COUNTS_MPI; else zeroes */
+    uint32_t flags;        /* enum agent_hello_flag */
+    int32_t incarnation;   /* counts execs and forks of this program image: 0 the first */
+    uint64_t fork_of;      /* serial of the area of the parent that was forked, 0: started by exec */
+    uint64_t load_address; /* of the agent library */
+    uint64_t room;         /* of address space, below RLIMIT_AS, in bytes; UINT64_MAX: no limit */
+    uint64_t image;        /* the same in all hellos of one program that a process executes, another in the next's */
+    struct hello_mpi mpi;  /* with AGENT_COUNTS_MPI; else zeroes */
     char texts[2 * AREA_PATH]; /* SCRY_JOB: the job directory, or ""; NUL; readlink of /proc/self/exe; NUL */
 };
 enum { AGENT_HELLO_HEAD = offsetof(struct agent_hello, texts) };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The area of a process's MPI (shm/mpi_area.h). All of the file has memory before the program gets it; the kernel clears
- * the pages only when they are touched. */
+/* The area of a process's MPI (shm/mpi_area.h). All of the file has memory before the program gets it; the kernel
+ * clears the pages only when they are touched. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void fill_head(struct mpi_process *process, const struct hello_mpi *hello
     area->rank = area->world_size = -1;
     atomic_store(&area->bits, (uint32_t)MPIA_BITS_DEFAULT);
     atomic_store(&area->metrics, (uint32_t)MPIA_METRIC_ALL);
-    for (size_t i = 0; i < MPI_SELECTED; i++)
+    for (size_t i = 0; i < MPI_CALL_WORDS; i++)
         atomic_store(&area->selected[i], UINT64_MAX);
     atomic_store(&area->ticks_per_second, agent->agents->ticks_per_second);
     atomic_store(&area->on, 1u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the monitor's side of MPI share (mpi.c: registry; mpi/files.c: statistics, to disk; mpi/area.c: the
- * shared memory; mpi/life.c: from hello to end; mpi_settings.c: what is counted; mpi/find.c, mpi/table.c: ranks from
+ * shared memory; mpi/life.c: from hello to end; mpi/find.c, mpi/table.c: ranks from
  * outside). What the services use needs no other file of the agents' side but their clock and memory.
  */
 #ifndef SCRY_MONITOR_MPI_INTERNAL_H
@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/recorder/mpi_settings.h"
+#include "monitor/recorder/mpi_params.h"
 #include "shm/mpi_area.h"
 
 struct mpi_process {
@@ -59,10 +59,10 @@ static inline int mpi_process_fd(const struct mpi_process *process)
 
 /* mpi.c */
 int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents);
-void mpi_registry_free(struct mpi_registry *registry); /* NULL or empty */
-void mpi_registry_rung(struct mpi_registry *registry); /* the doorbell was */
+void mpi_registry_free(struct mpi_registry *registry);    /* NULL or empty */
+void mpi_registry_rung(struct mpi_registry *registry);    /* the doorbell was */
 struct mpi_process *mpi_process_new(struct agent *agent); /* and its part */
-void mpi_process_came(struct mpi_process *process); /* from here on it is watched */
+void mpi_process_came(struct mpi_process *process);       /* from here on it is watched */
 void mpi_process_ended(struct mpi_process *process);
 void mpi_process_leave(struct mpi_process *process); /* writes what there is, and frees it; a living one's area stays */
 void mpi_process_free(struct mpi_process *process);  /* with its area */

@@ -20,12 +20,12 @@ static void apply(struct agent *agent)
     const struct trace_job *job = mpi_job(process);
     const struct trace_settings *settings = job ? &job->settings : NULL;
     struct mpi_area *area = process->head;
-    uint64_t selected[MPI_SELECTED];
+    uint64_t selected[MPI_CALL_WORDS];
     if (!settings)
         return;
     if (!mpi_calls_parse(settings->mpi_distributions, selected))
         memset(selected, 0xff, sizeof selected);
-    for (size_t i = 0; i < MPI_SELECTED; i++)
+    for (size_t i = 0; i < MPI_CALL_WORDS; i++)
         atomic_store(&area->selected[i], selected[i]);
     atomic_store(&area->bits, settings->mpi_bits);
     mpi_tell_calls(process);

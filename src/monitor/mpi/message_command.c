@@ -225,8 +225,8 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
         return err_set(err, -ENOMEM, "out of memory");
     *job = (struct mpi_message_job){.process = process, .command = *command, .done = done, .ctx = ctx};
     if (command->wants_content || command->kind == MPIM_INSERT) {
-        int length = snprintf(job->path, sizeof job->path, "%s/" FILE_PREFIX "%d-%llu", agents->rings, process->agent->pid,
-                              (unsigned long long)++agents->last_serial);
+        int length = snprintf(job->path, sizeof job->path, "%s/" FILE_PREFIX "%d-%llu", agents->rings,
+                              process->agent->pid, (unsigned long long)++agents->last_serial);
         code = length >= (int)sizeof job->path
                    ? -ENAMETOOLONG
                    : file_write(job->path, command->content, command->kind == MPIM_INSERT ? command->bytes : 0);

@@ -411,7 +411,8 @@ void mpi_message_sender(struct mpi_registry *registry, const struct message_id *
 {
     struct err err;
     struct mpi_process *sender = mpi_world_rank(registry, id->world, id->from);
-    struct process *process = sender && tid > 0 ? process_get(registry->agents->monitor, sender->agent->pid, &err) : NULL;
+    struct process *process =
+        sender && tid > 0 ? process_get(registry->agents->monitor, sender->agent->pid, &err) : NULL;
     struct thread *thread = process ? process_thread(process, tid) : NULL;
     snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", thread ? thread->object.token : TOKEN_UNDEFINED);
 }

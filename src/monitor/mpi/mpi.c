@@ -233,7 +233,8 @@ static void on_timer(void *ctx)
     if (oldest->agent->ended) {
         if (oldest->write_failed)
             end(oldest);
-    } else if (mpi_job(oldest) && mark_of(oldest) != oldest->written_mark && mpi_process_write(oldest, false, &err) < 0) {
+    } else if (mpi_job(oldest) && mark_of(oldest) != oldest->written_mark &&
+               mpi_process_write(oldest, false, &err) < 0) {
         note_problem(oldest, &err);
     }
     loop_set_timer(registry->timer, turn_ns(registry), 0);

@@ -234,7 +234,8 @@ static ino_t file_of(pid_t pid)
     struct stat st;
     const struct mpi_process *process = monitor->mpi->list;
     assert_non_null(process);
-    snprintf(path, sizeof path, "%s/stats/%s/%d-%d.json", job, monitor->node->name, (int)pid, process->agent->rank.incarnation);
+    snprintf(path, sizeof path, "%s/stats/%s/%d-%d.json", job, monitor->node->name, (int)pid,
+             process->agent->rank.incarnation);
     assert_int_equal(stat(path, &st), 0);
     return st.st_ino;
 }

@@ -217,7 +217,8 @@ void agent_area_check(struct agent *agent)
 
 static int map_area(struct agent *agent, uint64_t size)
 {
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->files[AREA_FUNCTIONS].fd, 0);
+    void *base =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, agent->files[AREA_FUNCTIONS].fd, 0);
     if (base == MAP_FAILED)
         return -errno;
     if (area_take(&agent->view, base, size))

@@ -114,8 +114,8 @@ static uint64_t put_programs(struct agent *agent, const struct buf *programs, ui
     uint64_t size = programs->len < room ? programs->len : room;
     *ret_end = at;
     if (at >= 64 && !programs->failed &&
-        pwrite(agent->files[AREA_FUNCTIONS].fd, programs->data, size, (off_t)((uint64_t)(view->programs - view->base) + at)) ==
-            (ssize_t)size) {
+        pwrite(agent->files[AREA_FUNCTIONS].fd, programs->data, size,
+               (off_t)((uint64_t)(view->programs - view->base) + at)) == (ssize_t)size) {
         *ret_end = at + size;
         atomic_store_explicit(&view->area->programs_used, at + size, memory_order_release);
     }

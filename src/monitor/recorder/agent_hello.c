@@ -108,7 +108,8 @@ static const char *check_hello(const struct agents *agents, const struct agent_h
 static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct greeting *hello)
 {
     struct agent *parent = hello->fork_of ? agents_find(agents, ppid) : NULL;
-    bool same = parent && parent->files[AREA_FUNCTIONS].serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
+    bool same =
+        parent && parent->files[AREA_FUNCTIONS].serial == hello->fork_of && strcmp(parent->exe, hello->exe) == 0;
     return same && strcmp(agent_job(parent), hello->job) == 0 ? parent : NULL;
 }
 
@@ -152,8 +153,7 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
 }
 
 /* The functions of it. */
-static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent,
-                          struct err *err)
+static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent, struct err *err)
 {
     struct proc_stat stat;
     int code = proc_stat_read(agent->pid, 0, &stat);

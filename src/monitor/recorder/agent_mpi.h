@@ -2,7 +2,7 @@
 /*
  * MPI calls as functions of the agents (shm/mpi_told.h): their slots, names, and what is recorded of them. The slots of
  * an agent are there once its program has asked for them (area.mpi): at its first MPI call after MPIA_METRIC_TELL was
- * set; the call waits for that. Demands on them: struct agent_demand.mpi_calls (agent_mpi_demand.c).
+ * set; the call waits for that. Demands on them: struct agent_demand.mpi_calls (agent_mpi_params_put).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_MPI_H
 #define SCRY_MONITOR_RECORDER_AGENT_MPI_H

@@ -23,7 +23,7 @@
 #include "probe/proc.h"
 
 static const char *const shared[] = {"doorbell", "cells"}; /* by all agents of a monitor */
-static const char MPI[] = "mpi-";
+static const char MPI[] = AREA_MPI_PREFIX;
 
 static bool is_area(const char *name)
 {

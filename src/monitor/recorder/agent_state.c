@@ -40,9 +40,10 @@ static void print_agent(const struct agent *agent, struct buf *out)
                agent->ended     ? "draining"
                : agent->adopted ? "adopted"
                                 : "traced",
-               LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->files[AREA_FUNCTIONS].memory_taken), agent->released,
-               number(agent->events), number(agent->discarded), number(agent->skipped), number(agent->damaged),
-               agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe), LOG_TEXT(agent->problem));
+               LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->files[AREA_FUNCTIONS].memory_taken),
+               agent->released, number(agent->events), number(agent->discarded), number(agent->skipped),
+               number(agent->damaged), agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe),
+               LOG_TEXT(agent->problem));
 }
 
 void agents_state_print(void *ctx, struct buf *out)
@@ -56,8 +57,8 @@ void agents_state_print(void *ctx, struct buf *out)
     buf_printf(out,
                "agents traced=%u ranks=%u hellos_waiting=%u areas=%s area_bytes=%llu area_bytes_left=%llu "
                "collect_ms=%llu\n",
-               traced, ranks, agents->connection_count, LOG_TEXT(agents->rings),
-               number(agents->memory_taken), number(agents->memory_left), number(agents->timer_ns / 1000000));
+               traced, ranks, agents->connection_count, LOG_TEXT(agents->rings), number(agents->memory_taken),
+               number(agents->memory_left), number(agents->timer_ns / 1000000));
     buf_printf(out, "helpers running=%u waiting=%u started=%llu failed=%llu missing=%d\n", agents->helpers_running,
                helpers_waiting(agents), number(agents->helpers_started), number(agents->helpers_failed),
                agents->helper_missing);

@@ -94,9 +94,9 @@ struct agents_mpi {
     void (*moved)(struct agent *agent); /* it is this one's part now */
     void (*ended)(struct agent *agent); /* the process; frees the part as soon as all is written, then agent_mpi_done */
     bool (*drains)(const struct agent *agent); /* of one that has ended: that is still to be expected */
-    void (*leave)(struct agent *agent);        /* writes what there is, and frees the part; a living one keeps its area */
-    void (*describe)(struct agent *agent);     /* writes rank and world into its trace, if they are known */
-    void (*apply)(struct agent *agent);        /* settings changed */
+    void (*leave)(struct agent *agent);    /* writes what there is, and frees the part; a living one keeps its area */
+    void (*describe)(struct agent *agent); /* writes rank and world into its trace, if they are known */
+    void (*apply)(struct agent *agent);    /* settings changed */
     void (*job_end)(struct agents *agents, const char *dir);
     void (*state_print)(const struct agent *agent, struct buf *out); /* a line for monitor/engine/state.h */
 };

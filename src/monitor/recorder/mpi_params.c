@@ -263,6 +263,14 @@ int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64
     return 0;
 }
 
+bool mpi_calls_parse(const char *text, uint64_t ret_calls[(CALL_COUNT + 63) / 64])
+{
+    struct span wrong;
+    const char *near[MPI_NEAR];
+    memset(ret_calls, 0, (CALL_COUNT + 63) / 64 * sizeof *ret_calls);
+    return strcmp(text, "none") == 0 || (*text && mpi_calls_choose(span_str(text), ret_calls, &wrong, near) == 0);
+}
+
 int mpi_calls_unknown(const char *param, struct span wrong, const char *const near[MPI_NEAR], struct err *err)
 {
     struct buf names = BUF_INIT;

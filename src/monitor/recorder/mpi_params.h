@@ -57,6 +57,8 @@ enum { MPI_NEAR = 3 };
  */
 int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64], struct span *ret_wrong,
                      const char *ret_near[MPI_NEAR]);
+/* The same of a setting, where "none" chooses none. false: a name chooses none, or there is none. */
+bool mpi_calls_parse(const char *text, uint64_t ret_calls[(CALL_COUNT + 63) / 64]);
 /* That it chose none, for people: the parameter that named it, and what is near. -EINVAL. */
 int mpi_calls_unknown(const char *param, struct span wrong, const char *const near[MPI_NEAR], struct err *err);
 

@@ -9,8 +9,9 @@
 
 #include "monitor/recorder/agents.h"
 #include "monitor/recorder/agents_internal.h"
-#include "monitor/recorder/mpi_settings.h"
+#include "monitor/recorder/mpi_params.h"
 #include "options/options.h"
+#include "shm/mpi_area.h"
 
 enum {
     DEFAULT_STRING = 64,
@@ -135,7 +136,7 @@ int trace_settings_set(struct trace_settings *settings, const char *key, const c
 {
     const struct option_row *row = option_find_monitor(key);
     struct option_value parsed;
-    uint64_t selected[MPI_SELECTED];
+    uint64_t selected[MPI_CALL_WORDS];
     if (!row)
         return err_set(err, -ENOENT, "there is no setting '%s' of tracing", key);
     int code = option_parse(row, value, NULL, &parsed, err);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files that processes share with us (agent_files.c), and the folder that they are in (agent_rings.c).
+ */
+#ifndef SCRY_MONITOR_RECORDER_AGENT_FILES_H
+#define SCRY_MONITOR_RECORDER_AGENT_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct agent;
+struct agents;
+
+/* What a process shares with us, each in a file of its own. */
+enum area_kind { AREA_FUNCTIONS, AREA_MPI, AREA_KINDS };
+#define AREA_MPI_PREFIX "mpi-"
+struct area_file {
+    char *path; /* NULL: there is none, or it stays for the next monitor */
+    int fd;     /* -1: there is none */
+    uint64_t serial;
+    uint64_t memory_taken; /* bytes */
+    bool in_memory;        /* in agents.memory */
+};
+
+/* agent_rings.c: where areas and the doorbell are */
+int agent_rings_open(struct agents *agents, struct err *err);
+/* Likewise where something of it is missing, or everything: the runtime directory is another one. */
+int agent_rings_again(struct agents *agents, bool moved, struct err *err);
+void agent_rings_close(struct agents *agents); /* nothing stays unless it is of use to the next monitor */
+/* A new file; a descriptor or -errno. ret_path is set in any case, NULL if there is no memory. */
+int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path);
+void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx);
+bool agent_rings_in_memory(const struct agents *agents, const char *folder);
+
+/* agent_files.c */
+typedef int area_fill_fn(struct agent *agent, void *ctx);
+/* Makes the file and fills it; where there is no room in memory, once more on disk. 0 or -errno; -ENOMEM: the job's
+ * limit of memory leaves no room. */
+int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
+/* Memory for a part of it, which is not to be had (-ENOMEM, -ENOSPC) if that could harm the job. */
+int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
+void area_file_give_back(struct agents *agents, struct area_file *file); /* all memory, which is had no longer */
+void area_file_end(struct agents *agents, struct area_file *file);       /* removes and closes it */
+void area_file_leave(struct agents *agents, struct area_file *file);     /* closes it, for the next monitor to find */
+void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */
+void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
+
+#endif

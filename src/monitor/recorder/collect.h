@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From packets to disk: in turns over all agents (collect_turn.c, collect.c), what is in a packet (collect_walk.c),
+ * what is missing (collect_missing.c), what a process leaves at its end (collect_ends.c), the trace directory
+ * (collect_trace.c), and the trace of a monitor that was killed (collect_former.c).
+ */
+#ifndef SCRY_MONITOR_RECORDER_COLLECT_H
+#define SCRY_MONITOR_RECORDER_COLLECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "jobdir/trace/profile.h"
+#include "shm/area.h"
+#include "shm/record.h"
+
+struct agent;
+struct agents;
+struct trace_job;
+
+struct collect_thread { /* by thread_serial */
+    uint32_t serial, tid, stream;
+    bool has_stream;
+    uint64_t discarded, last_time;
+    uint64_t written_to; /* up to this time its records are in the trace of a monitor before this one; 0: none */
+    uint64_t partial_seq, partial_to;         /* of the packet with that number so many bytes of records are written */
+    bool partial, whole;                      /* partial: there was one; whole: it came when it was full */
+    uint64_t missing_packets, missing_events; /* overwritten or left out since what was written last */
+    bool lives;                               /* it has a block; only looked at when an area is adopted */
+    UT_hash_handle hh;
+};
+
+/* collect.c */
+int collect_new(struct agents *agents);
+void collect_free(struct agents *agents);
+void collect_soon(struct agents *agents); /* in the next turn of the loop */
+uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
+/* Of a packet's thread (collect_missing.c): notes what was overwritten before it; that it is not written, with so many
+ * entries and exits; writes how much is missing, before the packet with that head: 0 or -errno. */
+void collect_note_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
+void collect_note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events);
+int collect_put_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
+void collect_limit(struct agents *agents, struct trace_job *job, const char *why); /* from here on the last only */
+
+/* Of a thread, up to this time, records are on disk already. */
+struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to);
+
+/* collect_ends.c: of a process that has ended, packets that are neither full nor current become full. `used`: so
+ * many blocks of threads may be in use. */
+void collect_orphans(struct agent *agent, uint32_t used);
+
+/* Likewise: entries of calls that a thread was in at the `end`, and had not recorded (--min-time); how many. */
+size_t collect_waiting(struct agent *agent, const struct area_thread *block, uint64_t end, uint64_t last_time,
+                       struct packet_head *ret_head, struct buf *out);
+/* collect.c: blocks from the first on that were ever used */
+uint32_t collect_threads_used(const struct area_view *view);
+
+/* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
+ */
+void collect_former(struct agent *agent, const char *trace);
+/* Removes a trace that was begun in place of that one by a monitor that was killed over it. */
+void collect_former_begun(const char *trace);
+
+/* collect_trace.c */
+void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
+int collect_open(struct agent *agent, struct err *err); /* the trace directory */
+uint64_t agent_until(const struct agent *agent);        /* the tick at which it ended, or now; 0: not known */
+void collect_until(struct agent *agent);                /* notes that */
+void collect_close(struct agent *agent, const char *state);
+/* How much may be written until the disk is looked at again; 0: nothing more. Limits the job when it is nearly full. */
+uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);
+void collect_release_reserve(struct trace_job *job);
+
+/* collect_walk.c */
+struct walk {                /* what one packet is made into */
+    struct packet_head head; /* of the piece: begin, end, depth, stack */
+    const uint8_t *records;  /* in the packet, or in `own` */
+    size_t size;
+    size_t end;      /* bytes of the packet that are records */
+    uint64_t events; /* entries and exits in the piece */
+    bool damaged;    /* what comes after `end` is none */
+};
+struct walk_room; /* for rewriting; NULL-able only for whole packets */
+struct walk_room *walk_room_new(void);
+void walk_room_free(struct walk_room *room);
+/* A slot; with RECORD_PLACE a place. */
+typedef void walk_function_fn(void *ctx, uint32_t function);
+/* Entries and exits among the records. */
+uint64_t walk_calls(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size);
+/* Counts the calls that begin there, from so many bytes on, with their functions: they are not written. */
+void walk_unkept(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
+                 const struct area_view *view);
+/* How many bytes of the records are not later than `time`. */
+size_t walk_until(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, uint64_t time);
+/* Values with a layout that nobody knows get RECORD_NO_LAYOUT for it. */
+typedef bool walk_layout_fn(void *ctx, uint32_t layout);
+void walk_layouts(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size,
+                  walk_layout_fn *is_known, void *ctx);
+/* Looks through the `size` bytes of records of a packet, none of which is later than `latest`; the piece begins `from`
+ * bytes into them. Tells the profile and, for functions not in `known`, fn. A record that is older than the one before
+ * it (written in a signal's handler) is made as old. */
+void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *records, size_t size, size_t from,
+                 struct walk_room *room, struct profile *profile, const struct area_view *view, uint64_t *known,
+                 walk_function_fn *fn, void *ctx, struct walk *ret_walk);
+
+#endif
