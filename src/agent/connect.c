@@ -68,9 +68,6 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
 {
-    static uint64_t image; /* programs that a process executes one after the other begin at different times */
-    if (!image)
-        image = agent_ticks();
     hello->magic = AREA_MAGIC;
     hello->version = AREA_VERSION;
     hello->pid = (int32_t)sys_call0(SYS_getpid);
@@ -80,7 +77,7 @@ static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
     hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
     hello->load_address = (uint64_t)__ehdr_start;
     hello->room = agent_address_room();
-    hello->image = image;
+    hello->image = connect_settings.image;
     size_t at = raw_length(connect_settings.job, AREA_PATH - 1);
     raw_copy(hello->texts, connect_settings.job, at);
     hello->texts[at++] = '\0';

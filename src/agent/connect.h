@@ -12,6 +12,7 @@ struct mpi_shared; /* agent/mpi_host.h */
 struct connect_settings {
     char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
     const char *job;  /* SCRY_JOB; "" */
+    uint64_t image;   /* ticks: programs that a process executes one after the other begin at different times */
     bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
     bool late;        /* it came into a running program: what is interposed by name does not reach it */
 };

@@ -105,6 +105,7 @@ static void start(int argc, char **argv, char **envp)
         connect_settings.job = short_job;
     else
         connect_settings.job = copy_setting(long_job, sizeof long_job, environment.job) ? long_job : "";
+    connect_settings.image = agent_ticks();
     connect_settings.wanted = is(environment.wanted, "1");
     if (valgrind_running())
         agent_hot.valgrind = true;
@@ -130,6 +131,8 @@ long scry_agent_late(const struct late_start *start)
         return LATE_OTHER;
     connect_settings.job = "";
     connect_settings.late = true;
+    if (!connect_settings.image)
+        connect_settings.image = agent_ticks();
     return agent_mpi_late(start->mpi_dir);
 }
 

@@ -133,6 +133,7 @@ static void greet(struct mini *mini)
     const char *exe = NULL;
     assert_int_equal(area.hello.magic, AREA_MAGIC);
     assert_int_equal(area.hello.version, AREA_VERSION);
+    assert_true(area.hello.image);
     assert_true(agent_hello_whole(&area.hello, (size_t)got, &exe));
     assert_true(exe && *exe == '/');
     mini->hellos++;

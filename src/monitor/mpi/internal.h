@@ -63,12 +63,12 @@ void mpi_registry_free(struct mpi_registry *registry);    /* NULL or empty */
 void mpi_registry_rung(struct mpi_registry *registry);    /* the doorbell was */
 struct mpi_process *mpi_process_new(struct agent *agent); /* and its part */
 void mpi_process_came(struct mpi_process *process);       /* from here on it is watched */
-void mpi_process_ended(struct mpi_process *process);
-void mpi_process_leave(struct mpi_process *process); /* writes what there is, and frees it; a living one's area stays */
-void mpi_process_free(struct mpi_process *process);  /* with its area */
-/* Nothing is counted there; why: an area's fault. */
-void mpi_process_off(struct mpi_process *process, const char *why);
-void mpi_process_describe(const struct mpi_process *process); /* in the trace of its functions, if its rank is known */
+void mpi_process_free(struct mpi_process *process);       /* with its area */
+/* As in struct agents_mpi. */
+void mpi_process_describe(struct agent *agent);
+void mpi_process_ended(struct agent *agent);
+void mpi_process_leave(struct agent *agent);
+void mpi_process_off(struct agent *agent, const char *why);         /* why NULL: the monitor was too slow */
 void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job; NULL: all */
 
 /* mpi_tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */

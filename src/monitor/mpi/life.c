@@ -91,11 +91,6 @@ static void moved(struct agent *agent)
     agent->mpi->agent = agent;
 }
 
-static void refused(struct agent *agent, const char *why)
-{
-    mpi_process_off(agent->mpi, why);
-}
-
 /* ---- MPI_Comm_spawn ---- */
 
 /* The thread of a rank that is in MPI_Comm_spawn; NULL: not known, or more than one. */
@@ -149,10 +144,9 @@ static void came(struct agent *agent)
 
 /* ---- rank and world of a process, for its trace, as soon as they are known ---- */
 
-void mpi_process_describe(const struct mpi_process *process)
+void mpi_process_describe(struct agent *agent)
 {
-    struct agent *agent = process->agent;
-    const struct mpi_area *head = process->head;
+    const struct mpi_area *head = agent->mpi->head;
     char world[sizeof head->namespace + 1] = "";
     if (agent->mpi_described || !agent->writer || atomic_load(&head->state) < MPIA_RUNNING || head->rank < 0)
         return;
@@ -163,26 +157,11 @@ void mpi_process_describe(const struct mpi_process *process)
     agent->mpi_described = true;
 }
 
-static void describe(struct agent *agent)
-{
-    mpi_process_describe(agent->mpi);
-}
-
 /* ---- it ends ---- */
-
-static void ended(struct agent *agent)
-{
-    mpi_process_ended(agent->mpi);
-}
 
 static bool drains(const struct agent *agent)
 {
     return !agent->mpi->write_failed;
-}
-
-static void leave(struct agent *agent)
-{
-    mpi_process_leave(agent->mpi);
 }
 
 /* ---- messages, for the engine ---- */
@@ -271,12 +250,12 @@ const struct agents_mpi agents_mpi = {
     .make = make,
     .adopt = adopt,
     .came = came,
-    .refused = refused,
+    .refused = mpi_process_off,
     .moved = moved,
-    .ended = ended,
+    .ended = mpi_process_ended,
     .drains = drains,
-    .leave = leave,
-    .describe = describe,
+    .leave = mpi_process_leave,
+    .describe = mpi_process_describe,
     .apply = apply,
     .job_end = job_end,
     .state_print = state_print,

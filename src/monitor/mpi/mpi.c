@@ -131,9 +131,9 @@ static void find_alone(struct mpi_process *process)
         snprintf(area->namespace, sizeof area->namespace, "pid %d", process->agent->pid);
 }
 
-void mpi_process_off(struct mpi_process *process, const char *why)
+void mpi_process_off(struct agent *agent, const char *why)
 {
-    struct mpi_area *area = process->head;
+    struct mpi_area *area = agent->mpi->head;
     snprintf(area->fault, sizeof area->fault, "%s: nothing was counted",
              why ? why : "the monitor did not answer in time on this busy node");
     atomic_store(&area->state, MPIA_OFF);
@@ -147,7 +147,7 @@ static bool finish(struct mpi_process *process)
     if (process->finished)
         return true;
     if (atomic_load(&area->state) == MPIA_LOADED && !atomic_load(&area->taken))
-        mpi_process_off(process, NULL);
+        mpi_process_off(process->agent, NULL);
     int code = mpi_job(process) ? mpi_process_write(process, true, &err) : 0;
     process->finished = code == 0;
     if (code == 0)
@@ -276,10 +276,11 @@ void mpi_process_free(struct mpi_process *process)
     free(process);
 }
 
-void mpi_process_ended(struct mpi_process *process)
+void mpi_process_ended(struct agent *agent)
 {
-    mpi_process_describe(process);
-    log_debug("rank pid=%d rank=%d state=ended", process->agent->pid, process->head->rank);
+    struct mpi_process *process = agent->mpi;
+    mpi_process_describe(agent);
+    log_debug("rank pid=%d rank=%d state=ended", agent->pid, process->head->rank);
     find_alone(process);
     remember(process);
     finish_soon(process->registry);
@@ -299,7 +300,7 @@ void mpi_process_came(struct mpi_process *process)
     process->announced = true;
     process->looked_ns = clock_now_ns();
     if (process->agent->ended) {
-        mpi_process_ended(process);
+        mpi_process_ended(process->agent);
         return;
     }
     if (!registry->timer)
@@ -397,15 +398,16 @@ int mpi_registry_new(struct mpi_registry **ret_registry, struct agents *agents)
     return 0;
 }
 
-void mpi_process_leave(struct mpi_process *process)
+void mpi_process_leave(struct agent *agent)
 {
+    struct mpi_process *process = agent->mpi;
     struct err err = {.text = ""};
-    if (process->agent->ended) {
+    if (agent->ended) {
         finish(process);
     } else {
         if (mpi_job(process) && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
-        area_file_leave(process->registry->agents, &process->agent->files[AREA_MPI]);
+        area_file_leave(agent->agents, &agent->files[AREA_MPI]);
     }
     mpi_process_free(process);
 }

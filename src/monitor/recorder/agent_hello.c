@@ -131,8 +131,10 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
         return NULL;
     }
     bool has_it = agent && (hello->mpi ? agent->mpi != NULL : agent->view.area != NULL);
-    if (agent && !has_it && agent->start_ticks == stat.start_ticks)
+    if (agent && !has_it && agent->start_ticks == stat.start_ticks) {
+        agent->ppid = stat.ppid;
         return agent;
+    }
     if (agent) /* another process, or an image of it that nobody could tell from this one */
         agent_ended(agent);
     if (agents->count >= AGENT_LIMIT) {
@@ -142,6 +144,7 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
     agent = agent_new(agents, pid, hello->job, hello->exe, err);
     if (!agent)
         return NULL;
+    agent->ppid = stat.ppid;
     agent->start_ticks = stat.start_ticks;
     agent->image = hello->image;
     agent->pidfd = proc_pidfd(pid);
@@ -155,16 +158,11 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
 /* The functions of it. */
 static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent, struct err *err)
 {
-    struct proc_stat stat;
-    int code = proc_stat_read(agent->pid, 0, &stat);
-    if (code < 0)
-        return err_errno(err, code, "pid %d", agent->pid);
-    agent->ppid = stat.ppid;
     agent->room = room_to_take(hello);
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
-    *ret_parent = parent_of(agent->agents, stat.ppid, hello);
-    code = agent_area_make(agent, *ret_parent, err);
+    *ret_parent = parent_of(agent->agents, agent->ppid, hello);
+    int code = agent_area_make(agent, *ret_parent, err);
     if (code < 0)
         return code;
     agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);
@@ -209,66 +207,49 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
            ret_peer->pid > 0;
 }
 
-static void take_mpi(struct agents *agents, int fd, pid_t pid, const struct greeting *hello)
+/* It cannot have what it asks for. */
+static void refuse(struct trace_job *job, pid_t pid, const struct greeting *hello, const struct err *why)
 {
-    struct err err = {.text = ""};
-    struct agent *agent = entry_of(agents, pid, hello, &err);
-    int code = agent ? agents->mpi->make(agent, hello->mpi, &err) : err.code;
-    if (code < 0) {
-        log_warning("%s", err.text);
-        send_welcome(agents, fd, NULL, code, err.text);
-        if (agent && !agent->announced)
-            agent_free(agent);
+    log_warning("pid %d is not %s: %s", pid, hello->mpi ? "counted" : "traced", why->text);
+    if (hello->mpi || !job)
         return;
-    }
-    if (!agent->announced)
-        agent_enter(agent);
-    agent_note(agent);
-    agents->mpi->came(agent);
-    if (agent->ended)
-        send_welcome(agents, fd, NULL, -ESRCH, "it has ended");
-    else if (send_welcome(agents, fd, &agent->files[AREA_MPI], 0, "") < 0)
-        agents->mpi->refused(agent, NULL);
+    if (why->code == -ESRCH || why->code == -ENOENT) /* it did not wait, and is gone */
+        job_note_late(job);
+    else
+        job_note_refused(job, pid, why->text);
 }
 
-static void take_functions(struct agents *agents, int fd, pid_t pid, const struct greeting *hello,
-                           struct trace_job *job)
+static void take(struct agents *agents, int fd, pid_t pid, const struct greeting *hello, struct trace_job *job)
 {
-    if (room_to_take(hello) < AREA_SMALLEST) {
-        no_room(agents, pid, job, hello);
-        send_welcome(agents, fd, NULL, -ENOMEM, "there is not enough address space");
-        return;
-    }
-    if (has_gone(fd)) { /* many came at once: those that still wait are to be answered in time */
-        job_note_late(job);
-        return;
-    }
     struct err err = {.text = ""};
     struct agent *parent = NULL, *agent = entry_of(agents, pid, hello, &err);
-    int code = agent ? make_functions(agent, hello, &parent, &err) : err.code;
+    int code = !agent       ? err.code
+               : hello->mpi ? agents->mpi->make(agent, hello->mpi, &err)
+                            : make_functions(agent, hello, &parent, &err);
     if (code < 0) {
-        if (job && (code == -ESRCH || code == -ENOENT)) /* it did not wait, and is gone */
-            job_note_late(job);
-        else if (job)
-            job_note_refused(job, pid, err.text);
-        log_warning("pid %d is not traced: %s", pid, err.text);
+        refuse(job, pid, hello, &err);
         send_welcome(agents, fd, NULL, code, err.text);
         if (agent && !agent->announced)
             agent_free(agent);
         return;
     }
+    const struct area_file *file = &agent->files[hello->mpi ? AREA_MPI : AREA_FUNCTIONS];
     if (!agent->announced)
         agent_enter(agent);
-    agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
+    if (hello->mpi) {
+        agent_note(agent);
+        agents->mpi->came(agent);
+    } else {
+        agent_came(agent, parent); /* first: mostly it can be let go at once, and then waits only once */
+    }
     if (agent->ended)
         send_welcome(agents, fd, NULL, -ESRCH, "it has ended");
-    else if (send_welcome(agents, fd, &agent->files[AREA_FUNCTIONS], 0, "") < 0) /* it did not wait */
-        agent_refused(agent);
-    else {
+    else if (send_welcome(agents, fd, file, 0, "") < 0) /* it did not wait */
+        hello->mpi ? agents->mpi->refused(agent, NULL) : agent_refused(agent);
+    else if (!hello->mpi) {
         agent_open(agent);
         agent_area_started(agent);
     }
-    const struct area_file *file = &agent->files[AREA_FUNCTIONS];
     log_debug("agent pid=%d state=%s area=%s bytes=%llu", pid, agent->ended ? "ended" : "traced",
               LOG_TEXT(file->path ? file->path : ""), (unsigned long long)file->memory_taken);
 }
@@ -308,12 +289,17 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)
         job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
-    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
+    bool small = !hello->mpi && room_to_take(hello) < AREA_SMALLEST;
+    if (small || hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
         no_room(agents, peer->pid, job, hello);
-    else if (hello->mpi)
-        take_mpi(agents, fd, peer->pid, hello);
+    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) /* no answer is waited for */
+        return;
+    if (small)
+        send_welcome(agents, fd, NULL, -ENOMEM, "there is not enough address space");
+    else if (!hello->mpi && has_gone(fd)) /* many came at once: those that still wait are to be answered in time */
+        job_note_late(job);
     else
-        take_functions(agents, fd, peer->pid, hello, job);
+        take(agents, fd, peer->pid, hello, job);
 }
 
 static void connection_readable(void *ctx, int fd, uint32_t events)

@@ -89,7 +89,7 @@ struct agents_mpi {
     int (*make)(struct agent *agent, const struct hello_mpi *hello, struct err *err);
     int (*adopt)(struct agent *agent, uint64_t size);
     void (*came)(struct agent *agent); /* the process is in the registry, and may have ended */
-    /* The program runs on without what was made for it. */
+    /* The program runs on without what was made for it; why NULL: it did not wait for that. */
     void (*refused)(struct agent *agent, const char *why);
     void (*moved)(struct agent *agent); /* it is this one's part now */
     void (*ended)(struct agent *agent); /* the process; frees the part as soon as all is written, then agent_mpi_done */
