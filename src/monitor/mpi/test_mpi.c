@@ -450,6 +450,10 @@ static void test_functions_refused(void **state)
     (void)state;
     begin_counting(&child, 4);
     child_tell(&child, 'f', 0);
+    child_tell(&child, 'f', 0); /* it did not take that one */
+    assert_non_null(mpi_process_find(monitor->mpi, child.pid));
+    step_until(agents_count(agents) == 1);
+    assert_non_null(agents_find(agents, child.pid));
     child_tell(&child, 'y', 0);
     step_until(!agents_find(agents, child.pid));
     assert_non_null(mpi_process_find(monitor->mpi, child.pid));

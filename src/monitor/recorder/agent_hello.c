@@ -130,12 +130,16 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
         err_errno(err, code, "pid %d", pid);
         return NULL;
     }
-    bool has_it = agent && (hello->mpi ? agent->mpi != NULL : agent->view.area != NULL);
-    if (agent && !has_it && agent->start_ticks == stat.start_ticks) {
+    bool same = agent && agent->start_ticks == stat.start_ticks;
+    if (same && !hello->mpi && agent->view.area) { /* it did not take the first one */
+        agent_refused(agent);
+        agent = agents_known(agents, pid);
+    }
+    if (agent && same && !(hello->mpi && agent->mpi)) {
         agent->ppid = stat.ppid;
         return agent;
     }
-    if (agent) /* another process, or an image of it that nobody could tell from this one */
+    if (agent)
         agent_ended(agent);
     if (agents->count >= AGENT_LIMIT) {
         err_set(err, -EAGAIN, "%d processes are traced already", AGENT_LIMIT);
@@ -210,8 +214,12 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
 /* It cannot have what it asks for. */
 static void refuse(struct trace_job *job, pid_t pid, const struct greeting *hello, const struct err *why)
 {
-    log_warning("pid %d is not %s: %s", pid, hello->mpi ? "counted" : "traced", why->text);
-    if (hello->mpi || !job)
+    if (hello->mpi) {
+        log_warning("%s", why->text);
+        return;
+    }
+    log_warning("pid %d is not traced: %s", pid, why->text);
+    if (!job)
         return;
     if (why->code == -ESRCH || why->code == -ENOENT) /* it did not wait, and is gone */
         job_note_late(job);
