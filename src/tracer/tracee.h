@@ -413,6 +413,15 @@ void load_dropped(struct process *process); /* a call of its will never return h
 int load_result(const struct process *process, int64_t *ret_result, struct err *err);
 void load_free(struct load *load);
 
+/* ---- load_where.c ---- */
+/* A stopped thread holds up nobody in the dynamic linker; with ret_way_out it could also be made to call it, and if
+ * not, that tells where it comes back from what it must not be in (0: not known). 0, or -EAGAIN: err says where it is.
+ */
+int load_check(struct thread *thread, uint64_t *ret_way_out, struct err *err);
+bool load_is_linker(const char *file); /* names without folders */
+bool load_is_libc(const char *file);
+bool load_starts(const char *text, const char *start);
+
 void request_handle(const struct wire_message *request, char *payload, size_t len);
 
 #endif
