@@ -539,22 +539,21 @@ void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit
         buf_putc(&emitter->text, ',');
     emit_name(&emitter->text, name);
     buf_putc(&emitter->text, ':');
-    struct emitter before = *emitter; /* only its figures */
     size_t text = emitter->text.len, code = emitter->code.len, bytes = emitter->options->bytes;
-    emitter->text_limit =
-        end_of_field(text, FIELD_TEXT, FIELD_TEXT_LEAST,
-                     bytes * RECORD_TEXT > before.text_shared ? bytes * RECORD_TEXT - before.text_shared : 0);
+    size_t texts = bytes * RECORD_TEXT > emitter->text_shared ? bytes * RECORD_TEXT - emitter->text_shared : 0;
+    unsigned temps = emitter->temps, scratch = emitter->scratch;
+    unsigned temps_used = emitter->temps_used, scratch_used = emitter->scratch_used;
+    bool wants_xmm = emitter->wants_xmm;
+    emitter->text_limit = end_of_field(text, FIELD_TEXT, FIELD_TEXT_LEAST, texts);
     emitter->code_limit = end_of_field(code, FIELD_CODE, FIELD_CODE_LEAST, bytes * RECORD_CODE);
     emitter->text_seen = text;
     emitter->code_seen = code;
     emitter->temps_used = emitter->scratch_used = 0;
     emitter->wants_xmm = false;
     emit_value(emitter, type, locate, ctx);
-    emitter->temps = before.temps;
-    emitter->scratch = before.scratch;
-    if (emitter->temps_used < before.temps_used)
-        emitter->temps_used = before.temps_used;
-    if (emitter->scratch_used < before.scratch_used)
-        emitter->scratch_used = before.scratch_used;
-    emitter->wants_xmm |= before.wants_xmm;
+    emitter->temps = temps;
+    emitter->scratch = scratch;
+    emitter->temps_used = emitter->temps_used > temps_used ? emitter->temps_used : temps_used;
+    emitter->scratch_used = emitter->scratch_used > scratch_used ? emitter->scratch_used : scratch_used;
+    emitter->wants_xmm |= wants_xmm;
 }

@@ -162,7 +162,6 @@ typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *re
 /* The pieces of programs of one compiler, for all emitters with its options. */
 struct memo {
     struct memo_entry *entries;
-    struct field_entry *fields;
     size_t used; /* bytes */
 };
 void memo_done(struct memo *memo);
