@@ -16,7 +16,7 @@
  *     capture_variables    inlined instances, variables in scope
  *     capture_places, capture_result, capture_bounds   where variables, results and bounds of arrays are
  *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
- *     capture_memo     what pointers lead to, compiled once
+ *     capture_memo     fields, and what pointers lead to, compiled once
  *     capture_numbers, capture_indexes    expressions of conditions
  *     capture_compile  all of them together
  */
@@ -254,11 +254,11 @@ void emit_type(struct emitter *emitter, Dwarf_Die *type, const struct place *pla
 void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, unsigned depth, unsigned nest);
 /* The bytes of a scalar as they are. */
 void emit_bytes(struct emitter *emitter, const struct place *place, uint64_t size);
-/* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
 /* `bits` bits from bit `bit` of a place on, as a number of the type. */
 void emit_bit_field(struct emitter *emitter, Dwarf_Die *type, const struct place *place, uint64_t bit, uint64_t bits);
 /* In the order in which they lie in memory, the slowest first; UNKNOWN_COUNT where only the program knows. */
 unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max);
+/* Where a member is in its class: false if that is not a constant. Bit fields: *ret_bits is not 0. */
 bool member_position(Dwarf_Die *member, uint64_t *ret_bit, uint64_t *ret_bits);
 void emit_name(struct buf *text, const char *name);
 void emit_quoted(struct buf *text, const char *name);

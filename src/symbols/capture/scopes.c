@@ -13,7 +13,7 @@
 enum { NEST_LIMIT = 128 };
 
 struct function_entry {
-    uint64_t low, high;
+    struct address_range range;
     Dwarf_Die die;
 };
 
@@ -25,22 +25,33 @@ struct unit_functions {
 };
 
 struct unit_entry { /* a range of a unit */
-    uint64_t low, high;
+    struct address_range range;
     Dwarf_Die die;
     struct unit_functions *functions; /* shared by its ranges; owned by the one with `owner` */
     bool owner;
 };
 
-static int compare_units(const void *a, const void *b)
+/* Entries begin with their range. */
+static int compare_ranges(const void *a, const void *b)
 {
-    const struct unit_entry *x = a, *y = b;
+    const struct address_range *x = a, *y = b;
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-static int compare_functions(const void *a, const void *b)
+/* The entry, of `size` bytes each in order, whose range holds the address; NULL: there is none. */
+static const void *find_range(const void *entries, size_t count, size_t size, uint64_t address)
 {
-    const struct function_entry *x = a, *y = b;
-    return x->low < y->low ? -1 : x->low > y->low;
+    const char *first = entries;
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (((const struct address_range *)(const void *)(first + middle * size))->low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const void *found = low > 0 ? first + (low - 1) * size : NULL;
+    return found && address < ((const struct address_range *)found)->high ? found : NULL;
 }
 
 /* Doubles where the count is a power of two. */
@@ -64,7 +75,7 @@ static void add_unit(struct capture_compiler *compiler, Dwarf_Die *unit)
         if (high <= low || !grow(&compiler->units, compiler->unit_count, sizeof *compiler->units))
             continue;
         compiler->units[compiler->unit_count++] =
-            (struct unit_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, *unit, functions, owner};
+            (struct unit_entry){{low + compiler->dwarf_bias, high + compiler->dwarf_bias}, *unit, functions, owner};
         owner = false;
     }
     if (owner)
@@ -82,7 +93,7 @@ static void read_units(struct capture_compiler *compiler)
         if (type == DW_UT_compile || type == DW_UT_partial || type == DW_UT_skeleton)
             add_unit(compiler, &unit);
     if (compiler->unit_count > 0)
-        qsort(compiler->units, compiler->unit_count, sizeof *compiler->units, compare_units);
+        qsort(compiler->units, compiler->unit_count, sizeof *compiler->units, compare_ranges);
 }
 
 void scopes_done(struct capture_compiler *compiler)
@@ -110,7 +121,7 @@ static void list_functions(struct capture_compiler *compiler, struct unit_functi
             for (ptrdiff_t at = 0; (at = dwarf_ranges(&child, at, &base, &low, &high)) > 0;)
                 if (high > low && grow(&functions->entries, functions->count, sizeof *functions->entries))
                     functions->entries[functions->count++] =
-                        (struct function_entry){low + compiler->dwarf_bias, high + compiler->dwarf_bias, child};
+                        (struct function_entry){{low + compiler->dwarf_bias, high + compiler->dwarf_bias}, child};
         if (tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_lexical_block ||
             tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
             tag == DW_TAG_module)
@@ -127,35 +138,20 @@ static bool find_in_unit(struct capture_compiler *compiler, const struct unit_en
         functions->known = true;
         list_functions(compiler, functions, &die, 0);
         if (functions->count > 0)
-            qsort(functions->entries, functions->count, sizeof *functions->entries, compare_functions);
+            qsort(functions->entries, functions->count, sizeof *functions->entries, compare_ranges);
     }
-    size_t low = 0, high = functions->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (functions->entries[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= functions->entries[low - 1].high)
-        return false;
-    *ret_function = functions->entries[low - 1].die;
-    return true;
+    const struct function_entry *found =
+        find_range(functions->entries, functions->count, sizeof *functions->entries, address);
+    if (found)
+        *ret_function = found->die;
+    return found;
 }
 
 static const struct unit_entry *find_unit(struct capture_compiler *compiler, uint64_t address)
 {
     if (!compiler->units_known)
         read_units(compiler);
-    size_t low = 0, high = compiler->unit_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compiler->units[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < compiler->units[low - 1].high ? &compiler->units[low - 1] : NULL;
+    return find_range(compiler->units, compiler->unit_count, sizeof *compiler->units, address);
 }
 
 bool scopes_function(struct capture_compiler *compiler, uint64_t address, Dwarf_Die *ret_function)

@@ -26,19 +26,29 @@
  *                          those before a `module` or after a `function` begin a new list
  *        end
  *     answers:
- *        layout ID TEXT                    symbols/layout/layout.h, or a part of some (symbols/layout/refs.h); each
- * before its first use block ID HEX                      instructions that programs share: CAPTURE_SHARED in them has
- * the number, not yet a distance; each before its first use site KIND ADDRESS LAYOUT HEX      KIND
- * entry|exit|call|unwind; ADDRESS of the hook's (the call's) return address, in the file; HEX the capture program
- *        params KIND ADDRESS HEX           likewise, of the params program
+ *        layout ID TEXT    symbols/layout/layout.h, or a part of some (symbols/layout/refs.h); each before its
+ *                          first use
+ *        block ID HEX      instructions that programs share: CAPTURE_SHARED in them has the number, not yet a
+ *                          distance; each before its first use
+ *        site KIND ADDRESS LAYOUT HEX
+ *                          KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return address, in the file;
+ *                          HEX the capture program
+ *        params KIND ADDRESS HEX
+ *                          likewise, of the params program
  *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME
- *                                          the expression is no number at that hook; why
- * (symbols/client/number_problem.h), at which character, and the name that is unknown lines-only ADDRESS no values of
- * the function: its file was compiled with -g1 missing ADDRESS TEXT              likewise: the file that has its debug
- * information is not there, for people problem ADDRESS TEXT              what else a function could not be given, for
- * people function ADDRESS                  that was all of one; they come in the order of the request done or, of a
- * request that is not understood, one line and nothing else: failed REASON scry-symbols variable                 finds
- * a variable by name, see symbols/helper/variable.h
+ *                          the expression is no number at that hook; why (symbols/client/number_problem.h), at which
+ *                          character, and the name that is unknown
+ *        lines-only ADDRESS
+ *                          the function has no values: its file was compiled with -g1
+ *        missing ADDRESS TEXT
+ *                          likewise: the file with its debug information is missing; TEXT is for people
+ *        problem ADDRESS TEXT
+ *                          what else a function could not be given, for people
+ *        function ADDRESS  the end of one function; functions come in the order of the request
+ *        done              the end of all; or one line and nothing else, if the request is not understood:
+ *        failed REASON
+ *
+ *   scry-symbols variable                 finds a variable by name, see symbols/helper/variable.h
  *
  * Numbers are decimal; ADDRESS and BIAS hexadecimal with 0x.
  */
