@@ -530,6 +530,18 @@ class Rules(TraceCase):
         self.assertIn('print: "n = 9"', done.stderr)
         self.assertIn("fired 1 x", done.stderr)
 
+    def test_static_variables_from_the_start(self):
+        """Where nothing of the program was compiled before."""
+        source, program = self.box.path("work", "static.c"), self.box.path("work", "static")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int work(int n) { static int calls; return n + ++calls; }\nint main(void) { return work(work(1)) - 4; }\n")
+        subprocess.run(["gcc", "-g", "-finstrument-functions", "-o", program, source], check=True)
+        done = self.scry_run("--rule", 'ct_function_returned([], "work") : print([$result, $statics])', program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('print: "2","calls = 1"', done.stderr)
+        self.assertIn('print: "4","calls = 2"', done.stderr)
+        self.assertNotIn("warning", done.stderr)
+
     def test_fired_or_cannot_hold(self):
         """Never both: a condition is looked at where the event is, and what one program lacks another may have."""
         for rule in ('ct_function_returned([], "work", "first == 4") : print([1])',

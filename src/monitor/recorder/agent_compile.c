@@ -253,6 +253,8 @@ static void tell_bare(struct agent *agent, const struct compile_run *run)
 void agent_compile_slot_again(struct agent *agent, uint32_t slot)
 {
     struct compile_run *run = agent->compile_run;
+    if (!agent->compiled) /* nothing was compiled so far */
+        return;
     agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
     for (size_t i = 0; run && i < run->count; i++)
         if (run->slots[i] == slot && (run->again || (run->again = calloc(run->count, sizeof *run->again))))

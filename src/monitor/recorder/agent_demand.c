@@ -90,7 +90,7 @@ static int params_add(struct agent *agent, const struct demand *demand, uint32_t
         if (!(params->expressions[params->count] = strdup(demand->params[i])))
             return -ENOMEM;
         params->count++;
-        if (demand->selection && agent->compiled) /* again, with it */
+        if (demand->selection) /* again, with it */
             agent_compile_slot_again(agent, slot);
     }
     return 0;
