@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import subprocess
 
 import scrytest
 from ctracertest import TracerCase
@@ -38,6 +39,18 @@ MACROS = ["-DQUIET=__attribute__((no_instrument_function))", "-DNOINLINE=__attri
 
 RECURSION = """static int down(int n) { return n ? down(n - 1) + 1 : 0; }
 int main(void) { return down(50) != 50; }
+"""
+
+# -O3 makes a copy of it for the argument 3; the other stays for one whose argument is not known.
+CLONE = """#include <stdio.h>
+volatile int sum;
+__attribute__((noinline)) static int scaled(int v, int k) {
+    for (int i = 0; i < k; i++) { sum += v; printf("%s", i > 100 ? "x" : ""); }
+    return sum; }
+__attribute__((noinline)) static int one(int x) { return scaled(x, 3) + 1; }
+int main(int argc, char **argv) {
+    int r = one(argc);
+    return scaled(r, r) + scaled(r, 3) == 0; }
 """
 
 FORTRAN = """module deep
@@ -98,6 +111,14 @@ class Places(TracerCase):
         self.run_program(FORTRAN, "places.f90", "-O0", compiler="gfortran")
         lines = [call["from_line"] for call in self.replayed() if "inner" in call["function"]]
         self.assertEqual(lines, [12, 13])
+
+    def test_clone(self):
+        """A copy that the compiler made of a function is called as the function is."""
+        program, _ = self.run_program(CLONE, "clone.c", "-O3")
+        if "scaled.constprop" not in subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True, check=True).stdout:
+            self.skipTest("this compiler makes no copy of it")
+        calls = [(call["from_function"], call["from_line"]) for call in self.replayed() if call["function"].startswith("scaled")]
+        self.assertEqual(calls, [("one", 6), ("main", 9), ("main", 9)])
 
     def test_shown(self):
         """In the tree, in CSV; kept for when the program is gone; addresses where it went before anybody asked."""

@@ -16,6 +16,7 @@
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
+#include "symbols/index/selection_glob.h"
 
 /* ---- indexes ---- */
 
@@ -350,6 +351,17 @@ static int build_id_length(const char *key)
     return dash && !strchr(dash + 1, '-') ? (int)(dash - key) : 0;
 }
 
+/* The hook is in a copy that the compiler made of the function (NAME.constprop.0), which is called as the function is.
+ */
+static bool is_in_clone(struct agent *agent, uint32_t place, uint64_t hook, const struct index_function *function)
+{
+    struct slot_module of;
+    struct index_function around;
+    return agent_place_module(agent, place, hook, &of) && of.shared && of.shared->index &&
+           index_find(of.shared->index, hook - 1 - of.bias, &around) &&
+           span_eq(name_without_clone(span_str(around.linkage)), name_without_clone(span_str(function->linkage)));
+}
+
 void agent_name_place(struct agent *agent, uint32_t place)
 {
     struct index_function function;
@@ -365,7 +377,8 @@ void agent_name_place(struct agent *agent, uint32_t place)
         return;
     /* an inlined function's hook is in its caller, and says where; the return address is that one's */
     bool known = agent_function(agent, slot, &function, &start, NULL);
-    bool inlined = known && function.size && hook - start >= function.size;
+    bool inlined =
+        known && function.size && hook - start >= function.size && !is_in_clone(agent, place, hook, &function);
     bool found = agent_place_module(agent, place, inlined ? hook : callsite, &of);
     char key[INDEX_KEY_SIZE];
     snprintf(key, sizeof key, "%.*s", found ? build_id_length(of.key) : 0, found ? of.key : "");
