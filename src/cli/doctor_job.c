@@ -78,7 +78,7 @@ static size_t say_warnings(struct job_look *look, const char *kind, const char *
 {
     size_t index, count = 0;
     json_t *warning;
-    json_array_foreach(look->report.model.warnings, index, warning)
+    json_array_foreach(job_report_warnings(&look->report), index, warning)
     {
         const char *text = json_string_value(json_object_get(warning, "text"));
         const char *has = json_string_value(json_object_get(warning, "kind"));

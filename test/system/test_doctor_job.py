@@ -105,6 +105,13 @@ class DoctorJob(scrytest.TestCase):
         found = self.doctor(status=1)
         self.assert_found(found, "monitor", "fail", "no monitor")
 
+    def test_limit_of_size(self):
+        """What is said only when nothing can be recorded any more."""
+        self.run_job("--max-size", "1K", self.program("good", "-g", "-finstrument-functions"))
+        found = self.doctor()
+        self.assert_found(found, "limits", "warn", "recording stopped: the job directory reached its limit")
+        self.assertNotIn("nothing was lost", str(found))
+
     def test_running(self):
         good = self.program("good", "-g", "-finstrument-functions")
         job = self.box.path("work", "job")

@@ -87,7 +87,7 @@ void report_crashes_text(struct buf *out, const struct job_report *report, struc
 
 void report_warnings_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    const json_t *warnings = report_longer(report->info.warnings, report->model.warnings);
+    const json_t *warnings = job_report_warnings(report);
     size_t index;
     json_t *warning;
     json_array_foreach(warnings, index, warning)
@@ -138,7 +138,7 @@ static json_t *crashes_json(const void *row, const void *all)
 static json_t *warnings_json(const void *row, const void *all)
 {
     const struct job_report *report = row;
-    return report_records_json(report_longer(report->info.warnings, report->model.warnings));
+    return report_records_json(job_report_warnings(report));
 }
 
 const struct field report_crash_fields[] = {{"crashes", FIELD_LIST, .json = crashes_json, .of = crash_fields}, {0}};

@@ -167,6 +167,12 @@ const json_t *report_longer(const json_t *a, const json_t *b)
     return json_array_size(a) >= json_array_size(b) ? a : b;
 }
 
+/* Those that came when nothing could be recorded any more are in job.json only. */
+const json_t *job_report_warnings(const struct job_report *report)
+{
+    return report_longer(report->info.warnings, report->model.warnings);
+}
+
 /* ---- the sections ---- */
 
 enum section_in { IN_SUMMARY = 1, IN_REPORT = 2, IN_BOTH = IN_SUMMARY | IN_REPORT };

@@ -40,6 +40,8 @@ struct job_report {
  * versions, are errors. Pass *ret_report to job_report_done in any case. `path` is borrowed. */
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err);
 void job_report_done(struct job_report *report);
+/* All that were noted, as records of spool.h; borrowed, may be NULL. */
+const json_t *job_report_warnings(const struct job_report *report);
 /* Reads the job's traces, too: report->functions. Calls of MPI have their places by report->mpi. 0 or -errno. */
 int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
 
