@@ -619,7 +619,7 @@ class Set(TraceCase):
         self.scry_set("on=no")
         before = self.top()["step"]
         self.scry_set("sample=0.05")
-        wait_until(lambda: "sample=0.05" in self.scry_set(), 20)
+        self.assertIn("sample=0.05\n", self.scry_set())  # at once
         self.assertLessEqual(self.top()["step"], before + 5)  # those that were under way
         steps = self.end(run)
         counted = self.calls()["step"]

@@ -33,6 +33,7 @@ struct job {
     struct job_follow *follow;
     struct loop_source *source;
     struct seldom *exits;
+    char *sample; /* the last setting of scry run; NULL: it is as at the start */
 };
 
 static void job_free(void *data)
@@ -47,6 +48,7 @@ static void job_free(void *data)
     if (job->monitor->agents)
         agents_job_end(job->monitor->agents, job->named.dir);
     free(job->named.dir);
+    free(job->sample);
     free(job);
 }
 
@@ -232,6 +234,16 @@ static bool tell_setting(struct scry_call *call, const struct job *job)
     return heard;
 }
 
+static int keep_sample(struct job *job, const char *value)
+{
+    char *copy = strdup(value);
+    if (!copy)
+        return -ENOMEM;
+    free(job->sample);
+    job->sample = copy;
+    return 0;
+}
+
 static void job_set(struct scry_call *call)
 {
     struct job *job = job_find(call);
@@ -245,6 +257,8 @@ static void job_set(struct scry_call *call)
         call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
     else if (code < 0 && code != -ENOENT)
         call_fail_errno(call, NULL, code, &err);
+    else if (code == -ENOENT && strcmp(key, "sample") == 0 && keep_sample(job, value) < 0)
+        call_fail(call, NULL, OMIS_INTERNAL_ERROR, "out of memory");
     else
         call_ok(call, NULL);
 }
@@ -258,6 +272,10 @@ static void job_get_settings(struct scry_call *call)
     buf_putc(&text, '[');
     if (job->monitor->agents)
         agents_job_settings(job->monitor->agents, job->named.dir, &text);
+    if (job->sample) {
+        buf_puts(&text, text.len > 1 ? ",\"sample\"," : "\"sample\",");
+        value_print_string(&text, span_str(job->sample));
+    }
     buf_putc(&text, ']');
     call_text(call, NULL, &text);
     buf_done(&text);
