@@ -14,7 +14,7 @@ static json_t *site_world_json(const void *row, const void *all)
 }
 
 static const struct field site_rank_fields[] = {
-    {"rank", FIELD_COUNT, FIELD_AT(struct mpi_report_site_rank, rank)},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct mpi_report_site_rank, rank), .about = "-1: it has none (MPI_Session_init)"},
     {"world", FIELD_COUNT, .json = site_world_json, .about = "which MPI_COMM_WORLD of the job, from 0"},
     {"calls", FIELD_COUNT, FIELD_AT(struct mpi_report_site_rank, count)},
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report_site_rank, total_ns)},
