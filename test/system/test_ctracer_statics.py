@@ -66,6 +66,21 @@ HEADER = """struct Counter {
     Counter() { made++; }
 };
 """
+OBJECTS = """#include <map>
+#include <string>
+struct Owner { int number; explicit Owner(int n) : number(n) {} ~Owner() { number = -1; } };
+static std::map<int, std::string> table{{1, "one"}};
+Owner owner(7);
+int step(int n)
+{
+    static std::string last = "none";
+    last = "seen";
+    table[2] = "two";
+    Owner own(n);
+    return own.number;
+}
+int main() { return step(0); }
+"""
 FORTRAN = """module state
     integer :: steps = 0
     real(8), save :: grid(3) = [1d0, 2d0, 3d0]
@@ -136,6 +151,13 @@ class Statics(TracerCase):
                     program, shown = self.check(CXX, "statics.cc", f"-I{self.box.path('work')}", *options, compiler=compiler)
                     if compiler == "g++":
                         self.as_gdb(program, shown)
+
+    def test_objects_with_destructors(self):
+        """They live on when the function returns."""
+        program = self.compile(self.write("objects.cc", OBJECTS), "-O0", compiler="g++")
+        self.run_with(program, "--statics", "objects.cc")
+        statics, = [call["statics"] for call in self.replayed() if call["function"].startswith("step")]
+        self.assertEqual(statics, {"last": '"seen"', "table": '{[1] = "one", [2] = "two"}', "owner": "{number = 7}"})
 
     def test_fortran(self):
         program = self.compile(self.write("statics.f90", FORTRAN), "-O0", compiler="gfortran")

@@ -304,12 +304,12 @@ static bool locate_by_abi(const struct site *site, struct emitter *emitter, Dwar
     return true;
 }
 
-/* Objects with destructors have been destroyed when the exit hook is called. */
+/* Objects with destructors have been destroyed when the exit hook is called; static ones live on. */
 static bool is_destroyed(const struct site *site, Dwarf_Die *variable)
 {
     Dwarf_Die type;
     return site->kind == CAPTURE_EXIT && dwarf_tag(variable) == DW_TAG_variable && type_of(variable, &type) &&
-           type_has_destructor(&type);
+           type_has_destructor(&type) && !variable_is_static(variable);
 }
 
 /* Whether all slots of the frame that an expression names have been written. */
