@@ -11,7 +11,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-enum { PUSHED_MAX = 4096 }; /* bytes of arguments that may still be on the stack at an exit */
+enum {
+    PUSHED_MAX = 4096,       /* bytes of arguments that may still be on the stack at an exit */
+    ENTERED_PUSHED_MAX = 512 /* the same at an entry, where what lies there is not known any more at the exit */
+};
 
 extern void *__libc_stack_end; /* of the dynamic linker: the outermost frame */
 
@@ -128,6 +131,14 @@ bool stack_find_exit(struct agent_thread *self, uint64_t function, uint64_t call
     for (uint32_t i = depth; i && frames[i - 1].sp <= reach; i--) {
         const struct agent_frame *frame = &frames[i - 1];
         if (frame->sp >= sp && frame->function == function && frame->callsite == callsite) {
+            *ret_index = i - 1;
+            return true;
+        }
+    }
+    /* An inlined body was entered before the compiler removed such arguments, and is left behind that. */
+    for (uint32_t i = depth; i && frames[i - 1].sp < sp; i--) {
+        const struct agent_frame *frame = &frames[i - 1];
+        if (sp - frame->sp <= ENTERED_PUSHED_MAX && frame->function == function && frame->callsite == callsite) {
             *ret_index = i - 1;
             return true;
         }

@@ -13,6 +13,21 @@ HANGS_MS = 300
 ENDS = {"kill": 137, "exit": 0, "_exit": 0, "exec": 0, "abort": 134}
 
 
+# gcc -O1 removes the arguments of `many` from the stack behind the entry hook of `body`, and before its exit hook.
+PUSHED = """volatile int sink;
+__attribute__((noinline)) int many(int a, int b, int c, int d, int e, int f, int g, int h) { sink += a + h; return g; }
+__attribute__((noinline)) int leaf(int a) { sink += a; return a; }
+static inline __attribute__((always_inline)) int body(int n) { int s = 0; for (int i = 0; i < n; i++) s += sink; return s; }
+int work(int n)
+{
+    int r = many(1, 2, 3, 4, 5, 6, 7, n);
+    r += body(n);
+    return leaf(r) + many(1, 2, 3, 4, 5, 6, 7, 8);
+}
+int main(void) { int r = 0; for (int i = 0; i < 3; i++) r += work(i); return r == 77; }
+"""
+
+
 class OpenCalls(TracerCase):
     def run_it(self, how, *options):
         self.compile("hangs.c", "-O0", "-g")
@@ -42,6 +57,17 @@ class OpenCalls(TracerCase):
                     self.check_rows(rows, wall * 1e9)
                     self.assertEqual((rows["gone"]["unwound"], rows["leaver"]["unwound"]), (1, 1))
                     self.assertGreater(rows["hang"]["self_ns"], rows["around"]["self_ns"])
+
+    def test_inlined_behind_arguments_on_the_stack(self):
+        """It has ended as every call does."""
+        source = self.box.path("work", "pushed.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(PUSHED)
+        job, program = self.box.path("work", "pushed-job"), self.compile(source, "-O1", compiler="gcc")
+        done = self.scry_run("-o", job, "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {row["name"]: (row["calls"], row["unwound"]) for row in self.report(job)["functions"]}
+        self.assertEqual(rows, {"main": (1, 0), "work": (3, 0), "many": (6, 0), "body": (3, 0), "leaf": (3, 0)})
 
     def test_only_counted(self):
         for how in ENDS:
