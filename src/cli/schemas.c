@@ -11,6 +11,7 @@
 
 #include "cli/ps_json.h"
 #include "cli/top_json.h"
+#include "cli/why_json.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/report/report.h"
 
@@ -21,6 +22,7 @@ static const struct {
     {"report", "scry report --json", job_report_schema},
     {"ps", "scry ps --json", ps_schema},
     {"top", "scry top --json", top_schema},
+    {"why", "scry why --json", why_schema},
     {"report-diff", "scry report --diff --json", job_report_diff_schema},
     {"records", "scry watch --json, spool/records.jsonl", record_schema},
 };

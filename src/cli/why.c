@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/why_json.h"
 #include "cli/why_locks.h"
 #include "cli/why_processes.h"
 #include "cli/why_stall.h"
@@ -23,7 +24,6 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/analysis/why.h"
-#include "jobdir/report/why_json.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
 #include "lang/reply.h"
@@ -276,12 +276,16 @@ static json_t *as_json(const struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
     bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "id", text_json(why->report.info.id), "state",
-                     job_state_name(why->report.state), "mpi", why->has_mpi ? mpi_why_json(&why->mpi) : json_null(),
-                     "deadlocks", why_locks_json(why->locks, why->lock_count), "stall",
-                     why_stall_json(why->report.model.stall, &why->set), "processes",
-                     runs && list && is_here(why) ? why_processes_json(list, count) : json_array(), "note",
-                     why->note.code ? text_json(why->note.text) : json_null());
+    return why_json(&(struct why_row){.id = why->report.info.id,
+                                      .state = job_state_name(why->report.state),
+                                      .note = why->note.code ? why->note.text : "",
+                                      .mpi = why->has_mpi ? &why->mpi : NULL,
+                                      .set = &why->set,
+                                      .stall = why->report.model.stall,
+                                      .locks = why->locks,
+                                      .lock_count = why->lock_count,
+                                      .processes = list,
+                                      .process_count = runs && list && is_here(why) ? count : 0});
 }
 
 static void find_locks(struct why *why)

@@ -179,34 +179,67 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
     }
 }
 
-static json_t *or_null(json_t *value)
+static json_t *thread_text_json(const void *row, const void *all)
 {
+    const struct buf *text = &((const struct why_lock_thread *)row)->text;
+    return text_json(text->data ? text->data : "");
+}
+
+static json_t *place_json(const void *row, const char *member)
+{
+    json_t *value = json_object_get(((const struct why_lock_thread *)row)->place, member);
     return value ? json_incref(value) : json_null();
 }
 
-static json_t *thread_json(const struct why_lock_thread *thread)
+static json_t *function_json(const void *row, const void *all)
 {
-    return json_pack(
-        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "tid", thread->tid, "name", text_json(thread->name), "text",
-        text_json(thread->text.data ? thread->text.data : ""), "function",
-        or_null(json_object_get(thread->place, "function")), "file", or_null(json_object_get(thread->place, "file")),
-        "line", json_object_get(thread->place, "file") ? or_null(json_object_get(thread->place, "line")) : json_null(),
-        "module", or_null(json_object_get(thread->place, "module")));
+    return place_json(row, "function");
 }
 
-json_t *why_locks_json(const struct why_lock *locks, size_t count)
+static json_t *file_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        struct buf text = BUF_INIT;
-        json_t *threads = json_array();
-        put_head(&text, &locks[i]);
-        for (size_t k = 0; k < locks[i].count; k++)
-            json_array_append_new(threads, thread_json(&locks[i].threads[k]));
-        json_array_append_new(list,
-                              json_pack("{s:i, s:o, s:o, s:o}", "pid", locks[i].pid, "name", text_json(locks[i].name),
-                                        "text", text_json(text.data ? text.data : ""), "threads", threads));
-        buf_done(&text);
-    }
-    return list;
+    return place_json(row, "file");
 }
+
+static json_t *line_json(const void *row, const void *all)
+{
+    bool known = json_object_get(((const struct why_lock_thread *)row)->place, "file");
+    return known ? place_json(row, "line") : json_null();
+}
+
+static json_t *module_json(const void *row, const void *all)
+{
+    return place_json(row, "module");
+}
+
+static const struct field thread_fields[] = {{"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
+                                             {"name", FIELD_TEXT, FIELD_AT(struct why_lock_thread, name)},
+                                             {"text", FIELD_TEXT, .json = thread_text_json},
+                                             {"function", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = function_json,
+                                              .about = "from where in the program it came to that"},
+                                             {"file", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = file_json},
+                                             {"line", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = line_json},
+                                             {"module", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = module_json},
+                                             {0}};
+
+static json_t *head_json(const void *row, const void *all)
+{
+    struct buf text = BUF_INIT;
+    put_head(&text, row);
+    json_t *json = text_json(text.data ? text.data : "");
+    buf_done(&text);
+    return json;
+}
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct why_lock *lock = row;
+    return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
+}
+
+const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid)},
+                                        {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
+                                        {"text", FIELD_TEXT, .json = head_json},
+                                        {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,
+                                         .about = "in the order of the circle: each waits for the next"},
+                                        {0}};

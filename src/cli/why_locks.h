@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "jobdir/text/fields.h"
 
 struct why_lock_thread {
     pid_t tid;
@@ -36,6 +37,6 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
 void why_locks_free(struct why_lock *locks, size_t count);
 
 void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count);
-json_t *why_locks_json(const struct why_lock *locks, size_t count); /* a new reference */
+extern const struct field why_lock_fields[]; /* of a struct why_lock */
 
 #endif

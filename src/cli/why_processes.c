@@ -87,32 +87,64 @@ void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
         buf_printf(out, "  ... and %zu more (--json lists them)\n", count - SHOWN_PROCESSES);
 }
 
-static json_t *thread_json(const struct blocked *thread)
+static json_t *state_json(const void *row, const void *all)
 {
-    char state[2] = {thread->state, 0};
-    json_t *waits = json_array();
-    for (size_t i = 0; i < thread->waits_count; i++)
-        json_array_append_new(waits, json_integer(thread->waits_for[i]));
-    return json_pack("{s:i, s:o, s:s, s:o, s:o, s:o, s:o}", "tid", thread->tid, "name", text_json(thread->name),
-                     "state", state, "syscall", thread->syscall[0] ? json_string(thread->syscall) : json_null(), "fd",
-                     thread->fd >= 0 ? json_integer(thread->fd) : json_null(), "text",
-                     text_json(thread->text.data ? thread->text.data : ""), "waits_for", waits);
+    return json_stringn(&((const struct blocked *)row)->state, 1);
 }
+
+static json_t *thread_text_json(const void *row, const void *all)
+{
+    const struct buf *text = &((const struct blocked *)row)->text;
+    return text_json(text->data ? text->data : "");
+}
+
+static json_t *waits_json(const void *row, const void *all)
+{
+    const struct blocked *thread = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < thread->waits_count; i++)
+        json_array_append_new(list, json_integer(thread->waits_for[i]));
+    return list;
+}
+
+static const struct field thread_fields[] = {
+    {"tid", FIELD_INTEGER, FIELD_AT(struct blocked, tid)},
+    {"name", FIELD_TEXT, FIELD_AT(struct blocked, name)},
+    {"state", FIELD_TEXT, .json = state_json, .about = "the kernel's letter"},
+    {"syscall", FIELD_TEXT, FIELD_AT(struct blocked, syscall), FIELD_ZERO_IS_NULL},
+    {"fd", FIELD_INTEGER, FIELD_AT(struct blocked, fd), FIELD_NEGATIVE_IS_NULL},
+    {"text", FIELD_TEXT, .json = thread_text_json},
+    {"waits_for", FIELD_LIST, .json = waits_json, .of = fields_integers, .about = "processes, or threads of this one"},
+    {0}};
+
+struct process_row {
+    pid_t pid;
+    const char *name;
+    struct blocked *threads;
+    size_t count;
+};
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct process_row *process = row;
+    return fields_list(thread_fields, process->threads, process->count, sizeof *process->threads, NULL);
+}
+
+const struct field why_process_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct process_row, pid)},
+                                           {"name", FIELD_TEXT, FIELD_AT(struct process_row, name)},
+                                           {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
+                                           {0}};
 
 json_t *why_processes_json(const pid_t *pids, size_t count)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        struct blocked *threads;
-        size_t thread_count;
-        if (blocked_read(pids[i], &threads, &thread_count, NULL) < 0)
+        struct process_row row = {.pid = pids[i]};
+        if (blocked_read(pids[i], &row.threads, &row.count, NULL) < 0)
             continue;
-        json_t *each = json_array();
-        for (size_t k = 0; k < thread_count; k++)
-            json_array_append_new(each, thread_json(&threads[k]));
-        json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o}", "pid", pids[i], "name", text_json(threads[0].name), "threads", each));
-        blocked_free(threads, thread_count);
+        row.name = row.threads[0].name;
+        json_array_append_new(list, fields_json(why_process_fields, &row, NULL));
+        blocked_free(row.threads, row.count);
     }
     return list;
 }

@@ -81,13 +81,25 @@ void why_stall_text(struct buf *out, const json_t *record, const struct mpi_stat
     }
 }
 
+struct stall_row {
+    double at, seconds;
+    const char *text;
+};
+
+const struct field why_stall_fields[] = {
+    {"at", FIELD_NUMBER, FIELD_AT(struct stall_row, at), .about = "seconds after the start"},
+    {"seconds", FIELD_NUMBER, FIELD_AT(struct stall_row, seconds),
+     .about = "for so long none had begun or ended a call"},
+    {"text", FIELD_TEXT, FIELD_AT(struct stall_row, text)},
+    {0}};
+
 json_t *why_stall_json(const json_t *record, const struct mpi_stats_set *set)
 {
     _cleanup_(buf_done) struct buf named = BUF_INIT;
     if (!record)
         return json_null();
     put_named(&named, text_of(record), set);
-    return json_pack("{s:f, s:f, s:o}", "at", json_number_value(json_object_get(record, "t")), "seconds",
-                     json_number_value(json_object_get(record, "seconds")), "text",
-                     text_json(named.data ? named.data : ""));
+    const struct stall_row row = {json_number_value(json_object_get(record, "t")),
+                                  json_number_value(json_object_get(record, "seconds")), named.data};
+    return fields_json(why_stall_fields, &row, NULL);
 }

@@ -7,9 +7,11 @@
 
 #include "base/buf.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/text/fields.h"
 
 /* `record` may be NULL. Addresses in it get the names that the call sites in `set` have. */
 void why_stall_text(struct buf *out, const json_t *record, const struct mpi_stats_set *set);
+extern const struct field why_stall_fields[];
 json_t *why_stall_json(const json_t *record, const struct mpi_stats_set *set); /* null where there is none */
 
 #endif

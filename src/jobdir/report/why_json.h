@@ -3,11 +3,9 @@
 #ifndef SCRY_JOBDIR_REPORT_WHY_JSON_H
 #define SCRY_JOBDIR_REPORT_WHY_JSON_H
 
-#include <jansson.h>
-
 #include "jobdir/analysis/why.h"
+#include "jobdir/text/fields.h"
 
-/* doc/reference/why.schema.json: a new reference, or NULL. */
-json_t *mpi_why_json(const struct mpi_why *why);
+extern const struct field mpi_why_fields[]; /* of a struct mpi_why, which is `all`, too */
 
 #endif
