@@ -132,7 +132,7 @@ static void forget_elsewhere(struct rank_list *ranks, const char *job)
 
 #define NOW(member) DECODE(struct rank_now, member)
 static const struct decode_field now_fields[] = {
-    NOW(job),     NOW(mpi_job), NOW(rank),       NOW(size),           NOW(host),     NOW(pid),
+    NOW(job),     NOW(mpi_job), NOW(rank),       NOW(ranks),          NOW(host),     NOW(pid),
     NOW(library), NOW(state),   NOW(spawned),    NOW(call),           NOW(since_ns), NOW(peer),
     NOW(tag),     NOW(text),    NOW(compute_ns), NOW(communicate_ns), NOW(fault),    {0}};
 
@@ -216,7 +216,7 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
         .fault = stats->fault,
         .text = text.data ? text.data : "",
         .rank = stats->rank,
-        .size = stats->world_size,
+        .ranks = stats->world_size,
         .pid = stats->pid,
         .spawned = stats->spawned,
         .state = state,
@@ -331,8 +331,8 @@ void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, b
     }
     const char *library = list[0].library;
     buf_printf(out, "%zu %srank%s", count, list[0].spawned ? "spawned " : "", count == 1 ? "" : "s");
-    if (list[0].size > (int32_t)count)
-        buf_printf(out, " of %d", list[0].size);
+    if (list[0].ranks > (int32_t)count)
+        buf_printf(out, " of %d", list[0].ranks);
     if (with_library && *library)
         buf_printf(out, " under %s", strcmp(library, "openmpi") == 0 ? "Open MPI" : "MPICH");
     for (size_t i = 0; i < used; i++)
@@ -441,7 +441,7 @@ int ranks_host_width(const struct rank_now *list, size_t count, size_t most)
 const struct field ranks_fields[] = {
     {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD",
      .column = {1, 0, 4, "RANK"}},
-    {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, size), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
+    {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, ranks), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
     {"mpi_job", FIELD_TEXT, FIELD_AT(struct rank_now, mpi_job),
      .about = "the launcher's name of the MPI program; one job can have several"},
     {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host),

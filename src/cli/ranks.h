@@ -21,12 +21,12 @@
 
 struct rank_now {
     const char *job, *mpi_job, *host, *library, *fault;
-    int32_t rank, size, pid;
-    bool spawned, elsewhere; /* elsewhere: on another node, as it was old_seconds ago */
-    const char *state;       /* starting, computing, in_call, ended, died, aborted, off */
-    const char *call;        /* "": in none */
-    const char *text;        /* the call with its peer and so on */
-    uint64_t since_ns;       /* time that it has computed or been in the call */
+    int32_t rank, ranks, pid; /* ranks: of its world; -1: not known */
+    bool spawned, elsewhere;  /* elsewhere: on another node, as it was old_seconds ago */
+    const char *state;        /* starting, computing, in_call, ended, died, aborted, off */
+    const char *call;         /* "": in none */
+    const char *text;         /* the call with its peer and so on */
+    uint64_t since_ns;        /* time that it has computed or been in the call */
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;

@@ -187,7 +187,7 @@ static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uin
             continue;
         put_place(text, agent, i);
         PUT(text, calls, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
-        buf_puts(text, "-1,-1,-1,");
+        PUT(text, -1, -1, -1);
         --*inout_room;
     }
 }
@@ -375,7 +375,7 @@ static int get_info(struct scry_call *call, struct agent *agent, struct buf *tex
     agent_counts(agent, &counts);
     count_threads(agent, &threads, &faults);
     PUT(text, state_name(area), threads, counts.events, counts.discarded, counts.bytes);
-    PUT(text, (double)counts.cost_ns / 1e9);
+    buf_printf(text, ",%.9f", (double)counts.cost_ns / 1e9);
     PUT(text, faults, atomic_load(&area->functions_omitted), atomic_load(&area->too_deep),
         atomic_load(&area->flight_overwritten), agent_job(agent), agent_trace_path(agent), agent_problem(agent));
     return 0;

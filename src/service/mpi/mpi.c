@@ -484,7 +484,7 @@ const struct scry_service mpi_services[] = {
      "Operations that are not completed: request, call, send, receive or other, active, inactive or freed, world "
      "rank, tag, number of the communicator, bytes, age in ns."},
     {"mpi_get_state", SCRY_INFORMATION,
-     PROCESSES " -> { string state; integer rank; integer<bytes> size; string library; string fault; any* threads }",
+     PROCESSES " -> { string state; integer rank; integer ranks; string library; string fault; any* threads }",
      SCRY_OPTIONAL, mpi_get_state,
      "What the threads of MPI processes do: thread id, 1 for the rank's own, call (\"\": it computes), for how many "
      "ns, world rank, tag, rank and tag of the receiving half of a send-receive, number and name of the communicator, "
