@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/dirs.h"
+#include "lang/put.h"
 #include "probe/node_internal.h"
 
 #define SECOND_NS ((uint64_t)NS_PER_SECOND)
@@ -33,7 +34,6 @@ struct node_probe {
 struct printer {
     struct node_probe *probe;
     struct buf *out;
-    bool first;
     double rates[NODE_COUNTERS]; /* per second; negative: unknown */
 };
 
@@ -78,140 +78,87 @@ static void compute_rates(struct printer *printer)
     }
 }
 
-/* ---- printing: as lang/value.h prints ---- */
-static void separate(struct printer *printer)
+/* ---- values ---- */
+
+/* What is unknown is -1.0. */
+static double known(double number)
 {
-    if (!printer->first)
-        buf_putc(printer->out, ',');
-    printer->first = false;
+    return isfinite(number) && number >= 0 ? number : -1;
 }
 
-static void put_int(struct printer *printer, int64_t number)
-{
-    separate(printer);
-    buf_printf(printer->out, "%lld", (long long)number);
-}
-
-/* The shortest form that reads back the same; what is unknown is -1.0. */
-static void put_float(struct printer *printer, double number)
-{
-    char text[40];
-    separate(printer);
-    if (!isfinite(number) || number < 0)
-        number = -1;
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number)
-            break;
-    }
-    buf_puts(printer->out, text);
-    if (!strpbrk(text, ".e"))
-        buf_puts(printer->out, ".0");
-}
-
-/* Names of systems and interfaces are ASCII; anything else is escaped in octal, which ends by itself. */
-static void put_string(struct printer *printer, const char *text)
-{
-    separate(printer);
-    buf_putc(printer->out, '"');
-    for (const char *c = text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            buf_printf(printer->out, "\\%c", *c);
-        else if ((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f)
-            buf_putc(printer->out, *c);
-        else
-            buf_printf(printer->out, "\\%03o", (unsigned char)*c);
-    }
-    buf_putc(printer->out, '"');
-}
-
-static void put_rate(struct printer *printer, enum node_counter counter)
-{
-    double rate = printer->rates[counter];
-    put_int(printer, rate < 0 ? -1 : (int64_t)(rate + 0.5));
-}
-
-/* Both together, unknown when one of them is. */
-static void put_rates(struct printer *printer, enum node_counter one, enum node_counter other)
+/* Of two counters together, unknown when one of them is. */
+static int64_t rates(const struct printer *printer, enum node_counter one, enum node_counter other)
 {
     double a = printer->rates[one], b = printer->rates[other];
-    put_int(printer, a < 0 || b < 0 ? -1 : (int64_t)(a + b + 0.5));
+    return a < 0 || b < 0 ? -1 : (int64_t)(a + b + 0.5);
+}
+
+static int64_t rate(const struct printer *printer, enum node_counter counter)
+{
+    double number = printer->rates[counter];
+    return number < 0 ? -1 : (int64_t)(number + 0.5);
 }
 
 /* ---- static members ---- */
+
 static void put_name(struct printer *printer)
 {
-    put_string(printer, printer->probe->facts.system.nodename);
+    PUT(printer->out, printer->probe->facts.system.nodename);
 }
 
 static void put_system(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    put_string(printer, facts->system.sysname);
-    put_string(printer, facts->system.version);
-    put_string(printer, facts->system.release);
-    put_string(printer, facts->system.nodename);
-    put_int(printer, facts->boot_time);
+    PUT(printer->out, facts->system.sysname, facts->system.version, facts->system.release, facts->system.nodename,
+        facts->boot_time);
 }
 
 static void put_processors(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
+    const struct node_bench *bench = &printer->probe->bench;
     node_bench_run(&printer->probe->bench);
-    put_string(printer, facts->system.machine);
-    put_int(printer, facts->cpus);
-    put_int(printer, facts->max_processes);
-    put_int(printer, facts->cpu_mhz);
-    put_float(printer, printer->probe->bench.integer);
-    put_float(printer, printer->probe->bench.floating);
+    PUT(printer->out, facts->system.machine, facts->cpus, facts->max_processes, facts->cpu_mhz, known(bench->integer),
+        known(bench->floating));
 }
 
 static void put_memory(struct printer *printer)
 {
+    const struct node_facts *facts = &printer->probe->facts;
     node_bench_run(&printer->probe->bench);
-    put_int(printer, printer->probe->facts.pages);
-    put_int(printer, printer->probe->facts.page_size);
-    put_float(printer, printer->probe->bench.memory);
+    PUT(printer->out, facts->pages, facts->page_size, known(printer->probe->bench.memory));
 }
 
 static void put_disks(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    put_int(printer, (int64_t)facts->disk_count);
-    put_int(printer, facts->disk_pages);
-    put_int(printer, facts->tmp_pages);
-    put_int(printer, facts->swap_pages);
-    put_float(printer, -1); /* a benchmark would disturb the disks of whoever computes here */
+    PUT(printer->out, facts->disk_count, facts->disk_pages, facts->tmp_pages, facts->swap_pages,
+        -1.0); /* a benchmark would disturb the disks of whoever computes here */
 }
 
 static void put_links(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    put_int(printer, (int64_t)facts->link_count);
-    separate(printer);
-    buf_putc(printer->out, '[');
-    printer->first = true;
+    PUT(printer->out, facts->link_count);
+    put_list(printer->out);
     for (size_t i = 0; i < facts->link_count; i++) {
-        put_string(printer, facts->links[i].type);
-        put_string(printer, facts->links[i].address);
-        put_int(printer, facts->links[i].kbytes_per_s);
-        put_float(printer, -1); /* a loopback never leaves the kernel: it would measure the processor */
+        const struct node_link *link = &facts->links[i];
+        PUT(printer->out, link->type, link->address, link->kbytes_per_s,
+            -1.0); /* a loopback never leaves the kernel: it would measure the processor */
     }
-    printer->first = false;
-    buf_putc(printer->out, ']');
+    put_end(printer->out);
 }
 
 static void put_login_limit(struct printer *printer)
 {
-    put_int(printer, -1); /* Linux has no such limit for the node; PAM may set one per user */
+    PUT(printer->out, -1); /* Linux has no such limit for the node; PAM may set one per user */
 }
 
 /* ---- dynamic members ---- */
+
 static void put_activity(struct printer *printer)
 {
-    put_rate(printer, COUNT_SWITCHES);
-    put_int(printer, -1); /* execs: not counted, see node_rates.c */
-    put_int(printer, -1); /* system calls: not counted */
+    PUT(printer->out, rate(printer, COUNT_SWITCHES), -1, -1); /* execs: not counted, see node_rates.c; nor are calls */
 }
 
 static void put_queues(struct printer *printer)
@@ -225,21 +172,16 @@ static void put_queues(struct printer *printer)
         running -= running > 0;
         blocked = node_find_number(stat, "procs_blocked");
     }
-    put_int(printer, running);
-    put_int(printer, blocked);
-    put_int(printer, -1); /* in page wait: Linux counts those under waiting for the disk */
     if (!probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > SLEEPING_MAX_AGE_NS) {
         probe->sleeping = node_count_sleeping(); /* looks at every process: seldom */
         probe->sleeping_time_ns = clock_now_ns();
     }
-    put_int(printer, probe->sleeping);
-    put_int(printer, 0); /* Linux swaps pages, never whole processes */
     char text[NODE_FILE];
     double load[3] = {-1, -1, -1};
     if (node_read_text(text, sizeof text, "/proc/loadavg"))
         sscanf(text, "%lf %lf %lf", &load[0], &load[1], &load[2]);
-    for (int i = 0; i < 3; i++)
-        put_float(printer, load[i]);
+    /* In page wait: Linux counts those under waiting for the disk. Swapped: it swaps pages, never whole processes. */
+    PUT(printer->out, running, blocked, -1, probe->sleeping, 0, load[0], load[1], load[2]);
 }
 
 static void put_free_memory(struct printer *printer)
@@ -250,49 +192,36 @@ static void put_free_memory(struct printer *printer)
     /* Free is what nobody uses, used is the rest: caches, which the kernel gives back at need, are in use. */
     int64_t total = node_find_number(text, "MemTotal"), free_kb = node_find_number(text, "MemFree");
     int64_t swap = node_find_number(text, "SwapFree");
-    put_int(printer, free_kb < 0 ? -1 : free_kb * 1024 / page);
-    put_int(printer, free_kb < 0 || total < 0 ? -1 : (total - free_kb) * 1024 / page);
-    put_int(printer, swap < 0 ? -1 : swap * 1024 / page);
+    PUT(printer->out, free_kb < 0 ? -1 : free_kb * 1024 / page,
+        free_kb < 0 || total < 0 ? -1 : (total - free_kb) * 1024 / page, swap < 0 ? -1 : swap * 1024 / page);
 }
 
 static void put_paging(struct printer *printer)
 {
-    for (int i = 0; i < 3; i++)
-        put_int(printer, 0); /* swaps of whole processes do not happen; swapped pages are among those below */
-    put_rates(printer, COUNT_PAGE_IN, COUNT_PAGE_OUT);
-    put_rate(printer, COUNT_PAGE_IN);
-    put_rate(printer, COUNT_PAGE_OUT);
+    /* swaps of whole processes do not happen; swapped pages are among those behind */
+    PUT(printer->out, 0, 0, 0, rates(printer, COUNT_PAGE_IN, COUNT_PAGE_OUT), rate(printer, COUNT_PAGE_IN),
+        rate(printer, COUNT_PAGE_OUT));
 }
 
 static void put_disk_rates(struct printer *printer)
 {
-    put_rate(printer, COUNT_DISK_READS);
-    put_rate(printer, COUNT_DISK_WRITES);
-    put_rate(printer, COUNT_NFS_READS);
-    put_rate(printer, COUNT_NFS_WRITES);
-    put_int(printer, -1); /* read and write calls: counted per process only */
-    put_int(printer, -1);
+    PUT(printer->out, rate(printer, COUNT_DISK_READS), rate(printer, COUNT_DISK_WRITES), rate(printer, COUNT_NFS_READS),
+        rate(printer, COUNT_NFS_WRITES), -1, -1); /* read and write calls: counted per process only */
 }
 
 static void put_packets(struct printer *printer)
 {
-    put_rate(printer, COUNT_LOCAL_PACKETS);
-    put_rates(printer, COUNT_FAST_RECEIVED, COUNT_FAST_SENT);
-    put_rate(printer, COUNT_FAST_RECEIVED);
-    put_rate(printer, COUNT_FAST_SENT);
-    put_rates(printer, COUNT_SLOW_RECEIVED, COUNT_SLOW_SENT);
-    put_rate(printer, COUNT_SLOW_RECEIVED);
-    put_rate(printer, COUNT_SLOW_SENT);
+    PUT(printer->out, rate(printer, COUNT_LOCAL_PACKETS), rates(printer, COUNT_FAST_RECEIVED, COUNT_FAST_SENT),
+        rate(printer, COUNT_FAST_RECEIVED), rate(printer, COUNT_FAST_SENT),
+        rates(printer, COUNT_SLOW_RECEIVED, COUNT_SLOW_SENT), rate(printer, COUNT_SLOW_RECEIVED),
+        rate(printer, COUNT_SLOW_SENT));
 }
 
 static void put_users(struct printer *printer)
 {
     struct node_users users;
     node_users_read(&users);
-    put_int(printer, users.local);
-    put_int(printer, users.local_active);
-    put_int(printer, users.remote);
-    put_int(printer, users.remote_active);
+    PUT(printer->out, users.local, users.local_active, users.remote, users.remote_active);
 }
 
 static const struct {
@@ -320,7 +249,7 @@ int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, 
     if (flags >> GROUPS)
         return err_set(err, -EINVAL, "flags 0x%llx of node_get_info: only the bits 0 to %d have a meaning",
                        (unsigned long long)flags, GROUPS - 1);
-    struct printer printer = {.probe = probe, .out = out, .first = true};
+    struct printer printer = {.probe = probe, .out = out};
     bool have_rates = false;
     for (int i = 0; i < GROUPS; i++) {
         if (!(flags >> i & 1))
